@@ -151,7 +151,7 @@ pub struct Root {
     pub flags: u32,
     /// Return addresses that a [`Bufctl`] has room for.
     pub frames: u32,
-    /// Processors, as it was told or found.
+    /// CPUs, as asked for or found.
     pub concurrency: u32,
     /// Bytes of the system's page.
     pub page: usize,

@@ -7,6 +7,8 @@
 //! Every function of the family is here, so that no buffer of one allocator meets another's. What each does stands in `malloc(3)` of the system;
 //! what is different: `malloc_usable_size` gives the size that was asked for and not more, so that no program writes behind it; tuning by `mallopt` and
 //! figures by `mallinfo` are the C library's, whose heap then is empty. `UMEM_DEBUG` and the others choose what is checked, `millpond umem` looks in from outside.
+//!
+//! "Our caller" in a SAFETY comment is the program: it promises what the manual page of the function demands of it.
 
 use libc::{c_int, c_void, size_t};
 use millpond_rt::malloc as umem;
@@ -19,9 +21,6 @@ extern "C" fn malloc(size: size_t) -> *mut c_void {
 }
 
 /// As `free(3)`. errno stays as it is.
-///
-/// # Safety
-/// As that.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn free(data: *mut c_void) {
@@ -37,9 +36,6 @@ extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
 }
 
 /// As `realloc(3)`.
-///
-/// # Safety
-/// As that.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
@@ -48,9 +44,6 @@ unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
 }
 
 /// As `reallocarray(3)`.
-///
-/// # Safety
-/// As that.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn reallocarray(data: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
@@ -75,9 +68,6 @@ extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
 }
 
 /// As `posix_memalign(3)`: errno stays as it is.
-///
-/// # Safety
-/// `to` may be written to.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
@@ -115,9 +105,6 @@ extern "C" fn pvalloc(size: size_t) -> *mut c_void {
 }
 
 /// As `malloc_usable_size(3)`: what was asked for, and more only where an alignment was asked for, too.
-///
-/// # Safety
-/// As that.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc_usable_size(data: *mut c_void) -> size_t {
     // SAFETY: our caller promises it.
@@ -137,9 +124,6 @@ fn page_size() -> usize {
 }
 
 /// As `cfree(3)` of old programs.
-///
-/// # Safety
-/// As `free(3)`.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn cfree(data: *mut c_void) {

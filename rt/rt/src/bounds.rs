@@ -131,18 +131,19 @@ fn ask() -> Result<StackBounds, StackError> {
     if errno != 0 { Err(failed(errno)) } else { Ok(StackBounds { base: base.addr(), size }) }
 }
 
-fn with_signals_blocked(body: impl FnOnce()) {
+/// Does something while no signal handler of the calling thread can run.
+pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: a set of zeros is a set; the calls write to sets of this function, and cannot fail with these arguments.
     unsafe {
         let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        body();
+        let done = body();
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, ptr::null_mut());
+        done
     }
 }
 
-/// The page that an address is in.
 pub(crate) fn page_of(address: usize) -> usize {
     address / page_size() * page_size()
 }

@@ -2,6 +2,7 @@
 
 use crate::StackError;
 use crate::bounds::{ABOVE_MAX, StackBounds, is_main, page_of, stack_getbounds};
+use crate::realtime::limit;
 use crate::stacks::page_size;
 use libc::{c_int, c_uchar, c_void};
 use std::io;
@@ -120,10 +121,7 @@ fn end_of_mapping(end: usize) -> usize {
 /// The kernel grows it by a fault at its lowest page, and kills the program if it may not. When the kernel itself reads from there it grows, too,
 /// and a refusal is an error: so it is asked to read a set of signals from there, for an operation that does not exist.
 fn grow(bounds: StackBounds) -> Result<(), StackError> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the record is written to.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
-    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+    if limit(libc::RLIMIT_STACK).is_none() {
         return Err(StackError::Unlimited);
     }
     const NO_OPERATION: c_int = -1;

@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Slots(AtomicU64);
 
 impl Slots {
-    /// How many places there are.
-    #[cfg(not(loom))]
     pub(crate) const COUNT: u32 = u64::BITS;
 
     /// None is free.
@@ -66,7 +64,7 @@ mod tests {
     }
 }
 
-/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib slots`.
+/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom slots`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;

@@ -102,7 +102,7 @@ fn a_thread_that_is_moved_has_migrated() {
     let found = section.end();
     match calm.migrations_by() {
         MigrationSource::Counter => assert_eq!(found.migrations, 2, "{found}"),
-        MigrationSource::Processors => assert_eq!(found.migrations, 0, "{found}"),
+        MigrationSource::CpuNumbers => assert_eq!(found.migrations, 0, "{found}"),
     }
 }
 
@@ -118,7 +118,7 @@ fn without_rights_processor_numbers_are_compared() {
     let end = common::child(|| {
         common::drop_rights();
         let calm = Calm::open();
-        assert_eq!(calm.migrations_by(), MigrationSource::Processors);
+        assert_eq!(calm.migrations_by(), MigrationSource::CpuNumbers);
         let _first = one_cpu(first).begin().unwrap();
         let section = calm.begin();
         let _second = one_cpu(second).begin().unwrap();

@@ -1,6 +1,6 @@
 /*
- * millpond/rt.h - for real-time programs: stacks for threads that never fault, what a thread may ask of its own stack, locks that do not invert
- * priorities, a set-up that makes a thread a real-time thread, and counts that say whether it was disturbed.
+ * millpond/rt.h - for real-time programs: pre-faulted thread stacks, the stack of the calling thread, priority-inheritance mutexes, real-time set-up
+ * of a thread, and counts of what disturbed it.
  *
  *     void *stack = stack_alloc(256 * 1024);
  *     if (stack == NULL)
@@ -10,8 +10,9 @@
  *     pthread_join(thread, NULL);
  *     stack_free(stack, 256 * 1024);
  *
- * Link with what pkg-config --libs millpond-rt says: -lmillpond_rt. Sizes and addresses are in bytes. Calls that fail give -1 (or NULL) and set
- * errno. A program that wants its stacks locked calls mlockall(MCL_CURRENT | MCL_FUTURE) before the first one.
+ * Link with what pkg-config --libs millpond-rt says: -lmillpond_rt. Sizes and addresses are in bytes. Calls give 0, or fail with -1 (or NULL) and
+ * errno. Each has a manual page that lists its errors: man 3 stack_alloc. A program that wants its stacks locked calls
+ * mlockall(MCL_CURRENT | MCL_FUTURE) before the first one.
  */
 #ifndef MILLPOND_RT_H
 #define MILLPOND_RT_H
@@ -28,38 +29,20 @@ extern "C" {
 
 /*
  * A stack of that size, which must be one of fetch_stack_sizes: its lowest address. It can be read and written, all its pages are in memory, and
- * the pages below and above cannot be touched. NULL:
- *     EINVAL  it is none of the sizes
- *     ENOMEM  no memory, no address space, or too many mappings
- *     EAGAIN  all future memory is to be locked, and that would be more than RLIMIT_MEMLOCK
+ * the pages below and above cannot be touched.
  */
 void *stack_alloc(size_t size);
 
-/*
-* Frees a stack whose thread was joined, for the next caller. 0, or -1 and the stack is as it was:
- *     EINVAL    none of the sizes, or not that stack's
- *     EFAULT    not the lowest address of a stack of stack_alloc; it is not followed
- *     EALREADY  it is free already
- *     EBUSY     the caller runs on it
- */
+/* Frees a stack whose thread was joined, for the next caller. After an error (EALREADY: it is free, EBUSY: the caller runs on it) it is as it was. */
 int stack_free(void *address, size_t size);
 
-/*
- * Writes the sizes that there are to sizes, the smallest first, at most count of them, and gives how many were written. With NULL and 0: how many
- * there are. -1 and EINVAL: only one of both is null, or count is negative.
- */
+/* Writes at most count of the sizes, the smallest first, and gives how many were written. With NULL and 0: how many there are. */
 int fetch_stack_sizes(size_t *sizes, int count);
 
-/*
- * The bounds of the calling thread's stack, to *bounds: ss_sp its lowest address, ss_size, ss_flags 0. The main stack reaches down to its limit.
- * 0, or -1: EINVAL bounds is null; or what the C library says.
- */
+/* The bounds of the calling thread's stack: ss_sp is its lowest address, ss_flags 0. The main stack reaches down to its limit. */
 int stack_getbounds(stack_t *bounds);
 
-/*
- * Tells the bounds of the stack that the calling thread runs on from now on. 0, or -1 and EINVAL: a null pointer or base, a base or size that is no
- * multiple of 16, flags that are not 0, or less than MINSIGSTKSZ.
- */
+/* Sets the bounds of the stack that the calling thread runs on from now on: multiples of 16, MINSIGSTKSZ at least, ss_flags 0. */
 int stack_setbounds(const stack_t *bounds);
 
 /* 1: the address is in the calling thread's stack, by its bounds. 0: it is not. */
@@ -71,14 +54,7 @@ int stack_inbounds(const void *address);
  */
 int stack_violation(int signal, const siginfo_t *info, const void *context);
 
-/*
- * Makes the whole stack of the calling thread resident and locks it there; a main stack grows to its limit first. 0, or -1:
- *     EAGAIN   more than RLIMIT_MEMLOCK
- *     EPERM    no right to lock at all
- *     ENOMEM   a main stack cannot grow to its limit (something is mapped there; ulimit -v; after mlockall ulimit -l); or bounds that were set are not
- *              mapped
- *     ENOTSUP  a main stack has no limit (ulimit -s)
- */
+/* Makes the whole stack of the calling thread resident and locks it there; a main stack grows to its limit first. */
 int stack_lock(void);
 
 /* What is in memory of a stack, in pages. */
@@ -91,7 +67,7 @@ struct stack_residency {
 	size_t resident;
 };
 
-/* How much of the calling thread's stack is in memory. 0, or -1 as stack_getbounds; EINVAL: residency is null. */
+/* How much of the calling thread's stack is in memory. */
 int stack_residency(struct stack_residency *residency);
 
 /* Flags of a mapping. */
@@ -113,22 +89,18 @@ struct stack_mapping {
 };
 
 /*
- * Writes at most that many mappings of the calling thread's stack, the lowest first, and gives their number; (NULL, 0): how many there are. A guard
- * below the stack is one of them where it is a mapping of its own. -1 as stack_getbounds; EINVAL: a null pointer with a count, a count below 1 without;
- * ENOENT: /proc is not mounted. It takes as long as the kernel needs to look at all memory of the process.
+ * Writes at most count mappings of the calling thread's stack, the lowest first, and gives how many were written. With NULL and 0: how many there are.
+ * The guard below the stack is one of them. It takes as long as the kernel needs to look at all memory of the process.
  */
 int stack_mappings(struct stack_mapping *mappings, int count);
 
 /*
-* A mutex with priority inheritance: its holder has the priority of the first waiting thread. When a holder ends, the next one is told. Memory of the caller, which stays where
- * it is from rt_mutex_init to rt_mutex_destroy; its members are not for programs.
+ * A mutex with priority inheritance: its holder has the priority of the first waiting thread. It stays where it is from rt_mutex_init to
+ * rt_mutex_destroy; its members are not for programs. No call is a cancellation point or for signal handlers.
  *
-* A thread that relocks it, or unlocks what another one holds, is refused. A thread that ends, is cancelled or is killed while it holds the mutex leaves it to the
-* next one, which is told (EOWNERDEAD), holds it, repairs what it protects and calls rt_mutex_consistent. If it unlocks without, no thread gets the mutex
- * any more (ENOTRECOVERABLE). A child of a fork holds nothing: what was held when it was forked is of no use to it, unless it is shared, and then it
- * is the parent's.
- *
- * EINVAL, of all calls: a null pointer, or not what rt_mutex_init or rt_cond_init made. No call is a cancellation point or for signal handlers.
+ * A thread that ends, is cancelled or is killed while it holds the mutex leaves it to the next one. That gets EOWNERDEAD, holds the mutex, repairs
+ * what it protects and calls rt_mutex_consistent. If it unlocks without, every later call fails with ENOTRECOVERABLE. A child of a fork holds nothing,
+ * and a shared mutex that was held stays the parent's.
  */
 typedef struct rt_mutex {
 	pthread_mutex_t rt_mutex;
@@ -141,15 +113,10 @@ typedef struct rt_mutex {
 /* For all processes that have the memory mapped. */
 #define RT_LOCK_SHARED 2
 
-/* 0, or -1: EINVAL other flags; ENOTSUP the kernel has no priority inheritance; ENOMEM. */
+/* Flags: RT_LOCK_PLAIN, RT_LOCK_SHARED. ENOTSUP: the kernel has no priority inheritance. */
 int rt_mutex_init(rt_mutex_t *mutex, int flags);
 
-/*
- * Waits until the caller holds it. 0, or -1:
- *     EOWNERDEAD       its owner died; the caller holds it
- *     EDEADLK          the caller holds it already, or threads wait in a circle
- *     ENOTRECOVERABLE  its owner died, and what it left was not repaired
- */
+/* Waits until the caller holds it. EDEADLK: the caller holds it already. EOWNERDEAD: its owner died, and the caller holds it. */
 int rt_mutex_lock(rt_mutex_t *mutex);
 
 /* As rt_mutex_lock, without waiting. EBUSY: a thread holds it, perhaps the caller. */
@@ -158,13 +125,13 @@ int rt_mutex_trylock(rt_mutex_t *mutex);
 /* As rt_mutex_lock, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later; EINVAL: that is no moment. */
 int rt_mutex_timedlock(rt_mutex_t *mutex, const struct timespec *deadline);
 
-/* 0, or -1: EPERM the caller does not hold it. */
+/* EPERM: the caller does not hold it. */
 int rt_mutex_unlock(rt_mutex_t *mutex);
 
-/* What it protects is whole again, after EOWNERDEAD. 0, or -1: EINVAL it needs no repair. */
+/* What it protects is whole again, after EOWNERDEAD. */
 int rt_mutex_consistent(rt_mutex_t *mutex);
 
-/* 0, or -1: EBUSY a thread holds it. */
+/* EBUSY: a thread holds it. */
 int rt_mutex_destroy(rt_mutex_t *mutex);
 
 /* A condition, for any mutex of ours. Its members are not for programs. */
@@ -178,10 +145,7 @@ typedef struct rt_cond {
 /* Flags: 0 or RT_LOCK_SHARED. 0, or -1 and EINVAL. */
 int rt_cond_init(rt_cond_t *cond, int flags);
 
-/*
- * Unlocks the mutex, waits for a signal and locks the mutex again, as rt_mutex_lock does. It may return without a signal: ask again whether what was
- * waited for is true. 0, or -1: as rt_mutex_lock; EPERM the caller does not hold the mutex, and nothing was done.
- */
+/* Unlocks the mutex, waits for a signal and locks the mutex again, as rt_mutex_lock does. It may return without a signal: call it in a loop. */
 int rt_cond_wait(rt_cond_t *cond, rt_mutex_t *mutex);
 
 /* As rt_cond_wait, until then by CLOCK_MONOTONIC. ETIMEDOUT: it is later, and the mutex is held. */
@@ -251,32 +215,19 @@ struct rt_outcome {
 struct rt_handle;
 
 /*
- * Makes the calling thread a real-time thread. 0, or -1 and everything is as it was; errno is that of the required item that could not be had:
- *     EPERM, EACCES   no right
- *     ENOMEM, EAGAIN  no memory, or more than RLIMIT_MEMLOCK
- *     EBUSY           no room for one more deadline thread
- *     EINVAL          a value that cannot be; CPUs that are not there, or not in the cpuset; bits that are none; null pointers
- *     ENOENT          no /dev/cpu_dma_latency
- *     ENOTSUP         the allocator gives memory back
- *     ENOTRECOVERABLE a defect of the library
- * *handle is for rt_setup_report and rt_setup_undo, after a failure, too. It is NULL only when setup is invalid (EINVAL: it is null, has
- * bits that are none, an item in both sets, or a policy that is no class), when there is no memory for a report (ENOMEM), and after
- * ENOTRECOVERABLE. What is undone after a failure has one exception, as in rt_setup_undo: a main stack stays as large as it has grown.
+ * Makes the calling thread a real-time thread. After a failure everything is as it was (but a main stack stays as large as it has grown), and errno is
+ * that of the required item that could not be had. *handle is for rt_setup_report and rt_setup_undo, after a failure, too. It is NULL when setup is
+ * invalid (EINVAL), when there is no memory for a report (ENOMEM), and after a defect of the library (ENOTRECOVERABLE).
  */
 int rt_setup_begin(const struct rt_setup *setup, struct rt_handle **handle);
 
 /*
- * Writes what became of the items to outcomes, in the order in which they were set up, at most count of them, and gives how many were written. With
- * NULL and 0: how many there are. After a failure the last one is that which failed. -1 and EINVAL: the handle is null, only one of both others is,
- * or count is negative.
+ * Writes what became of at most count items, in the order in which they were set up, and gives how many were written. With NULL and 0: how many there
+ * are. After a failure the last one is that which failed.
  */
 int rt_setup_report(const struct rt_handle *handle, struct rt_outcome *outcomes, int count);
 
-/*
- * Puts everything back to how it was, in reverse, and ends the handle. NULL is fine. 0, or -1:
- *     ESRCH  this is another thread than that which began, or a child of it; nothing was done, and the handle is as it was
- *     other  that of the first item that could not be put back; the rest was, and the handle has ended
- */
+/* Puts everything back to how it was, in reverse, and ends the handle. NULL is fine. ESRCH: another thread began it, and nothing was done. */
 int rt_setup_undo(struct rt_handle *handle);
 
 /* How migrations were found: each by a counter of the kernel; or 0 or 1, by the CPU at both ends. */
@@ -300,16 +251,13 @@ struct rt_disturbances {
 /* What counts them for a thread. */
 struct rt_calm;
 
-/* Opens it for the calling thread, before anything must be in time. 0, or -1: EINVAL calm is null; ENOMEM. A child opens its own. */
+/* Opens it for the calling thread, before anything must be in time. A child opens its own. */
 int rt_calm_open(struct rt_calm **calm);
 
-/* A section begins; one that had begun is forgotten. 0, or -1: EINVAL calm is null; ESRCH it is another thread's. */
+/* A section begins; one that had begun is forgotten. ESRCH: calm is another thread's. */
 int rt_calm_begin(struct rt_calm *calm);
 
-/*
- * It ends: what happened, to *found (which may be NULL). 0: nothing did. 1: something did. -1: EINVAL calm is null, or no section has begun; ESRCH it
- * is another thread's.
- */
+/* It ends: what happened, to *found (which may be NULL). 0: nothing did. 1: something did. */
 int rt_calm_end(struct rt_calm *calm, struct rt_disturbances *found);
 
 /* Ends it. NULL is fine. */

@@ -63,26 +63,18 @@ typedef void umem_reclaim_t(void *priv);
 typedef int umem_nofail_callback_t(void);
 
 /*
- * Makes a cache of buffers of bufsize bytes.
+ * Makes a cache of buffers of bufsize bytes. NULL and errno: umem_cache_create(3).
  *
-* name: for tools; the first 31 bytes are kept. align: a power of two up to the system's page; 0 is 8, or 16 from sixteen bytes on. constructor,
+ * name: for tools; the first 31 bytes are kept. align: a power of two up to the system's page; 0 is 8, or 16 from sixteen bytes on. constructor,
  * destructor, reclaim: each may be NULL; they are given priv. source: NULL, for there are no arenas. cflags: UMC_ or 0.
  *
- * A buffer is constructed once, when it enters the cache; it is freed in the state in which it was constructed. It is destructed when it leaves the cache for the
- * system. Where buffers are checked (UMEM_DEBUG), each allocation constructs and each free destructs.
- *
- * NULL:
- *     EINVAL  name is NULL, bufsize is 0, align is no power of two or more than a page, source is not NULL, or UMC_NOHASH with UMC_NOTOUCH
- *     ENOMEM  bufsize is too large for any memory
- *     EAGAIN  there is no memory for the cache itself
+ * A buffer is constructed when it enters the cache, is freed as constructed, and is destructed when it leaves the cache for the system. Where buffers
+ * are checked (UMEM_DEBUG), each allocation constructs and each free destructs.
  */
 umem_cache_t *umem_cache_create(const char *name, size_t bufsize, size_t align, umem_constructor_t *constructor,
     umem_destructor_t *destructor, umem_reclaim_t *reclaim, void *priv, vmem_t *source, int cflags);
 
-/*
-* Ends a cache that no thread uses any more. One that has buffers out is said (umem_debug(3)), and stays in memory: its buffers can be used, but
-* not be freed. NULL is nothing.
- */
+/* Destroys a cache that no thread uses. One with allocated buffers is reported (umem_debug(3)) and stays: they can be used, but not freed. NULL is nothing. */
 void umem_cache_destroy(umem_cache_t *cache);
 
 /* A buffer, constructed. NULL and ENOMEM: there is no memory, or the constructor could not. With UMEM_NOFAIL never NULL. */

@@ -47,10 +47,6 @@ unsafe fn there<'a, T>(pointer: *const T) -> Result<&'a T, LockRefusal> {
     unsafe { pointer.as_ref() }.ok_or(LockRefusal::Invalid)
 }
 
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory for one that is not in use; so for all of these.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_mutex_init(mutex: *mut RawMutex, flags: c_int) -> c_int {
     if flags & !(PLAIN | SHARED) != 0 {
@@ -65,30 +61,6 @@ unsafe extern "C" fn rt_mutex_init(mutex: *mut RawMutex, flags: c_int) -> c_int 
     answer(unsafe { there(mutex) }.and_then(|mutex| mutex.init(protocol, scope(flags))))
 }
 
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_mutex_lock(mutex: *mut RawMutex) -> c_int {
-    // SAFETY: our caller promises it.
-    held(unsafe { there(mutex) }.and_then(RawMutex::lock))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_mutex_trylock(mutex: *mut RawMutex) -> c_int {
-    // SAFETY: our caller promises it.
-    held(unsafe { there(mutex) }.and_then(RawMutex::try_lock))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one; `moment` is null or may be read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_mutex_timedlock(mutex: *mut RawMutex, moment: *const timespec) -> c_int {
     // SAFETY: our caller promises both.
@@ -96,40 +68,6 @@ unsafe extern "C" fn rt_mutex_timedlock(mutex: *mut RawMutex, moment: *const tim
     held(both.and_then(|(mutex, deadline)| mutex.lock_until(deadline)))
 }
 
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_mutex_unlock(mutex: *mut RawMutex) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(mutex) }.and_then(RawMutex::unlock))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_mutex_consistent(mutex: *mut RawMutex) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(mutex) }.and_then(RawMutex::make_consistent))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `mutex` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_mutex_destroy(mutex: *mut RawMutex) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(mutex) }.and_then(RawMutex::destroy))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `condition` is null, or memory for one that is not in use.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_cond_init(condition: *mut RawCondition, flags: c_int) -> c_int {
     if condition.is_null() || flags & !SHARED != 0 {
@@ -140,10 +78,6 @@ unsafe extern "C" fn rt_cond_init(condition: *mut RawCondition, flags: c_int) ->
     0
 }
 
-/// See the header.
-///
-/// # Safety
-/// Both are null, or memory of a condition and of a mutex.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_cond_wait(condition: *mut RawCondition, mutex: *mut RawMutex) -> c_int {
     // SAFETY: our caller promises both.
@@ -151,10 +85,6 @@ unsafe extern "C" fn rt_cond_wait(condition: *mut RawCondition, mutex: *mut RawM
     held(both.and_then(|(condition, mutex)| condition.wait(mutex, None)).map(|waited| waited.state))
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`rt_cond_wait`]; `moment` is null or may be read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_cond_timedwait(
     condition: *mut RawCondition,
@@ -171,32 +101,26 @@ unsafe extern "C" fn rt_cond_timedwait(
     }))
 }
 
-/// See the header.
-///
-/// # Safety
-/// `condition` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_cond_signal(condition: *mut RawCondition) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Waiters::One)))
+/// Calls that have a mutex or a condition, and nothing else.
+macro_rules! calls {
+    ($($name:ident($of:ty) = $answer:ident($call:expr);)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(this: *mut $of) -> c_int {
+                // SAFETY: our caller promises it.
+                $answer(unsafe { there(this) }.and_then($call))
+            }
+        )*
+    };
 }
 
-/// See the header.
-///
-/// # Safety
-/// `condition` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_cond_broadcast(condition: *mut RawCondition) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(condition) }.and_then(|condition| condition.wake(Waiters::All)))
-}
-
-/// See the header.
-///
-/// # Safety
-/// `condition` is null, or memory of one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rt_cond_destroy(condition: *mut RawCondition) -> c_int {
-    // SAFETY: our caller promises it.
-    answer(unsafe { there(condition) }.and_then(RawCondition::destroy))
+calls! {
+    rt_mutex_lock(RawMutex) = held(RawMutex::lock);
+    rt_mutex_trylock(RawMutex) = held(RawMutex::try_lock);
+    rt_mutex_unlock(RawMutex) = answer(RawMutex::unlock);
+    rt_mutex_consistent(RawMutex) = answer(RawMutex::make_consistent);
+    rt_mutex_destroy(RawMutex) = answer(RawMutex::destroy);
+    rt_cond_signal(RawCondition) = answer(|condition| condition.wake(Waiters::One));
+    rt_cond_broadcast(RawCondition) = answer(|condition| condition.wake(Waiters::All));
+    rt_cond_destroy(RawCondition) = answer(RawCondition::destroy);
 }

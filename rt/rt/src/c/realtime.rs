@@ -1,9 +1,9 @@
 //! The set-up of real-time threads, and what counts disturbances, for programs in C.
 
-use super::fail;
+use super::{fail, fill};
 use crate::realtime::{
-    Calm, CpuMask, Disturbances, Item, MigrationSource, Outcome, Realtime, RealtimeError, SchedulingClass,
-    Setup, Want,
+    Calm, CpuMask, Disturbances, Item, MigrationSource, ORDER, Outcome, Realtime, RealtimeError,
+    SchedulingClass, Setup, Want,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::ffi::{CStr, CString};
@@ -11,18 +11,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Duration;
 
-/// Each item with its bit.
-const BITS: [(Item, c_uint); 7] = [
-    (Item::Cpus, 0x01),
-    (Item::Memory, 0x02),
-    (Item::Heap, 0x04),
-    (Item::Stack, 0x08),
-    (Item::IdleLatency, 0x10),
-    (Item::TimerSlack, 0x20),
-    (Item::Class, 0x40),
-];
-
+/// All bits of items.
 const ALL: c_uint = 0x7f;
+
+/// The bit of an item: items stand in the order of the header.
+fn bit(item: Item) -> c_uint {
+    1 << item as c_uint
+}
 
 /// As in the header.
 #[repr(C)]
@@ -52,7 +47,7 @@ impl WantedSetup {
             return None;
         }
         let mut setup = Setup::new();
-        for (item, bit) in BITS.into_iter().filter(|(_, bit)| named & bit != 0) {
+        for item in ORDER.into_iter().filter(|item| named & bit(*item) != 0) {
             let want = match item {
                 // SAFETY: our caller promises it.
                 Item::Cpus => Want::Cpus(unsafe { self.cpus() }),
@@ -63,7 +58,7 @@ impl WantedSetup {
                 Item::TimerSlack => Want::TimerSlack(Duration::from_nanos(self.timer_slack_ns)),
                 Item::Class => Want::Class(self.class()?),
             };
-            setup = if self.required & bit != 0 { setup.require(want) } else { setup.wish(want) };
+            setup = if self.required & bit(item) != 0 { setup.require(want) } else { setup.wish(want) };
         }
         Some(setup)
     }
@@ -126,7 +121,7 @@ impl Told {
         let text = |text: &str| CString::new(text).unwrap_or_default();
         let reason = outcome.refusal.as_ref().map(|refusal| refusal.reason.as_str());
         Told {
-            item: BITS.iter().find(|(item, _)| *item == outcome.item).map_or(0, |(_, bit)| *bit),
+            item: bit(outcome.item),
             is_required: outcome.is_required,
             error: outcome.refusal.as_ref().map_or(0, |refusal| refusal.errno),
             wanted: text(&outcome.wanted),
@@ -157,10 +152,6 @@ fn has_memory() -> bool {
     Vec::<u8>::new().try_reserve_exact(FOR_TEXTS).is_ok()
 }
 
-/// See the header.
-///
-/// # Safety
-/// `setup` is null or may be read, with what it points to; `handle` is null or may be written to.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_setup_begin(setup: *const WantedSetup, handle: *mut *mut Handle) -> c_int {
     if handle.is_null() {
@@ -198,10 +189,6 @@ struct ToldOutcome {
     reason: *const c_char,
 }
 
-/// See the header.
-///
-/// # Safety
-/// `handle` is null, or came from [`rt_setup_begin`] and has not ended; `outcomes` is null, or `count` of them may be written there.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_setup_report(
     handle: *const Handle,
@@ -209,32 +196,19 @@ unsafe extern "C" fn rt_setup_report(
     count: c_int,
 ) -> c_int {
     // SAFETY: null, or our caller promises it.
-    let (Some(handle), Ok(room)) = (unsafe { handle.as_ref() }, usize::try_from(count)) else {
-        return fail(libc::EINVAL);
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return fail(libc::EINVAL) };
+    let outcome = |told: &Told| ToldOutcome {
+        item: told.item,
+        required: c_int::from(told.is_required),
+        error: told.error,
+        wanted: told.wanted.as_ptr(),
+        had: told.had.as_ptr(),
+        reason: told.reason.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
     };
-    if outcomes.is_null() != (room == 0) {
-        return fail(libc::EINVAL);
-    }
-    for (at, told) in handle.told.iter().enumerate().take(room) {
-        let outcome = ToldOutcome {
-            item: told.item,
-            required: c_int::from(told.is_required),
-            error: told.error,
-            wanted: told.wanted.as_ptr(),
-            had: told.had.as_ptr(),
-            reason: told.reason.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
-        };
-        // SAFETY: `at` is less than `count`, and our caller promises so much room.
-        unsafe { outcomes.add(at).write(outcome) };
-    }
-    let all = handle.told.len();
-    c_int::try_from(if outcomes.is_null() { all } else { all.min(room) }).unwrap_or(c_int::MAX)
+    // SAFETY: our caller promises so much room.
+    unsafe { fill(outcomes, count, || Ok(handle.told.iter().map(outcome))) }
 }
 
-/// See the header.
-///
-/// # Safety
-/// `handle` is null, or came from [`rt_setup_begin`], has not ended, and no other thread uses it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_setup_undo(handle: *mut Handle) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -286,16 +260,12 @@ impl From<Disturbances> for Found {
             migrations: found.migrations,
             migrations_by: match found.migrations_by {
                 MigrationSource::Counter => 0,
-                MigrationSource::Processors => 1,
+                MigrationSource::CpuNumbers => 1,
             },
         }
     }
 }
 
-/// See the header.
-///
-/// # Safety
-/// `calm` is null or may be written to.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
     if calm.is_null() {
@@ -318,10 +288,6 @@ unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
     0
 }
 
-/// See the header.
-///
-/// # Safety
-/// `calm` is null, or came from [`rt_calm_open`], was not closed, and no other thread uses it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_begin(calm: *mut Sections) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -333,10 +299,6 @@ unsafe extern "C" fn rt_calm_begin(calm: *mut Sections) -> c_int {
     0
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`rt_calm_begin`]; `found` is null or may be written to.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_end(calm: *mut Sections, found: *mut Found) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -353,10 +315,6 @@ unsafe extern "C" fn rt_calm_end(calm: *mut Sections, found: *mut Found) -> c_in
     c_int::from(!happened.is_calm())
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`rt_calm_begin`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rt_calm_close(calm: *mut Sections) {
     if !calm.is_null() {

@@ -1,6 +1,6 @@
 //! Stacks, their bounds and what is in memory of them, for programs in C.
 
-use super::fail;
+use super::{fail, fill};
 use crate::{StackBounds, StackError, StackMapping, StackResidency};
 use libc::{c_int, c_uint, c_void, size_t, stack_t};
 use std::ptr;
@@ -13,7 +13,6 @@ fn answer(result: Result<(), StackError>) -> c_int {
     }
 }
 
-/// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn stack_alloc(size: size_t) -> *mut c_void {
     match crate::stack_alloc(size) {
@@ -25,39 +24,19 @@ extern "C" fn stack_alloc(size: size_t) -> *mut c_void {
     }
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`crate::stack_free`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_free(address: *mut c_void, size: size_t) -> c_int {
     // SAFETY: our caller promises what it needs.
     answer(unsafe { crate::stack_free(address.cast(), size) })
 }
 
-/// See the header.
-///
-/// # Safety
-/// `sizes` is null, or `count` sizes may be written there.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fetch_stack_sizes(sizes: *mut size_t, count: c_int) -> c_int {
     let all = crate::fetch_stack_sizes();
-    let Ok(room) = usize::try_from(count) else { return fail(libc::EINVAL) };
-    if sizes.is_null() != (room == 0) {
-        return fail(libc::EINVAL);
-    }
-    let told = if sizes.is_null() { all.len() } else { all.len().min(room) };
-    for (at, size) in all.iter().enumerate().take(room) {
-        // SAFETY: `at` is less than `count`, and our caller promises so much room.
-        unsafe { sizes.add(at).write(*size) };
-    }
-    c_int::try_from(told).unwrap_or(c_int::MAX)
+    // SAFETY: our caller promises so much room.
+    unsafe { fill(sizes, count, || Ok(all.iter().copied())) }
 }
 
-/// See the header.
-///
-/// # Safety
-/// `bounds` is null or may be written to.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_getbounds(bounds: *mut stack_t) -> c_int {
     if bounds.is_null() {
@@ -70,10 +49,6 @@ unsafe extern "C" fn stack_getbounds(bounds: *mut stack_t) -> c_int {
     }))
 }
 
-/// See the header.
-///
-/// # Safety
-/// `bounds` is null or may be read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_setbounds(bounds: *const stack_t) -> c_int {
     // SAFETY: null, or our caller promises it.
@@ -85,16 +60,11 @@ unsafe extern "C" fn stack_setbounds(bounds: *const stack_t) -> c_int {
     }
 }
 
-/// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn stack_inbounds(address: *const c_void) -> c_int {
     c_int::from(crate::stack_inbounds(address.cast()))
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`crate::stack_violation`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_violation(
     signal: c_int,
@@ -105,7 +75,6 @@ unsafe extern "C" fn stack_violation(
     c_int::from(unsafe { crate::stack_violation(signal, info, context) })
 }
 
-/// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn stack_lock() -> c_int {
     answer(crate::stack_lock())
@@ -119,10 +88,6 @@ struct Residency {
     resident: size_t,
 }
 
-/// See the header.
-///
-/// # Safety
-/// `residency` is null or may be written to.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_residency(residency: *mut Residency) -> c_int {
     if residency.is_null() {
@@ -143,26 +108,13 @@ struct Mapping {
     flags: c_uint,
 }
 
-/// See the header.
-///
-/// # Safety
-/// `mappings` is null, or `count` of them may be written there.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn stack_mappings(mappings: *mut Mapping, count: c_int) -> c_int {
-    let Ok(room) = usize::try_from(count) else { return fail(libc::EINVAL) };
-    if mappings.is_null() != (room == 0) {
-        return fail(libc::EINVAL);
-    }
-    let all: Vec<StackMapping> = match crate::stack_mappings() {
-        Ok(all) => all,
-        Err(error) => return fail(error.errno()),
-    };
-    let told = if mappings.is_null() { all.len() } else { all.len().min(room) };
-    for (at, mapping) in all.iter().enumerate().take(room) {
+    let told = |mapping: StackMapping| {
         let [address, end] = [mapping.address, mapping.end].map(ptr::with_exposed_provenance_mut);
-        let told = Mapping { address, end, size: mapping.size(), flags: mapping.flags };
-        // SAFETY: `at` is less than `count`, and our caller promises so much room.
-        unsafe { mappings.add(at).write(told) };
-    }
-    c_int::try_from(told).unwrap_or(c_int::MAX)
+        Mapping { address, end, size: mapping.size(), flags: mapping.flags }
+    };
+    let all = || crate::stack_mappings().map_err(|error| error.errno());
+    // SAFETY: our caller promises so much room.
+    unsafe { fill(mappings, count, || Ok(all()?.into_iter().map(told))) }
 }

@@ -15,10 +15,6 @@ fn answer(buffer: *mut u8) -> *mut c_void {
     buffer.cast()
 }
 
-/// See the header.
-///
-/// # Safety
-/// `name` is null or a text, and the three functions may be called with `private` as long as the cache is there.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umem_cache_create(
     name: *const c_char,
@@ -48,10 +44,6 @@ unsafe extern "C" fn umem_cache_create(
     }
 }
 
-/// See the header.
-///
-/// # Safety
-/// Null, or as [`crate::umem_cache_destroy`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umem_cache_destroy(cache: *mut RawCache) {
     if !cache.is_null() {
@@ -60,57 +52,45 @@ unsafe extern "C" fn umem_cache_destroy(cache: *mut RawCache) {
     }
 }
 
-/// See the header. The callback may leave by other ways than to return.
-///
-/// # Safety
-/// As [`crate::umem_cache_alloc`].
+/// The callback may leave by other ways than to return.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn umem_cache_alloc(cache: *mut RawCache, flags: c_int) -> *mut c_void {
     // SAFETY: our caller promises it.
     answer(unsafe { umem::umem_cache_alloc(cache, flags) })
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`crate::umem_cache_free`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umem_cache_free(cache: *mut RawCache, buffer: *mut c_void) {
     // SAFETY: our caller promises it.
     unsafe { umem::umem_cache_free(cache, buffer.cast()) };
 }
 
-/// See the header. The callback may leave by other ways than to return.
+/// The callback may leave by other ways than to return.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umem_alloc(size: size_t, flags: c_int) -> *mut c_void {
     let buffer = umem::umem_alloc(size, flags);
     if size == 0 { ptr::null_mut() } else { answer(buffer) }
 }
 
-/// See the header. The callback may leave by other ways than to return.
+/// The callback may leave by other ways than to return.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umem_zalloc(size: size_t, flags: c_int) -> *mut c_void {
     let buffer = umem::umem_zalloc(size, flags);
     if size == 0 { ptr::null_mut() } else { answer(buffer) }
 }
 
-/// See the header.
-///
-/// # Safety
-/// As [`crate::umem_free`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umem_free(buffer: *mut c_void, size: size_t) {
     // SAFETY: our caller promises it.
     unsafe { umem::umem_free(buffer.cast(), size) };
 }
 
-/// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn() -> c_int>) {
     umem::umem_nofail_callback(callback);
 }
 
-/// See the header. Functions of caches are called, which return.
+/// Functions of caches are called, which return.
 #[unsafe(no_mangle)]
 extern "C" fn umem_reap() {
     umem::umem_reap();

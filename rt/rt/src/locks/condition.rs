@@ -23,9 +23,7 @@ const MARK: u32 = u32::from_le_bytes(*b"mpcv");
 /// What waiting came to; the mutex is held again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waited {
-    /// What it protects.
     pub(crate) state: State,
-    /// The deadline has passed.
     pub(crate) is_late: bool,
 }
 

@@ -13,7 +13,6 @@ impl Deadline {
         (moment.tv_sec >= 0 && (0..1_000_000_000).contains(&moment.tv_nsec)).then_some(Deadline(moment))
     }
 
-    /// As the system wants it.
     pub(super) fn timespec(&self) -> &timespec {
         &self.0
     }

@@ -15,7 +15,7 @@ pub(crate) enum Scope {
 
 /// One `operation` on a word, which may wait until `deadline`; the error is the kernel's. errno stays as it was: an allocator that waited for a lock
 /// has nothing to say.
-pub(super) fn futex(
+pub(crate) fn futex(
     word: &AtomicU32,
     operation: c_int,
     scope: Scope,

@@ -9,7 +9,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-/// All is well.
 const WHOLE: u8 = 0;
 /// A thread panicked with it: the next one is told.
 const ABANDONED: u8 = 1;
@@ -139,7 +138,6 @@ pub struct MutexGuard<'a, T: ?Sized> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The mutex.
     pub(super) fn mutex(&self) -> &'a Mutex<T> {
         self.mutex
     }

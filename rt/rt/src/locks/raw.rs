@@ -20,14 +20,12 @@ unsafe extern "C" {
 pub(crate) enum Protocol {
     /// The thread that holds the mutex has it as long.
     Inherit,
-    /// Nothing.
     Plain,
 }
 
 /// What a mutex that was locked protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// All is well.
     Whole,
     /// The thread that had it before died with it.
     OwnerDied,
@@ -65,33 +63,26 @@ impl RawMutex {
 
     /// Makes one, where it lies and stays: threads that wait and the list of what a thread holds have its address.
     pub(crate) fn init(&self, protocol: Protocol, scope: Scope) -> Result<(), LockRefusal> {
-        let failed = |errno| match errno {
-            0 => Ok(()),
-            errno => Err(LockRefusal::of(
-                errno,
-                "make a lock with priority inheritance (does the kernel have it?)",
-            )),
-        };
+        let check = |errno| done(errno, "make a lock with priority inheritance (does the kernel have it?)");
         let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
         // SAFETY: attributes are initialised first and destroyed last; the mutex is not in use: our caller is about to have it made.
         unsafe {
-            failed(libc::pthread_mutexattr_init(attributes))?;
-            let mut errno = libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK);
-            if errno == 0 && protocol == Protocol::Inherit {
-                errno = libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT);
-            }
-            if errno == 0 && protocol == Protocol::Inherit {
-                errno = libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST);
-            }
-            if errno == 0 && scope == Scope::Shared {
-                errno = libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED);
-            }
-            if errno == 0 {
-                errno = libc::pthread_mutex_init(self.mutex.get(), attributes);
-            }
+            check(libc::pthread_mutexattr_init(attributes))?;
+            let make = || {
+                check(libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK))?;
+                if protocol == Protocol::Inherit {
+                    check(libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT))?;
+                    check(libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST))?;
+                }
+                if scope == Scope::Shared {
+                    check(libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED))?;
+                }
+                check(libc::pthread_mutex_init(self.mutex.get(), attributes))
+            };
+            let made = make();
             libc::pthread_mutexattr_destroy(attributes);
-            failed(errno)?;
+            made?;
         }
         self.mark.store(MARK, Ordering::Release);
         Ok(())
@@ -106,14 +97,12 @@ impl RawMutex {
         }
     }
 
-    /// Waits until the caller holds it.
     pub(crate) fn lock(&self) -> Result<State, LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised.
         taken(unsafe { libc::pthread_mutex_lock(mutex) })
     }
 
-    /// Takes it if no thread holds it.
     pub(crate) fn try_lock(&self) -> Result<State, LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised.
@@ -135,24 +124,17 @@ impl RawMutex {
         }
     }
 
-    /// Gives it back.
     pub(crate) fn unlock(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised; a thread that does not hold it is refused.
-        match unsafe { libc::pthread_mutex_unlock(mutex) } {
-            0 => Ok(()),
-            errno => Err(LockRefusal::of(errno, "unlock")),
-        }
+        done(unsafe { libc::pthread_mutex_unlock(mutex) }, "unlock")
     }
 
     /// What it protects is whole again. The caller was told that its owner died, and holds it.
     pub(crate) fn make_consistent(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised; one that is not in that state is refused.
-        match unsafe { libc::pthread_mutex_consistent(mutex) } {
-            0 => Ok(()),
-            errno => Err(LockRefusal::of(errno, "make a lock consistent")),
-        }
+        done(unsafe { libc::pthread_mutex_consistent(mutex) }, "make a lock consistent")
     }
 
     /// It is none any more. Refused while a thread holds it.
@@ -165,11 +147,13 @@ impl RawMutex {
         }
         self.mark.store(0, Ordering::Release);
         // SAFETY: it was initialised, and no thread holds it.
-        match unsafe { libc::pthread_mutex_destroy(mutex) } {
-            0 => Ok(()),
-            errno => Err(LockRefusal::of(errno, "destroy a lock")),
-        }
+        done(unsafe { libc::pthread_mutex_destroy(mutex) }, "destroy a lock")
     }
+}
+
+#[inline]
+fn done(errno: c_int, action: &'static str) -> Result<(), LockRefusal> {
+    if errno == 0 { Ok(()) } else { Err(LockRefusal::of(errno, action)) }
 }
 
 fn taken(errno: c_int) -> Result<State, LockRefusal> {

@@ -28,9 +28,7 @@ pub(crate) struct Ticket(u32);
 /// The threads that are woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiters {
-    /// The first.
     One,
-    /// All.
     All,
 }
 
@@ -86,7 +84,7 @@ impl Sequence {
 }
 
 /// The same with a model of the kernel: `FUTEX_WAIT` compares and falls asleep in one, as `FUTEX_WAKE` sees it. And every order in which the
-/// threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib sequence`.
+/// threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom sequence`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;

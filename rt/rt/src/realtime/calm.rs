@@ -13,7 +13,7 @@ pub enum MigrationSource {
     Counter,
     /// By the number of the CPU at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ.
     /// A thread that went away and came back is not seen.
-    Processors,
+    CpuNumbers,
 }
 
 /// What happened to a thread.
@@ -37,15 +37,8 @@ impl Disturbances {
     /// Nothing happened.
     #[must_use]
     pub fn is_calm(&self) -> bool {
-        let Disturbances {
-            minor_faults,
-            major_faults,
-            voluntary_switches,
-            involuntary_switches,
-            migrations,
-            ..
-        } = *self;
-        [minor_faults, major_faults, voluntary_switches, involuntary_switches, migrations] == [0; 5]
+        let switches = self.voluntary_switches | self.involuntary_switches;
+        self.minor_faults | self.major_faults | switches | self.migrations == 0
     }
 }
 
@@ -62,7 +55,7 @@ impl fmt::Display for Disturbances {
         )?;
         match self.migrations_by {
             MigrationSource::Counter => Ok(()),
-            MigrationSource::Processors => write!(out, " (by CPU numbers)"),
+            MigrationSource::CpuNumbers => write!(out, " (by CPU numbers)"),
         }
     }
 }
@@ -79,16 +72,9 @@ pub struct Calm {
     not_send: PhantomData<*mut ()>,
 }
 
-/// The counts at one moment.
+/// The counts at one moment: minor and major faults, voluntary and involuntary switches, and migrations, or the CPU.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counts {
-    minor: u64,
-    major: u64,
-    voluntary: u64,
-    involuntary: u64,
-    /// Migrations, or the CPU.
-    place: u64,
-}
+pub(crate) struct Counts([u64; 5]);
 
 impl Calm {
     /// For the calling thread.
@@ -106,7 +92,7 @@ impl Calm {
     /// How migrations are found.
     #[must_use]
     pub fn migrations_by(&self) -> MigrationSource {
-        if self.migrations.is_some() { MigrationSource::Counter } else { MigrationSource::Processors }
+        if self.migrations.is_some() { MigrationSource::Counter } else { MigrationSource::CpuNumbers }
     }
 
     /// A section begins. There may be one in another.
@@ -119,13 +105,9 @@ impl Calm {
     pub(crate) fn counts(&self) -> Counts {
         let place = self.place();
         let usage = usage();
-        Counts {
-            minor: usage.ru_minflt.cast_unsigned(),
-            major: usage.ru_majflt.cast_unsigned(),
-            voluntary: usage.ru_nvcsw.cast_unsigned(),
-            involuntary: usage.ru_nivcsw.cast_unsigned(),
-            place,
-        }
+        let [minor, major, voluntary, involuntary] =
+            [usage.ru_minflt, usage.ru_majflt, usage.ru_nvcsw, usage.ru_nivcsw].map(i64::cast_unsigned);
+        Counts([minor, major, voluntary, involuntary, place])
     }
 
     fn place(&self) -> u64 {
@@ -142,24 +124,26 @@ impl Calm {
         count
     }
 
-    /// What happened since.
     pub(crate) fn since(&self, before: Counts) -> Disturbances {
         let now = self.counts();
+        let [minor_faults, major_faults, voluntary_switches, involuntary_switches, moved] =
+            std::array::from_fn(|at| now.0[at].wrapping_sub(before.0[at]));
+        let migrations_by = self.migrations_by();
+        let migrations = match migrations_by {
+            MigrationSource::Counter => moved,
+            MigrationSource::CpuNumbers => u64::from(moved != 0),
+        };
         Disturbances {
-            minor_faults: now.minor.wrapping_sub(before.minor),
-            major_faults: now.major.wrapping_sub(before.major),
-            voluntary_switches: now.voluntary.wrapping_sub(before.voluntary),
-            involuntary_switches: now.involuntary.wrapping_sub(before.involuntary),
-            migrations: match self.migrations_by() {
-                MigrationSource::Counter => now.place.wrapping_sub(before.place),
-                MigrationSource::Processors => u64::from(now.place != before.place),
-            },
-            migrations_by: self.migrations_by(),
+            minor_faults,
+            major_faults,
+            voluntary_switches,
+            involuntary_switches,
+            migrations,
+            migrations_by,
         }
     }
 }
 
-/// What the kernel counts of the calling thread.
 pub(super) fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: a record of zeros is one, and the call writes to it; for the calling thread it cannot fail.
@@ -186,6 +170,7 @@ impl CalmSection<'_> {
 }
 
 /// `struct perf_event_attr`, in its first version.
+#[derive(Default)]
 #[repr(C)]
 struct CounterAttributes {
     kind: u32,
@@ -213,13 +198,7 @@ fn migration_counter() -> io::Result<OwnedFd> {
         kind: SOFTWARE,
         size: u32::try_from(mem::size_of::<CounterAttributes>()).unwrap_or_default(),
         config: MIGRATIONS,
-        period: 0,
-        sample: 0,
-        format: 0,
-        flags: 0,
-        wakeup: 0,
-        breakpoint: 0,
-        address: 0,
+        ..CounterAttributes::default()
     };
     let (this_thread, any_cpu, no_group) = (0, -1, -1);
     // SAFETY: it reads as many bytes as the record says it has.
@@ -250,7 +229,7 @@ mod tests {
         voluntary_switches: 0,
         involuntary_switches: 0,
         migrations: 0,
-        migrations_by: MigrationSource::Processors,
+        migrations_by: MigrationSource::CpuNumbers,
     };
 
     #[test]
@@ -274,9 +253,9 @@ mod tests {
     #[test]
     fn without_a_counter_the_processors_of_both_ends_are_compared() {
         let calm = Calm::over(None);
-        assert_eq!(calm.migrations_by(), MigrationSource::Processors);
+        assert_eq!(calm.migrations_by(), MigrationSource::CpuNumbers);
         let mut before = calm.counts();
-        before.place = u64::MAX;
+        before.0[4] = u64::MAX;
         assert_eq!(calm.since(before).migrations, 1);
     }
 }

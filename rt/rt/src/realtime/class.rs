@@ -1,6 +1,6 @@
 //! The scheduling class of a thread, by the one call that knows all of them.
 
-use super::outcome::{Refusal, errno};
+use super::outcome::{Refusal, check, errno};
 use super::rights::{Capability, has, limit};
 use libc::sched_attr;
 use std::fmt;
@@ -62,18 +62,16 @@ const _: () = assert!(size_of::<sched_attr>() == SIZE as usize);
 const RESET_ON_FORK: u64 = 1;
 
 impl Attributes {
-    /// Those of the calling thread.
     pub(super) fn current() -> io::Result<Attributes> {
         let mut attributes = empty();
         // SAFETY: it writes at most as many bytes as it is told.
-        let answer = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
-        if answer == 0 { Ok(Attributes(attributes)) } else { Err(io::Error::last_os_error()) }
+        check(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) })?;
+        Ok(Attributes(attributes))
     }
 
     fn set(&self) -> io::Result<()> {
         // SAFETY: it reads as many bytes as the record says it has.
-        let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const self.0, 0) };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const self.0, 0) })
     }
 
     /// As a class is set by them; `None` for a time that is too long for the kernel.
@@ -159,7 +157,6 @@ pub(super) fn enter(class: SchedulingClass) -> Result<Attributes, Refusal> {
     Ok(before)
 }
 
-/// Puts it back.
 pub(super) fn leave(before: &Attributes) -> Result<(), Refusal> {
     before.set().map_err(|error| {
         Refusal::new(errno(&error), format!("cannot go back to {before}: {error}; it takes CAP_SYS_NICE"))

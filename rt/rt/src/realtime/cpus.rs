@@ -1,7 +1,7 @@
 //! The CPUs that a thread may run on: its mask, which is all that a program knows of a processor set.
 
 use super::files;
-use super::outcome::{Refusal, errno};
+use super::outcome::{Refusal, check, errno};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -134,22 +134,16 @@ fn parse(list: &str) -> Option<CpuMask> {
     Some(mask)
 }
 
-/// Where the calling thread may run.
 pub(super) fn current() -> io::Result<CpuMask> {
     let mut mask = CpuMask::new();
     // SAFETY: it writes to the mask, at most its size.
-    let answer = unsafe {
-        libc::sched_getaffinity(0, size_of_val(&*mask.0), mask.0.as_mut_ptr().cast::<libc::cpu_set_t>())
-    };
-    if answer == 0 { Ok(mask) } else { Err(io::Error::last_os_error()) }
+    check(unsafe { libc::sched_getaffinity(0, size_of_val(&*mask.0), mask.0.as_mut_ptr().cast()) })?;
+    Ok(mask)
 }
 
 fn set(mask: &CpuMask) -> io::Result<()> {
     // SAFETY: it reads from the mask, at most its size.
-    let answer = unsafe {
-        libc::sched_setaffinity(0, size_of_val(&*mask.0), mask.0.as_ptr().cast::<libc::cpu_set_t>())
-    };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&*mask.0), mask.0.as_ptr().cast()) })
 }
 
 /// Moves the calling thread to these CPUs, all of them; gives where it could run before.
@@ -172,7 +166,6 @@ pub(super) fn enter(wanted: &CpuMask) -> Result<CpuMask, Refusal> {
     Err(refused(wanted, &had, &io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
-/// Moves the calling thread back.
 pub(super) fn leave(before: &CpuMask) -> Result<(), Refusal> {
     set(before).map_err(|error| refused(before, &CpuMask::new(), &error))
 }

@@ -1,7 +1,7 @@
 //! What delays a thread without any other thread: CPUs in deep idle states, and timers that wait for each other.
 
 use super::files::IdleLatency;
-use super::outcome::{Refusal, errno};
+use super::outcome::{Refusal, check, errno};
 use libc::c_ulong;
 use std::io;
 use std::time::Duration;
@@ -72,19 +72,14 @@ pub(super) fn restore_timer_slack(before: Duration) -> Result<(), Refusal> {
     }
 }
 
-/// What it is, in words.
 pub(super) fn timer_slack() -> String {
     ask_timer_slack().map_or_else(|error| error.to_string(), |slack| format!("{slack:?}"))
 }
 
 fn set(nanoseconds: c_ulong) -> io::Result<()> {
+    let zero: c_ulong = 0;
     // SAFETY: numbers only.
-    match unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong)
-    } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, zero, zero, zero) })
 }
 
 fn ask_timer_slack() -> io::Result<Duration> {

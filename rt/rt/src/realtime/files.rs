@@ -54,7 +54,6 @@ impl IdleLatency {
         Ok(IdleLatency(file))
     }
 
-    /// Looks only.
     pub(super) fn look() -> io::Result<IdleLatency> {
         File::open(IDLE_LATENCY).map(IdleLatency)
     }

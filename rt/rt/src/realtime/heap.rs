@@ -136,7 +136,6 @@ impl Drop for Blocks {
     }
 }
 
-/// Page faults of the calling thread.
 fn faults() -> usize {
     let usage = usage();
     usize::try_from(usage.ru_minflt + usage.ru_majflt).unwrap_or_default()

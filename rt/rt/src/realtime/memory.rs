@@ -2,7 +2,7 @@
 
 use super::files;
 use super::holders::Holders;
-use super::outcome::{Refusal, errno};
+use super::outcome::{Refusal, check, errno};
 use super::rights::{Capability, has, limit};
 use crate::mappings::parse;
 use crate::stacks::page_size;
@@ -29,14 +29,11 @@ static HOLDERS: Holders<Locked> = Holders::new();
 pub(super) fn lock() -> Result<(), Refusal> {
     HOLDERS.enter(Locked::now, || {
         // SAFETY: memory is locked, not touched.
-        match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
-            0 => Ok(()),
-            _ => Err(refused(&io::Error::last_os_error())),
-        }
+        check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+            .map_err(|error| refused(&error))
     })
 }
 
-/// Brings back what was locked before.
 pub(super) fn unlock() -> Result<(), Refusal> {
     HOLDERS.leave(|before| before.restore()).unwrap_or(Ok(()))
 }
@@ -57,7 +54,6 @@ fn refused(error: &io::Error) -> Refusal {
     Refusal::new(errno(error), format!("cannot lock all memory: {said}"))
 }
 
-/// How much of the process is locked, in words.
 pub(super) fn locked() -> String {
     files::status("VmLck:").map_or_else(|| "unknown".to_owned(), |text| format!("{text} locked"))
 }

@@ -22,33 +22,30 @@
 //! # }
 //! ```
 //!
-//! # Nouns
+//! # Terms
 //!
-//! * An *item*: one thing that can be set up. There are seven; each is had as it was wanted, or not at all.
+//! * An *item*: one of the seven things that can be set up. Each is set up as wanted, or not at all.
 //! * *Required*: without it the call fails, and everything that was done is undone. *Wished*: without it the call goes on.
 //! * An *outcome*: what became of an item, with the sentence that says what helps.
-//! * A [`Realtime`]: what was had. It ends by [`Realtime::undo`], or when it is dropped.
-//! * A [`Calm`]: what counts faults, switches and migrations over a section, so that "none happened" is checked.
+//! * A [`Realtime`]: what was set up. It ends by [`Realtime::undo`], or when it is dropped.
+//! * A [`Calm`]: counts faults, switches and migrations over a section, so that "none happened" is checked.
 //!
 //! # The order
 //!
-//! Items are set up in this order, whatever order they are asked for in, and undone in reverse:
+//! Items are set up in this order, and undone in reverse:
 //!
-//! 1. *CPUs*. Memory comes from near the CPU that touches it first, so that the thread must be where it will stay before it touches any. And a
-//!    deadline thread cannot be moved any more.
-//! 2. *Memory*. What is mapped after it is locked: heap and stack.
-//! 3. *Heap* and 4. *stack*. Faulting them in takes long, up to a second for a few GB. A thread that is in a real-time class already would keep
-//!    all others from its CPU meanwhile.
+//! 1. *CPUs*: memory comes from near the CPU that touches it first, and a deadline thread cannot be moved any more.
+//! 2. *Memory*: what is mapped after it, heap and stack, is locked.
+//! 3. *Heap* and 4. *stack*: faulting in takes up to a second for a few GB. A real-time thread would keep all others from its CPU meanwhile.
 //! 5. *Idle latency*.
-//! 6. *Timer slack*. Real-time threads have none, and kernels do not listen when they set it; a thread that leaves a real-time class gets the
-//!    slack of its process. So it is set before the class, and put back after it.
-//! 7. *Class*, last: nothing of ours runs in it. It is left first, so that undoing delays no other thread.
+//! 6. *Timer slack*: kernels ignore it for real-time threads, and a thread that leaves a real-time class gets the slack of its process.
+//! 7. *Class*, last and left first: nothing of ours runs in it.
 //!
-//! # Whose it is
+//! # Scope
 //!
-//! CPUs, stack, timer slack and class are the calling thread's, and what it does to itself only it can undo: a [`Realtime`] is not `Send`. Memory,
-//! heap and idle latency are the process's: they stay until the last thread that asked for them has undone it. Locked stacks count with memory: as long as
-//! either is in use, what is locked stays locked.
+//! CPUs, stack, timer slack and class belong to the calling thread, and only it can undo them: a [`Realtime`] is not `Send`. Memory, heap and idle
+//! latency belong to the process, until the last thread that asked for them has undone it. Locked stacks count with memory: as long as either is in
+//! use, what is locked stays locked.
 //!
 //! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). A child that is forked has no locks, and its copy
 //! of a [`Realtime`] does nothing.
@@ -59,13 +56,12 @@
 //! * The allocator does not tell its settings: it gets those that glibc begins with (`M_MMAP_MAX` 65536, `M_TRIM_THRESHOLD` 128 KB), which do not
 //!   adapt any more.
 //! * What was locked to be faulted in later (`MLOCK_ONFAULT`) is faulted in when it is locked again.
+//! * What the program itself changed in between, such as its own `mlock`, is overwritten.
 //!
-//! Whatever the program itself changes in between is overwritten: what it locks by `mlock`, too.
+//! # Processor sets
 //!
-//! # A processor set
-//!
-//! The mask is all there is to it here: `psrset` makes sets and says which CPUs they have, and a thread that asks for those runs in it. The kernel cuts a
-//! mask to the cpuset of the process without a word; here that is a refusal, which names the CPUs that are missing.
+//! `psrset` makes sets and says which CPUs they have; a thread that asks for those runs in the set. The kernel silently cuts a mask to the cpuset of the
+//! process. Here that is a refusal, which names the missing CPUs.
 
 mod calm;
 mod class;
@@ -84,6 +80,7 @@ pub use class::SchedulingClass;
 pub use cpus::{CpuListError, CpuMask};
 pub(crate) use files::{mappings, mappings_max};
 pub use outcome::{Item, Outcome, RealtimeError, Refusal};
+pub(crate) use rights::limit;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -156,7 +153,7 @@ impl fmt::Display for Want {
 }
 
 /// The order in which items are set up; the head of this file argues it.
-const ORDER: [Item; 7] =
+pub(crate) const ORDER: [Item; 7] =
     [Item::Cpus, Item::Memory, Item::Heap, Item::Stack, Item::IdleLatency, Item::TimerSlack, Item::Class];
 
 /// How a thing is put back.
@@ -172,18 +169,6 @@ enum Undo {
 }
 
 impl Undo {
-    fn item(&self) -> Item {
-        match self {
-            Undo::Cpus(_) => Item::Cpus,
-            Undo::Memory => Item::Memory,
-            Undo::Heap(_) => Item::Heap,
-            Undo::Stack => Item::Stack,
-            Undo::IdleLatency(_) => Item::IdleLatency,
-            Undo::TimerSlack(_) => Item::TimerSlack,
-            Undo::Class(_) => Item::Class,
-        }
-    }
-
     fn run(self) -> Result<(), Refusal> {
         match self {
             Undo::Cpus(before) => cpus::leave(&before),
@@ -276,7 +261,7 @@ impl Setup {
 #[must_use = "what was set up is undone when this is dropped"]
 pub struct Realtime {
     outcomes: Vec<Outcome>,
-    undo: Vec<Undo>,
+    undo: Vec<(Item, Undo)>,
     thread: i64,
     not_send: PhantomData<*mut ()>,
 }
@@ -325,7 +310,7 @@ impl Realtime {
             refusal,
             note,
         });
-        self.undo.extend(undo);
+        self.undo.extend(undo.map(|undo| (want.item(), undo)));
     }
 
     /// Undoes what was done so far, and tells of that which was required.
@@ -345,8 +330,7 @@ impl Realtime {
         if !self.is_own() {
             return Vec::new();
         }
-        let failed = undo.into_iter().rev().filter_map(|undo| {
-            let item = undo.item();
+        let failed = undo.into_iter().rev().filter_map(|(item, undo)| {
             let refusal = undo.run().err()?;
             let before = self.outcomes.iter().find(|outcome| outcome.item == item)?.clone();
             let wanted = "how it was".to_owned();
@@ -363,7 +347,6 @@ impl Drop for Realtime {
     }
 }
 
-/// The calling thread's number.
 fn thread() -> i64 {
     // SAFETY: it only asks.
     unsafe { libc::syscall(libc::SYS_gettid) }

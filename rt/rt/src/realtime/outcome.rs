@@ -64,9 +64,13 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The number of an error of the system.
 pub(super) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// What a call says that answers with 0, or leaves its error in errno.
+pub(super) fn check(answer: impl Into<i64>) -> io::Result<()> {
+    if answer.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What became of one thing.

@@ -17,12 +17,12 @@ pub(super) fn has(capability: Capability) -> bool {
 
 /// How the C library numbers limits.
 #[cfg(target_env = "gnu")]
-pub(super) type Resource = libc::__rlimit_resource_t;
+pub(crate) type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
-pub(super) type Resource = libc::c_int;
+pub(crate) type Resource = libc::c_int;
 
 /// A soft limit. None: there is none.
-pub(super) fn limit(resource: Resource) -> Option<u64> {
+pub(crate) fn limit(resource: Resource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the record is written to.
     let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;

@@ -24,7 +24,6 @@ pub(crate) struct Group {
 
 /// The groups of one size.
 struct Shelf {
-    /// The latest one.
     first: AtomicPtr<Group>,
     /// Where a stack was given back last: likely a place to find one.
     warm: AtomicPtr<Group>,
@@ -84,7 +83,6 @@ impl Group {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// The lowest addresses of its stacks.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = usize> {
         self.entries.iter().map(Entry::address).filter(|address| *address != 0)
     }

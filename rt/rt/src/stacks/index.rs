@@ -16,7 +16,6 @@ pub(crate) struct Entry {
     address: AtomicUsize,
     group: AtomicPtr<Group>,
     place: AtomicU32,
-    /// The next one of its list.
     next: AtomicPtr<Entry>,
 }
 

@@ -43,7 +43,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The lowest address of the stack.
     pub(crate) fn stack(&self) -> NonNull<u8> {
         // SAFETY: the mapping is two pages longer than the stack.
         unsafe { self.begin.cast::<u8>().add(page_size()) }

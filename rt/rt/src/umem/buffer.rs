@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Why there is no buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// No memory: what others give back helps.
     Memory,
-    /// The constructor refused.
     Object,
 }
 
@@ -36,8 +34,10 @@ pub(super) unsafe fn alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
         if let Some(constructor) = (*cache).constructor
             && constructor(buffer.cast(), (*cache).private, words::DEFAULT) != 0
         {
-            if (*cache).tag > 0 {
-                debug::unmade(cache, buffer);
+            if (*cache).tag > 0
+                && let Ok(place) = slab::find(cache, buffer.addr())
+            {
+                debug::freed(cache, buffer, place);
             }
             let _ = slab::give(cache, &raw const buffer, 1);
             return Err(Lack::Object);

@@ -1,9 +1,12 @@
 //! The caches that are there from the beginning: one for each size that `umem_alloc` gives, and for each that malloc does.
 
-use super::cache::{self, Plan};
+use super::cache::{self, RawCachePlan};
 use super::settings::{self, Ready};
-use millpond_rt_layout::{Cache, LARGEST, flags};
+use millpond_rt_layout::{Cache, LARGEST, NAME, flags};
 use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::io::Write;
+use std::ptr;
 
 /// Bytes of a step of the tables below.
 const STEP: usize = 8;
@@ -41,14 +44,14 @@ static MALLOC: Family = Family(UnsafeCell::new(NONE));
 /// Makes them all. False: there is no memory, or there are too many.
 pub(super) fn begin(settings: &Ready) -> bool {
     let sizes = settings.asked.options.sizes;
-    ALLOC.fill(b"umem_alloc_", 0, sizes.as_slice().iter().copied())
+    ALLOC.fill("umem_alloc_", 0, sizes.as_slice().iter().copied())
 }
 
 /// Makes those of malloc, whose buffers begin eight bytes before a multiple of sixteen: there is a tag, and what follows is aligned for everything.
 pub(super) fn begin_malloc() -> bool {
     let is_checked = settings::get().flags & !flags::NOMAGAZINE != 0;
     let largest = if is_checked { LARGEST } else { LARGEST_UNCHECKED };
-    MALLOC.fill(b"umem_malloc_", 8, malloc_sizes().take_while(|size| *size <= largest))
+    MALLOC.fill("umem_malloc_", 8, malloc_sizes().take_while(|size| *size <= largest))
 }
 
 /// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 32 bytes for what is a page of a database or of a
@@ -79,19 +82,26 @@ pub(super) fn for_malloc(size: usize) -> *mut Cache {
 }
 
 impl Family {
-    fn fill(&self, prefix: &[u8], shift: usize, sizes: impl Iterator<Item = usize>) -> bool {
+    fn fill(&self, prefix: &str, shift: usize, sizes: impl Iterator<Item = usize>) -> bool {
         // No reference to all of it: caches are known by pointers from here on, which outlive this call.
         let members = self.0.get();
         let mut covered = 0;
         for size in sizes {
-            let mut name = [0; 32];
-            let length = write_name(&mut name, prefix, size);
-            let align = if shift > 0 { 16 } else { natural(size) };
-            let plan = Plan { align, shift, ..Plan::of(name.get(..length).unwrap_or_default(), size) };
+            let name = name(prefix, size);
+            let plan = RawCachePlan {
+                name: CStr::from_bytes_until_nul(&name).unwrap_or_default(),
+                size,
+                align: if shift > 0 { 16 } else { natural(size) },
+                constructor: None,
+                destructor: None,
+                reclaim: None,
+                private: ptr::null_mut(),
+                cflags: 0,
+            };
             // SAFETY: no other thread uses it before it is ready. The cache is in a static, of zeros, and no other code knows it.
             unsafe {
                 let count = (*members).count;
-                if count == MOST || cache::init(&raw mut (*members).caches[count], plan).is_err() {
+                if count == MOST || cache::init(&raw mut (*members).caches[count], &plan, shift).is_err() {
                     return false;
                 }
                 let end = size / STEP;
@@ -111,7 +121,7 @@ impl Family {
         // SAFETY: within the table, whose numbers are those of caches; before it is ready `largest` is 0.
         unsafe {
             if size > (*members).largest {
-                return std::ptr::null_mut();
+                return ptr::null_mut();
             }
             let number = *(&raw const (*members).by_size).cast::<u8>().add(size.div_ceil(STEP));
             (&raw mut (*members).caches).cast::<Cache>().add(number as usize)
@@ -128,16 +138,11 @@ fn natural(size: usize) -> usize {
     }
 }
 
-/// A prefix and a number; how many bytes that takes.
-fn write_name(name: &mut [u8; 32], prefix: &[u8], number: usize) -> usize {
-    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-    let mut rest = number;
-    for at in (prefix.len()..prefix.len() + digits).rev() {
-        name[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    name[..prefix.len()].copy_from_slice(prefix);
-    prefix.len() + digits
+/// A prefix and a number, with zeros behind.
+fn name(prefix: &str, number: usize) -> [u8; NAME] {
+    let mut name = [0; NAME];
+    let _ = write!(&mut name[..NAME - 1], "{prefix}{number}");
+    name
 }
 
 #[cfg(test)]
@@ -158,8 +163,6 @@ mod tests {
 
     #[test]
     fn names_have_their_size() {
-        let mut name = [0; 32];
-        let length = write_name(&mut name, b"umem_alloc_", 131_072);
-        assert_eq!(&name[..length], b"umem_alloc_131072");
+        assert_eq!(name("umem_alloc_", 131_072)[..18], *b"umem_alloc_131072\0");
     }
 }

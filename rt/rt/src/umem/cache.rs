@@ -4,7 +4,8 @@ use super::buffer::{self, Lack};
 use super::settings::words;
 use super::{depot, errno, log, meta, report, root, settings, slab, thread, update, visit};
 use libc::{c_int, c_void};
-use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags};
+use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags, logs};
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -13,37 +14,26 @@ const SIZE_MAX: usize = usize::MAX / 16;
 
 /// What a cache is made of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan<'a> {
-    /// Cut to what there is room for.
-    pub(super) name: &'a [u8],
-    pub(super) size: usize,
-    /// 0: what the size suggests.
-    pub(super) align: usize,
-    /// Where buffers begin, modulo the alignment.
-    pub(super) shift: usize,
-    pub(super) cflags: u32,
-    pub(super) constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
-    pub(super) destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    pub(super) reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
-    pub(super) private: *mut c_void,
+pub struct RawCachePlan<'a> {
+    /// Its name, for tools; the first 31 bytes are kept.
+    pub name: &'a CStr,
+    /// Bytes of a buffer.
+    pub size: usize,
+    /// A power of two up to a page, in bytes; 0: 8, or 16 from sixteen bytes on.
+    pub align: usize,
+    /// Makes an object of a buffer when it enters the cache: buffer, `private`, 0. Not 0: it cannot.
+    pub constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
+    /// Ends an object when it leaves the cache: buffer, `private`.
+    pub destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    /// Is told that memory is short: `private`.
+    pub reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// What those are given.
+    pub private: *mut c_void,
+    /// `UMC_NOTOUCH` 0x10000, `UMC_NODEBUG` 0x20000, `UMC_NOMAGAZINE` 0x40000, `UMC_NOHASH` 0x80000.
+    pub cflags: u32,
 }
 
-impl Plan<'_> {
-    /// Nothing but a size.
-    pub(super) fn of(name: &[u8], size: usize) -> Plan<'_> {
-        Plan {
-            name,
-            size,
-            align: 0,
-            shift: 0,
-            cflags: 0,
-            constructor: None,
-            destructor: None,
-            reclaim: None,
-            private: ptr::null_mut(),
-        }
-    }
-
+impl RawCachePlan<'_> {
     /// The errno of what cannot be.
     pub(super) fn check(&self) -> Result<usize, c_int> {
         let cannot = self.size == 0
@@ -69,13 +59,13 @@ impl Plan<'_> {
 ///
 /// # Errors
 /// `EINVAL`, `ENOMEM` when the size is too large, `EAGAIN` when there is no memory.
-pub(super) fn create(plan: Plan<'_>) -> Result<*mut Cache, c_int> {
+pub(super) fn create(plan: &RawCachePlan<'_>) -> Result<*mut Cache, c_int> {
     let cache: *mut Cache = meta::alloc(size_of::<Cache>()).cast();
     if cache.is_null() {
         return Err(libc::EAGAIN);
     }
     // SAFETY: memory of zeros, which is ours.
-    let made = unsafe { init(cache, plan) };
+    let made = unsafe { init(cache, plan, 0) };
     if let Err(errno) = made {
         // SAFETY: as above; no other code knows it.
         unsafe { meta::free(cache.cast(), size_of::<Cache>()) };
@@ -84,22 +74,22 @@ pub(super) fn create(plan: Plan<'_>) -> Result<*mut Cache, c_int> {
     Ok(cache)
 }
 
-/// Makes a cache of zeros one of a plan, and enters it.
+/// Makes a cache of zeros one of a plan, and enters it. Buffers begin at `shift`, modulo the alignment.
 ///
 /// # Safety
 /// It is the caller's alone, and stays where it is.
 ///
 /// # Errors
 /// As [`create`].
-pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int> {
+pub(super) unsafe fn init(cache: *mut Cache, plan: &RawCachePlan<'_>, shift: usize) -> Result<(), c_int> {
     let align = plan.check()?;
     // SAFETY: our caller's.
     unsafe {
-        for (to, from) in (&mut (*cache).name)[..NAME - 1].iter_mut().zip(plan.name) {
+        for (to, from) in (&mut (*cache).name)[..NAME - 1].iter_mut().zip(plan.name.to_bytes()) {
             *to = *from;
         }
         (*cache).size = plan.size;
-        (*cache).shift = plan.shift;
+        (*cache).shift = shift;
         (*cache).cflags = plan.cflags;
         (*cache).constructor = plan.constructor;
         (*cache).destructor = plan.destructor;
@@ -122,12 +112,12 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: Plan<'_>) -> Result<(), c_int
         (*cache).align = align;
         (*cache).chunk = whole.next_multiple_of(align);
         if bits & flags::FIREWALL == 0 {
-            let (slab, chunks) = shape((*cache).chunk, plan.shift);
+            let (slab, chunks) = shape((*cache).chunk, shift);
             (*cache).slab = slab;
             (*cache).chunks = chunks;
         } else {
             let page = crate::stacks::page_size();
-            (*cache).slab = ((*cache).chunk + plan.shift).next_multiple_of(page) + page;
+            (*cache).slab = ((*cache).chunk + shift).next_multiple_of(page) + page;
             (*cache).chunks = 1;
         }
         depot::begin(cache);
@@ -300,7 +290,7 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
                 }
             }
             AtomicU64::from_ptr(&raw mut (*cache).failures).fetch_add(1, Ordering::Relaxed);
-            log::failure(cache);
+            log::event(logs::FAIL, cache, ptr::null_mut());
             if !report::shall_retry(how) {
                 return ptr::null_mut();
             }
@@ -315,10 +305,7 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
         if (*cache).index == NO_PAIR {
             return buffer::alloc(cache);
         }
-        let mut block = thread::current();
-        if block.is_null() {
-            block = thread::attach();
-        }
+        let block = thread::current_or_new();
         if block.is_null() {
             return buffer::alloc(cache);
         }
@@ -362,10 +349,7 @@ unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
             return buffer::free_checked(cache, buffer);
         }
         if (*cache).index != NO_PAIR {
-            let mut block = thread::current();
-            if block.is_null() {
-                block = thread::attach();
-            }
+            let block = thread::current_or_new();
             if !block.is_null() {
                 let pair = thread::pair(block, cache);
                 if thread::exchange(block, || depot::load_empty(cache, pair, depot::own(block))) {

@@ -146,16 +146,3 @@ pub(super) unsafe fn freed(cache: *mut Cache, buffer: *mut u8, place: Place) {
         }
     }
 }
-
-/// An object that could not be made goes back.
-///
-/// # Safety
-/// As [`freed`].
-pub(super) unsafe fn unmade(cache: *mut Cache, buffer: *mut u8) {
-    // SAFETY: our caller's promise.
-    unsafe {
-        if let Ok(place) = slab::find(cache, buffer.addr()) {
-            freed(cache, buffer, place);
-        }
-    }
-}

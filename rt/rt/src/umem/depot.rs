@@ -7,6 +7,10 @@
 //!
 //! What a thread frees is in the caches of its CPU, and so are magazines. So a depot has several shares, each with a lock: a thread that comes again gets
 //! its own, and those of others only when there is none.
+//!
+//! # Safety
+//!
+//! Every cache that is given to these functions is alive: that is the promise of their callers, beside what each says itself.
 
 use super::{buffer, lock, meta};
 use crate::locks::word::Word;
@@ -52,7 +56,6 @@ pub(super) fn more_rounds(rounds: u32, chunk: usize) -> Option<u32> {
     TYPES.get(at + 1).filter(|_| chunk < most).map(|(rounds, ..)| *rounds)
 }
 
-/// Bytes of a magazine.
 fn bytes(rounds: u32) -> usize {
     size_of::<Magazine>() + rounds as usize * size_of::<*mut u8>()
 }
@@ -67,9 +70,6 @@ pub(super) unsafe fn own(block: *mut Thread) -> usize {
 }
 
 /// A share by its number, which is taken modulo how many there are.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn share(cache: *mut Cache, number: usize) -> *mut Share {
     // SAFETY: no reference is made, and there are so many.
     unsafe { (&raw mut (*cache).depot.shares).cast::<Share>().add(number % SHARES) }
@@ -114,7 +114,6 @@ unsafe fn of_others(
     }
 }
 
-/// Where its rounds begin.
 unsafe fn rounds_of(magazine: *mut Magazine) -> *mut *mut u8 {
     // SAFETY: rounds follow the head.
     unsafe { magazine.add(1).cast() }
@@ -164,7 +163,6 @@ unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32, u32)> {
     }
 }
 
-/// Loads a magazine.
 unsafe fn load(pair: *mut Pair, magazine: *mut Magazine, rounds: u32, room: u32) {
     // SAFETY: our caller's pair, and a magazine of so much room.
     unsafe {
@@ -308,7 +306,6 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
     }
 }
 
-/// A new magazine, or none.
 fn make(room: u32) -> Option<(*mut Magazine, u32, u32)> {
     let new: *mut Magazine = meta::alloc(bytes(room)).cast();
     (!new.is_null()).then_some((new, 0, room))
@@ -354,18 +351,12 @@ unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u
 }
 
 /// Magazines that were not needed between the two updates before go.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: as our caller promises.
     unsafe { shrink(cache, |pile| (*pile).spare.min((*pile).fewest)) }
 }
 
 /// All magazines of the depot go.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn clear(cache: *mut Cache) {
     // SAFETY: as our caller promises.
     unsafe { shrink(cache, |_| u64::MAX) }
@@ -391,7 +382,6 @@ pub(super) unsafe fn mend(share: *mut Share) {
     }
 }
 
-/// Both piles of a share.
 unsafe fn piles(share: *mut Share) -> [*mut Pile; 2] {
     // SAFETY: no reference is made.
     unsafe { [&raw mut (*share).full, &raw mut (*share).empty] }
@@ -420,9 +410,6 @@ unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
 }
 
 /// The working set of the time since the latest update; and larger magazines where a lock was contended more than `most` times.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
     // SAFETY: under the locks of shares.
     unsafe {
@@ -443,9 +430,6 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
 }
 
 /// Larger magazines when there were many exchanges. The caller is at none.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
     // SAFETY: as our caller promises. The count is read without the lock: a thread that misses it sees it next time.
     unsafe {

@@ -5,7 +5,6 @@ use libc::c_int;
 /// Puts errno back when it goes.
 pub(super) struct Kept(c_int);
 
-/// Keeps what it is now.
 pub(super) fn keep() -> Kept {
     // SAFETY: the calling thread's own number.
     Kept(unsafe { *libc::__errno_location() })

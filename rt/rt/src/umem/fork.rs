@@ -1,23 +1,20 @@
-//! A fork while other threads allocate, or in a signal handler that came inside of the allocator.
+//! Fork handlers: a child can allocate, whatever other threads did at the fork, even if a signal handler forked inside the allocator.
 //!
-//! # Why no lock is taken before it
+//! # Why no lock is taken before a fork
 //!
-//! Between the handlers that run before a fork and the fork itself, the C library waits for locks of its own (the list of streams, the name service), and so
-//! may other handlers. The thread that holds one of those may be waiting for the allocator: a stream's buffer is allocated under the stream's lock. So an
-//! allocator that held its locks over a fork could wait in a circle. In a signal handler it may hold one of them already. Here a fork takes no
-//! lock, waits for nothing, and changes nothing in the parent.
+//! Between the handlers that run before a fork and the fork itself, the C library waits for locks of its own (the list of streams, the name service), and
+//! so may other handlers. Their holder may be waiting for the allocator, so an allocator that held its locks over a fork could deadlock. In a signal
+//! handler it may hold one already. Here a fork takes no lock, waits for nothing, and changes nothing in the parent.
 //!
 //! # What the child finds
 //!
-//! A copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A lock's word
-//! tells whether its holder was inside at that moment:
+//! A copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A
+//! lock's word tells whether its holder was inside at that moment:
 //!
 //! * free: what the lock protects is whole;
-//! * held by a thread that is not in the child: it may be half way, and is *mended* from what is written in an order that can be relied on (fences in
-//!   `depot`, `slab`, `pages` tell where): the map of pages tells which spans there are, spans tell which chunks are free. What the thread had taken out
-//!   and not yet given on is lost;
-//! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on with what was
-//!   interrupted.
+//! * held by a thread that is not in the child: it may be half way, and is *mended* from what is written in a reliable order (fences in `depot`, `slab`,
+//!   `pages` tell where): the page map tells which spans there are, spans tell which chunks are free. What that thread was just moving is lost;
+//! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on.
 
 use super::{cache, depot, frames, lock, messages, meta, pages, root, slab, thread, update, visit};
 use crate::locks::word::{Left, Word, renew_thread_number};

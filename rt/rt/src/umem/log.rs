@@ -74,8 +74,14 @@ pub(super) unsafe fn keep_contents(record: *mut Bufctl, size: usize) {
     let bytes = size.min(settings::get().contents);
     // SAFETY: our caller's promise.
     unsafe {
-        (*record).contents = contents((*record).buffer, bytes);
-        (*record).contents_bytes = if (*record).contents.is_null() { 0 } else { bytes as u32 };
+        // An entry has room for what is kept of a buffer.
+        let entry = next(logs::CONTENTS);
+        (*record).contents = entry;
+        (*record).contents_bytes = 0;
+        if !entry.is_null() {
+            (*record).contents_bytes = bytes as u32;
+            ptr::copy_nonoverlapping((*record).buffer, entry, bytes);
+        }
     }
 }
 
@@ -98,31 +104,8 @@ unsafe fn transaction(record: *mut Bufctl) {
     }
 }
 
-/// Copies what is in a buffer; where to, or null.
-///
-/// # Safety
-/// So many bytes can be read, and are at most what is kept of a buffer.
-unsafe fn contents(buffer: *const u8, bytes: usize) -> *mut u8 {
-    let entry = next(logs::CONTENTS);
-    if !entry.is_null() {
-        // SAFETY: an entry has room for what is kept of a buffer.
-        unsafe { ptr::copy_nonoverlapping(buffer, entry, bytes) };
-    }
-    entry
-}
-
-/// An allocation failed.
-pub(super) fn failure(cache: *mut Cache) {
-    event(logs::FAIL, cache, ptr::null_mut());
-}
-
-/// A slab was made.
-pub(super) fn slab(cache: *mut Cache, span: *mut Span) {
-    event(logs::SLAB, cache, span);
-}
-
-/// Something that has a stack and no buffer.
-fn event(at: usize, cache: *mut Cache, span: *mut Span) {
+/// Something that has a stack and no buffer, in one of [`logs`]: an allocation failed, or a slab was made.
+pub(super) fn event(at: usize, cache: *mut Cache, span: *mut Span) {
     let entry: *mut Bufctl = next(at).cast();
     if entry.is_null() {
         return;

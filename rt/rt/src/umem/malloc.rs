@@ -15,22 +15,23 @@ use super::settings::words;
 use super::slab::{self, Place};
 use super::{builtin, cache, debug, errno, map, pages, raw, start};
 use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
-use millpond_rt_layout::{Cache, Span, kind};
+use millpond_rt_layout::{Span, kind};
 use std::ptr;
 
-/// Bytes of a tag.
 const TAG: usize = 8;
 /// Bytes before the data of a span.
 const HEAD: usize = 16;
 /// What every buffer is aligned to.
 const ALIGN: usize = 16;
 
-/// A tag: 32 bits, and what makes a signature of them.
+/// What is said of pointers that cannot be freed.
+const FREED: &str = "double-free or invalid buffer";
+const INVALID: &str = "invalid or corrupted buffer";
+
 fn tag(signature: u32, value: u32) -> u64 {
     u64::from(value) | u64::from(signature.wrapping_sub(value)) << 32
 }
 
-/// What a tag says.
 enum Says {
     /// A buffer of so many bytes.
     Size(usize),
@@ -38,9 +39,7 @@ enum Says {
     Oversize,
     /// So many bytes further down is the real one.
     Distance(usize),
-    /// It was freed.
     Freed,
-    /// Nothing.
     Nonsense,
 }
 
@@ -56,7 +55,6 @@ fn read(word: u64) -> Says {
     }
 }
 
-/// Where the tag of a buffer is.
 unsafe fn tag_of(data: *mut u8) -> *mut u64 {
     // SAFETY: tags are before buffers; our caller has one.
     unsafe { data.sub(TAG).cast() }
@@ -77,7 +75,7 @@ pub fn malloc(size: usize) -> *mut u8 {
     unsafe {
         let buffer = cache::alloc(of, words::DEFAULT);
         if buffer.is_null() {
-            return no_memory();
+            return fail(libc::ENOMEM);
         }
         if (*of).tag > 0 {
             debug::set_size(of, buffer, whole);
@@ -88,9 +86,9 @@ pub fn malloc(size: usize) -> *mut u8 {
 }
 
 #[cold]
-fn no_memory() -> *mut u8 {
+fn fail(errno: libc::c_int) -> *mut u8 {
     // SAFETY: the calling thread's own number.
-    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    unsafe { *libc::__errno_location() = errno };
     ptr::null_mut()
 }
 
@@ -103,7 +101,7 @@ fn malloc_slowly(size: usize) -> *mut u8 {
         return malloc(size);
     }
     let span = large(size);
-    if span.is_null() { no_memory() } else { data_of(span) }
+    if span.is_null() { fail(libc::ENOMEM) } else { data_of(span) }
 }
 
 /// A span for so many bytes, with its tag; or null.
@@ -195,10 +193,8 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
                 at.write(FREE);
                 free(data.sub(distance));
             }
-            Says::Freed => report::bad_malloc_free(data.addr(), "double-free or invalid buffer", known(data)),
-            Says::Nonsense => {
-                report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", known(data))
-            }
+            Says::Freed => report::bad_malloc_free(data.addr(), FREED, known(data)),
+            Says::Nonsense => report::bad_malloc_free(data.addr(), INVALID, known(data)),
         }
     }
 }
@@ -212,7 +208,7 @@ unsafe fn free_large(data: *mut u8) {
             tag_of(data).write(FREE);
             pages::free(span);
         },
-        None => report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", None),
+        None => report::bad_malloc_free(data.addr(), INVALID, None),
     }
 }
 
@@ -221,13 +217,10 @@ fn known(data: *mut u8) -> Option<Known> {
     let span = map::find(data.addr());
     // SAFETY: null, or a live record; records of chunks are read only.
     unsafe {
-        if span.is_null() || (*span).kind != kind::SLAB {
+        if span.is_null() || (*span).kind != kind::SLAB || (*span).cache.is_null() {
             return None;
         }
-        let cache: *mut Cache = (*span).cache;
-        if cache.is_null() {
-            return None;
-        }
+        let cache = (*span).cache;
         let (chunk, offset) = slab::chunk_at(cache, span, data.addr())?;
         let buffer = data.addr() - offset;
         Some(Known { cache, buffer, record: slab::bufctl(cache, Place { span, chunk }) })
@@ -256,7 +249,7 @@ pub unsafe fn usable_size(data: *mut u8) -> usize {
 /// As `calloc`: zeros.
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn calloc(count: usize, size: usize) -> *mut u8 {
-    let Some(bytes) = count.checked_mul(size) else { return no_memory() };
+    let Some(bytes) = count.checked_mul(size) else { return fail(libc::ENOMEM) };
     let data = malloc(bytes);
     // SAFETY: it is ours, and so long.
     unsafe {
@@ -292,13 +285,10 @@ pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: our caller has the buffer.
     unsafe {
         let before = match read(tag_of(data).read()) {
-            Says::Freed => {
-                report::bad_malloc_free(data.addr(), "double-free or invalid buffer", known(data));
-                return no_memory();
-            }
-            Says::Nonsense => {
-                report::bad_malloc_free(data.addr(), "invalid or corrupted buffer", known(data));
-                return no_memory();
+            says @ (Says::Freed | Says::Nonsense) => {
+                let what = if matches!(says, Says::Freed) { FREED } else { INVALID };
+                report::bad_malloc_free(data.addr(), what, known(data));
+                return fail(libc::ENOMEM);
             }
             Says::Size(before) => {
                 let (of, wanted) =
@@ -350,16 +340,14 @@ unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn memalign(align: usize, size: usize) -> *mut u8 {
     if !align.is_power_of_two() {
-        // SAFETY: the calling thread's own number.
-        unsafe { *libc::__errno_location() = libc::EINVAL };
-        return ptr::null_mut();
+        return fail(libc::EINVAL);
     }
     if align <= ALIGN {
         return malloc(size);
     }
-    let Some(whole) = size.checked_add(align) else { return no_memory() };
+    let Some(whole) = size.checked_add(align) else { return fail(libc::ENOMEM) };
     if u32::try_from(align).is_err() {
-        return no_memory();
+        return fail(libc::ENOMEM);
     }
     let data = malloc(whole);
     if data.is_null() {

@@ -1,11 +1,10 @@
-//! From an address to the span that it lies in: three levels of tables that only grow, so that a reader of them needs no lock.
+//! From an address to the span that it lies in: three levels of tables that only grow, so that a reader of them needs no lock. And lists of spans.
 
 use super::meta;
 use millpond_rt_layout::{PAGE, Span, TABLE};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The lowest level: pointers to spans.
 type Leaf = [AtomicPtr<Span>; TABLE];
 /// The middle one.
 type Middle = [AtomicPtr<Leaf>; TABLE];
@@ -85,5 +84,41 @@ pub(super) fn enter(base: usize, bytes: usize, span: *mut Span) {
 pub(super) fn enter_page(address: usize, span: *mut Span) {
     if let Some(entry) = entry(address) {
         entry.store(span, Ordering::Release);
+    }
+}
+
+/// Puts a span before all others of a list.
+///
+/// # Safety
+/// The caller has the lock of the list, and the span, which is in none.
+pub(super) unsafe fn link(list: *mut *mut Span, span: *mut Span) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        (*span).previous = ptr::null_mut();
+        (*span).next = *list;
+        if !(*list).is_null() {
+            (**list).previous = span;
+        }
+        *list = span;
+    }
+}
+
+/// Takes a span out of a list.
+///
+/// # Safety
+/// The caller has the lock of the list, and the span is in it.
+pub(super) unsafe fn unlink(list: *mut *mut Span, span: *mut Span) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        let (next, previous) = ((*span).next, (*span).previous);
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+        if previous.is_null() {
+            *list = next;
+        } else {
+            (*previous).next = next;
+        }
+        (*span).next = ptr::null_mut();
     }
 }

@@ -10,7 +10,6 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// Of the ring.
 pub(super) static LOCK: Word = Word::new();
 /// Whether everything goes to standard error, too.
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -36,7 +35,6 @@ pub(super) fn say(text: fmt::Arguments<'_>) {
     let _ = fmt::write(&mut Both, text);
 }
 
-/// Where text goes.
 struct Both;
 
 impl fmt::Write for Both {
@@ -49,7 +47,6 @@ impl fmt::Write for Both {
     }
 }
 
-/// Adds to the ring.
 pub(super) fn add(text: &[u8]) {
     let _held = LOCK.hold();
     // SAFETY: under the lock.

@@ -98,10 +98,11 @@ mod update;
 mod visit;
 mod weak;
 
+pub use cache::RawCachePlan;
 pub use object::{Object, ObjectCache, ObjectCacheError};
 pub use raw::{
-    RawCache, RawCachePlan, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy,
-    umem_cache_free, umem_free, umem_nofail_callback, umem_reap, umem_zalloc,
+    RawCache, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy, umem_cache_free,
+    umem_free, umem_nofail_callback, umem_reap, umem_zalloc,
 };
 
 #[cfg(test)]

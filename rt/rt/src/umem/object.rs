@@ -1,6 +1,7 @@
 //! Caches of objects, for programs in Rust.
 
-use super::raw::{self, RawCache, RawCachePlan};
+use super::RawCachePlan;
+use super::raw::{self, RawCache};
 use libc::{c_int, c_void};
 use std::error::Error;
 use std::ffi::CStr;

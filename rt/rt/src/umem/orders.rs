@@ -1,9 +1,7 @@
-//! How magazines change hands, in every order that the threads could run in: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib umem_orders`.
+//! How magazines change hands, in every order that the threads could run in: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom umem_orders`.
 //!
 //! The depot is the real one. What lies below it, slabs and memory of the allocator's own, is the standard library's; the depot's lock is of loom's
 //! words, and a cell of loom's finds each access to a pile without it.
-
-#![allow(dead_code, reason = "the depot does more than is tried here")]
 
 #[path = "depot.rs"]
 mod depot;

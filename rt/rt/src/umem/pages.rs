@@ -107,14 +107,13 @@ pub(super) unsafe fn free(span: *mut Span) {
             (*counts).large -= bytes;
             (*counts).large_buffers -= 1;
         }
+        map::enter(base.addr(), bytes, ptr::null_mut());
         if (*span).alone == 1 {
-            map::enter(base.addr(), bytes, ptr::null_mut());
             libc::munmap(base.cast(), bytes);
             (*counts).mapped -= bytes;
             heap.retire(span);
             return;
         }
-        map::enter(base.addr(), bytes, ptr::null_mut());
         (*span).dirty = bytes;
         let limit = DIRTY.max((*counts).used / 64);
         let span = heap.put(span);
@@ -229,7 +228,6 @@ pub(super) unsafe fn mend() {
     }
 }
 
-/// The bin of a length in pages.
 fn bin_of(pages: usize) -> usize {
     if pages < EXACT {
         return pages;
@@ -307,13 +305,10 @@ impl Heap {
     unsafe fn import(&mut self, bytes: usize) -> *mut Span {
         // SAFETY: under the lock.
         unsafe {
-            let mut span = ptr::null_mut();
+            let mut span = self.map(bytes.max(IMPORT));
             // When there is no room for so much at once, just what is needed may still fit.
-            for size in [bytes.max(IMPORT), bytes] {
-                span = self.map(size);
-                if !span.is_null() || size == bytes {
-                    break;
-                }
+            if span.is_null() && bytes < IMPORT {
+                span = self.map(bytes);
             }
             if span.is_null() { span } else { self.put(span) }
         }
@@ -411,17 +406,11 @@ impl Heap {
         }
     }
 
-    /// Puts a free span into its bin.
     unsafe fn link(&mut self, span: *mut Span) {
         // SAFETY: under the lock.
         unsafe {
             let bin = bin_of((*span).bytes / PAGE);
-            (*span).previous = ptr::null_mut();
-            (*span).next = self.bins[bin];
-            if !(*span).next.is_null() {
-                (*(*span).next).previous = span;
-            }
-            self.bins[bin] = span;
+            map::link(&raw mut self.bins[bin], span);
             self.there[bin / 64] |= 1 << (bin % 64);
         }
     }
@@ -457,16 +446,9 @@ impl Heap {
             // For `mend`: from here on the record is no free span.
             fence(Ordering::Release);
             self.dirty -= (*span).dirty;
-            if (*span).next.is_null().eq(&false) {
-                (*(*span).next).previous = (*span).previous;
-            }
-            if !(*span).previous.is_null() {
-                (*(*span).previous).next = (*span).next;
-                return;
-            }
             let bin = bin_of(bytes / PAGE);
-            self.bins[bin] = (*span).next;
-            if (*span).next.is_null() {
+            map::unlink(&raw mut self.bins[bin], span);
+            if self.bins[bin].is_null() {
                 self.there[bin / 64] &= !(1 << (bin % 64));
             }
         }

@@ -1,10 +1,9 @@
 //! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
 
-use super::cache::{self, Plan};
+use super::cache::{self, RawCachePlan};
 use super::{builtin, debug, errno, map, pages, report, root, settings, start, update};
-use libc::{c_int, c_void};
+use libc::c_int;
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
-use std::ffi::CStr;
 use std::ptr;
 
 /// A cache, as programs in C have it. Only pointers to it are given.
@@ -12,44 +11,12 @@ use std::ptr;
 #[repr(transparent)]
 pub struct RawCache(Cache);
 
-/// What a cache is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct RawCachePlan<'a> {
-    /// Its name, for tools; the first 31 bytes are kept.
-    pub name: &'a CStr,
-    /// Bytes of a buffer.
-    pub size: usize,
-    /// A power of two up to a page, in bytes; 0: 8, or 16 from sixteen bytes on.
-    pub align: usize,
-    /// Makes an object of a buffer when it enters the cache: buffer, `private`, 0. Not 0: it cannot.
-    pub constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
-    /// Ends an object when it leaves the cache: buffer, `private`.
-    pub destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    /// Is told that memory is short: `private`.
-    pub reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// What those are given.
-    pub private: *mut c_void,
-    /// `UMC_NOTOUCH` 0x10000, `UMC_NODEBUG` 0x20000, `UMC_NOMAGAZINE` 0x40000, `UMC_NOHASH` 0x80000.
-    pub cflags: u32,
-}
-
 /// Makes a cache.
 ///
 /// # Errors
 /// The errno: `EINVAL` no size, an alignment that is no power of two or more than a page, or `UMC_NOHASH` with `UMC_NOTOUCH`; `ENOMEM` a size
 /// that is too large; `EAGAIN` no memory.
 pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int> {
-    let plan = Plan {
-        name: plan.name.to_bytes(),
-        size: plan.size,
-        align: plan.align,
-        shift: 0,
-        cflags: plan.cflags,
-        constructor: plan.constructor,
-        destructor: plan.destructor,
-        reclaim: plan.reclaim,
-        private: plan.private,
-    };
     plan.check()?;
     if !start::begin() {
         return Err(libc::EAGAIN);

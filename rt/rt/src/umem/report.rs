@@ -49,7 +49,6 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The name of a cache.
 pub(super) fn name(cache: *const Cache) -> &'static str {
     // SAFETY: caches are alive while they are spoken of, and names do not change.
     let name: &[u8; NAME] = unsafe {
@@ -172,7 +171,6 @@ pub(super) type Callback = unsafe extern "C-unwind" fn() -> c_int;
 
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 
-/// See `umem_nofail_callback`.
 pub(super) fn set_callback(callback: Option<Callback>) {
     CALLBACK.store(callback.map_or(0, |callback| callback as usize), Ordering::Release);
 }

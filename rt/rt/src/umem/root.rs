@@ -57,7 +57,6 @@ fn state() -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr(&raw mut (*root()).state) }
 }
 
-/// Whether caches can be used.
 pub(super) fn is_ready() -> bool {
     state().load(Ordering::Acquire) == state::READY
 }

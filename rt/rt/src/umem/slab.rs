@@ -1,7 +1,12 @@
 //! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that a write past a buffer harms buffers only.
+//!
+//! # Safety
+//!
+//! Every cache that is given to these functions is alive: that is the promise of their callers, beside what each says itself.
 
+use super::map::{link, unlink};
 use super::{lock, log, map, messages, meta, pages, settings, tags};
-use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind};
+use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind, logs};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -15,7 +20,6 @@ pub(super) enum Stray {
     Foreign,
     /// It is another cache's.
     Other(*mut Cache),
-    /// It is free already.
     Twice,
 }
 
@@ -89,20 +93,14 @@ pub(super) unsafe fn give(
 
 /// Where a buffer of that cache is. It may be read without the lock by the owner of the buffer.
 ///
-/// # Safety
-/// The cache is alive.
-///
 /// # Errors
 /// There is none of that cache at that address.
 pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, Stray> {
     let span = map::find(address);
     // SAFETY: null, or a live record; a slab that a thread has a buffer of stays.
     unsafe {
-        if span.is_null() || (*span).kind != kind::SLAB {
-            return Err(Stray::Foreign);
-        }
-        if (*span).cache.is_null() {
-            // One that is just being made, or that goes.
+        // One without a cache is just being made, or destroyed.
+        if span.is_null() || (*span).kind != kind::SLAB || (*span).cache.is_null() {
             return Err(Stray::Foreign);
         }
         if (*span).cache != cache {
@@ -128,7 +126,6 @@ pub(super) unsafe fn chunk_at(cache: *mut Cache, span: *mut Span, address: usize
     }
 }
 
-/// The buffer of a chunk.
 unsafe fn buffer(cache: *mut Cache, span: *mut Span, chunk: usize) -> *mut u8 {
     // SAFETY: within the slab, by the number of chunks that it was made for.
     unsafe { (*span).base.add((*span).first as usize + chunk * (*cache).chunk) }
@@ -200,9 +197,6 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
 }
 
 /// Gives back slabs of which no thread has a chunk.
-///
-/// # Safety
-/// The cache is alive.
 pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: under the cache's lock.
     unsafe {
@@ -268,7 +262,7 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
         (*slabs).created += 1;
         (*slabs).buffers += count as u64;
         (*slabs).most = (*slabs).most.max((*slabs).buffers);
-        log::slab(cache, span);
+        log::event(logs::SLAB, cache, span);
         span
     }
 }
@@ -378,33 +372,5 @@ unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
         if tear_down(span) {
             pages::free(span);
         }
-    }
-}
-
-unsafe fn link(list: *mut *mut Span, span: *mut Span) {
-    // SAFETY: under the lock of the list's cache.
-    unsafe {
-        (*span).previous = ptr::null_mut();
-        (*span).next = *list;
-        if !(*list).is_null() {
-            (**list).previous = span;
-        }
-        *list = span;
-    }
-}
-
-unsafe fn unlink(list: *mut *mut Span, span: *mut Span) {
-    // SAFETY: under the lock of the list's cache.
-    unsafe {
-        let (next, previous) = ((*span).next, (*span).previous);
-        if !next.is_null() {
-            (*next).previous = previous;
-        }
-        if previous.is_null() {
-            *list = next;
-        } else {
-            (*previous).next = next;
-        }
-        (*span).next = ptr::null_mut();
     }
 }

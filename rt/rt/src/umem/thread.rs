@@ -13,7 +13,6 @@ static CACHES: [AtomicPtr<Cache>; NO_PAIR as usize] =
 
 /// Called with a thread's block when it ends. 0: not made yet; else one more than the key.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// Blocks that threads have.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 /// Whether there ever were two threads at once.
 static MANY: AtomicBool = AtomicBool::new(false);
@@ -27,8 +26,14 @@ pub(super) fn current() -> *mut Thread {
 }
 
 /// The calling thread's block, which is made when it has none. Null: there is no memory, or the allocator is just being made by this very thread.
+#[inline(always)]
+pub(super) fn current_or_new() -> *mut Thread {
+    let block = current();
+    if block.is_null() { attach() } else { block }
+}
+
 #[cold]
-pub(super) fn attach() -> *mut Thread {
+fn attach() -> *mut Thread {
     if !root::wait_until_ready() {
         return ptr::null_mut();
     }

@@ -21,7 +21,6 @@ pub(super) unsafe fn set_stack(record: *mut Bufctl) {
     }
 }
 
-/// The stack of a record.
 pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
     // SAFETY: so many return addresses were written behind it, if it is of a cache that audits.
     unsafe {

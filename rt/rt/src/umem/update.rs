@@ -4,16 +4,15 @@
 //! held up; it waits most of the time, and takes no signals.
 
 use super::{depot, map, pages, root, settings, slab, thread, visit};
+use crate::bounds::with_signals_blocked;
 use millpond_rt_layout::Cache;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Seconds of the coarse clock at which the latest update was begun; 0: none yet.
 static LATEST: AtomicI64 = AtomicI64::new(0);
 /// Whether there is a thread for it.
 static HAS_THREAD: AtomicBool = AtomicBool::new(false);
-/// How often that thread was asked for a reap.
-static ASKED: AtomicU32 = AtomicU32::new(0);
 /// Whether there ever was a cache with a reclaim function.
 static RECLAIMS: AtomicBool = AtomicBool::new(false);
 /// Whether a thread gives back what it can, for there was no memory.
@@ -117,33 +116,28 @@ fn begin_thread() {
     if HAS_THREAD.swap(true, Ordering::AcqRel) {
         return;
     }
-    // SAFETY: attributes are made before they are used. All signals are blocked while the thread is made, so that it never takes one of the program's.
-    unsafe {
+    // All signals are blocked while the thread is made, so that it never takes one of the program's.
+    // SAFETY: attributes are made before they are used.
+    let failed = with_signals_blocked(|| unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         let mut made: libc::pthread_t = std::mem::zeroed();
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
         libc::pthread_attr_init(&raw mut attributes);
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(&raw mut attributes, 256 << 10);
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         let failed = libc::pthread_create(&raw mut made, &raw const attributes, run, ptr::null_mut()) != 0;
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
         libc::pthread_attr_destroy(&raw mut attributes);
-        if failed {
-            HAS_THREAD.store(false, Ordering::Release);
-        }
+        failed
+    });
+    if failed {
+        HAS_THREAD.store(false, Ordering::Release);
     }
 }
 
 extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
     loop {
         update();
-        let asked = ASKED.load(Ordering::Relaxed);
         let time = libc::timespec { tv_sec: interval(), tv_nsec: 0 };
-        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is a static, and the time outlives the call.
-        unsafe { libc::syscall(libc::SYS_futex, ASKED.as_ptr(), wait, asked, &raw const time) };
+        // SAFETY: the time outlives the call.
+        unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
     }
 }

@@ -5,6 +5,7 @@
 
 use super::root;
 use crate::locks::word::thread_number;
+use crate::locks::{Scope, futex};
 use millpond_rt_layout::Cache;
 use std::cell::Cell;
 use std::ptr;
@@ -69,9 +70,7 @@ impl Visitor {
 fn tell() {
     if WAITING.load(Ordering::Relaxed) > 0 {
         MOVES.fetch_add(1, Ordering::Relaxed);
-        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is a static.
-        unsafe { libc::syscall(libc::SYS_futex, MOVES.as_ptr(), wake, i32::MAX) };
+        let _ = futex(&MOVES, libc::FUTEX_WAKE, Scope::Private, i32::MAX.unsigned_abs(), None);
     }
 }
 
@@ -82,11 +81,7 @@ pub(super) fn when_alone<T>(cache: *mut Cache, work: impl FnOnce() -> T) -> T {
         WAITING.fetch_add(1, Ordering::Relaxed);
         let moves = MOVES.load(Ordering::Relaxed);
         drop(held);
-        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is a static.
-        unsafe {
-            libc::syscall(libc::SYS_futex, MOVES.as_ptr(), wait, moves, ptr::null::<libc::timespec>());
-        }
+        let _ = futex(&MOVES, libc::FUTEX_WAIT, Scope::Private, moves, None);
         held = root::LISTS.hold();
         WAITING.fetch_sub(1, Ordering::Relaxed);
     }

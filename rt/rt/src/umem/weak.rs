@@ -7,28 +7,24 @@
 //! The reference has a name of its own (`.weakref`), because the program may define the function where this is compiled: with optimisation of
 //! the whole program. It is made once, however often the compiler repeats these lines.
 
-/// The address of a function by its name, a literal; zero: there is none.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-macro_rules! address_of_weak {
-    ($name:literal) => {{
-        let address: usize;
-        // SAFETY: an entry of the global offset table is read.
-        unsafe {
-            core::arch::asm!(
-                concat!(".ifndef millpond_weak", $name),
-                concat!(".weakref millpond_weak", $name, ", ", $name),
-                ".endif",
-                concat!("mov {}, qword ptr [rip + millpond_weak", $name, "@GOTPCREL]"),
-                out(reg) address,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        address
-    }};
+/// Loads an entry of the global offset table into the register `{0}`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! load_entry {
+    ($symbol:expr) => {
+        concat!("mov {0}, qword ptr [rip + ", $symbol, "@GOTPCREL]")
+    };
 }
 
 /// As above.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[cfg(target_arch = "aarch64")]
+macro_rules! load_entry {
+    ($symbol:expr) => {
+        concat!("adrp {0}, :got:", $symbol, "\nldr {0}, [{0}, :got_lo12:", $symbol, "]")
+    };
+}
+
+/// The address of a function by its name, a literal; zero: there is none.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 macro_rules! address_of_weak {
     ($name:literal) => {{
         let address: usize;
@@ -38,8 +34,7 @@ macro_rules! address_of_weak {
                 concat!(".ifndef millpond_weak", $name),
                 concat!(".weakref millpond_weak", $name, ", ", $name),
                 ".endif",
-                concat!("adrp {0}, :got:millpond_weak", $name),
-                concat!("ldr {0}, [{0}, :got_lo12:millpond_weak", $name, "]"),
+                $crate::umem::weak::load_entry!(concat!("millpond_weak", $name)),
                 out(reg) address,
                 options(pure, readonly, nostack, preserves_flags),
             );
@@ -57,3 +52,5 @@ macro_rules! address_of_weak {
 }
 
 pub(crate) use address_of_weak;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+pub(crate) use load_entry;

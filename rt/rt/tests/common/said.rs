@@ -44,6 +44,20 @@ pub fn assert_said(what: &str, said: &str, wanted: &[&str]) {
     assert_eq!(lines.next(), None, "{what}: too much is said:\n{said}");
 }
 
+/// The lines about a corrupt buffer of a cache: what is wrong, and the stacks of its previous transaction (empty: it was not audited) and of the call
+/// that found it.
+pub fn corrupted(wrong: &[&str], cache: &str, before: &str, here: &str) -> Vec<String> {
+    let mut lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    lines.push(format!("buffer=*  bufctl=*  cache: {cache}"));
+    if !before.is_empty() {
+        lines.push("previous transaction on buffer *:".into());
+        lines.push(format!("thread=*  time=T-*  slab=*  cache: {cache}"));
+        lines.push(format!("> {before}"));
+    }
+    lines.extend(["umem: heap corruption detected".into(), "stack trace:".into(), format!("> {here}")]);
+    lines
+}
+
 /// The program was ended by that signal, or by itself with 0, and said what was wanted.
 pub fn assert_ended(what: &str, out: &Output, signal: Option<i32>, wanted: &[&str]) {
     let said = String::from_utf8_lossy(&out.stderr);

@@ -39,10 +39,8 @@ const FREE: u32 = 0;
 pub(crate) struct Word(AtomicU32, #[cfg(loom)] model::Kernel);
 
 /// The holder of a [`Word`] of the parent's when its child was forked.
-#[cfg(not(loom))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// No thread.
     Free,
     /// The thread that forked, in a signal handler: it still does, in the child.
     Own,
@@ -79,7 +77,6 @@ impl Word {
         Held(self)
     }
 
-    /// Takes it.
     pub(crate) fn lock(&self) {
         if !self.try_lock() {
             self.wait();
@@ -109,7 +106,6 @@ impl Word {
     }
 
     /// In the child after a fork, whose only thread this is, and had that number in the parent. Afterwards the word is free, or the calling thread's.
-    #[cfg(not(loom))]
     pub(crate) fn after_fork(&self, before: u32) -> Left {
         let holder = self.0.load(Ordering::Acquire) & libc::FUTEX_TID_MASK;
         let left = match holder {
@@ -346,7 +342,7 @@ mod tests {
     }
 }
 
-/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --lib word`.
+/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom word`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;

@@ -1,17 +1,10 @@
-//! Stack traces: the return addresses on the stack of the calling thread, fast.
+//! Stack traces: the return addresses on the stack of the calling thread, in some hundred nanoseconds, without allocation, and without frame pointers.
 //!
-//! # Why
-//!
-//! A debugger has time. An allocator that keeps the stack of every call has some hundred nanoseconds, must not allocate, and is called by programs that
-//! were compiled without frame pointers.
-//!
-//! # Nouns
+//! # Terms
 //!
 //! * A *place*: an address of code. The place of a return address is the byte before it, which belongs to the call.
 //! * A *row*: how the caller's stack pointer, frame pointer and return address are found from one place ([`row`]).
 //! * A *module*: the program or a library ([`modules`]), with call frame information of its functions.
-//!
-//! # How it works
 //!
 //! ```text
 //!  place ──▶ cache of rows ──────────────────────────────▶ row ──▶ two words of the stack ──▶ the caller's place
@@ -19,32 +12,30 @@
 //!               └─▶ module ─▶ entry of its function ─▶ program of the entry, executed up to the place
 //! ```
 //!
-//! On x86-64 compilers leave out frame pointers, and describe each place in `.eh_frame` instead. That is worked out once for a place and kept in a table
-//! of words ([`cache`]); from then on a frame costs a multiplication and four reads. On 64-bit ARM there are frame pointers ([`chain`]).
+//! On x86-64 compilers omit frame pointers, and describe each place in `.eh_frame`. A row is worked out once and kept in a table of words ([`cache`]); from
+//! then on a frame costs a multiplication and four reads. On 64-bit ARM there are frame pointers ([`chain`]).
 //!
-//! Nothing is believed: bytes of a module are read with bounds ([`bytes`], [`index`], [`program`]), words of the stack only where memory was seen to be readable
-//! ([`stack`]), and each caller's frame lies above the frame of its callee. What is not understood ends the walk; so does code without
-//! call frame information. From a handler the walk goes on into what it interrupted.
+//! All input is untrusted: bytes of a module are read with bounds ([`bytes`], [`index`], [`program`]), words of the stack only where memory is readable
+//! ([`stack`]), and each caller's frame lies above its callee's. The walk ends at what it does not understand and at code without call frame
+//! information. From a signal handler it goes on into the interrupted function.
 //!
 //! # What callers must do
 //!
 //! * Hold no lock that an allocation needs, where glibc is older than 2.35: modules are found under the dynamic linker's lock then.
 //! * Call [`after_fork`] in the child of a fork. Without it frames that are new would be worked out each time.
 //!
-//! A thread's first call touches a variable of that thread. In a library that was there when the program began that allocates nothing; in one that was opened later
-//! the C library may allocate for it.
+//! A thread's first call touches a thread-local variable. In a library that was opened after the program began the C library may allocate for it.
 //!
-//! # What it does not promise
+//! # Limits
 //!
-//! Code without call frame information is the end of a trace: what a program made itself, assembly without directives, and programs that gcc links statically at
-//! a fixed address, which have no table. So is a frame of more than 2 MB.
+//! A trace ends at code without call frame information: code that a program generated, assembly without directives, and programs that gcc links
+//! statically at a fixed address. So does a frame of more than 2 MB.
 //!
-//! A library that was unloaded leaves its rows behind. They are forgotten when a walk gets lost by one of them, or when a place is worked out in a module that stands
-//! where another one stood. Until then a place that both have is taken for the old one's: a trace may be wrong there. It is never unsafe. Two modules are
-//! taken for one that have the same addresses and the same build id (or, without one, the same samples of their table).
+//! Rows of an unloaded library are forgotten when a walk gets lost by one, or when a module at the same addresses is used. Until then a trace may be
+//! wrong there, but is never unsafe. Modules are told apart by addresses and build id (or samples of their table).
 //!
-//! A word that looks like an address of a module is one for the walk. When it comes from a row that is wrong, from a function whose description is, and another thread
-//! unloads that very module in the same moment, reading its table fails. Every unwinder has that.
+//! A wrong row can lead to a word that looks like an address of a module. If another thread unloads that module at that moment, reading its table
+//! faults. Every unwinder has that.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod bytes;
@@ -75,7 +66,6 @@ pub(crate) fn capture(frames: &mut [usize]) -> usize {
     unsafe { begin(frames.as_mut_ptr(), frames.len()) }
 }
 
-/// In the child of a fork.
 pub(crate) fn after_fork() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     cache::after_fork();

@@ -17,7 +17,6 @@ const PAGE: usize = 4096;
 pub(super) struct Module {
     /// What it takes of the address space.
     pub(super) begin: usize,
-    /// As above.
     pub(super) end: usize,
     /// A number that another module in its place would not have: made of where things are and of its build id, or of its table when it has none.
     pub(super) identity: u64,
@@ -28,7 +27,6 @@ pub(super) struct Module {
 }
 
 impl Module {
-    /// The module that a place is in.
     pub(super) fn of(place: usize) -> Option<Module> {
         match address_of_weak!("_dl_find_object") {
             0 => by_iteration(place),

@@ -28,7 +28,7 @@ pub(super) fn row(image: Image<'_>, entry: usize, place: usize) -> Option<Row> {
         return None;
     }
     if common.is_augmented {
-        skip_block(&mut entry)?;
+        block(&mut entry)?;
     }
     if common.is_signal {
         return Some(Row::Signal);
@@ -48,10 +48,6 @@ fn record<'a>(image: Image<'a>, address: usize) -> Option<Bytes<'a>> {
         0 | 0xffff_ffff => None,
         length => bytes.take(length),
     }
-}
-
-fn skip_block(bytes: &mut Bytes<'_>) -> Option<()> {
-    block(bytes).map(|_| ())
 }
 
 /// A length and so many bytes.
@@ -137,7 +133,6 @@ enum Rule {
     AtPointer(i64),
     /// In the linker's stubs of 16 bytes: one word above the stack pointer, two from this byte of the stub on.
     Stub(u8),
-    /// Nowhere.
     Undefined,
     /// Somewhere else.
     Other,
@@ -222,38 +217,13 @@ impl<'a> Run<'a> {
         match operation {
             0x00 => {}
             0x01 => self.at = program.pointer(self.common.encoding)?,
-            0x02 => {
-                let units = program.u8()?;
-                self.advance(u64::from(units))?;
-            }
-            0x03 => {
-                let units = program.u16()?;
-                self.advance(u64::from(units))?;
-            }
-            0x04 => {
-                let units = program.u32()?;
-                self.advance(u64::from(units))?;
-            }
-            0x05 => {
-                let (number, offset) = (program.uleb()?, program.uleb()?);
-                self.saved(number, self.scaled_unsigned(offset));
-            }
-            0x06 => {
-                let number = program.uleb()?;
-                self.restore(number);
-            }
-            0x07 => {
-                let number = program.uleb()?;
-                self.set(number, Rule::Undefined);
-            }
-            0x08 => {
-                let number = program.uleb()?;
-                self.set(number, Rule::Unsaid);
-            }
-            0x09 => {
-                let (number, _) = (program.uleb()?, program.uleb()?);
-                self.set(number, Rule::Other);
-            }
+            0x02 => self.advance(program.u8()?.into())?,
+            0x03 => self.advance(program.u16()?.into())?,
+            0x04 => self.advance(program.u32()?.into())?,
+            0x05 => self.saved(program.uleb()?, self.scaled_unsigned(program.uleb()?)),
+            0x06 => self.restore(program.uleb()?),
+            0x07 => self.set(program.uleb()?, Rule::Undefined),
+            0x08 => self.set(program.uleb()?, Rule::Unsaid),
             0x0a => {
                 *self.remembered.get_mut(self.depth)? = self.state;
                 self.depth += 1;
@@ -266,45 +236,23 @@ impl<'a> Run<'a> {
                 let (number, offset) = (program.uleb()?, i64::try_from(program.uleb()?).ok()?);
                 self.state.address = Rule::From(number, offset);
             }
-            0x0d => {
-                let number = program.uleb()?;
-                let Rule::From(_, offset) = self.state.address else { return None };
-                self.state.address = Rule::From(number, offset);
-            }
+            0x0d => self.state.address = Rule::From(program.uleb()?, self.from()?.1),
             0x0e => {
                 let offset = i64::try_from(program.uleb()?).ok()?;
-                let Rule::From(number, _) = self.state.address else { return None };
-                self.state.address = Rule::From(number, offset);
+                self.state.address = Rule::From(self.from()?.0, offset);
             }
             0x0f => self.state.address = frame_address(block(program)?),
-            0x10 => {
-                let (number, expression) = (program.uleb()?, block(program)?);
-                self.set(number, place_in_memory(expression));
-            }
-            0x11 => {
-                let (number, offset) = (program.uleb()?, program.sleb()?);
-                self.saved(number, self.scaled(offset));
-            }
-            0x12 => {
-                let (number, offset) = (program.uleb()?, program.sleb()?);
-                self.state.address = Rule::From(number, self.scaled(offset)?);
-            }
-            0x13 => {
-                let offset = program.sleb()?;
-                let Rule::From(number, _) = self.state.address else { return None };
-                self.state.address = Rule::From(number, self.scaled(offset)?);
-            }
-            0x14 => {
+            0x10 => self.set(program.uleb()?, place_in_memory(block(program)?)),
+            0x11 => self.saved(program.uleb()?, self.scaled(program.sleb()?)),
+            0x12 => self.state.address = Rule::From(program.uleb()?, self.scaled(program.sleb()?)?),
+            0x13 => self.state.address = Rule::From(self.from()?.0, self.scaled(program.sleb()?)?),
+            // In another register, or a value that is computed: not followed. Numbers with and without a sign are equally long.
+            0x09 | 0x14 | 0x15 => {
                 let (number, _) = (program.uleb()?, program.uleb()?);
                 self.set(number, Rule::Other);
             }
-            0x15 => {
-                let (number, _) = (program.uleb()?, program.sleb()?);
-                self.set(number, Rule::Other);
-            }
             0x16 => {
-                let number = program.uleb()?;
-                skip_block(program)?;
+                let (number, _) = (program.uleb()?, block(program)?);
                 self.set(number, Rule::Other);
             }
             // The size of arguments on the stack, which the offsets contain already.
@@ -316,6 +264,14 @@ impl<'a> Run<'a> {
             _ => return None,
         }
         Some(())
+    }
+
+    /// The register and the offset from which the frame address is counted now.
+    fn from(&self) -> Option<(u64, i64)> {
+        match self.state.address {
+            Rule::From(number, offset) => Some((number, offset)),
+            _ => None,
+        }
     }
 
     fn advance(&mut self, units: u64) -> Option<()> {

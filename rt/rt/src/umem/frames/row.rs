@@ -10,7 +10,6 @@ pub(super) enum Row {
     Signal,
     /// There is one.
     Frame {
-        /// The frame address.
         address: Address,
         /// Where the caller's frame pointer (rbp) is.
         pointer: Pointer,

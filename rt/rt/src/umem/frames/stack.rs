@@ -1,16 +1,14 @@
-//! What may be read of a stack: everything that is read here is known to be there.
+//! Which words of a stack can be read without a fault.
 //!
-//! Where a thread's own stack ends at its upper end is known: the C library keeps its record of a thread (which `pthread_self` points to) right there,
-//! and the kernel puts random bytes for the program (`AT_RANDOM`) above the frames of the main stack. From a stack pointer up to there all is one
-//! mapping, which stays as long as the thread: but the stack pointer may be in another stack that happens to lie below. So before the first reading every page
-//! between is tried, once for a thread; what was found readable is kept for the thread as a range that only grows downwards.
+//! The upper end of a thread's own stack is known: the C library's record of the thread (`pthread_self`) lies there, and the kernel's random bytes
+//! (`AT_RANDOM`) lie above the frames of the main stack. From the stack pointer up to there all is one mapping, unless the stack pointer is in another
+//! stack below. So every page between is tried once for a thread, and the range that can be read is kept. It only grows downwards.
 //!
-//! All other stacks (of `makecontext`, of `sigaltstack`, of runtimes with threads of their own) are read page by page, each of which is tried before,
-//! every time: their owner may have unmapped what was there a moment ago.
+//! All other stacks (`makecontext`, `sigaltstack`, runtimes with threads of their own) are tried page by page every time, because their owner may unmap
+//! them.
 //!
-//! What remains: a stack that lies right below a thread's own, with no page between that cannot be read, is taken for a part of that. Reading there goes on to be
-//! safe as long as it is mapped; a walk that gets lost in another stack at the same place, after the first was unmapped in part, would not be. The C library puts a
-//! guard below each stack that it makes, the kernel a gap below the main stack.
+//! A stack right below a thread's own, with no unreadable page between, is taken for a part of it. Reading there would fault if it was unmapped in part
+//! and another stack used the same place. The C library puts a guard below each of its stacks, the kernel a gap below the main stack.
 //!
 //! A page is tried by asking the kernel, which takes some 100 ns and never faults.
 

@@ -9,9 +9,7 @@ use super::stack::Stack;
 struct Frame {
     /// Where its code goes on.
     next: usize,
-    /// The stack pointer.
     stack: usize,
-    /// The frame pointer.
     pointer: usize,
 }
 

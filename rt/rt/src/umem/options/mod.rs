@@ -38,22 +38,17 @@ pub(crate) type Complain<'a> = &'a mut dyn FnMut(&[u8]);
 /// One of the variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variable {
-    /// What is checked.
     Debug,
     /// What is remembered, and how much.
     Logging,
-    /// How memory is kept.
     Options,
 }
 
 /// All that can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// What is checked.
     pub(crate) debug: Debug,
-    /// What is remembered.
     pub(crate) logs: Logs,
-    /// How memory is kept.
     pub(crate) options: Options,
 }
 
@@ -144,7 +139,6 @@ impl Settings {
         },
     };
 
-    /// Adds what the text of one variable asks for.
     pub(crate) fn add(&mut self, variable: Variable, text: &[u8], complain: Complain<'_>) {
         items::each(variable, text, self, complain);
     }
@@ -154,7 +148,6 @@ impl Variable {
     /// All, in the order in which they are read.
     pub(crate) const ALL: [Variable; 3] = [Variable::Debug, Variable::Logging, Variable::Options];
 
-    /// Its name in the environment.
     pub(crate) fn name(self) -> &'static core::ffi::CStr {
         match self {
             Variable::Debug => c"UMEM_DEBUG",

@@ -26,10 +26,7 @@ pub(super) fn parse(text: &[u8], unit: Unit) -> Result<usize, Trouble> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Trouble::NotANumber);
     }
-    let step = |number: usize, digit: &u8| {
-        number.checked_mul(10)?.checked_add(usize::from(digit.wrapping_sub(b'0')))
-    };
-    let number = digits.iter().try_fold(0, step);
+    let number: Option<usize> = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     number.and_then(|number| number.checked_mul(1 << shift)).ok_or(Trouble::Overflowed)
 }
 

@@ -1,11 +1,8 @@
 //! For which sizes there are caches: the usual list, and what `size_add`, `size_remove` and `size_clear` make of it.
 
 use super::items::Trouble;
+use millpond_rt_layout::LARGEST;
 
-/// The largest size of a cache; what is larger is mapped for itself.
-const LARGEST: usize = 131_072;
-
-/// The usual sizes.
 const USUAL: [usize; 46] = [
     8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1152, 1344,
     1600, 2048, 2304, 2688, 4096, 4544, 8192, 9216, 12288, 16384, 24576, 32768, 40960, 49152, 57344, 65536,
@@ -15,7 +12,6 @@ const USUAL: [usize; 46] = [
 /// How many sizes can be added to the usual ones.
 const FREE: usize = 24;
 
-/// How many there can be.
 const COUNT_MAX: usize = USUAL.len() + FREE;
 
 /// Sizes in ascending order, each once, all multiples of 8. Behind them zeros.
@@ -23,7 +19,6 @@ const COUNT_MAX: usize = USUAL.len() + FREE;
 pub(crate) struct Sizes([usize; COUNT_MAX]);
 
 impl Sizes {
-    /// The usual ones.
     pub(crate) const STANDARD: Sizes = {
         let mut all = [0; COUNT_MAX];
         let mut at = 0;
@@ -66,7 +61,6 @@ impl Sizes {
         Ok(())
     }
 
-    /// Takes one away.
     pub(super) fn remove(&mut self, size: usize) -> Result<(), Trouble> {
         if size == 0 || !self.0.contains(&size) {
             return Err(Trouble::Says("there is no such size. ignored"));
@@ -80,7 +74,6 @@ impl Sizes {
         Ok(())
     }
 
-    /// Takes all away.
     pub(super) fn clear(&mut self) {
         self.0 = [0; COUNT_MAX];
     }

@@ -4,7 +4,6 @@ use super::items::Trouble;
 use super::number::Unit;
 use super::{CONTENTS, FRAMES, FRAMES_MAX, LOG, Settings, Variable};
 
-/// A word that an item can be.
 pub(super) struct Word {
     pub(super) name: &'static str,
     pub(super) value: Value,
@@ -12,9 +11,7 @@ pub(super) struct Word {
 
 /// What may follow a word, and what it does.
 pub(super) enum Value {
-    /// Nothing.
     None(fn(&mut Settings)),
-    /// A number.
     Number {
         unit: Unit,
         /// What it is when it is left out; none: it must be there.
@@ -25,7 +22,6 @@ pub(super) enum Value {
     OneOf(&'static [(&'static str, Result<(), Trouble>)]),
 }
 
-/// The words of a variable.
 pub(super) fn of(variable: Variable) -> &'static [Word] {
     match variable {
         Variable::Debug => DEBUG,
@@ -44,9 +40,15 @@ const fn number(name: &'static str, unit: Unit, usual: Option<usize>, set: Set) 
     Word { name, value: Value::Number { unit, usual, set } }
 }
 
-/// For what counts from one.
-fn at_least_one(number: usize) -> Result<usize, Trouble> {
-    if number == 0 { Err(Trouble::Says("must be at least 1. ignored")) } else { Ok(number) }
+/// Sets a number that may be any.
+fn any(place: &mut impl From<usize>, number: usize) -> Result<(), Trouble> {
+    *place = number.into();
+    Ok(())
+}
+
+/// Sets a number that counts from one.
+fn at_least_one(place: &mut impl From<usize>, number: usize) -> Result<(), Trouble> {
+    if number == 0 { Err(Trouble::Says("must be at least 1. ignored")) } else { any(place, number) }
 }
 
 /// For what is there on other systems only.
@@ -65,24 +67,12 @@ const DEBUG: &[Word] = &[
         s.debug.audit = Some(frames.min(FRAMES_MAX));
         if frames > FRAMES_MAX { Err(Trouble::Says("64 frames are kept, which is the most")) } else { Ok(()) }
     }),
-    number("contents", Unit::Bytes, Some(CONTENTS), |s, bytes| {
-        s.debug.contents = Some(bytes);
-        Ok(())
-    }),
+    number("contents", Unit::Bytes, Some(CONTENTS), |s, n| any(&mut s.debug.contents, n)),
     alone("guards", |s| s.debug.guards = true),
     alone("lite", |s| s.debug.lite = true),
-    number("firewall", Unit::Bytes, None, |s, least| {
-        s.debug.firewall = Some(least);
-        Ok(())
-    }),
-    number("maxverify", Unit::Bytes, None, |s, bytes| {
-        s.debug.max_verify = Some(bytes);
-        Ok(())
-    }),
-    number("mtbf", Unit::Count, None, |s, mean| {
-        s.debug.mtbf = Some(at_least_one(mean)?);
-        Ok(())
-    }),
+    number("firewall", Unit::Bytes, None, |s, n| any(&mut s.debug.firewall, n)),
+    number("maxverify", Unit::Bytes, None, |s, n| any(&mut s.debug.max_verify, n)),
+    number("mtbf", Unit::Count, None, |s, n| at_least_one(&mut s.debug.mtbf, n)),
     alone("random", |s| s.debug.random = true),
     alone("noabort", |s| s.debug.no_abort = true),
     alone("nosignal", |s| s.debug.no_signal = true),
@@ -92,22 +82,10 @@ const DEBUG: &[Word] = &[
 ];
 
 const LOGGING: &[Word] = &[
-    number("transaction", Unit::Bytes, Some(LOG), |s, bytes| {
-        s.logs.transaction = Some(bytes);
-        Ok(())
-    }),
-    number("contents", Unit::Bytes, Some(LOG), |s, bytes| {
-        s.logs.contents = Some(bytes);
-        Ok(())
-    }),
-    number("fail", Unit::Bytes, Some(LOG), |s, bytes| {
-        s.logs.fail = Some(bytes);
-        Ok(())
-    }),
-    number("slab", Unit::Bytes, Some(LOG), |s, bytes| {
-        s.logs.slab = Some(bytes);
-        Ok(())
-    }),
+    number("transaction", Unit::Bytes, Some(LOG), |s, n| any(&mut s.logs.transaction, n)),
+    number("contents", Unit::Bytes, Some(LOG), |s, n| any(&mut s.logs.contents, n)),
+    number("fail", Unit::Bytes, Some(LOG), |s, n| any(&mut s.logs.fail, n)),
+    number("slab", Unit::Bytes, Some(LOG), |s, n| any(&mut s.logs.slab, n)),
 ];
 
 const OPTIONS: &[Word] = &[
@@ -122,19 +100,10 @@ const OPTIONS: &[Word] = &[
         ]),
     },
     number("perthread_cache", Unit::Bytes, None, |_, _| Err(NO_THREAD_CACHE)),
-    number("concurrency", Unit::Count, None, |s, cpus| {
-        s.options.concurrency = Some(at_least_one(cpus)?);
-        Ok(())
-    }),
-    number("max_contention", Unit::Count, None, |s, times| {
-        s.options.max_contention = times;
-        Ok(())
-    }),
+    number("concurrency", Unit::Count, None, |s, n| at_least_one(&mut s.options.concurrency, n)),
+    number("max_contention", Unit::Count, None, |s, n| any(&mut s.options.max_contention, n)),
     alone("nomagazines", |s| s.options.no_magazines = true),
-    number("reap_interval", Unit::Count, None, |s, seconds| {
-        s.options.reap_interval = at_least_one(seconds)?;
-        Ok(())
-    }),
+    number("reap_interval", Unit::Count, None, |s, n| at_least_one(&mut s.options.reap_interval, n)),
     number("size_add", Unit::Bytes, None, |s, size| s.options.sizes.add(size)),
     number("size_remove", Unit::Bytes, None, |s, size| s.options.sizes.remove(size)),
     alone("size_clear", |s| s.options.sizes.clear()),

@@ -1,0 +1,22 @@
+//! What threads do to each other in `src`, in every interleaving: each file has its model. `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom`.
+
+#![cfg(loom)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    reason = "tests; and a part of each file is tried"
+)]
+
+#[path = "../src/locks/sequence.rs"]
+mod sequence;
+#[path = "../src/slots.rs"]
+mod slots;
+#[path = "../src/umem/orders.rs"]
+mod umem_orders;
+#[path = "../src/locks/word/mod.rs"]
+mod word;
+
+mod locks {
+    pub(crate) use super::word;
+}
