@@ -99,8 +99,7 @@ mod tests {
 
     #[test]
     fn each_cache_is_a_row() {
-        let rows =
-            [row("umem_alloc_48", &[], 3), row("session", &["audit", "nomagazine", "hash"], 12)];
+        let rows = [row("umem_alloc_48", &[], 3), row("session", &["audit", "nomagazine", "hash"], 12)];
         let expected = "\
 CACHE          BUFSIZE  INUSE  MAGAZINE  TOTAL  MEMORY  ALLOCS  FAILS  FLAGS
 umem_alloc_48       48      3         2     83    4096      12      0  -

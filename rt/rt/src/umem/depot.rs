@@ -44,6 +44,9 @@ const MOST_KEPT: u64 = 4096;
 /// Bits of a link that are the pointer.
 const POINTER: u64 = (1 << 48) - 1;
 
+/// A magazine, its rounds and its room.
+type Counted = (*mut Magazine, u32, u32);
+
 /// With how many rounds magazines begin.
 pub(super) fn first_rounds(chunk: usize) -> u32 {
     TYPES.iter().find(|(_, least, _)| chunk > *least).map_or(15, |(rounds, ..)| *rounds)
@@ -94,11 +97,7 @@ pub(super) unsafe fn begin(cache: *mut Cache) {
 }
 
 /// A magazine of another thread's share, from one of the piles that `of` tells: itself, its rounds, its room.
-unsafe fn of_others(
-    cache: *mut Cache,
-    own: usize,
-    of: impl Fn(*mut Share) -> *mut Pile,
-) -> Option<(*mut Magazine, u32, u32)> {
+unsafe fn of_others(cache: *mut Cache, own: usize, of: impl Fn(*mut Share) -> *mut Pile) -> Option<Counted> {
     // SAFETY: our caller's cache. Whether there is something is first looked at without the lock: a thread that misses it makes one.
     unsafe {
         shares(cache, own + 1).take(SHARES - 1).find_map(|other| {
@@ -132,7 +131,7 @@ unsafe fn hold(share: *mut Share) -> &'static Word {
     }
 }
 
-unsafe fn push(pile: *mut Pile, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
+unsafe fn push(pile: *mut Pile, (magazine, rounds, room): Counted) {
     #[cfg(loom)]
     lock::touch();
     // SAFETY: under the depot's lock.
@@ -146,7 +145,7 @@ unsafe fn push(pile: *mut Pile, (magazine, rounds, room): (*mut Magazine, u32, u
     }
 }
 
-unsafe fn pop(pile: *mut Pile) -> Option<(*mut Magazine, u32, u32)> {
+unsafe fn pop(pile: *mut Pile) -> Option<Counted> {
     #[cfg(loom)]
     lock::touch();
     // SAFETY: under the share's lock.
@@ -174,7 +173,7 @@ unsafe fn load(pair: *mut Pair, magazine: *mut Magazine, rounds: u32, room: u32)
 }
 
 /// The loaded magazine: itself, its rounds, its room.
-unsafe fn loaded(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
+unsafe fn loaded(pair: *mut Pair) -> Option<Counted> {
     // SAFETY: our caller's pair; the three pointers are of one magazine.
     unsafe {
         let base = (*pair).base;
@@ -186,7 +185,7 @@ unsafe fn loaded(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
     }
 }
 
-unsafe fn previous(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
+unsafe fn previous(pair: *mut Pair) -> Option<Counted> {
     // SAFETY: our caller's pair.
     unsafe {
         let magazine = (*pair).previous;
@@ -194,7 +193,7 @@ unsafe fn previous(pair: *mut Pair) -> Option<(*mut Magazine, u32, u32)> {
     }
 }
 
-unsafe fn set_previous(pair: *mut Pair, one: Option<(*mut Magazine, u32, u32)>) {
+unsafe fn set_previous(pair: *mut Pair, one: Option<Counted>) {
     let (magazine, rounds, room) = one.unwrap_or((ptr::null_mut(), 0, 0));
     // SAFETY: our caller's pair.
     unsafe {
@@ -205,7 +204,7 @@ unsafe fn set_previous(pair: *mut Pair, one: Option<(*mut Magazine, u32, u32)>) 
 }
 
 /// Loads the previous magazine, and the loaded one becomes the previous.
-unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
+unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): Counted) {
     // SAFETY: our caller's pair, which is changed by its owner only.
     unsafe {
         let was = loaded(pair);
@@ -230,7 +229,7 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, own: usize) -
         (*mine).exchanges += 1;
         let mut full = pop(&raw mut (*mine).full);
         let mut empty = previous(pair);
-        let push_empty = |empty: &mut Option<(*mut Magazine, u32, u32)>| {
+        let push_empty = |empty: &mut Option<Counted>| {
             if let Some(one) = empty.take_if(|(_, _, room)| *room == (*mine).rounds) {
                 push(&raw mut (*mine).empty, one);
             }
@@ -276,7 +275,7 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
         (*mine).exchanges += 1;
         let mut empty = pop(&raw mut (*mine).empty);
         // What is unlikely to be wanted again is better in slabs, of which whole ones go back.
-        let push_brought = |brought: &mut Option<(*mut Magazine, u32, u32)>| {
+        let push_brought = |brought: &mut Option<Counted>| {
             if let Some(one) = brought.take_if(|_| (*mine).full.count < most_full(cache, now)) {
                 push(&raw mut (*mine).full, one);
             }
@@ -306,7 +305,7 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
     }
 }
 
-fn make(room: u32) -> Option<(*mut Magazine, u32, u32)> {
+fn make(room: u32) -> Option<Counted> {
     let new: *mut Magazine = meta::alloc(bytes(room)).cast();
     (!new.is_null()).then_some((new, 0, room))
 }
@@ -342,7 +341,7 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
 }
 
 /// Gives the rounds of a magazine back to their slabs, and the magazine.
-unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): (*mut Magazine, u32, u32)) {
+unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): Counted) {
     // SAFETY: our caller has the magazine, and its rounds are free.
     unsafe {
         buffer::free(cache, rounds_of(magazine), rounds as usize);

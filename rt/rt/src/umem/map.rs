@@ -91,6 +91,7 @@ pub(super) fn enter_page(address: usize, span: *mut Span) {
 ///
 /// # Safety
 /// The caller has the lock of the list, and the span, which is in none.
+#[inline]
 pub(super) unsafe fn link(list: *mut *mut Span, span: *mut Span) {
     // SAFETY: our caller's promise.
     unsafe {
@@ -107,6 +108,7 @@ pub(super) unsafe fn link(list: *mut *mut Span, span: *mut Span) {
 ///
 /// # Safety
 /// The caller has the lock of the list, and the span is in it.
+#[inline]
 pub(super) unsafe fn unlink(list: *mut *mut Span, span: *mut Span) {
     // SAFETY: our caller's promise.
     unsafe {

@@ -5,6 +5,7 @@ use super::words::Words;
 use crate::heap::{FindError, Heap, together, without};
 use crate::memory::Memory;
 use crate::span::Use;
+use fixedbitset::FixedBitSet;
 use millpond_machine::facets::{Mapping, StoppedThread};
 use millpond_model::Nanos;
 use millpond_rt_layout::PAGE;
@@ -12,7 +13,7 @@ use millpond_rt_layout::PAGE;
 /// How much is read at once: what fits into a CPU's cache.
 const PIECE: u64 = 256 << 10;
 /// Pages of a heap for which there is a map with a bit for each.
-const MAP_MAX: u64 = 1 << 28;
+const MAP_MAX: usize = 1 << 28;
 
 pub(super) struct Gathered<'a> {
     pub(super) heap: Heap<'a>,
@@ -28,8 +29,8 @@ pub(super) struct Gathered<'a> {
 struct Filter {
     low: u64,
     high: u64,
-    /// A bit for each page from `low` on; empty: any.
-    pages: Vec<u64>,
+    /// A bit for each page from `low` on; none: any.
+    pages: Option<FixedBitSet>,
 }
 
 impl Filter {
@@ -37,18 +38,12 @@ impl Filter {
         let used = || heap.spans.iter().filter(|span| span.used != Use::Free);
         let low = used().map(|span| span.base).min().unwrap_or(0);
         let high = used().map(crate::Span::end).max().unwrap_or(0);
-        let count = (high - low) / PAGE as u64;
-        let mut pages = Vec::new();
-        if count <= MAP_MAX {
-            pages.resize(usize::try_from(count / 64 + 1).unwrap_or(0), 0);
-            for span in used() {
-                for page in (span.base - low) / PAGE as u64..(span.end() - low) / PAGE as u64 {
-                    if let Some(word) = usize::try_from(page / 64).ok().and_then(|at| pages.get_mut(at)) {
-                        *word |= 1 << (page % 64);
-                    }
-                }
-            }
-        }
+        let page = |address: u64| usize::try_from((address - low) / PAGE as u64).unwrap_or(usize::MAX);
+        let pages = (page(high) <= MAP_MAX).then(|| {
+            let mut pages = FixedBitSet::with_capacity(page(high));
+            used().for_each(|span| pages.insert_range(page(span.base)..page(span.end())));
+            pages
+        });
         Filter { low, high, pages }
     }
 
@@ -56,9 +51,8 @@ impl Filter {
         if word < self.low || word >= self.high {
             return false;
         }
-        let page = (word - self.low) / PAGE as u64;
-        let bits = usize::try_from(page / 64).ok().and_then(|at| self.pages.get(at));
-        self.pages.is_empty() || bits.is_some_and(|bits| bits >> (page % 64) & 1 == 1)
+        let page = usize::try_from((word - self.low) / PAGE as u64);
+        self.pages.as_ref().is_none_or(|pages| page.is_ok_and(|page| pages.contains(page)))
     }
 }
 

@@ -50,19 +50,20 @@ fn is_secure() -> bool {
 fn environment(variable: Variable) -> Option<&'static [u8]> {
     // SAFETY: the name ends with a zero. The text is read before this thread returns to the program; another thread that changes the
     // environment at that very moment breaks any program that reads it.
-    unsafe {
-        let text = libc::getenv(variable.name().as_ptr());
-        if text.is_null() { None } else { Some(CStr::from_ptr(text).to_bytes()) }
-    }
+    unsafe { text(libc::getenv(variable.name().as_ptr())) }
 }
 
 fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
     let hook = hook(variable)?;
     // SAFETY: a hook gives null, or a text that ends with a zero and stays.
-    unsafe {
-        let text = hook();
-        if text.is_null() { None } else { Some(CStr::from_ptr(text).to_bytes()) }
-    }
+    unsafe { text(hook()) }
+}
+
+/// # Safety
+/// Null, or a text that ends with a zero and stays.
+unsafe fn text(text: *const c_char) -> Option<&'static [u8]> {
+    // SAFETY: our caller promises it.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 type Hook = unsafe extern "C" fn() -> *const c_char;
