@@ -1,8 +1,4 @@
-//! Writes down a machine: the files that describe its processors, interrupts, sets and processes, copied into
-//! a directory, with what identifies the machine or its users taken out.
-//!
-//! Every command that only reads works on the copy (`--root DIR`), anywhere and at any time; so a report of a
-//! fault can carry the machine with it. The directory must be empty, or not exist yet.
+//! Copies the kernel files that describe this machine to a directory, for use with `--root`.
 //!
 //! ```text
 //! $ millpond capture /tmp/web7
@@ -10,8 +6,11 @@
 //! $ psrinfo --root /tmp/web7 -pv
 //! ```
 //!
-//! A file that cannot be read is most often one of a process that ended meanwhile, or one that needs more
-//! rights.
+//! The files describe CPUs, interrupts, sets and processes. Each command that only reads works on the copy, on any
+//! machine, so a bug report can contain the machine. Names of your programs and cgroups, and the boot id, are replaced.
+//! The directory must be empty or not exist.
+//!
+//! A file that cannot be read is most often one of a process that ended, or one that needs more rights.
 //!
 //! # JSON
 //!
@@ -29,11 +28,11 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "capture",
-        summary: "capture this machine into a directory, for --root",
+        summary: "copy the description of this machine to a directory, for --root",
         group: Group::Simulate,
         forms: &["directory"],
         operands: Operands { shown: "dir", kinds: &[ValueKind::Directory] },
-        examples: &[Example { words: "here", what: "capture this machine into the directory here" }],
+        examples: &[Example { words: "here", what: "capture this machine in the directory here" }],
         status: &[("0", "done"), ("1", "the machine could not be captured"), MISUSED],
         see_also: &["psrinfo(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),

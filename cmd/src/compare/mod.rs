@@ -1,4 +1,4 @@
-//! Lays two recordings of cpustat beside one another: how often each event came, and how many cycles an instruction took.
+//! Compares two recordings of `cpustat`: event rates and cycles per instruction (CPI).
 //!
 //! ```text
 //! $ cpustat --all --cpi --record near.json 30 3
@@ -17,8 +17,8 @@
 //! cpi max              2.08         3.30  1.59
 //! ```
 //!
-//! A rate is for a second of one processor, on average over all of them. `cpi` is that of all cycles and all instructions; the lines below are of
-//! the samples. A dash stands for what is not in a recording.
+//! A rate is per second and CPU, a mean over all CPUs. `cpi` is all cycles by all instructions; the lines below are of
+//! the samples. A dash is a figure that a recording lacks.
 //!
 //! # JSON
 //!
@@ -39,13 +39,13 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "compare",
-        summary: "lay two recordings of cpustat beside one another",
+        summary: "compare two recordings of cpustat",
         group: Group::Watch,
         forms: &["recording recording"],
         permutes: true,
         operands: Operands { shown: "recording recording", kinds: &[ValueKind::File] },
         examples: &[Example { words: "near.json far.json", what: "compare two recordings of cpustat" }],
-        status: &[("0", "done"), ("1", "a recording cannot be used"), MISUSED],
+        status: &[("0", "done"), ("1", "a recording is unusable"), MISUSED],
         see_also: &["cpustat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

@@ -1,4 +1,4 @@
-//! Counts events of the hardware on each processor: cycles, instructions, misses.
+//! Counts hardware events on each CPU, such as cycles, instructions and cache misses.
 //!
 //! ```text
 //! $ cpustat -nc pic0=Cycle_cnt,pic1=Instr_cnt 10 1
@@ -6,32 +6,31 @@
 //!  10.000   1 total 3600000003 3333333336
 //! ```
 //!
-//! Each -c is a set: an event for each counter, which are counted together. Several sets are counted in turn, one in each interval. The last
-//! line has the sum over all processors and intervals, for each set; in its second column stands how many processors there were.
+//! Each `-c` is an event set, with one event per counter. Several sets take turns, one per interval. The last line of
+//! each set is the sum; its second column is the number of CPUs.
 //!
-//! The on-line processors of the set that this program runs in are counted. The interval is 5 seconds unless given, and may have a fraction;
-//! without a count it goes on until you interrupt it.
+//! Counted are the on-line CPUs of the processor set that this command runs in. The interval is 5 seconds if not given,
+//! and may have a fraction. Without a count, it continues until you interrupt it.
 //!
 //! # Events
 //!
 //! ```text
-//! pic0=EVENT     that counter; EVENT alone takes the next one that can
-//! sys, sys0      count in the kernel too, all counters or this one
-//! nouser         do not count user mode
+//! pic0=EVENT     count it in that counter; EVENT alone takes the next one that can
+//! sys, sys0      count in the kernel as well: all counters, or this one
+//! nouser         do not count in user mode
 //! ```
 //!
-//! -h lists the names. On Linux there are those of the examples of the manuals (Cycle_cnt, Instr_cnt), generic ones (PAPI_tot_cyc), those of perf
-//! (cycles, cache-misses), those that the kernel lists for its processors, codes (r3c, 0x3c), and events that the kernel itself counts
-//! (context-switches, page-faults), which need no hardware.
+//! `-h` lists the names. On Linux these are the names of Solaris (Cycle_cnt, Instr_cnt), PAPI (PAPI_tot_cyc) and perf
+//! (cycles, cache-misses), events of the CPU's driver, and codes (r3c, 0x3c). Software events (context-switches,
+//! page-faults) need no hardware.
 //!
-//! # What is marked
-//!
-//! Where others use the counters too, the kernel lets them take turns: counts are then scaled, and the line ends in `# scaled: counted 53% of the
-//! time`. A line whose counters never counted has no figures, and the status is 1. A processor that goes off-line is told of and counted no more.
+//! When other programs use the counters, too, the kernel takes turns. Counts are then scaled, and marked
+//! `# scaled: counted 53% of the time`. Counters that never counted have no figures, and the exit status is 1. A CPU
+//! that goes off-line is reported and left out from then on.
 //!
 //! # JSON
 //!
-//! A line for each line. What is recorded begins with a line about the whole.
+//! One object per line of output. A recording begins with an object about the whole.
 //!
 //! ```text
 //! {"counts":[{"count":3600000003,"event":"Cycle_cnt","pic":0},{"count":3333333336,"event":"Instr_cnt","pic":1}],"cpi":1.08,"cpu":0,
@@ -59,7 +58,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "cpustat",
         applet: true,
-        summary: "count events of the hardware on each processor",
+        summary: "count hardware events on each CPU: cycles, instructions, misses",
         group: Group::Watch,
         forms: &[
             "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record \
@@ -67,43 +66,36 @@ pub(crate) const COMMAND: Command = Command {
             "-h",
         ],
         flags: &[
-            Flag::letter('c', "a set of events").value("spec", ValueKind::Text),
+            Flag::letter('c', "an event set").value("spec", ValueKind::Text),
             Flag::letter(
                 'p',
-                "with several sets: each cycle of them takes so long, and rests when all had \
-                 their turn",
+                "with several sets: the length of a cycle through all of them, the rest of it idle",
             )
             .value("seconds", ValueKind::Time),
-            Flag::letter('T', "before each sample the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
             Flag::letter(
-                's',
-                "keep idle loops out of the counts of the kernel: nothing to do here, an idle \
-                 processor stands still and counts nothing",
-            ),
-            Flag::letter('n', "no head"),
-            Flag::letter('t', "the register that counts cycles at a constant rate, too"),
-            Flag::letter('D', "say which call failed"),
-            Flag::letter('h', "what can be counted here"),
-            Flag::long("all", "all on-line processors, whichever set they are in"),
+                'T',
+                "before each sample, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
+            Flag::letter('s', "leave out idle loops; has no effect, because an idle CPU counts nothing"),
+            Flag::letter('n', "print no header"),
+            Flag::letter('t', "also show the register that counts cycles at a constant rate"),
+            Flag::letter('D', "name the call that failed"),
+            Flag::letter('h', "list the events of this machine"),
+            Flag::long("all", "all on-line CPUs, in any set"),
             Flag::long(
                 "cpi",
-                "cycles for each instruction, and at the end how they are distributed; without \
-                 -c it counts these two",
+                "show cycles per instruction, and their distribution at the end; without -c, count cycles and instructions",
             ),
-            Flag::long(
-                "record",
-                "writes each line to a file as JSON: millpond compare shows two such files \
-                 beside one another",
-            )
-            .value("file", ValueKind::File),
+            Flag::long("record", "write each line to a file as JSON, for millpond compare")
+                .value("file", ValueKind::File),
         ],
         in_shell: true,
         examples: &[
-            Example { words: "--cpi 1 5", what: "cycles for each instruction, by CPU" },
+            Example { words: "--cpi 1 5", what: "show cycles per instruction of each CPU" },
             Example { words: "-h", what: "list the events of this machine" },
         ],
-        status: &[INTERRUPTED, ("1", "something cannot be counted"), MISUSED],
+        status: &[INTERRUPTED, ("1", "an event cannot be counted"), MISUSED],
         see_also: &["cputrack(1)", "millpond-compare(1)", "mpstat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

@@ -1,4 +1,4 @@
-//! Counts events of the hardware in the threads of a program: cycles, instructions, misses.
+//! Counts hardware events per thread of a program, such as cycles, instructions and cache misses.
 //!
 //! ```text
 //! $ cputrack -T 1 -N 2 -c pic0=Cycle_cnt,pic1=Instr_cnt busyloop
@@ -7,29 +7,26 @@
 //!   2.000   1       tick 360000000 333333333
 //! ```
 //!
-//! A program is started, or with -p a process that runs is followed; each line is about one of its threads. A `tick` comes each second: what
-//! was counted since the last one. Where a thread or process ends there is the sum of all that it did. Events are named as for `cpustat`, whose
-//! manual has the language; several sets are counted in turn, one between two ticks, and a sum is of what was counted in its set's turns.
+//! It starts a program, or follows a running process (`-p`). Events are named as in `cpustat`. Several event sets take
+//! turns, one per tick. On Linux a thread has its kernel thread number.
 //!
-//! On Linux a thread has the number that the kernel gives it.
-//!
-//! # What happens
+//! # Lines
 //!
 //! ```text
-//! tick         what was counted since the last tick, or since the thread began
-//! lwp_create   a thread was started by another one
-//! lwp_exit     a thread ended, and others of its process are left: all that it did
-//! fork         behind # the process that was started
-//! exec         all that the process did, and a line with the new program behind #
-//! exit         the process ended: all that it did
+//! tick         counts since the last tick, or since the thread began
+//! lwp_create   another thread started this one
+//! lwp_exit     the thread ended, and other threads of its process continue: its totals
+//! fork         behind # the new process
+//! exec         the totals of the process, and a line with the new program behind #
+//! exit         the process ended: its totals
 //! ```
 //!
-//! Threads are followed by `ptrace`, so a process has one follower at a time, and starting threads and programs takes longer while it is followed;
-//! computing does not.
+//! Totals of a set cover its turns only. Threads are followed by `ptrace`: a process has one follower at a time, and
+//! starting threads and programs takes longer. Computing does not.
 //!
 //! # JSON
 //!
-//! A line for each line.
+//! One object per line of output.
 //!
 //! ```text
 //! {"counts":[{"count":360000000,"event":"Cycle_cnt","pic":0},…],"event":"tick","lwp":1,"pid":300,"share":1.0,"spec":"…","time_s":1.0}
@@ -57,37 +54,39 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "cputrack",
         applet: true,
-        summary: "count events of the hardware in the threads of a program",
+        summary: "count hardware events per thread of a program",
         group: Group::Watch,
         forms: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
         flags: &[
             Flag::letter(
                 'T',
-                "between ticks, 1 unless given, with a fraction if need be; 0 for none: only \
-                 what happens is told",
+                "seconds between ticks (1), may have a fraction; 0 for no ticks, only other events",
             )
             .value("seconds", ValueKind::Time),
-            Flag::letter('N', "so many ticks, then the program goes on alone")
+            Flag::letter('N', "stop after this many ticks; the program continues")
                 .value("count", ValueKind::Text),
-            Flag::letter('D', "say which call failed"),
-            Flag::letter('e', "follow the process when it becomes another program (exec)"),
-            Flag::letter('f', "follow children, too; a column for the process"),
-            Flag::letter('h', "what can be counted here"),
-            Flag::letter('n', "no head"),
-            Flag::letter('v', "threads as they begin and end to be counted: init_lwp, fini_lwp"),
+            Flag::letter('D', "name the call that failed"),
+            Flag::letter('e', "follow the process through exec"),
+            Flag::letter('f', "follow children, too, and add a column for the process"),
+            Flag::letter('h', "list the events of this machine"),
+            Flag::letter('n', "print no header"),
+            Flag::letter('v', "print when counting of a thread begins and ends: init_lwp, fini_lwp"),
             Flag::letter(
                 't',
-                "the time that each thread ran, too: in cycles on simulated machines, in \
-                 nanoseconds on Linux",
+                "also show the CPU time of each thread: in nanoseconds on Linux, in cycles on simulated machines",
             ),
-            Flag::letter('o', "write there").value("file", ValueKind::File),
-            Flag::letter('c', "a set of events").value("spec", ValueKind::Text),
+            Flag::letter('o', "write to this file").value("file", ValueKind::File),
+            Flag::letter('c', "an event set").value("spec", ValueKind::Text),
             Flag::letter('p', "follow this process").value("pid", ValueKind::Process),
         ],
         in_shell: true,
         operands: Operands { shown: "command [arg ...]", kinds: &[ValueKind::Program] },
         examples: &[Example { words: "-c pic0=Instr_cnt ./server", what: "count instructions of a program" }],
-        status: &[INTERRUPTED, ("1", "something cannot be counted or started"), MISUSED],
+        status: &[
+            INTERRUPTED,
+            ("1", "an event cannot be counted, or the program cannot be started"),
+            MISUSED,
+        ],
         see_also: &["cpustat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

@@ -1,22 +1,20 @@
-//! Shows on this machine what processor sets and pools are worth: two programs that share it, mixed and apart.
-//!
-//! Two jobs run whose threads spin for each other. First one is alone in a set of its own; then both fight for all
-//! processors; then again with a cap on the processor time of each; then each is in a pool with half of the machine; and
-//! one is alone once more. For each arm you see how fast each job was and on which processors its threads were
-//! seen. At last both run in pools, with as many threads as their pools have processors: a stops, and the pool of b grows; a starts again, and
-//! they share. You see the sizes of the pools over time. At the end stands the comparison.
-//!
-//! The demo touches nothing that it did not start: its pools push nobody out (see `pooladm -e --keep-others`), and
-//! everything is put back, also after an interrupt. What a demo that was killed left behind is put back by the next one. Where pools or
-//! processor sets are in use it does nothing, and says so. It wants the rights of the superuser; without them sets are kept
-//! by the programs themselves, and caps and pools are left out.
-//!
-//! # Options
+//! Runs two programs on this machine, mixed, with CPU caps and in pools, and compares their speeds. It takes a minute.
 //!
 //! ```text
 //! $ millpond demo | tail -1
 //! speed-up: 12.4x (each job at 0.98 of alone)
 //! ```
+//!
+//! The threads of each job spin at a barrier. The first and last arm run one job alone in a set. Between them both jobs
+//! run mixed on all CPUs, then with CPU caps, then each in a pool with half of the machine. Each arm shows the speeds
+//! and on which CPUs threads ran. At the end both run in pools that resize: job a stops, the pool of b grows, and a
+//! starts again.
+//!
+//! The demo moves no other program: its pools keep others (`pooladm -e --keep-others`). Every change is undone, also
+//! after an interrupt; after `kill -9` the next demo does it. Where pools or processor sets are in use, it refuses to
+//! run.
+//!
+//! As another user than root, programs set their own affinity, and caps and pools are left out.
 //!
 //! # JSON
 //!
@@ -46,23 +44,22 @@ use std::sync::atomic::Ordering;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "demo",
-        summary: "run two programs with and without pools, and compare",
+        summary: "run two programs mixed and in pools, and compare their speeds",
         group: Group::Experiments,
         forms: &["[--seconds N] [--svg]"],
         flags: &[
             Flag::long(
                 "seconds",
-                "how long both jobs run together in each arm (8), and each phase of the end (at \
-                 least 3)",
+                "seconds per arm in which both jobs run (8), and per phase at the end (at least 3)",
             )
             .value("n", ValueKind::Text),
-            Flag::long("svg", "draw the Mop/s of each job in each arm, in place of the text"),
+            Flag::long("svg", "draw the Mop/s of each job in each arm as SVG, and print no text"),
         ],
         examples: &[
             Example { words: "", what: "run the demonstration, which takes a minute" },
             Example { words: "--svg", what: "the same as a picture" },
         ],
-        status: &[("0", "done"), ("1", "it could not be done, or was interrupted"), MISUSED],
+        status: &[("0", "done"), ("1", "it was refused or interrupted"), MISUSED],
         see_also: &["poolstat(1)", "poolbind(8)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

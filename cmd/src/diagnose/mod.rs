@@ -1,4 +1,5 @@
-//! Says in sentences what keeps a program, or a pool of programs, from computing.
+//! Finds the bottleneck of a process or a pool: CPUs, contended mutexes, the allocator, page faults, disk, system calls
+//! or memory latency.
 //!
 //! ```text
 //! $ millpond diagnose 4211
@@ -16,64 +17,61 @@
 //! of LCK: mutex 23.6 barrier 0.0 resource 0.0 condition 58.2 join 3.1 undecided 0.0
 //! ```
 //!
-//! # Operands
+//! The operand is a process number or a pool name. `--pool` takes a pool whose name is a number.
 //!
-//! A process by its number, or a pool by its name. `--pool` takes a pool whose name is a number.
+//! # Method
 //!
-//! # The method
+//! The analysis is top-down: a step follows only if the one before left time unexplained. The first step splits time
+//! into waits (for CPUs, contended mutexes, page faults, disk) and computing. Kernel time is then split by system
+//! calls, and user time by cycles per instruction. Many cycles per instruction lead to the distance of memory.
 //!
-//! Top down. Each step is taken only where the one before has not explained the time. Where did the time of the threads go? Waits for CPUs, for contended
-//! mutexes, for page faults or for a disk are an answer. If the program computes in the kernel: with how many calls? If it computes in user mode: how many
-//! cycles does an instruction take? Many cycles mean that it waits for memory, and then the question is how far away that is.
-//!
-//! A thread *wants to run* while it runs, is runnable (in a run queue), or waits for a page fault or a contended mutex. Percentages are of this time, so that
-//! idle threads change no verdict. A finding below 10 % (page faults: 5 %) is left out. Waits that are not part of it, as for a disk, are given in
-//! threads: how many wait at a time, on average.
+//! A thread *wants to run* while it runs, is runnable, or waits for a page fault or a contended mutex. Percentages are
+//! of this time, so idle threads change no verdict. Findings below 10 % (page faults: 5 %) are left out. Disk waits are
+//! given as the mean number of waiting threads.
 //!
 //! # Locks and idle waits
 //!
-//! LCK of `prstat -m` is, as on Solaris, every wait for a synchronization object. Only the part for contended mutexes keeps a program from computing:
+//! LCK of `prstat -m` is every wait for a synchronization object. Only the first of these parts is lock contention:
 //!
 //! ```text
-//! mutex       the lock is held by another thread
-//! barrier     the other threads are not there yet; known of simulated machines only, elsewhere a part of condition
-//! resource    another thread holds and uses what is waited for: a semaphore or a condition variable that serves as a lock
-//! condition   idle at a condition variable, a semaphore, a queue; a thread that is parked (Go, Java)
+//! mutex       another thread holds the lock
+//! barrier     other threads have not arrived; known on simulated machines only, elsewhere a part of condition
+//! resource    a semaphore or condition variable that serves as a lock, which another thread holds
+//! condition   idle at a condition variable, semaphore or queue; a parked thread (Go, Java)
 //! join        pthread_join
-//! undecided   what another thread holds, or idle at a condition variable; and waits at more than eight addresses of a thread
+//! undecided   resource or condition; and all waits of a thread that waits at more than eight addresses
 //! ```
 //!
-//! The kernel sees a futex call and not the object. A mutex is known by its operation (PI), by its recorded holder, or by how it is handed on: a
-//! thread that waited at the word wakes others at the same word later, and the word has the same value each time.
-//! A semaphore or a condition variable that serves as a lock is known by the rhythm of its waits. A worker waits for requests as long as these let it. A thread
-//! that is held up waits as long as the threads before it hold what it wants and compute; each of them wakes the next one. If the holders sleep meanwhile
-//! it is undecided: they may wait for the next request. If they mostly wait for a CPU it is undecided, too: every thread does so on a busy machine.
+//! The kernel sees futex calls, not objects. A mutex is recognized by its PI operation, by its recorded holder, or by
+//! its pattern. The pattern: a thread that waited at an address later wakes others there, with the same value each
+//! time. A resource is recognized by the rhythm of its waits: they last as long as the threads before hold it and
+//! compute. Where holders sleep, or mostly wait for a CPU, the wait is undecided.
 //!
-//! A lock that is built of parked threads cannot be told from idle waiting, and counts as condition: Java's monitors, `parking_lot`. The details are in
-//! docs/explanation/diagnose.md.
+//! A lock made of parked threads (Java monitors, `parking_lot`) looks like an idle wait, and counts as condition.
+//! docs/explanation/diagnose.md has the details.
 //!
 //! # Figures
 //!
 //! ```text
-//! waits          the microstates of prstat -m, measured while it watches
-//! a disk         sleep in which the kernel waited for a block device
-//! locks          the futex addresses that threads waited at longest, and what lies there
-//! the allocator  locks in the data of the C library or of another allocator, and in heads of arenas of malloc. The lock of the
-//!                list of arenas, and in a few versions of the C library others, count among them; those of a program that was
-//!                linked statically cannot be told from its own
-//! priority       a thread waits for a mutex whose holder has a lower priority and waits for a CPU for 10 % of its time or more. The
-//! inversion      holder is known of PI and robust mutexes, and of mutexes of glibc
-//! cycles         counters of the hardware in user mode, in the threads that were there at the beginning; no thread is stopped for it
-//! far memory     pages that are not in the lgroup that a thread has its home in, a mean over threads
+//! waits          the microstates of prstat -m
+//! disk           sleep in which the kernel waited for a block device
+//! locks          futex addresses with the longest waits, and what lies there
+//! allocator      locks in the data of the C library or another allocator, or in malloc arenas. Some other locks of the
+//!                C library count as well; in a statically linked program they cannot be told from its own
+//! priority       a thread waits for a mutex whose holder has a lower priority, and waits for a CPU for 10 % of the time
+//! inversion      or more. The holder is known of PI, robust and glibc mutexes
+//! cycles         hardware counters in user mode, for threads that exist at the start; no thread is stopped for it
+//! far memory     pages outside a thread's home lgroup, a mean over threads
 //! ```
 //!
-//! What cannot be measured is said and not guessed: without BPF (CAP_BPF and CAP_PERFMON, kernel 6.0) no locks and no waits for CPUs by thread, without
-//! hardware counters no cycles. Threads that ended meanwhile are not in the figures.
+//! What cannot be measured is listed as missing. Without BPF (CAP_BPF, CAP_PERFMON, kernel 6.0) these are locks and CPU
+//! waits per thread, without hardware counters cycles. Threads that end meanwhile are left out.
 //!
 //! # JSON
 //!
-//! One object. What is not known is null. Figures are parts of one, but for `memory-latency` (cycles for an instruction) and for `disk`, `barrier`,
-//! `resource` and `undecided` (threads at a time). `lck` and `shares` are parts of all time, `share` of a lock is a part of LCK.
+//! One object; unknown is null. Figures are fractions of 1, except `memory-latency` (cycles per instruction), and
+//! `disk`, `barrier`, `resource` and `undecided` (threads). `lck` and `shares` are of all time, `share` of a lock is of
+//! LCK.
 //!
 //! ```text
 //! {"pid":4211,"pool":null,"name":"server","processes":1,"threads":32,"elapsed_s":5.0,"wanted_threads":12.4,
@@ -103,20 +101,20 @@ const USUAL: Nanos = Nanos::from_secs(5);
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "diagnose",
-        summary: "say what keeps a program or a pool from computing",
+        summary: "find the bottleneck of a process or a pool",
         group: Group::Diagnose,
         forms: &["[--for time] pid | pool", "[--for time] --pool pool"],
         flags: &[
-            Flag::long("for", "how long to watch: 10s, 500ms, 2m; seconds without a unit. 5s if not given")
+            Flag::long("for", "how long to watch: 10s, 500ms, 2m, or seconds; 5 s if not given")
                 .value("time", ValueKind::Time),
-            Flag::long("pool", "watch what is in this pool, by name or number")
+            Flag::long("pool", "watch the processes in this pool, by name or number")
                 .value("pool", ValueKind::Pool),
         ],
         in_shell: true,
         operands: Operands { shown: "pid ...", kinds: &[ValueKind::Process] },
         examples: &[
-            Example { words: "204", what: "say what keeps process 204 from running" },
-            Example { words: "--pool web --for 30s", what: "the same of a pool, over 30 seconds" },
+            Example { words: "204", what: "find the bottleneck of process 204" },
+            Example { words: "--pool web --for 30s", what: "find the bottleneck of a pool, over 30 seconds" },
         ],
         status: &[
             ("0", "done; when interrupted, the verdict is about the time until then"),

@@ -1,21 +1,4 @@
-//! Lists the scheduling classes, shows and replaces their dispatch tables, and names the default class.
-//!
-//! A dispatch table says for each level of a class how long a thread runs before it goes to the end of its queue, and, in
-//! TS and IA, which level it gets when that time is over, when it has slept, and when it has waited for too long. TS and
-//! IA share a table. SYS has none.
-//!
-//! The machine keeps slices in clock ticks. Tables are shown and read in units of 1/RES second, and both ways are rounded
-//! up: at 100 ticks a second, 7 ms become one tick and are shown as 10.
-//!
-//! # Options
-//!
-//! ```text
-//! -l                   list the classes; what makes them here is told on standard error
-//! -c CLASS -g          show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, milliseconds)
-//! -c CLASS -s FILE     replace the table of CLASS by that in FILE, until the machine boots again
-//! -d [CLASS]           show, or set, the class in which everything starts from the next boot on
-//! -u                   nothing: the machine itself keeps the default class
-//! ```
+//! Lists the scheduling classes, shows and replaces their dispatch tables, and sets the default class.
 //!
 //! ```text
 //! $ dispadmin -c RT -g >rt.txt
@@ -29,10 +12,16 @@
 //!       1000                    #        0
 //! ```
 //!
-//! # On a Linux machine
+//! A dispatch table has the time slice of each priority level of a class. In TS and IA it also has the next level:
+//! after a used slice, after sleep, and after a long wait. TS and IA share a table. SYS has none.
 //!
-//! The kernel schedules by rules of its own. The tables are those that a Solaris machine would have; they are shown with a
-//! line on standard error that begins with # not live, and cannot be replaced.
+//! Slices are kept in clock ticks, and shown and read in units of 1/RES second. Both conversions round up: at 100 ticks
+//! a second, 7 ms become one tick, which is shown as 10 ms. A table that `-s` sets holds until the next boot.
+//!
+//! # Linux
+//!
+//! The kernel has no such tables. The tables of a Solaris machine are shown, and standard error says `# not live`. They
+//! cannot be replaced.
 //!
 //! # JSON
 //!
@@ -66,19 +55,17 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Classes,
         forms: &["-l", "-c class [class-specific options]", "-d [class]"],
         flags: &[
-            Flag::letter('l', "list the classes; what makes them here is told on standard error"),
-            Flag::letter('d', "show, or set, the class in which everything starts from the next boot on"),
-            Flag::letter('u', "nothing: the machine itself keeps the default class"),
-            Flag::letter(
-                'c',
-                "show the table of CLASS; -r RES: in units of 1/RES second (without: 1000, \
-                 milliseconds)",
-            )
-            .value("class", ValueKind::Class),
+            Flag::letter('l', "list the classes; standard error says how this machine implements them"),
+            Flag::letter('d', "show the default class, or set it from the next boot on"),
+            Flag::letter('u', "has no effect: the default class needs no update at boot"),
+            Flag::letter('c', "the class of -g and -s").value("class", ValueKind::Class),
             Flag::letter('g', "show the dispatch table of the class"),
-            Flag::letter('r', "with -g: show times in units of a second divided by this resolution")
-                .value("resolution", ValueKind::Text),
-            Flag::letter('s', "replace the dispatch table of the class by that of a file")
+            Flag::letter(
+                'r',
+                "with -g: show times in units of 1/RES second; 1000 (milliseconds) if not given",
+            )
+            .value("resolution", ValueKind::Text),
+            Flag::letter('s', "replace the dispatch table of the class by the one in a file")
                 .value("file", ValueKind::File),
         ],
         misused: Misused::SolarisRefusal,

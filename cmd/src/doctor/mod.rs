@@ -1,17 +1,15 @@
-//! Says what this machine can do for us and what not, and whether what was done to it is in order.
+//! Checks which features this machine supports, whether Millpond's state on it is correct, and its real-time settings.
 //!
-//! Each ability is there, or is absent for a reason, with what would help. Then come the processor sets with
-//! their modes and whatever breaks them, the interrupts that come to sheltered processors because nothing can move
-//! them, and the change that somebody began and did not finish, if there is
-//! one: after a command was killed in the middle. Any later command that changes the machine puts such a
-//! change back first.
+//! It lists
 //!
-//! Kernel features are what differs from kernel to kernel and changes what Millpond does. Each with the first release that has it, and with the
-//! file that showed it (or the release, where no file does). An absent one is in order.
-//!
-//! Real-time readiness tells which settings of the kernel may make real-time threads late: preemption, threaded interrupts, throttling (since 6.12 the fair
-//! server), `nohz_full`, `rcu_nocbs`, the frequency governor and idle states. Each with what would help. What the machine does not say is `not told`; it is
-//! no praise. Nothing is out of order with any of them.
+//! - each facet (processor sets, zones, …): present, or absent with the reason and a remedy
+//! - kernel features that matter to Millpond, with the first release that has each, and the file that shows it (or the
+//!   release). An absent feature is no fault
+//! - processor sets with their modes and whatever violates them, and interrupts that cannot leave no-intr CPUs
+//! - the change that a killed command left unfinished. The next command that changes the machine undoes it, too
+//! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
+//!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. They are no fault.
+//!   `not told` is unknown
 //!
 //! # JSON
 //!
@@ -26,8 +24,8 @@
 //!  "unfinished":null,"unsettled":[]}
 //! ```
 //!
-//! `repair` is there with `--repair` only; `unfinished` in it is null when there was nothing to put back. `forgotten` names what was kept of
-//! threads, processes and cgroups that have ended. Without `--repair` the next change forgets it: it is in order.
+//! `repair` exists with `--repair` only; its `unfinished` is null if nothing was undone. `forgotten` lists records of
+//! threads, processes and cgroups that have ended, which the next change removes as well.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -42,14 +40,13 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "doctor",
-        summary: "check what the machine can do and whether its state is right; repair it",
+        summary: "check what the machine supports and whether its state is correct; repair it",
         section: 8,
         group: Group::Diagnose,
         forms: &["[--repair]"],
         flags: &[Flag::long(
             "repair",
-            "put back what was begun and not finished, and what a process that was killed \
-                 had for itself, and bring the machine to what its sets want",
+            "undo unfinished changes and those of killed processes, and make the machine match its sets",
         )],
         in_shell: true,
         examples: &[
@@ -57,8 +54,8 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "--repair", what: "undo what a killed command left behind" },
         ],
         status: &[
-            ("0", "everything is in order; what the machine lacks is no fault"),
-            ("1", "something is unfinished, broken or not as the sets want it, or could not be repaired"),
+            ("0", "everything is in order; an absent feature is no fault"),
+            ("1", "a change is unfinished, a set is violated, or the repair failed"),
             MISUSED,
         ],
         see_also: &["psrset(8)", "millpond-posix(1)"],

@@ -1,17 +1,14 @@
-//! Processor sets and interrupts, on a real machine: a published experiment beside what we get.
+//! Runs a two-way TCP stream with and without a no-intr processor set on this machine, and compares with a published
+//! result.
 //!
-//! A two-way stream runs three times with mpstat beside it: with no set; outside a set of the first half of the
-//! processors that is sheltered from interrupts; and inside it. Published was a machine of 32 processors with one
-//! gigabit link (2006).
+//! There are three runs, each watched by mpstat: without a set; outside a no-intr set of the first half of the CPUs;
+//! and inside it. The published machine had 32 CPUs with one gigabit link (2006).
 //!
-//! On a machine that is not the experiment's own, interrupts stay where they are: the set pushes no thread out, and what
-//! `psrset -f` would do is shown and not done. `--full` says that the machine is the experiment's own, and so does
-//! `--nics`, since it takes network devices away from the system for the time of the run. Everything is put
-//! back, also after an interrupt.
+//! Without `--full` the set keeps other threads, and `psrset -f` is only shown, as by `--dry-run`: interrupts stay.
+//! `--full` and `--nics` say that nothing else uses this machine. `--nics` takes two network devices from the system
+//! during the run. Every change is undone, also after an interrupt.
 //!
-//! # Options
-//!
-//! With `--machine vm` you are told the command that boots a virtual machine with two network devices and runs it there.
+//! `--machine vm` prints the command that runs it in a virtual machine with two network devices.
 //!
 //! # JSON
 //!

@@ -1,14 +1,14 @@
-//! Stacks of threads, and how much of them is in memory: a published listing beside what we get.
+//! Shows how many pages of thread stacks are resident on this machine, and compares with a published listing.
 //!
-//! A program looks at its main stack, at the default stack of a thread, and at one that was mapped and written to before its thread began: how many
-//! of its pages are in memory when nothing was touched, when the lowest byte was, and when every page was. Below each part stands what follows from it.
-//! Published was a program on 32-bit Solaris, with pages of 4 KB (2007); sizes here are those of this machine (`ulimit -s`).
+//! A program reads the residency of its main stack, of a default thread stack, and of one that was written before its
+//! thread began: when nothing, the lowest byte, and every page was touched. The published program ran on 32-bit Solaris
+//! with 4 KB pages (2007). Sizes are those of this machine (`ulimit -s`).
 //!
-//! Beside these stands a stack of the library for real-time programs, `libmillpond_rt.so.0`, if it is found: the one that is named by `--library` or by
-//! `MILLPOND_RT`, else one beside this program (`../lib`), else the one that the system's loader finds. Nothing of it was published.
+//! A stack of the real-time library `libmillpond_rt.so.0` is shown as well. The library is the one of `--library` or
+//! `MILLPOND_RT`, or beside this program (`../lib`), or where the dynamic loader finds it.
 //!
-//! The program is ours, in a process of its own (`millpond load stacks`), and nothing of it stays. A main stack that has no limit gets one of 8 MB
-//! for that time, and of a default stack of more than 256 MB not every page is touched.
+//! The program is a process of its own (`millpond load stacks`). An unlimited main stack is limited to 8 MB for it. A
+//! default stack above 256 MB is not touched whole.
 //!
 //! # JSON
 //!

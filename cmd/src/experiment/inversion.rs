@@ -1,11 +1,5 @@
-//! A low, a middle and a high thread meet on one processor of the machine at hand: under a plain lock, and under one with priority inheritance.
-//!
-//! The low thread takes a lock, the high one wants it, and the middle one computes without it for 20, 60 and 180 ms. Under the plain lock the high one waits as
-//! long as the middle one likes; under the other one for the 10 ms that the low one has the lock. All three are of the class FIFO and of the last
-//! processor that this program may use, for less than a second in all. It needs the right to real-time classes. An experiment of our own.
-//!
-//! The locks are those of the library for real-time programs, `libmillpond_rt.so.0`: the one that is named by `--library` or by `MILLPOND_RT`, else one beside
-//! this program (`../lib`), else the one that the system's loader finds. `make install` installs it.
+//! Measures priority inversion on this machine: three threads on one CPU, with a plain lock and with priority
+//! inheritance.
 //!
 //! ```text
 //! plain, the middle one computes 20 ms
@@ -19,7 +13,14 @@
 //!   low     |==
 //! ```
 //!
-//! `=` has the lock, `-` waits for it, `#` computes without it; below stands a table.
+//! `=` holds the lock, `-` waits for it, `#` computes without it. A table follows.
+//!
+//! The low thread takes the lock for 10 ms and the high one wants it, while the middle one computes for 20, 60 and 180
+//! ms. Under a plain lock the high one waits for the middle one; with inheritance for 10 ms. All three are SCHED_FIFO,
+//! on the last CPU that this program may use, for less than a second in all. That needs the right to real-time classes.
+//!
+//! The locks are those of the real-time library `libmillpond_rt.so.0`: the one of `--library` or `MILLPOND_RT`, or
+//! beside this program (`../lib`), or where the dynamic loader finds it. `make install` installs it.
 //!
 //! # JSON
 //!

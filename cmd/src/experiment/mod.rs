@@ -1,49 +1,31 @@
-//! Runs an experiment, and prints what we get beside what was published.
+//! Runs an experiment, and compares the results with published figures.
 //!
 //! ```text
-//! e1   processor sets and interrupts: a two-way stream outside and inside a sheltered set
-//! e2   space sharing: two jobs that spin, mixed and apart, on two processors
-//! e3   dynamic pools: the same on 64 processors, and one that grows when the other stops
-//! e4   dispatch tables and placement: short and long quanta, sets and memory, on machines of up to 32 chips
-//! e5   cycles for an instruction: loops, and an application near its memory and far from it
-//! e6   latency: how soon a real-time thread runs after its timer, beside heavy load
-//! e7   stacks of threads: how much of them is in memory before and after they are touched
+//! e1            processor sets and interrupts: a two-way stream outside and inside a no-intr set
+//! e2            space sharing: two spinning jobs on two CPUs, mixed and in sets
+//! e3            dynamic pools: the same on 64 CPUs, and a job that grows when the other stops
+//! e4            dispatch tables and placement: short and long slices, sets and memory, on machines of up to 32 chips
+//! e5            cycles per instruction: loops, and an application with near and far memory
+//! e6            timer wake-up latency of a real-time thread beside heavy load
+//! e7            thread stacks: resident pages before and after they are touched
+//! alternating   pools under demand that changes sides, compared with fixed splits and no pools
+//! service       a service beside a batch job: pools compared with weights, caps and nothing
+//! inversion     priority inversion: three threads with a plain lock, and with priority inheritance
 //! ```
 //!
-//! and two of our own, of which nothing was published: what pools are worth
+//! The last three have no published figures. `millpond experiment NAME --help` shows the options of each. Without
+//! options an experiment runs all published points; any other point is a prediction.
 //!
-//! ```text
-//! alternating   under demand that changes sides every so many seconds, beside splits that stay and no pools
-//! service       for a service beside a batch job, beside weights, caps and nothing
-//! ```
+//! # Machines
 //!
-//! which are done on simulated machines, and with `--machine real` on the machine at hand; their tables have no published column.
+//! e1, e7 and inversion run on the machine at hand, the others on a simulated one in memory. `--machine t2000` runs e1
+//! on a simulated machine. `--machine real` runs e2, e3, e5, e6, alternating and service on the machine at hand.
 //!
-//! and one about locks, on the machine at hand alone (`millpond experiment inversion --help`)
+//! # Output
 //!
-//! ```text
-//! inversion     a low, a middle and a high thread meet, under a plain lock and under one with priority inheritance
-//! ```
-//!
-//! e1 runs programs of ours on the machine at hand; `millpond experiment e1 --help` says what it does there. With `--machine t2000` it
-//! is done on a simulated one, as the others are: in memory. `e2` and `e3` run programs of ours on the machine at hand with `--machine real`
-//! (`millpond experiment e2 --machine real --help`), `e5` counts cycles and instructions there, and `e6` measures latency. `e7` is done there
-//! and nowhere else. Without options an experiment does everything that was published;
-//! its own options (`millpond experiment e3 --help`) choose any other point, which is then a prediction.
-//!
-//! # What is printed
-//!
-//! A row for each point: what was measured, under which conditions, what was published, what we get, and how far that is from
-//! it in percent. A point to which a parameter of the model was fitted is marked, and is no prediction. Below stands how good the predictions are,
-//! and how good straight lines through the other published points would have been.
-//!
-//! # Options
-//!
-//! ```text
-//! --csv    commas, for spreadsheets, in place of the table
-//! --json   for programs
-//! --svg    a picture
-//! ```
+//! Each row is a point: quantity, conditions, published value, result, and difference in percent. Points to which a
+//! model parameter was fitted are marked, and count as no prediction. Below the table are the errors of the
+//! predictions, and those of straight lines through the other published points.
 //!
 //! # JSON
 //!
@@ -53,7 +35,7 @@
 //!  "straight_lines":{"predicted":0,"errors":null,"ours":null},"tables":{…},"notes":[…]}
 //! ```
 //!
-//! Errors are in percent of what was published. Those of e1 and e7 are in their own manuals.
+//! Errors are in percent of the published value. The JSON of e1 and e7 is in their own manuals.
 
 mod e1;
 mod e7;
@@ -72,7 +54,7 @@ use millpond_experiments::published::Experiment;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "experiment",
-        summary: "run an experiment, and compare",
+        summary: "run an experiment, and compare with published figures",
         group: Group::Experiments,
         forms: &[
             "e1|e2|e3|e4|e5|e6 [--machine NAME|real] [option ...]",
@@ -86,8 +68,8 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "e4 --help", what: "show what can be chosen, and what was published" },
         ],
         status: &[
-            ("0", "done; a figure that differs from the published one is no failure"),
-            ("1", "it could not be done, or was interrupted"),
+            ("0", "done; a difference from published figures is no failure"),
+            ("1", "it was refused or interrupted"),
             MISUSED,
         ],
         see_also: &["millpond-sim(1)", "millpond-load(1)"],

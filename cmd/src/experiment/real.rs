@@ -1,17 +1,16 @@
-//! Two jobs share the machine at hand, in pools and without: published experiments beside what we get.
+//! Runs two jobs on this machine with and without pools, and compares with published experiments.
 //!
-//! `e2` plays arms: each job alone, both on all processors, both under caps of their share of time, each in a pool of its own, and the same with
-//! threads that block at barriers. For each arm you see where the jobs' threads were, in percent of the samples of a second, and how fast they were.
-//! Then, as `e3` does alone, both run with as many threads as their pools have processors; a stops, and the pool of b grows; a starts again, and
-//! they share. Sizes over time are shown.
+//! `e2` has these arms: each job alone, both on all CPUs, both with CPU caps, each in a pool of its own, and the same
+//! with threads that block at barriers. Each arm shows the speeds of the jobs, and where their threads were in percent
+//! of samples. Then, as `e3` does alone, both run in pools that resize: job a stops, the pool of b grows, and a starts
+//! again.
 //!
-//! The machine is not the experiment's own: pools push no thread out (see `pooladm -e --keep-others`), and everything is put back, also
-//! after an interrupt. What was left by an experiment that was killed is put back by the next one. Where pools or processor sets are in use nothing
-//! is done.
+//! The pools keep other threads (`pooladm -e --keep-others`). Every change is undone, also after an interrupt; after
+//! `kill -9` the next experiment does it. Where pools or processor sets are in use, it refuses to run.
 //!
 //! # JSON
 //!
-//! That of `millpond demo`, without its comparison where an arm for it was not chosen.
+//! The JSON of `millpond demo`, without the comparison if an arm that it needs was not chosen.
 
 use super::family::{self, COMPARES};
 use crate::ctx::Ctx;

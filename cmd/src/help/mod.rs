@@ -3,8 +3,8 @@
 //! # Environment
 //!
 //! ```text
-//! MILLPOND_STATE   the directory of records of the machine, with the journal of changes. The default is the system's
-//!                  for the superuser, and a directory of their own for other users
+//! MILLPOND_STATE   the directory of the journal and other records. The default for root is one of the system, for other
+//!                  users one of their own
 //! TZ               the time zone in which times are shown
 //! ```
 
@@ -21,15 +21,14 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Other,
         forms: &["", "[--man | --markdown] command", "--completions bash|zsh|fish [name ...]", "--names"],
         flags: &[
-            Flag::long("man", "the manual page, for man").conflicts(&["markdown"]),
-            Flag::long("markdown", "the page of the reference"),
-            Flag::long("completions", "the completion script for a shell")
+            Flag::long("man", "print the manual page, for man").conflicts(&["markdown"]),
+            Flag::long("markdown", "print the manual as Markdown"),
+            Flag::long("completions", "print the completion script for a shell")
                 .value("shell", ValueKind::Word(&["bash", "zsh", "fish"]))
                 .operands("[name ...]", &[ValueKind::Name]),
             Flag::long(
                 "names",
-                "each command and service, its page, its section, and whether it is called by \
-                 its name",
+                "list each command and service with its manual page, section, and whether it has a program of its own",
             ),
         ],
         operands: Operands { shown: "command", kinds: &[ValueKind::Name] },

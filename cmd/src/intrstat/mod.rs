@@ -1,4 +1,4 @@
-//! Shows how often devices interrupt each processor, and how much of its time that takes.
+//! Shows device interrupts per second on each CPU, and the percent of its time that their handlers take.
 //!
 //! ```text
 //! $ intrstat 5 1
@@ -8,19 +8,14 @@
 //!    e1000g#0 |       102  0.4         0  0.0
 //! ```
 //!
-//! A row for each device that interrupted a processor since the command began, by name; for each processor the interrupts a second in the
-//! interval, and percent of its time. Four processors stand beside each other; more follow in blocks of their own. The interval is a second if none is
-//! given; without a count reports go on until you interrupt them.
+//! There is a row for each device that interrupted a CPU since the command began. More than four CPUs are shown in
+//! blocks. The interval is 1 second if not given. Without a count, reports go on until you interrupt them.
 //!
-//! # Names
+//! On Linux, a device is named as in `/proc/interrupts` (`virtio1-req.0`). A name of letters and a number is shown as
+//! driver and instance (`e1000g#0`).
 //!
-//! A device is called by its driver and instance (`e1000g#0`) where its name is letters with a number behind; on Linux the kernel's names of
-//! interrupts have more in them (`virtio1-req.0`, `eth0-rx-1`) and stay as they are.
-//!
-//! # Time
-//!
-//! On Linux it is the time of the handlers, by a program in the kernel; the deferred work that they leave behind is not in it: `millpond quiet` shows that
-//! as soft interrupts. Without the program there is a dash for the percentage: counts are known, times are not.
+//! On Linux a BPF program measures the time of handlers. It excludes softirqs, which `millpond quiet` shows. Without
+//! BPF the percentage is a dash.
 //!
 //! # JSON
 //!
@@ -52,23 +47,24 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "intrstat",
         applet: true,
-        summary: "show the interrupts of devices by processor",
+        summary: "show device interrupts per second on each CPU, and their time",
         group: Group::Watch,
         forms: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
         flags: &[
-            Flag::letter('C', "only the processors of one set")
-                .value("set", ValueKind::Pset)
-                .conflicts(&["c"]),
-            Flag::letter('c', "only these processors (0-3,8)").value("list", ValueKind::Text),
-            Flag::letter('x', "tunes DTrace, which is not here: accepted, told, and without effect")
-                .value("opt[=val", ValueKind::Text),
-            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
-            Flag::long("by-counts", "start nothing in the kernel: read the counts of /proc, without times"),
+            Flag::letter('C', "only the CPUs of one set").value("set", ValueKind::Pset).conflicts(&["c"]),
+            Flag::letter('c', "only these CPUs (0-3,8)").value("list", ValueKind::Text),
+            Flag::letter('x', "a DTrace option; has no effect but a message")
+                .value("opt[=val]", ValueKind::Text),
+            Flag::letter(
+                'T',
+                "before each report, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
+            Flag::long("by-counts", "use no BPF: read the counts of /proc, without times"),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
-        examples: &[Example { words: "1", what: "interrupts of each device by CPU, every second" }],
+        examples: &[Example { words: "1", what: "show the interrupts of each device by CPU, every second" }],
         status: &[INTERRUPTED, ("1", "interrupts cannot be watched"), MISUSED],
         see_also: &["mpstat(1)", "psradm(8)", "millpond-quiet(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),

@@ -1,7 +1,8 @@
 //! Measures timer wake-up latency: how long it takes from a timer to the thread that waits for it, stage by stage.
 //!
-//! A thread in the real-time class waits for timers on a CPU of its own. Other threads, and interrupts that can be moved, are
-//! kept off that CPU. Each interval is one of 24 primes near 1,000 us, at random. Each stage has a time stamp:
+//! A thread in the real-time class waits for timers on a CPU of its own. Other threads, and interrupts that can be
+//! moved, are kept off that CPU. Each interval is one of 24 primes near 1,000 us, at random. Each stage has a time
+//! stamp:
 //!
 //! ```text
 //! timer due ──irq──▶ its handler ──wake-up──▶ runnable ──on-cpu──▶ is on the CPU ──user──▶ is back in user mode
@@ -15,25 +16,26 @@
 //! above 13 us: 3 of 1000000; above 30 us: 0 of 1000000
 //! ```
 //!
-//! A dash is a quantile for which there are too few samples. Below the table are the longest latencies, each with what ran
-//! on the CPU meanwhile (interrupts, softirqs, threads), and then everything that ran there at all.
+//! A dash is a quantile for which there are too few samples. Below the table are the longest latencies, each with the
+//! interrupts, softirqs and threads that ran meanwhile. Then comes everything that ran on the CPU at all.
 //!
 //! It ends when you interrupt it, or after `--samples` or `--duration`. Then everything is as it was before, the
 //! scheduling class included. After `kill -9` the next changing command restores it.
 //!
 //! # What is measured
 //!
-//! Times are of the monotonic clock, so that steps of the wall clock do no harm. Stage irq ends when the kernel's handler
-//! reaches the timer, wake-up when the thread is runnable, on-cpu when it is switched to, and user when it has read the
-//! clock itself. Where no program can be loaded into the kernel (rights, no BTF) only the total is known, and the output
-//! says so. Stamping a stage is part of the next one. Histograms have three digits. Buffers of 5,000 samples are read while
-//! the next one is filled, and nothing is allocated meanwhile. Samples without room are counted and reported.
+//! Times are of the monotonic clock, so that steps of the wall clock do no harm. Stage irq ends when the kernel's
+//! handler reaches the timer, and wake-up when the thread is runnable. Stage on-cpu ends when the thread is switched
+//! to, and user when it has read the clock itself. Where no program can be loaded into the kernel (rights, no BTF) only
+//! the total is known, and the output says so. Stamping a stage is part of the next one. Histograms have three digits.
+//! Buffers of 5,000 samples are read while the next one is filled, and nothing is allocated meanwhile. Samples without
+//! room are counted and reported.
 //!
 //! # timerlat
 //!
-//! Some kernels have a tracer for the same question, timerlat: Debian's with `-rt`, those of Ubuntu, Fedora and RHEL, from 6.5
-//! on. With `--timerlat` the thread waits for its timers, which follow each other at one interval. The tracer reports
-//! the stages, in a trace instance of its own.
+//! Some kernels have a tracer for the same question, timerlat: Debian's with `-rt`, those of Ubuntu, Fedora and RHEL,
+//! from 6.5 on. With `--timerlat` the thread waits for its timers, which follow each other at one interval. The tracer
+//! reports the stages, in a trace instance of its own.
 //!
 //! ```text
 //! $ latstat --timerlat --samples 1000000
@@ -45,9 +47,9 @@
 //! by timerlat, each 1 ms: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
 //! ```
 //!
-//! It reports neither what ran on the CPU meanwhile nor what else ran there. Its runs do not merge with others: the stages
-//! differ. The kernel runs one of timerlat and osnoise at a time, so it is refused while rtla runs. Its settings are
-//! restored at the end, or after `kill -9` by the next command.
+//! It reports neither what ran on the CPU meanwhile nor what else ran there. Its runs do not merge with others: the
+//! stages differ. The kernel runs one of timerlat and osnoise at a time, so it is refused while rtla runs. Its settings
+//! are restored at the end, or after `kill -9` by the next command.
 //!
 //! # JSON
 //!

@@ -1,16 +1,4 @@
-//! Shows locality groups: which processors and how much memory are near each other, and how near.
-//!
-//! An lgroup is a set of processors and memory within some latency of each other. They form a tree: 0 is the root, which has
-//! everything; leaves have what is nearest together (a node of a NUMA machine), numbered from 1 in the order of the nodes; and
-//! on a machine where some nodes are nearer than others there are intermediate ones between. A machine whose memory is equally
-//! near to every processor has the root alone.
-//!
-//! An operand is a number, a range, `root`, `leaves`, `intermediate` or `all` (the default). What is shown is what you could
-//! use: processors that your own processes may run on. With `-G` it is what the machine has.
-//!
-//! # Options
-//!
-//! Without `-celLmrt` it is `-celmrt`. On Linux a latency is the distance that the firmware names: 10 is the nearest.
+//! Shows locality groups (lgroups, NUMA nodes): which CPUs and how much memory are near each other, and how near.
 //!
 //! ```text
 //! $ lgrpinfo
@@ -30,11 +18,19 @@
 //!     Latency: 56
 //! ```
 //!
+//! Lgroups form a tree. The root, 0, is the whole machine. The leaves are its NUMA nodes, numbered from 1. Intermediate
+//! lgroups exist where some nodes are nearer to each other than to the rest. A machine with one node has the root
+//! alone.
+//!
+//! Operands are numbers, ranges, `root`, `leaves`, `intermediate` or `all` (the default). Without any of `-celLmrt`,
+//! the options are `-celmrt`. Listed are CPUs that your processes may use; `-G` lists all. On Linux a latency is the
+//! distance that the firmware gives: 10 is local.
+//!
 //! # Pages
 //!
-//! `--pages` says how much of a process's memory is local, that is in an lgroup with a processor that one of its threads may
-//! run on, and how much is remote. Numbers are KiB; all memory counts that is mapped and there, shared libraries included.
-//! `psrset --mems local SET` brings the memory of a set to its processors; look before and after.
+//! `--pages` shows local and remote memory of processes, in KiB. Local is memory in an lgroup with a CPU on which one
+//! of the threads may run. All resident pages count, those of shared libraries included. `psrset --mems local SET`
+//! moves a set's memory to its CPUs.
 //!
 //! ```text
 //! $ lgrpinfo --pages --set 1
@@ -46,7 +42,7 @@
 //!
 //! ```text
 //! {"lgroups":[{"children":[1,2],"id":0,"kind":"root","latency":83,"load":0.24,
-//!              "memory":{"free_kib":1887436,"installed_kib":4194304},"parent":null,"processors":[0,1,2,3]}],
+//!              "memory":{"free_kib":1887436,"installed_kib":4194304},"parent":null,"show CPUs":[0,1,2,3]}],
 //!  "latencies":[[83,83,83],[83,56,83],[83,83,56]]}
 //! --pages: {"processes":[{"lgroups":{"1":524288,"2":524288},"local_kib":524288,"memory_kib":1048576,"pid":300,
 //!           "remote_kib":524288}]}
@@ -66,7 +62,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "lgrpinfo",
         applet: true,
-        summary: "show locality groups: processors and memory near each other",
+        summary: "show locality groups (NUMA nodes): CPUs, memory, latency",
         group: Group::Sets,
         forms: &[
             "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
@@ -76,31 +72,26 @@ pub(crate) const COMMAND: Command = Command {
             "-h",
         ],
         flags: &[
-            Flag::letter('a', "everything: -celLmrt (with -T -celLmr)"),
-            Flag::letter('c', "processors"),
+            Flag::letter('a', "show everything: -celLmrt (with -T: -celLmr)"),
+            Flag::letter('c', "show CPUs"),
             Flag::letter(
                 'e',
-                "load: threads that run or wait for a processor now; of an lgroup with others \
-                 in it, their mean",
+                "show the load: running and runnable threads now; for an lgroup with children their mean",
             ),
-            Flag::letter('G', "what the machine has, not what you may use"),
-            Flag::letter('l', "latency within the lgroup"),
-            Flag::letter('L', "a table of latencies between lgroups"),
-            Flag::letter('m', "memory: installed, allocated, free"),
-            Flag::letter('r', "resources: the leaves that it has processors and memory of"),
-            Flag::letter('t', "children and parent"),
-            Flag::letter('u', "memory in b, k, m, g, t, p or e").value("unit", ValueKind::Unit),
-            Flag::letter('C', "children of the lgroups in their place; their parents"),
-            Flag::letter('P', "children of the lgroups in their place; their parents"),
-            Flag::letter('I', "numbers of lgroups only, on one line; with -c numbers of processors"),
-            Flag::letter('T', "the tree; with -c, -e, -l, -m, -r what is said of each leaf, too"),
-            Flag::letter('h', "the usage"),
-            Flag::long(
-                "pages",
-                "where the memory of processes is: PIDs as operands, and --set SET for all that \
-                 is bound to a set",
-            ),
-            Flag::long("set", "with --pages: the pages of what is bound to this set")
+            Flag::letter('G', "show what the machine has, not what you may use"),
+            Flag::letter('l', "show the latency within the lgroup"),
+            Flag::letter('L', "show a table of latencies between lgroups"),
+            Flag::letter('m', "show memory: installed, allocated, free"),
+            Flag::letter('r', "show resources: the leaves with its CPUs and memory"),
+            Flag::letter('t', "show children and parent"),
+            Flag::letter('u', "show memory in b, k, m, g, t, p or e").value("unit", ValueKind::Unit),
+            Flag::letter('C', "show the children of the named lgroups"),
+            Flag::letter('P', "show the parents of the named lgroups"),
+            Flag::letter('I', "print only lgroup numbers, on one line; with -c CPU numbers"),
+            Flag::letter('T', "draw the tree; -c, -e, -l, -m and -r apply to its leaves"),
+            Flag::letter('h', "print the usage"),
+            Flag::long("pages", "show where the memory of processes is: process ids as operands, or --set"),
+            Flag::long("set", "with --pages: all processes that are bound to this set")
                 .value("set", ValueKind::Pset),
         ],
         in_shell: true,
@@ -108,14 +99,13 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[
             Example { words: "", what: "list every lgroup: its CPUs, memory and latency" },
             Example { words: "-T", what: "draw the tree of lgroups" },
-            Example { words: "--pages --set 1", what: "count pages of what is bound to set 1, by lgroup" },
+            Example { words: "--pages --set 1", what: "count the memory of processes in set 1, by lgroup" },
         ],
         status: &[
             ("0", "done"),
             (
                 "1",
-                "no lgroup or process is meant, or the machine cannot be read; what could be \
-                 shown was",
+                "an lgroup or process does not exist (the others are shown), or the machine cannot be read",
             ),
             MISUSED,
         ],

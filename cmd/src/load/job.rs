@@ -27,9 +27,9 @@ impl Load {
 pub(super) const SHARED: &[Flag] = &[
     Flag::long(
         "on-input",
-        "get ready when a line comes on standard input, begin when another one comes, end when it ends",
+        "prepare at the first line of standard input, begin at the second, end when the input ends",
     ),
-    Flag::long("events", "with --json: tell what happens meanwhile, one object a line, before the result"),
+    Flag::long("events", "with --json: print events before the result, one object per line"),
 ];
 
 /// How a load is run and reports.

@@ -1,20 +1,7 @@
-//! Runs a load that shows what sharing and separating processors does to real programs.
-//!
-//! A load runs where it may run, and takes as many threads as it may use processors, so it shows what a set
-//! is worth: `psrset -e 1 millpond load cg` beside `millpond load cg`. An interrupt ends it early, and it still
-//! reports. Options stand behind the name of the load.
-//!
-//! The same words mean the same on a simulated machine (`millpond sim`, `psrset -e`). Short options and those of the published programs are
-//! understood, too: `load cg.A.x -t 2`, `load hackbench 240`, `load hackbench -g 10 -T -l 50`. What a load has not is told, and has no effect.
-//!
-//! # Cg
-//!
-//! NPB CG: the smallest eigenvalue of a sparse matrix. Its threads wait for each other at a barrier every few
-//! microseconds, so that it suffers more than anything else when its processors are not its own. The answer is
-//! checked against the published one.
+//! Runs a benchmark workload: NPB CG, hackbench, a TCP stream, a service, spinning threads, builds, or a stack test.
 //!
 //! ```text
-//! $ millpond load cg --class S
+//! $ psrset -e 1 millpond load cg --class S
 //! CG class S: 1400 rows, 15 iterations, 2 threads, spinning barrier
 //!  iter             residual                 zeta
 //!     1 2.50000000000000E-13      9.9986441579000
@@ -23,45 +10,30 @@
 //! 15 iterations in 0.062 s: 1066.46 Mop/s total
 //! ```
 //!
-//! # Hackbench
+//! A load has one thread per CPU that it may use. So the same load inside and outside a set shows what the set is
+//! worth. An interrupt ends a load early, and it still reports. Options follow the name of the load.
 //!
-//! Groups of tasks that pass small messages, for the cost of wake-ups and switches.
+//! The same words start a workload on a simulated machine (`millpond sim`, `psrset -e`). The forms of the published
+//! programs are understood, too: `load cg.A.x -t 2`, `load hackbench -g 10 -T -l 50`. Their options without an
+//! equivalent are named on standard error.
 //!
-//! # Stream
-//!
-//! A two-way TCP stream, as much as will go each way at once: its interrupts make work for the processors that take
-//! them. Both ends are here, over the loopback, unless you say otherwise.
-//!
-//! # Service
-//!
-//! Requests arrive at random, however many wait, and want the same processor time each: how long each took, from when it was due.
-//!
-//! # Spin
-//!
-//! Threads that burn processor time: what each got of it.
-//!
-//! # Build
-//!
-//! Compilers that come and go: each job writes a source file in C, has it compiled, and begins again. Where there is no compiler a shell sorts the
-//! source. Files are in a directory of its own below `TMPDIR`.
-//!
-//! # Stacks
-//!
-//! How many pages of a stack are in memory when nothing was touched, when its lowest byte was, and when every page was: of the main stack, of
-//! the one that the C library makes for a thread (default), and of one that was written to before its thread began (own).
+//! # Loads
 //!
 //! ```text
-//! $ millpond load stacks
-//! stack    touched      in memory   pages
-//! main     nothing              3      33
-//! main     lowest byte          4    2048
-//!   ...
+//! cg         NPB CG: the smallest eigenvalue of a sparse matrix, checked against the published value. Its threads meet at
+//!            a barrier every few microseconds, so it suffers most from other threads on its CPUs
+//! hackbench  groups of tasks pass small messages: wake-ups and context switches
+//! stream     a TCP stream in both directions, as fast as possible, over the loopback unless told otherwise: interrupts
+//! service    requests at random times, each with the same CPU time: latency from the moment when each was due
+//! spin       threads that compute: the CPU time that each got
+//! build      compilers: each job writes a C file in a directory below TMPDIR, compiles it, and begins again. Without a
+//!            compiler, a shell sorts the file
+//! stacks     resident pages of a stack when nothing, its lowest byte, or every page was touched: of the main stack, of
+//!            one that the C library made (default), and of one that was written before its thread began (own)
 //! ```
 //!
-//! # Options of every load
-//!
-//! With `--on-input` whoever starts several loads binds them first (each is one thread until the first line),
-//! begins them together, and none outlives its starter.
+//! With `--on-input` a caller can bind several loads before it starts them together. A load has one thread until the
+//! first line, and ends with its caller.
 //!
 //! # JSON
 //!
@@ -98,7 +70,7 @@ pub(crate) const SPIN: Spec = spin::LOAD.spec;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "load",
-        summary: "run a load: NPB CG, hackbench, a stream, a service, spinners, builds",
+        summary: "run a benchmark: NPB CG, hackbench, a stream, a service, spinning threads, builds",
         group: Group::Experiments,
         forms: &[
             "cg [option ...]",

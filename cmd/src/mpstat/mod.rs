@@ -1,8 +1,4 @@
-//! Shows what each processor does: events per second, and percent of time by use.
-//!
-//! The first report is about the time since boot; each one after it about the interval before it. Without an
-//! interval there is one report; without a count they go on until you interrupt them. An interval is in
-//! seconds and may have a fraction (`0.5`).
+//! Shows for each CPU the interrupts, context switches and other events per second, and the use of its time in percent.
 //!
 //! ```text
 //! $ mpstat 5 2
@@ -14,54 +10,56 @@
 //!   1   77   0   15   101    8  180    6    9    0    0  2310   21   4   0  75
 //! ```
 //!
-//! A dash stands for what cannot be counted; `-v` says why. Linux keeps only some columns since boot, so the
-//! first report has dashes; in an interval nothing is missing where programs in the kernel or performance events may be used.
+//! The first report covers the time since boot, each other one its interval. Without an interval there is one report;
+//! without a count they go on until you interrupt them. An interval is in seconds, with a fraction if needed (`0.5`).
+//!
+//! A dash is a figure that cannot be counted; `-v` says why. Linux keeps few columns since boot, so the first report
+//! has dashes. An interval has every figure where BPF programs or performance events are allowed.
 //!
 //! # Columns
 //!
 //! ```text
-//!        counted on Linux at                       differs from Solaris in that
-//! minf   exceptions:page_fault_user, _kernel       faults that major ones begin with are in it
-//! mjf    the software event major-faults           it counts faults that waited for input, not the inputs
-//! xcal   ipi:ipi_send_cpu, ipi:ipi_send_cpumask    a call to many at once counts once. Kernels before 6.4
-//!                                                  do not tell who calls: calls received, instead
-//! intr   irq:irq_handler_entry, irq_vectors:*      the clock of an idle processor may rest, so it is not
-//!                                                  100 at least
-//! ithr   irq:softirq_entry (HI, NET_TX, NET_RX,    the deferred work of devices stands for interrupts in
-//!        BLOCK, IRQ_POLL, TASKLET), and            threads; several interrupts may share one run of it
+//!        counted on Linux at                       difference from Solaris
+//! minf   exceptions:page_fault_user, _kernel       includes the minor part of major faults
+//! mjf    the software event major-faults           faults that waited for input, not the inputs
+//! xcal   ipi:ipi_send_cpu, ipi:ipi_send_cpumask    a call to many CPUs counts once. Kernels before 6.4:
+//!                                                  calls received
+//! intr   irq:irq_handler_entry, irq_vectors:*      may be below 100: the clock of an idle CPU can stop
+//! ithr   irq:softirq_entry (HI, NET_TX, NET_RX,    deferred work of devices stands for interrupt threads;
+//!        BLOCK, IRQ_POLL, TASKLET), and            one run of it may serve several interrupts
 //!        irq:irq_handler_exit that wakes a thread
 //! csw    sched:sched_switch                        -
-//! icsw   sched:sched_switch of a thread that       a thread that yields counts as well
-//!        could go on
+//! icsw   sched:sched_switch of a runnable thread   includes yields
 //! migr   sched:sched_migrate_task                  -
-//! smtx   lock:contention_begin of a mutex          mutexes of the kernel only, as there
+//! smtx   lock:contention_begin of a mutex          kernel mutexes only, as on Solaris
 //! srw    lock:contention_begin of a semaphore      -
 //!        for readers and writers
 //! syscl  raw_syscalls:sys_enter                    -
-//! usr    /proc/stat: user, nice                    time is sampled by the clock on most kernels, not
-//! sys    /proc/stat: system, irq, softirq          measured
-//! wt     /proc/stat: iowait                        it is always 0 there; here it is idle time in which a
-//!                                                  thread that last ran here waits for a disk
+//! usr    /proc/stat: user, nice                    most kernels sample at clock ticks
+//! sys    /proc/stat: system, irq, softirq          most kernels sample at clock ticks
+//! wt     /proc/stat: iowait                        always 0 on Solaris; here idle time while a thread that
+//!                                                  last ran on the CPU waits for a disk
 //! idl    /proc/stat: idle                          -
 //! ```
 //!
-//! Programs at these tracepoints count in memory that is shared with `mpstat`. Where the kernel does not take a program (`-v` says
-//! why), performance events count the column, or `/proc/interrupts`, `/proc/softirqs` and `/proc/schedstat` where they have it.
+//! BPF programs at these tracepoints count in memory that they share with `mpstat`. Where the kernel refuses them,
+//! figures come from performance events, or from `/proc/interrupts`, `/proc/softirqs` and `/proc/schedstat`.
 //!
-//! A second is a second of the processor's own time. Time that the hypervisor took is part of that second,
-//! but of no percentage: usr, sys, wt and idl add up to 100 and are shares of the time that the machine had.
-//! With `--steal`, and in JSON, they are shares of all time, and add up to 100 together with what was taken.
+//! usr, sys, wt and idl add up to 100, without time that the hypervisor took (steal). With `--steal`, and in JSON, they
+//! add up to 100 together with steal. Rates are per second of the CPU's own time, steal included.
 //!
-//! # What watching does
+//! # Cost
 //!
-//! Reading what programs counted interrupts no processor. Starting and ending to watch interrupts every processor a few
-//! times, and while mpstat runs each system call takes some 30 ns more.
+//! Starting and stopping interrupts every CPU a few times. In between, BPF counters interrupt no CPU, and each system
+//! call takes about 30 ns more.
 //!
-//! Reading performance events of another processor interrupts it, once per report. Where they are used, those of processors of exclusive
-//! sets, of no-intr processors and of those that were isolated at boot are not read: these columns have dashes there,
-//! unless you ask for `--touch-fenced`.
+//! Performance events interrupt a CPU once per report. So they are not read on CPUs of exclusive sets, on no-intr CPUs
+//! and on CPUs isolated at boot, whose columns have dashes. `--touch-fenced` reads them, too.
 //!
 //! # Changes
+//!
+//! Standard output also tells what changed. The next report then covers the time since boot again. Sets are told with
+//! `-a`, `-p` and `-P` only.
 //!
 //! ```text
 //! <<processor 3 moved from pset: 0 to: 1>>
@@ -71,12 +69,9 @@
 //! <<pset destroyed: 1>>
 //! ```
 //!
-//! Moves and sets are told with `-a`, `-p` or `-P` only. After any change the next report is about the time
-//! since boot again.
-//!
 //! # JSON
 //!
-//! An object per report, on a line of its own. A figure is null where the table has a dash.
+//! One object per report, on a line of its own. A dash is null.
 //!
 //! ```text
 //! {"time":"2024-11-20T08:14:02Z","interval_s":5.0,"changes":[{"moved":3,"from":0,"to":1}],
@@ -105,45 +100,46 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "mpstat",
         applet: true,
-        summary: "show what each processor does",
+        summary: "show interrupts, context switches and use of each CPU",
         group: Group::Watch,
         forms: &["[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] \
                  [--touch-fenced] [interval [count]]"],
         flags: &[
             Flag::letter(
                 'a',
-                "a row per processor set (rates are sums, percents averages); set 0 is the \
-                 default set",
+                "one row per processor set: sums of rates, means of percentages; set 0 is the default set",
             )
             .conflicts(&["A"]),
             Flag::letter(
                 'A',
-                "a row per core, chip or set; -A set is -a. `sze` says how many of them are active",
+                "one row per core, chip or set (the same as -a); `sze` is the number of active CPUs",
             )
             .value("group", ValueKind::Word(&["core", "chip", "set"])),
-            Flag::letter('p', "a row per processor, with the set that it is in").conflicts(&["P"]),
-            Flag::letter('P', "only the processors of one set, or with -a only that set")
+            Flag::letter('p', "one row per CPU, with its set").conflicts(&["P"]),
+            Flag::letter('P', "only the CPUs of one set; with -a only that set")
                 .value("set", ValueKind::Pset),
-            Flag::letter('q', "no lines about processors and sets that came, went or moved"),
-            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
+            Flag::letter('q', "print no lines about changes of CPUs and sets"),
+            Flag::letter(
+                'T',
+                "before each report, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
             Flag::letter(
                 'v',
-                "where each column comes from here, why one is missing, and what watching costs",
+                "say where each column comes from on this machine, why one is missing, and what watching costs",
             ),
-            Flag::long("steal", "percent of time that the hypervisor took, as a column `st`"),
+            Flag::long("steal", "add the column `st`: percent of time that the hypervisor took"),
             Flag::long(
                 "touch-fenced",
-                "read performance events of processors that are fenced or sheltered from \
-                 interrupts, too",
+                "read performance events also on CPUs of exclusive sets and on no-intr and isolated CPUs",
             ),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
         examples: &[
-            Example { words: "1", what: "a row per CPU every second" },
-            Example { words: "-a 5 12", what: "a row per processor set, every 5 seconds for a minute" },
-            Example { words: "-v", what: "where each column comes from" },
+            Example { words: "1", what: "one row per CPU every second" },
+            Example { words: "-a 5 12", what: "one row per processor set, every 5 seconds for a minute" },
+            Example { words: "-v", what: "say where each column comes from" },
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
         see_also: &["prstat(1)", "intrstat(1)", "cpustat(1)", "pgstat(1)"],

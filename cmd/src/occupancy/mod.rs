@@ -1,11 +1,4 @@
-//! Shows where programs run: for each processor, the percent of time in which a thread of the program ran on it.
-//!
-//! A program is a process, or all processes of a name, with everything that descends from them. 100 means that
-//! one of its threads was on the processor all the time.
-//!
-//! ```text
-//! $ millpond occupancy cg.1,cg.2 1 2
-//! ```
+//! Shows on which CPUs a program runs: for each CPU the percent of time in which a thread of the program was running.
 //!
 //! ```text
 //! $ millpond occupancy 4711 4712
@@ -19,39 +12,36 @@
 //!
 //! # Operands
 //!
-//! A word is a process number, a name (as `ps -o comm` shows it), or several of them with commas between, which
-//! then are one program. The last one or two words are interval and count if they are numbers and another word
-//! stands before them; so several numbers of processes go with an interval behind them (`4711 4712 1`) or with
-//! commas. The interval is a second if none is given, and may have a fraction. Reports end with the count, with
-//! the last of the programs, or when you interrupt them.
+//! A program is a process number or a name (as `ps -o comm` shows it), with all descendants. Several with commas
+//! between count as one program. One or two numbers at the end are interval and count, if another operand stands
+//! before: `4711,4712 1`.
 //!
-//! # Columns
+//! The interval is 1 second if not given, and may have a fraction. Reports end with the count, with the last program,
+//! or when you interrupt them.
 //!
-//! A column per processor that is active, and the sum. On a machine of more than 32 processors only those on
-//! which one of the programs was seen in the interval.
+//! There is a column for each active CPU. On a machine with more than 32 CPUs, only those on which a program ran.
 //!
-//! # Where the figures come from
+//! # Accuracy
 //!
-//! Times are measured: a program in the kernel adds them up at each switch (`prstat -m` has its microstates from there, too).
-//! Reading them interrupts no processor, fenced ones included; a switch takes some 50 ns longer.
+//! A BPF program measures times at each context switch, which takes about 50 ns longer. Reading them interrupts no CPU.
+//! Standard error says how often the kernel had no memory to follow a thread.
 //!
-//! Where the kernel takes no such program, and with `--frequency`, times are estimated from samples. Standard error
-//! says why. Each processor, idle or not, is interrupted 4997 times a second (or as often as was asked for): about one
-//! percent of its time. Processors that are fenced or sheltered from interrupts are sampled only if one of the programs
-//! may run there. A percentage is of the samples that were taken on the processor; 97 of them are good to 5 points,
-//! 4997 to 1. A slow machine takes fewer than were wanted. When a tenth is missing or one was lost, standard error says
-//! how many of how many were used, and the length of the interval. Where times are measured, standard error says how often
-//! the kernel had no memory to follow a thread.
+//! Where the kernel refuses the program, and with `--frequency`, times are estimated from samples, and standard error
+//! says why. Each CPU, idle or not, is interrupted 4997 times a second, or at the given rate: about 1 % of its time.
+//! CPUs in exclusive sets and no-intr CPUs are sampled only if the program may run there.
+//!
+//! A percentage is of the samples of that CPU: 97 are accurate to 5 points, 4997 to 1. If a tenth is missing or one was
+//! lost, standard error says how many were taken, and how long the interval was.
 //!
 //! # JSON
+//!
+//! `samples` is null for measured times, otherwise the sum over all CPUs: `{"wanted":9994,"taken":9980,"lost":0}`.
 //!
 //! ```text
 //! {"interval_s":1.0,"samples":null,
 //!  "programs":[{"program":"4711","pids":[4711],
 //!               "processors":[{"cpu":0,"time_ns":512034117,"percent":51.2},{"cpu":1,"time_ns":478990020,"percent":47.9}]}]}
 //! ```
-//!
-//! Where times are estimated, `samples` says from what: `{"wanted":9994,"taken":9980,"lost":0}`, of all processors.
 
 mod programs;
 mod table;
@@ -77,7 +67,7 @@ const FREQUENCY_HZ_MAX: u64 = 50_000;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "occupancy",
-        summary: "show on which processors programs run",
+        summary: "show on which CPUs a program runs, in percent of time",
         group: Group::Watch,
         forms: &[
             "[--frequency hz] pid | name ... [interval [count]]",
@@ -86,20 +76,19 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter(
                 'z',
-                "zones in place of programs, each by its name or its number: all that is in one",
+                "show all processes of these zones, by name or number",
             )
             .value("zone", ValueKind::Zone),
             Flag::long(
                 "frequency",
-                "take so many samples a second instead of measuring: an odd number stays out of \
-                 step with clocks",
+                "take this many samples a second instead of measuring; odd numbers avoid lockstep with timers",
             )
             .value("hz", ValueKind::Text),
         ],
         in_shell: true,
         examples: &[
-            Example { words: "java 1 5", what: "on which CPUs the threads of java run, five times" },
-            Example { words: "-z web 1", what: "the same of a zone" },
+            Example { words: "java 1 5", what: "show on which CPUs the threads of java run, five times" },
+            Example { words: "-z web 1", what: "show where the processes of a zone run" },
         ],
         status: &[
             INTERRUPTED,

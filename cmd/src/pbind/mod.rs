@@ -1,20 +1,4 @@
-//! Binds processes and threads to processors, and shows such bindings.
-//!
-//! A thread that is bound to a processor runs there and nowhere else, one that is bound to several (`-c`) on any of these;
-//! others may run there too (to keep them away, make a processor set: `psrset`). The processors must be on-line or no-intr, and
-//! in the set that the thread is in. Children and new threads inherit the binding, and it survives exec. It keeps each of its
-//! processors from going off-line and from changing sets, unless by force (`psradm -F`, `psrset -F`), which ends it.
-//!
-//! On a Linux machine a binding is an affinity mask. A mask of one processor is a binding, whichever program set it. A mask of
-//! several is one where `pbind -c` set it, and in new threads and children of such a thread while that thread lives.
-//!
-//! A process is named by its number; some of its threads by their numbers after a slash: `204/3`, `204/1-4`,
-//! `204/-4` (up to 4), `204/4-` (from 4 on), and lists of these separated by commas. On a Linux machine the
-//! number of a thread is its kernel thread number.
-//!
-//! # Options
-//!
-//! On a simulated machine COMMAND is a workload (`millpond sim` lists them), which becomes a process there.
+//! Binds processes and threads to CPUs (sets their affinity), and shows such bindings.
 //!
 //! ```text
 //! $ pbind -b 2 204
@@ -24,6 +8,25 @@
 //! $ pbind -q 204
 //! process id 204: 1-3,5
 //! ```
+//!
+//! A bound thread runs on its CPUs only. Other threads may run there, too; a processor set (`psrset`) keeps them away.
+//! The CPUs must be on-line or no-intr, and in the set of the thread. Children and new threads inherit the binding, and
+//! it survives exec.
+//!
+//! A CPU with bound threads does not go off-line and does not change sets, unless by force (`psradm -F`, `psrset -F`),
+//! which ends the bindings.
+//!
+//! # Operands
+//!
+//! A process is its number. Some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from
+//! 4 on), or a list. On Linux a thread has its kernel thread number.
+//!
+//! On a simulated machine the command of `-e` is a workload (`millpond sim`).
+//!
+//! # Linux
+//!
+//! A binding is an affinity mask. A mask of one CPU is a binding, whichever program set it. A mask of several is a
+//! binding if `pbind -c` set it. Threads and children that inherited it count while that thread lives.
 //!
 //! # JSON
 //!
@@ -51,7 +54,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "pbind",
         applet: true,
-        summary: "bind processes and threads to processors",
+        summary: "bind processes and threads to CPUs",
         section: 8,
         group: Group::Sets,
         forms: &[
@@ -64,13 +67,16 @@ pub(crate) const COMMAND: Command = Command {
             "-e processors command [argument ...]",
         ],
         flags: &[
-            Flag::letter('b', "bind to one processor").value("cpu", ValueKind::Cpus),
-            Flag::letter('c', "bind to one or more: a list such as 1-3,5").value("cpus", ValueKind::Cpus),
-            Flag::letter('e', "bind this process, then become COMMAND").value("cpus", ValueKind::Cpus),
-            Flag::letter('q', "show the binding of each; without operands, all that are bound (the default)"),
-            Flag::letter('Q', "show all threads that are bound (to one of these)"),
+            Flag::letter('b', "bind to one CPU").value("cpu", ValueKind::Cpus),
+            Flag::letter('c', "bind to one or more CPUs, such as 1-3,5").value("cpus", ValueKind::Cpus),
+            Flag::letter('e', "run a command, bound to these CPUs").value("cpus", ValueKind::Cpus),
+            Flag::letter(
+                'q',
+                "show the binding of each; without operands, of all that are bound (the default)",
+            ),
+            Flag::letter('Q', "show all threads that are bound, or those bound to these CPUs"),
             Flag::letter('u', "unbind"),
-            Flag::letter('U', "unbind all threads that are bound (to one of these)"),
+            Flag::letter('U', "unbind all threads that are bound, or those bound to these CPUs"),
         ],
         in_shell: true,
         operands: Operands { shown: "pid[/lwps] ...", kinds: &[ValueKind::Process] },

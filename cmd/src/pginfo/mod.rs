@@ -1,7 +1,4 @@
-//! Shows processor groups: which CPUs share a pipeline, a cache, a chip or a memory node.
-//!
-//! A processor group (PG) is the CPUs that share a piece of hardware which limits how fast they are together. The groups form a tree: PG 0
-//! is the whole system; the further down, the more its CPUs share. `pgstat` shows how busy each group is.
+//! Shows processor groups: which CPUs share a pipeline, a cache, a chip or a NUMA node.
 //!
 //! ```text
 //! $ pginfo
@@ -15,12 +12,8 @@
 //!  5      Integer_Pipeline  4-6 (off-line: 7)
 //! ```
 //!
-//! A blank more in front of a name means: inside the group above. Hardware that one CPU has alone is not shared, and makes no group.
-//! A machine whose CPUs share nothing has the system alone.
-//!
-//! # Options
-//!
-//! Operands are numbers of groups (`0,3-5`). They and `-c` exclude each other.
+//! The groups form a tree, shown by indentation. Group 0 is the whole system. Hardware of a single CPU forms no group.
+//! Operands are group numbers (`0,3-5`); they and `-c` exclude each other. `pgstat` shows how busy each group is.
 //!
 //! # Relationships
 //!
@@ -30,13 +23,12 @@
 //! Data_Pipe_to_memory  a chip (socket)
 //! L3_Cache, L2_Cache,  a cache of that level
 //! L1_Cache
-//! Integer_Pipeline     the strands of a core, or as many of them as share a pipeline where the machine tells
+//! Integer_Pipeline     the strands of a core, or those that share a pipeline, where the machine tells
 //! ```
 //!
-//! On Linux they come from the topology and the caches in sysfs; on a virtual machine these are what the hypervisor says. The kernel tells
-//! neither floating point units nor domains of power management, which Solaris lists as well. Of off-line CPUs it forgets the caches:
-//! they stand in caches that reach beyond their core, and may be missing in those of the core. A cache that overlaps with a core, a chip or a
-//! node without being inside it or around it is left out, with a message.
+//! On Linux, groups come from the topology and caches in sysfs; on a virtual machine the hypervisor determines these.
+//! Floating point units and power domains, which Solaris lists, are not known. Caches of an off-line CPU within its
+//! core may be missing. A cache that partly overlaps a core, chip or node is left out, with a message.
 //!
 //! # JSON
 //!
@@ -60,7 +52,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "pginfo",
         applet: true,
-        summary: "show processor groups: CPUs that share pipelines, caches, chips",
+        summary: "show which CPUs share pipelines, caches, chips and NUMA nodes",
         group: Group::Sets,
         forms: &[
             "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
@@ -70,28 +62,26 @@ pub(crate) const COMMAND: Command = Command {
         ],
         flags: &[
             Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text),
-            Flag::letter('C', "numbers of CPUs only, on one line: those that are on-line"),
-            Flag::letter('h', "the usage"),
-            Flag::letter('I', "numbers of groups only, on one line"),
+            Flag::letter('C', "print only the numbers of on-line CPUs, on one line"),
+            Flag::letter('h', "print the usage"),
+            Flag::letter('I', "print only group numbers, on one line"),
             Flag::letter(
                 'p',
-                "which groups have exactly the CPUs of a core, of a chip, or of the system: \
-                 Integer_Pipeline [core]",
+                "mark groups with exactly the CPUs of a core, a chip or the system: Integer_Pipeline [core]",
             ),
             Flag::letter(
                 'r',
-                "only groups whose relationship has STRING in its name; more than one with \
-                 commas: -r l1,l2. Case does not matter",
+                "only groups whose relationship contains one of these strings (l1,l2), in any case",
             )
             .value("string", ValueKind::Text),
-            Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
+            Flag::letter('R', "only groups whose relationship contains none of these strings")
+                .value("string", ValueKind::Text),
             Flag::letter(
                 's',
-                "the relationships that this machine has, without their groups; with -v how \
-                 many groups, and what they share",
+                "list the relationships of this machine; with -v the number of groups, and what they share",
             ),
-            Flag::letter('T', "the groups as a tree"),
-            Flag::letter('v', "a line below each group about what is shared: sizes of caches"),
+            Flag::letter('T', "draw the tree"),
+            Flag::letter('v', "print what each group shares, such as the sizes of caches"),
         ],
         in_shell: true,
         examples: &[
@@ -100,11 +90,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         status: &[
             ("0", "done"),
-            (
-                "1",
-                "a group or a CPU that was named does not exist (the others are shown), or none \
-                 is left",
-            ),
+            ("1", "a named group or CPU does not exist (the others are shown), or none is left"),
             MISUSED,
         ],
         see_also: &["pgstat(1)", "psrinfo(1)", "lgrpinfo(1)"],

@@ -1,7 +1,4 @@
-//! Shows how busy processor groups are: the CPUs that share a pipeline, a cache, a chip or a memory node.
-//!
-//! `pginfo` lists the groups and says what they are. Threads that run on CPUs of one group compete for what it shares: of two cores with
-//! one busy strand each, both have their pipeline alone; two busy strands of one core have half a pipeline each.
+//! Shows the utilization of processor groups: CPUs that share a pipeline, a cache, a chip or a NUMA node.
 //!
 //! ```text
 //! $ pgstat 1 2
@@ -13,39 +10,39 @@
 //!  4     Integer_Pipeline     -    0%  4-7
 //! ```
 //!
-//! Without an interval there is one report, about the second after the start. With an interval each report is about the time since the one
-//! before, until you interrupt them, or COUNT times. No report is about the time since boot. An interval is in seconds and may have a
-//! fraction (`0.5`).
+//! Busy CPUs of one group compete for what it shares. `pginfo` describes the groups.
+//!
+//! Without an interval there is one report, about one second. With an interval reports go on until you interrupt them,
+//! or COUNT is reached. An interval is in seconds and may have a fraction (`0.5`).
 //!
 //! # Columns
 //!
 //! ```text
 //! PG    the number of the group
-//! HW    the part of what the hardware can do that was done; a dash, see below
-//! SW    the part of the time of its CPUs that was used, in user programs and in the kernel
-//! CPUS  its CPUs that are on-line
+//! HW    the used part of the hardware's capacity: always a dash
+//! SW    the busy part of its CPUs' time, in user mode and in the kernel, without steal and disk waits
+//! CPUS  its on-line CPUs
 //! ```
 //!
-//! SW comes from the same counters as usr and sys of `mpstat`: on Linux from `/proc/stat`, which most kernels sample in ticks of 4 or 10 ms,
-//! so that a short interval is coarse. Waiting for disks is idle time. Time that the hypervisor took is no part of it: SW is a share of the
-//! time that the machine had. Reading it interrupts no CPU, so that fenced and no-intr CPUs have figures like all others.
+//! SW comes from the same counters as usr and sys of `mpstat`: on Linux from `/proc/stat`. Most kernels sample it in
+//! ticks of 4 or 10 ms, so short intervals are coarse. Reading it interrupts no CPU.
 //!
-//! HW is a dash on every group. It is what was done as a part of what the hardware can do, and nothing tells the second: neither the Linux
-//! kernel nor the hardware's counters know how many instructions a pipeline, or how many bytes a cache, can take. `cpustat` counts
-//! instructions, cycles and misses where there are counters.
+//! HW is unknown because neither Linux nor hardware counters tell the capacity of a pipeline or a cache. `cpustat`
+//! counts instructions, cycles and misses.
 //!
 //! # Changes
+//!
+//! These lines before a report list CPUs that came or went in the interval. The report is about CPUs that were on-line
+//! at both ends.
 //!
 //! ```text
 //! <<processors added: 1, 3>>
 //! <<processors removed: 1, 3>>
 //! ```
 //!
-//! A line before a report tells of CPUs that came or went in its interval. The report is about those that were on-line at both ends.
-//!
 //! # JSON
 //!
-//! An object per report, on a line of its own. A figure is null where the table has a dash.
+//! One object per report, on a line of its own. A dash is null.
 //!
 //! ```text
 //! {"changes":[],"groups":[{"cpus":[0,1],"hw":null,"id":1,"idle":75.0,"parent":0,"relationship":"Integer_Pipeline","sw":25.0,
@@ -76,7 +73,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "pgstat",
         applet: true,
-        summary: "show how busy processor groups are",
+        summary: "show the utilization of CPUs that share pipelines, caches, chips",
         group: Group::Watch,
         forms: &[
             "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
@@ -84,37 +81,40 @@ pub(crate) const COMMAND: Command = Command {
             "-h",
         ],
         flags: &[
-            Flag::letter('A', "at the end a summary: the least, the mean and the most of all intervals"),
+            Flag::letter('A', "print a summary at the end: minimum, mean and maximum of all intervals"),
             Flag::letter('c', "only groups with one of these CPUs (`0-3,8`)").value("cpus", ValueKind::Text),
-            Flag::letter('C', "a row for each CPU of a group, below the innermost group that is shown"),
-            Flag::letter('h', "the usage"),
-            Flag::letter('p', "which groups have exactly the CPUs of a core, of a chip, or of the system"),
+            Flag::letter('C', "print a row for each CPU, below its innermost group"),
+            Flag::letter('h', "print the usage"),
+            Flag::letter('p', "mark groups with exactly the CPUs of a core, a chip or the system"),
             Flag::letter('P', "only these groups (`0,3-5`)").value("pgs", ValueKind::Text),
             Flag::letter(
                 'r',
-                "only groups whose relationship has STRING in its name (-r l1,l2). Case does \
-                 not matter",
+                "only groups whose relationship contains one of these strings (l1,l2), in any case",
             )
             .value("string", ValueKind::Text),
-            Flag::letter('R', "only groups whose relationship does not").value("string", ValueKind::Text),
-            Flag::letter('s', "sort descending by this key")
-                .value("value", ValueKind::Text)
-                .conflicts(&["S"]),
-            Flag::letter('S', "sort ascending by this key").value("value", ValueKind::Text),
+            Flag::letter('R', "only groups whose relationship contains none of these strings")
+                .value("string", ValueKind::Text),
+            Flag::letter('s', "sort descending by this key").value("key", ValueKind::Text).conflicts(&["S"]),
+            Flag::letter('S', "sort ascending by this key").value("key", ValueKind::Text),
             Flag::letter('t', "only the first NUMBER groups, after sorting").value("number", ValueKind::Text),
-            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
-            Flag::letter('v', "user, kernel and idle time as well"),
+            Flag::letter(
+                'T',
+                "before each report, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
+            Flag::letter('v', "also show user, kernel and idle time"),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
-        examples: &[Example { words: "1 5", what: "show how busy each processor group is, five times" }],
+        examples: &[Example {
+            words: "1 5",
+            what: "show the utilization of each processor group, five times",
+        }],
         status: &[
             INTERRUPTED,
             (
                 "1",
-                "a group or a CPU that was named does not exist (the others are shown), none is \
-                 left, or the machine cannot be watched",
+                "a named group or CPU does not exist (the others are shown), none is left, or the machine cannot be watched",
             ),
             MISUSED,
         ],

@@ -1,15 +1,4 @@
-//! Shows and sets the home lgroups of threads, and which lgroups they prefer.
-//!
-//! A thread's home is the lgroup (`lgrpinfo`) where it runs by preference, and where its memory comes from. An affinity says how
-//! much a thread prefers an lgroup: `strong` (as long as it can run there), `weak` (where nothing speaks against it) or `none`.
-//! Without options the home of each thread is shown.
-//!
-//! A process is named by its number; some of its threads by their numbers after a slash, as for `psrset`. A list of lgroups has
-//! numbers, ranges, `root`, `leaves` and `all`, separated by commas; lgroups with others in them stand for their leaves.
-//!
-//! # Options
-//!
-//! With `-A` and `-H` homes and affinities are shown as they were and as they are.
+//! Shows and sets the home lgroup (preferred NUMA node) of threads, and their lgroup affinities.
 //!
 //! ```text
 //! $ plgrp -a all 204
@@ -20,14 +9,20 @@
 //!      204/1        1 => 2
 //! ```
 //!
-//! # On Linux
+//! The home of a thread is the lgroup (`lgrpinfo`) where it preferably runs and allocates memory. An affinity for an
+//! lgroup is `strong` (runs there whenever it can), `weak` (runs there if nothing speaks against it) or `none`.
 //!
-//! The kernel gives threads no home. What is shown is the first of these that is a single lgroup where the thread may run: that of
-//! its affinity mask; the one that the kernel's own balancing would like for it; the one with most of the process's memory; the
-//! one where it ran last. An affinity is strong for the lgroups of a mask that leaves lgroups of the thread's set out; to set it
-//! is to set the mask, and `none` for all lets it go anywhere in its set. There is no `weak`. `-H` with one lgroup for a whole
-//! process moves its memory there, too. How memory of another process is allocated cannot be said to Linux: for that make a set,
-//! `psrset --mems`.
+//! A process is its number; some of its threads follow a slash, as for `psrset`. A list of lgroups has numbers, ranges,
+//! `root`, `leaves` and `all`, with commas. An lgroup with children stands for its leaves.
+//!
+//! # Linux
+//!
+//! The kernel has no home lgroups. Sources of the shown one, in this order: affinity mask, NUMA balancing, most memory,
+//! last CPU. The first that gives a single lgroup where the thread may run is taken.
+//!
+//! A strong affinity is an affinity mask that excludes other lgroups of the thread's set. `none` for all lgroups
+//! restores the mask of the set. `weak` does not exist. `-H` with one lgroup for a whole process also moves its memory.
+//! The allocation policy of another process cannot be set on Linux; use `psrset --mems`.
 //!
 //! # JSON
 //!
@@ -55,7 +50,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "plgrp",
         applet: true,
-        summary: "show and set the home lgroups of threads, and their affinities",
+        summary: "show and set home lgroups (NUMA nodes) of threads, and their affinities",
         section: 8,
         group: Group::Sets,
         forms: &[
@@ -66,13 +61,13 @@ pub(crate) const COMMAND: Command = Command {
             "-h",
         ],
         flags: &[
-            Flag::letter('a', "show affinities for these lgroups, too").value("lgroups", ValueKind::Text),
+            Flag::letter('a', "also show affinities for these lgroups").value("lgroups", ValueKind::Text),
             Flag::letter('A', "set affinities: 0-2/none,3/strong")
-                .value("lgroups/affinity[,…", ValueKind::Text),
-            Flag::letter('H', "set homes: threads in turn get one of these, with a strong affinity for it")
+                .value("lgroups/affinity[,...]", ValueKind::Text),
+            Flag::letter('H', "set homes: each thread gets the next of these, with a strong affinity")
                 .value("lgroups", ValueKind::Lgroup),
-            Flag::letter('F', "taken and ignored: nothing here takes control of a process"),
-            Flag::letter('h', "the usage"),
+            Flag::letter('F', "force; has no effect, because no process is stopped"),
+            Flag::letter('h', "print the usage"),
         ],
         in_shell: true,
         operands: Operands { shown: "pid[/lwps] ...", kinds: &[ValueKind::Process] },

@@ -1,70 +1,4 @@
-//! Binds processes, units and containers to resource pools, and starts programs in them.
-//!
-//! What is bound to a pool runs on the CPUs of the pool's set, also when the set changes. Children inherit the pool. If
-//! the pool has a scheduling class (pool.scheduler), processes get it when they are bound. Where the machine refuses
-//! that, a message says so and the binding stays.
-//!
-//! ```text
-//! -p POOL [-i TYPE] ID ...       bind each of these; POOL pool_default unbinds them
-//! -p POOL -e COMMAND [ARG ...]   run COMMAND in the pool
-//! -p POOL -e --view COMMAND ...  the same, and COMMAND sees only the CPUs of its pool
-//! -q PID ...                     show the pool of each process
-//! -Q PID ...                     show the resource of each process: its set
-//! ```
-//!
-//! On a simulated machine COMMAND is a workload (`millpond sim` lists them). Otherwise it finds the name of the pool in
-//! MILLPOND_POOL, and the state directory in MILLPOND_STATE if that is not the usual one.
-//!
-//! # A command at each change of the size
-//!
-//! ```text
-//! -p POOL -e --on-resize COMMAND PROGRAM [ARG ...]   stay its parent, forward signals, exit with its status
-//! -p POOL --on-resize COMMAND [ID ...]               bind these, and stay until stopped or the pool ends
-//! ```
-//!
-//! Each time that CPUs join or leave the pool, `/bin/sh -c COMMAND` runs with the name of the pool in MILLPOND_POOL, their
-//! number in MILLPOND_POOL_SIZE and their list in MILLPOND_POOL_CPUS. One runs at a time; several changes meanwhile run
-//! it once more, for the latest. Simulated machines do not have this. With `--view` PROGRAM sees its pool as well (below).
-//!
-//! ```text
-//! # poolbind -p web -e --on-resize 'kill -USR1 $(cat server.pid)' ./server
-//! ```
-//!
-//! # What a program sees
-//!
-//! A program in a pool sees by `sched_getaffinity` (and `nproc`) on which CPUs it may run. Many programs count others:
-//! those of `/proc/cpuinfo`, `/proc/stat`, `/sys/devices/system/cpu` and `getconf _NPROCESSORS_ONLN`. With `--view` these
-//! show the CPUs of the pool and follow its changes at once; within a second when COMMAND is bound to another pool, or a CPU
-//! goes off-line. Times in `/proc/stat` are up to a second old. CPUs keep their numbers; the others look as if they
-//! were not plugged in. Only COMMAND and its children see that, and nothing of it is left when they have ended. This command
-//! waits for COMMAND, forwards signals, and exits with its status, or with 128 and the number of the signal that ended it. It
-//! needs CAP_SYS_ADMIN. docs/explanation/pools-view.md lists what well-known programs read.
-//!
-//! # What an ID is
-//!
-//! ```text
-//! -i pid               a process, as without -i
-//! -i zoneid            a zone by its name, or by its number: its line in the listing of millpond zones, from 0
-//! -i taskid            on Linux: a scope of systemd; 3 is session-3.scope
-//! -i projid, project   on Linux: a slice of systemd; 1000 is user-1000.slice
-//! --unit NAME          a unit of systemd
-//! --container NAME     a container, by its name or its id
-//! --cgroup PATH        any standing group of processes
-//! ```
-//!
-//! All but processes are zones. A zone is bound as a whole, with every process that starts in it later. `--unit`,
-//! `--container` and `--cgroup` may be given more than once, and take no IDs.
-//!
-//! # What lasts
-//!
-//! A binding ends with what is bound, or at the next boot. With `--persist` a unit starts in the pool from its next start
-//! on: the drop-in file `50-millpond-pool.conf` names the slice, and systemd reads it at once. Both are done, or neither.
-//! POOL pool_default with `--persist` removes that file, and no other. If other files name a slice for the unit, a message
-//! says so. The drop-in names the set by its number, which a saved configuration (pooladm -s) keeps. A unit that was started
-//! in the set stays there until its next start.
-//!
-//! Containers are started by other programs: `--persist` binds one now, and prints the options that start it in the pool.
-//! A cgroup that is named by its path has no persistent binding.
+//! Binds processes, systemd units and containers to resource pools, and starts programs in pools.
 //!
 //! ```text
 //! # poolbind -p web 1207
@@ -75,6 +9,68 @@
 //! # poolbind -p web --unit nginx.service --persist
 //! # poolbind -p web -e --view getconf _NPROCESSORS_ONLN
 //! 2
+//! ```
+//!
+//! A bound process runs on the CPUs of the pool's set, also when the set changes. Children inherit the pool. If the
+//! pool has a scheduling class (pool.scheduler), processes get it when they are bound. Where the machine refuses that,
+//! a message says so and the binding stays.
+//!
+//! The pool pool_default ends a binding. On a simulated machine the command of `-e` is a workload (`millpond sim`).
+//! Otherwise it finds the pool's name in MILLPOND_POOL, and an unusual state directory in MILLPOND_STATE.
+//!
+//! # Types of ids
+//!
+//! ```text
+//! -i pid               a process (the default)
+//! -i zoneid            a zone by name, or by number: its line in the listing of millpond zones, from 0
+//! -i taskid            on Linux: a scope of systemd; 3 is session-3.scope
+//! -i projid, project   on Linux: a slice of systemd; 1000 is user-1000.slice
+//! --unit NAME          a unit of systemd
+//! --container NAME     a container, by name or id
+//! --cgroup PATH        any other cgroup
+//! ```
+//!
+//! All but processes are zones. A zone is bound as a whole, with every process that starts in it later. `--unit`,
+//! `--container` and `--cgroup` may be repeated, and exclude ids.
+//!
+//! # Resize commands
+//!
+//! ```text
+//! -p POOL -e --on-resize COMMAND PROGRAM [ARG ...]   stay its parent, forward signals, exit with its status
+//! -p POOL --on-resize COMMAND [ID ...]               bind these, and stay until stopped or the pool ends
+//! # poolbind -p web -e --on-resize 'kill -USR1 $(cat server.pid)' ./server
+//! ```
+//!
+//! When CPUs join or leave the pool, `/bin/sh -c COMMAND` runs. MILLPOND_POOL is the pool's name, MILLPOND_POOL_SIZE
+//! the number of CPUs, MILLPOND_POOL_CPUS their list. One runs at a time. After several changes meanwhile it runs once,
+//! for the latest. Simulated machines do not have this.
+//!
+//! # CPUs that a program sees
+//!
+//! `sched_getaffinity` and `nproc` show the CPUs of the pool. `/proc/cpuinfo`, `/proc/stat`, `/sys/devices/system/cpu`
+//! and `getconf _NPROCESSORS_ONLN` show all CPUs. With `--view` these, too, show the CPUs of the pool, for COMMAND and
+//! its children only.
+//!
+//! They follow changes of the pool at once. After a move to another pool, or when a CPU goes off-line, that takes up to
+//! a second. Times in `/proc/stat` are up to a second old. CPUs keep their numbers; the others look unplugged.
+//!
+//! `poolbind` waits for COMMAND, forwards signals, and exits with its status, or with 128 and the number of the signal
+//! that ended it. It needs CAP_SYS_ADMIN. docs/explanation/pools-view.md lists what well-known programs read.
+//!
+//! # Persistent bindings
+//!
+//! A binding ends with the process or zone, or at the next boot. With `--persist` a unit is in the pool from its next
+//! start on. The drop-in file `50-millpond-pool.conf` names the slice, and systemd reads it at once. Both are done, or
+//! neither.
+//!
+//! With pool_default, `--persist` removes this file only. A message tells of other files that name a slice for the
+//! unit. The drop-in names the set by number, which a saved configuration (`pooladm -s`) keeps. A unit that was started
+//! in the set stays there until its next start.
+//!
+//! For a container, `--persist` binds it now, and prints the options with which another program starts it in the pool.
+//! A cgroup named by path has no persistent binding.
+//!
+//! ```text
 //! # poolbind -p web --container shop --persist
 //! docker run, podman run, with the systemd driver: --cgroup-parent=mpset1.slice
 //! docker run, podman run, with the cgroupfs driver: --cpuset-cpus=2-3 (as the set is now)
@@ -122,7 +118,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "poolbind",
         applet: true,
-        summary: "bind processes and zones to pools",
+        summary: "bind processes, units and containers to pools",
         section: 8,
         group: Group::Pools,
         forms: &[
@@ -136,20 +132,18 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter('Q', "show the resource of each process: its set"),
             Flag::letter('e', "start a command in the pool"),
-            Flag::letter('i', "a process, as without -i").value("pid", ValueKind::Process),
-            Flag::letter('p', "bind each of these; POOL pool_default takes them back")
+            Flag::letter('i', "type of the ids: pid (the default), taskid, projid, zoneid")
+                .value("pid", ValueKind::Process),
+            Flag::letter('p', "bind to this pool; pool_default ends a binding")
                 .value("pool", ValueKind::Pool),
             Flag::letter('q', "show the pool of each process"),
             Flag::long("unit", "a unit of systemd").value("unit", ValueKind::Unit),
             Flag::long("container", "a container, by its name or its id")
                 .value("container", ValueKind::Container),
-            Flag::long("cgroup", "any standing group of processes").value("path", ValueKind::Directory),
+            Flag::long("cgroup", "any other cgroup, by its path").value("path", ValueKind::Directory),
             Flag::long("on-resize", "with -e: run this command at each change of the pool's size")
                 .value("value", ValueKind::Text),
-            Flag::long(
-                "view",
-                "with -e: give the program files of /proc and /sys that show the pool's CPUs alone",
-            ),
+            Flag::long("view", "with -e: /proc and /sys show the program only the CPUs of its pool"),
             Flag::long("persist", "with --unit, --container: keep the binding over restarts and reboots"),
         ],
         misused: Misused::Solaris,
@@ -162,8 +156,8 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-q 204", what: "show the pool of process 204" },
         ],
         status: &[
-            ("0", "everything was done"),
-            ("1", "something was refused; what could be done was done"),
+            ("0", "done"),
+            ("1", "something was refused; the rest was done"),
             MISUSED,
             ("128+N", "with --view or --on-resize: signal N ended the command"),
             ("other", "with -e: the exit status of the command"),

@@ -1,55 +1,4 @@
-//! Edits configurations of pools: that of a file, or with -d that of the machine.
-//!
-//! All commands are done, or none: a mistake in any of them leaves the file, or the machine, as it was. A file is locked from
-//! before it is read until after it is replaced; on a machine all commands together are one change. Only create system, discover and destroy system act on
-//! a file at once.
-//!
-//! # Commands
-//!
-//! ```text
-//! info                                  show everything
-//! info system|pool|pset|cpu NAME        show one element
-//! create pool|pset NAME [PROPERTIES]    make a pool, with the default set; or an empty set
-//! destroy pool|pset NAME                remove it: processes go to the default pool, processors to the default set
-//! modify system|pool|pset|cpu NAME PROPERTIES
-//! rename system|pool|pset NAME to NAME
-//! associate pool NAME ( pset NAME )     give a pool its set
-//! transfer to pset NAME ( cpu N ; cpu N … )
-//! transfer COUNT from pset NAME to NAME
-//! transfer COUNT to pset NAME from NAME
-//! create system NAME [PROPERTIES]       write the machine's configuration into the file, under that name
-//! discover                              the same, as it is
-//! destroy system NAME                   remove the file; with -d, every pool and set but the default ones
-//!
-//! PROPERTIES: ( TYPE NAME = VALUE ; ~ TYPE NAME ; … )    ~ removes; TYPE is boolean, int, uint, string or float
-//! ```
-//!
-//! Commands need nothing between them; # begins a comment; strings stand in "". A new set has a minimum and a maximum of 0: raise
-//! pset.max before processors are moved into it.
-//!
-//! # Properties
-//!
-//! ```text
-//! system.comment                 string   for you
-//! system.bind-default            boolean  what names a pool that is not there gets the default one
-//! system.allocate-method         string   "importance based" (as without) or "surplus to default": see pooladm -c
-//! system.poold.objectives        string   "wt-load": processors go where they are used
-//! system.poold.monitor-interval  uint     milliseconds
-//! system.poold.log-level         string   ALERT CRIT ERR WARNING NOTICE INFO DEBUG
-//! system.poold.log-location      string   an absolute path, or syslog
-//! system.poold.history-file      string   an absolute path
-//! pool.importance                int      how much it counts beside others; 1 if not given
-//! pool.scheduler                 string   the class that processes get when they are bound: TS IA FX RT FSS
-//! pool.comment                   string   for you
-//! pset.min, pset.max             uint     the least and the greatest number of processors
-//! pset.poold.objectives          string   "locality tight; 3: utilization < 80"
-//! pset.comment                   string   for you
-//! cpu.pinned                     boolean  never moved by itself
-//! cpu.status                     string   on-line off-line no-intr spare faulted: the state to be in
-//! cpu.comment                    string   for you
-//! ```
-//!
-//! Names that do not begin with system. pool. pset. or cpu. are free for your own use.
+//! Edits pool configurations: a file, or with `-d` the running machine.
 //!
 //! ```text
 //! $ poolcfg -c 'create pset web ( uint pset.min = 1 ; uint pset.max = 4 )' my.conf
@@ -57,9 +6,57 @@
 //! $ poolcfg -dc 'info pset web'
 //! ```
 //!
+//! All commands take effect, or none: an error in any of them leaves the file or machine as it was. A file is locked
+//! from reading until it is replaced. Only `create system`, `discover` and `destroy system` change a file at once.
+//!
+//! # Commands
+//!
+//! ```text
+//! info                                  show everything
+//! info system|pool|pset|cpu NAME        show one element
+//! create pool|pset NAME [PROPERTIES]    create a pool with the default set, or an empty set
+//! destroy pool|pset NAME                remove it; processes and CPUs return to the default pool and set
+//! modify system|pool|pset|cpu NAME PROPERTIES
+//! rename system|pool|pset NAME to NAME
+//! associate pool NAME ( pset NAME )     give a pool its set
+//! transfer to pset NAME ( cpu N ; cpu N … )
+//! transfer COUNT from pset NAME to NAME
+//! transfer COUNT to pset NAME from NAME
+//! create system NAME [PROPERTIES]       write the machine's configuration to the file, under that name
+//! discover                              write it under its own name
+//! destroy system NAME                   remove the file; with -d, all pools and sets but the default ones
+//!
+//! PROPERTIES: ( TYPE NAME = VALUE ; ~ TYPE NAME ; … )    ~ removes; TYPE is boolean, int, uint, string or float
+//! ```
+//!
+//! Commands need no separator. `#` begins a comment. Strings are in double quotes. A new set has pset.min and pset.max
+//! 0, so raise pset.max before CPUs are transferred.
+//!
+//! # Properties
+//!
+//! ```text
+//! system.bind-default            boolean  binding to a pool that does not exist uses the default pool
+//! system.allocate-method         string   "importance based" (the default) or "surplus to default": see pooladm -c
+//! system.poold.objectives        string   "wt-load": CPUs go where they are used
+//! system.poold.monitor-interval  uint     milliseconds
+//! system.poold.log-level         string   ALERT CRIT ERR WARNING NOTICE INFO DEBUG
+//! system.poold.log-location      string   an absolute path, or syslog
+//! system.poold.history-file      string   an absolute path
+//! pool.importance                int      weight compared with other pools; 1 if not given
+//! pool.scheduler                 string   class that processes get when they are bound: TS IA FX RT FSS
+//! pset.min, pset.max             uint     least and greatest number of CPUs
+//! pset.poold.objectives          string   "locality tight; 3: utilization < 80"
+//! cpu.pinned                     boolean  the CPU is never moved automatically
+//! cpu.status                     string   wanted state: on-line off-line no-intr spare faulted
+//! *.comment                      string   system, pool, pset and cpu; not interpreted
+//! ```
+//!
+//! Names that do not begin with system. pool. pset. or cpu. are free for your own use.
+//!
 //! # JSON
 //!
-//! A document for each info, as that of pooladm, with the elements that were asked for; then one about changes, if there were any:
+//! One document for each info, as `pooladm` prints it, with the named elements. Then one about changes, if there were
+//! any:
 //!
 //! ```text
 //! {"changes":[{"saved":"my.conf"}],"notes":[],"refused":[]}; with -d: {"committed":"the machine"}
@@ -87,19 +84,19 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "poolcfg",
         applet: true,
-        summary: "edit configurations of pools",
+        summary: "edit pools and processor sets, in a file or on the machine",
         section: 8,
         group: Group::Pools,
         forms: &["-c command [-d | filename]", "-f command_file [-d | filename]", "-h"],
         flags: &[
-            Flag::letter('c', "do these commands").value("commands", ValueKind::Text),
-            Flag::letter('f', "do the commands of FILE; - is standard input").value("file", ValueKind::File),
+            Flag::letter('c', "execute these commands").value("commands", ValueKind::Text),
+            Flag::letter('f', "execute the commands in a file; - is standard input")
+                .value("file", ValueKind::File),
             Flag::letter(
                 'd',
-                "edit the machine's configuration; a file is edited otherwise, \
-                 /etc/pooladm.conf unless you name another",
+                "edit the running machine; without it, the file of the operand or /etc/pooladm.conf",
             ),
-            Flag::letter('h', "show this, and end with status 2"),
+            Flag::letter('h', "print this manual, with exit status 2"),
         ],
         misused: Misused::Solaris,
         in_shell: true,
@@ -111,7 +108,7 @@ pub(crate) const COMMAND: Command = Command {
             },
             Example { words: "-d -c info", what: "print the running configuration" },
         ],
-        status: &[("0", "done"), ("1", "something was refused; nothing was done"), MISUSED],
+        status: &[("0", "done"), ("1", "a command was refused; nothing was changed"), MISUSED],
         see_also: &["pooladm(8)", "poolbind(8)", "poolstat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

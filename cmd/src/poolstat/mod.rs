@@ -1,4 +1,4 @@
-//! Shows how busy the sets of pools are.
+//! Shows size, use and load of pools, and with `--why` the decisions of `poold`.
 //!
 //! ```text
 //! $ poolstat 5 2
@@ -12,27 +12,25 @@
 //!   1 pool_web                3 2.85 14.6
 //! ```
 //!
-//! # Options
-//!
-//! Without an interval there is one report; with one they go on until you interrupt them, or COUNT is reached. An interval is in seconds and may have
-//! a fraction. Before a table stands <<State change>> when pools, sets or their processors changed since the one before.
+//! Without an interval there is one report. With one, reports go on until you interrupt them or COUNT is reached. An
+//! interval is in seconds and may have a fraction. `<<State change>>` before a table says that pools, sets or their
+//! CPUs changed.
 //!
 //! # Fields
 //!
 //! ```text
-//! id, pool     the number and the name of the pool
+//! id, pool     number and name of the pool
 //! type         pset
-//! rid, rset    the number and the name of its set; -1 is the default set
-//! min, max     the least and the greatest number of processors; from 1000 on in thousands (K), millions (M), …
-//! size         the number of processors, off-line ones included
-//! used         how many of them were busy over the interval, in user mode or in the kernel. Processors that came
-//!              or went meanwhile count for nobody. A first report has nothing to compare with, and shows 0.00;
-//!              a report of -r after a change shows a dash
-//! load         how many threads ran or waited for a processor at the moment of the report: one look, where
-//!              Solaris has an average over a minute; 0.00 where the machine does not say
+//! rid, rset    number and name of its set; -1 is the default set
+//! min, max     least and greatest number of CPUs; from 1000 on in thousands (K), millions (M), …
+//! size         number of CPUs, off-line ones included
+//! used         mean number of busy CPUs in the interval, without CPUs that came or went. 0.00 in the first report;
+//!              with -r a dash in a report after a change
+//! load         number of running and runnable threads at the moment of the report, where Solaris has a mean over a
+//!              minute; 0.00 where the machine does not say
 //! ```
 //!
-//! # Why
+//! # Decisions
 //!
 //! ```text
 //! $ poolstat --why 1
@@ -44,14 +42,18 @@
 //!     done     1 of 1 in 0.0 ms
 //! ```
 //!
-//! Oldest first. `worth` is the policy's own measure; behind `or` stands what else was thought of, and why it was not done; `lacking` is how many
-//! processors threads would have used beyond those of their sets. Where poold thinks that pools are not the best for these loads, it says so behind `advice`. A
-//! decision is written down when the next one is made, because then it is known what came of it. poold writes down those that move something or
-//! have another reason than the one before; poold --record, every one. A simulated machine has the record of the poold that its shell runs (svcadm).
+//! Decisions are listed oldest first. `worth` is the policy's estimate. `or` is a rejected alternative with its reason.
+//! `lacking` is how many more CPUs the threads would have used. `advice` says that other pools would suit the loads
+//! better.
+//!
+//! A decision is recorded when the next one is made, because its effect is known then. `poold` records those that move
+//! a CPU or have a new reason; `poold --record` records all. A simulated machine has the record of its shell's `poold`
+//! (`svcadm`).
 //!
 //! # JSON
 //!
-//! With --why a line for each decision, as it was recorded: what millpond replay reads. Else an object per report, on a line of its own. `used` is null where it is not known, also in a first report.
+//! With `--why`, one line per decision as recorded, for `millpond replay`. Otherwise one object per report, on a line
+//! of its own. `used` is null where it is not known, and in the first report.
 //!
 //! ```text
 //! {"changed":false,"interval_s":5.0,"pools":[{"id":1,"load":14.6,"max":4,"min":2,"pool":"pool_web","rid":1,
@@ -84,7 +86,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "poolstat",
         applet: true,
-        summary: "show how busy the sets of pools are",
+        summary: "show size, use and load of pools, and the decisions of poold",
         group: Group::Pools,
         forms: &[
             "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
@@ -94,24 +96,24 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter(
                 'p',
-                "only these pools, by name or number, in this order; blanks or commas between them",
+                "only these pools, by name or number, in this order, separated by blanks or commas",
             )
             .value("pool", ValueKind::Pool),
-            Flag::letter('r', "a table of resources: all, or pset, which is the only type there is")
-                .value("types", ValueKind::Text),
+            Flag::letter('r', "show resources: all, or pset, the only type").value("types", ValueKind::Text),
             Flag::letter('o', "with -r: these fields, in this order; may be repeated")
                 .value("fields", ValueKind::Text),
-            Flag::letter('T', "before each report the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
+            Flag::letter(
+                'T',
+                "before each report, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
             Flag::long(
                 "caps",
-                "below: what has shares or a cap, and what the cap took away (millpond help \
-                 prstat explains the table)",
+                "list groups with shares or a cap, and the time that the cap cost them (see prstat)",
             ),
             Flag::long(
                 "why",
-                "the latest decisions of poold, in place of a report; with -p those that moved \
-                 a processor of these pools, or could have; COUNT says how many (10)",
+                "show the latest decisions of poold (COUNT, 10); with -p those that could move a CPU of these pools",
             ),
         ],
         misused: Misused::Solaris,

@@ -1,10 +1,5 @@
-//! Lists the real-time options of POSIX in their four bundles, and what the system answers for each.
-//!
-//! A program that was compiled for an option asks `sysconf` whether the system has it. The answer is the version of the standard by which it is there (200809 on
-//! Linux, 200112 on Solaris), or that it is lacking. `at run time` is an answer of 0: the calls are there, and say themselves whether they work.
-//! Bundles are those of the Single UNIX Specification, version 3 (POSIX.1-2001); since 2008 some of their options are a part of every system.
-//!
-//! On a simulated machine Solaris answers. The files of a captured one do not say.
+//! Lists the real-time options of POSIX, by the four bundles of the Single UNIX Specification, and whether the system
+//! has them.
 //!
 //! ```text
 //! $ millpond posix
@@ -14,17 +9,22 @@
 //!   _POSIX_THREAD_PRIORITY_SCHEDULING  200809         classes and priorities of threads
 //! ```
 //!
-//! Behind the bundles stands how ready the kernel is for real-time threads, as `millpond doctor` tells it.
+//! The second column is the answer of `sysconf`: the version of the standard (200809 on Linux, 200112 on Solaris), or
+//! that the option is lacking. `at run time` (0) means that the calls exist, and tell themselves whether they work.
+//! Bundles are those of version 3 (POSIX.1-2001). Since 2008 some of these options are mandatory.
+//!
+//! A list of kernel settings for real-time threads follows, as in `millpond doctor`. A simulated machine answers as
+//! Solaris. A captured machine has no answer.
 //!
 //! # JSON
+//!
+//! An answer is `supported`, `at run time` or `not supported`; `version` is null for the last two.
 //!
 //! ```text
 //! {"bundles":[{"name":"Realtime Threads","lacks":0,
 //!              "options":[{"name":"_POSIX_THREAD_PRIO_INHERIT","answer":"supported","version":200809}]}],
 //!  "machine":"real","real_time":{"ready":false,"settings":[…]}}
 //! ```
-//!
-//! An answer is `supported`, `at run time` or `not supported`; `version` is null without the first.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -42,14 +42,14 @@ pub(crate) const COMMAND: Command = Command {
         summary: "list the real-time options of POSIX that the system has",
         group: Group::RealTime,
         forms: &["[--csv]"],
-        flags: &[Flag::long("csv", "commas, for spreadsheets")],
+        flags: &[Flag::long("csv", "print CSV, for spreadsheets")],
         examples: &[Example {
             words: "",
-            what: "list the real-time options of POSIX, and a readiness report",
+            what: "list the options, and the real-time settings of the kernel",
         }],
         status: &[
-            ("0", "done, also where options are missing"),
-            ("1", "no library answers, as on a captured machine"),
+            ("0", "done, even if options are missing"),
+            ("1", "the options are not known, as on a captured machine"),
             MISUSED,
         ],
         see_also: &["millpond-doctor(8)", "latstat(1)"],

@@ -1,8 +1,5 @@
 //! Shows and sets CPU shares and CPU caps of processes, projects and zones.
 //!
-//! Shares say how much CPU time a holder gets while others want it too: in proportion, and 0 only what nothing else wants. A cap is the most that it
-//! gets, in percent of one CPU: 150 is one CPU and a half.
-//!
 //! ```text
 //! $ prctl -n project.cpu-shares -v 10 -r -i project group.staff
 //! $ prctl -n project.cpu-shares -i project group.staff
@@ -16,35 +13,43 @@
 //! $ prctl -x -n zone.cpu-cap -i zone web
 //! ```
 //!
+//! Shares divide CPU time in proportion when there is not enough for all; a holder with 0 shares gets only idle time. A
+//! cap is a limit in percent of one CPU: 150 is one CPU and a half.
+//!
 //! # Controls
 //!
 //! ```text
-//! project.cpu-shares, zone.cpu-shares   0 to 65535; 1 where nothing was set
+//! project.cpu-shares, zone.cpu-shares   0 to 65535; 1 if not set
 //! project.cpu-cap, zone.cpu-cap         percent of one CPU, from 1
-//! process.cpu-shares, process.cpu-cap   the same of one process and what it starts: not on Solaris
+//! process.cpu-shares, process.cpu-cap   the same for a process and its children; not on Solaris
 //! ```
 //!
-//! Other resource controls of Solaris do not exist here, and are refused.
+//! Other resource controls of Solaris are refused.
 //!
-//! # Options
+//! # Operands
 //!
-//! Projects and zones are named by name or number, tasks and processes by number. The id of a process or a task stands for its project and its zone
-//! too: `-n project.cpu-shares -i process 204` is about the project of process 204. Without -n everything is shown that applies to it.
+//! Projects and zones are named by name or number, tasks and processes by number. A process or task also stands for its
+//! project and zone: `-n project.cpu-shares -i process 204` is about the project of process 204. Without `-n`
+//! everything that applies to it is shown.
 //!
-//! The line `usage` is shown for shares only: how much of a cap is used is a rate, which `prstat --caps 5` measures.
+//! `usage` is shown for shares only. `prstat --caps 5` measures how much of a cap is used.
 //!
-//! # On Linux
+//! # Linux
 //!
-//! A zone is a unit of systemd, a container or another cgroup (`millpond zones` lists them). A project is a slice: `system.slice`, or `user.kim` for what user kim
-//! runs while logged in. A process is moved into a cgroup of its own while it has a control, with what it starts from then on; the limits
-//! of the group that it leaves do not apply to it meanwhile. On version 2 a process in a processor set cannot be moved so, and is refused.
+//! A zone is a systemd unit, a container or another cgroup (`millpond zones`). A project is a slice: `system.slice`, or
+//! `user.kim` for the sessions of user kim.
 //!
-//! 1 share is a weight of 100 (`cpu.weight`; 1024 in `cpu.shares`), which is what a group has of which nothing was said. Groups with the same parent are compared, and no
-//! others. More than 100 shares (256 on version 1) exceed the largest weight: then all groups with shares below that parent get smaller weights, in the same ratios.
-//! A cap is a quota in each tenth of a second (`cpu.max`). Units of systemd are changed by their properties, for this boot. Groups of Kubernetes, and
-//! those below a user's own systemd, are refused.
+//! A process with a control, and each child that it starts then, is in a cgroup of its own. Limits of its former cgroup
+//! do not apply there. With cgroup v2, a process in a processor set is refused.
 //!
-//! On a simulated machine shares take effect in class FSS, as on Solaris.
+//! 1 share is a weight of 100 (`cpu.weight`; 1024 in `cpu.shares`), the default of a cgroup. Only cgroups with the same
+//! parent compete. Above 100 shares (256 with cgroup v1) all siblings with shares get smaller weights, in the same
+//! ratios.
+//!
+//! A cap is a quota per 100 ms (`cpu.max`). Values of systemd units last until the next boot. Cgroups of Kubernetes and
+//! of user managers of systemd are refused.
+//!
+//! On a simulated machine shares act in class FSS, as on Solaris.
 //!
 //! # JSON
 //!
@@ -80,46 +85,40 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter(
                 'P',
-                "lines for scripts: name, type, value, flag, action, recipient, with whole numbers",
+                "print lines for scripts: name, type, value, flag, action, recipient, with whole numbers",
             ),
             Flag::letter(
                 't',
-                "privileged (as without -t) or system, of which -t shows that line only; there \
-                 are no basic values",
+                "the type of value: privileged (the default) or system; when showing, only that line. There are no basic values",
             )
             .value("type", ValueKind::Text),
-            Flag::letter('n', "the control; without it all of them are shown").value("name", ValueKind::Text),
+            Flag::letter('n', "the control; without it all are shown").value("name", ValueKind::Text),
             Flag::letter(
                 's',
-                "set the value of -v, which is what -v alone does. There is one value of each \
-                 control: this replaces, too",
+                "set the value of -v, as -v alone does; a control has one value, which is replaced",
             ),
             Flag::letter('r', "replace the value by that of -v"),
             Flag::letter(
                 'x',
-                "delete the value; with -v only if it is that one. What was there before it was \
-                 set first is there again",
+                "delete the value, with -v only if it is this one; the value before the first prctl is restored",
             ),
-            Flag::letter('v', "a number; K, M, G, T, P, E stand for factors of a thousand")
+            Flag::letter('v', "the value: a number; K, M, G, T, P, E are powers of 1000")
                 .value("value", ValueKind::Text),
             Flag::letter(
                 'e',
-                "switch an action on or off: shares have none, and a cap always denies, so that \
-                 only -e deny on a cap succeeds",
+                "enable an action: shares have none, and a cap always denies, so only `-e deny` on a cap succeeds",
             )
             .value("value", ValueKind::Text),
             Flag::letter(
                 'd',
-                "switch an action on or off: shares have none, and a cap always denies, so that \
-                 only -e deny on a cap succeeds",
+                "disable an action; always refused (see -e)",
             )
             .value("action", ValueKind::Text),
-            Flag::letter('p', "the process of a basic value; refused, because shares and caps have none")
+            Flag::letter('p', "the process of a basic value; always refused")
                 .value("pid", ValueKind::Process),
             Flag::letter(
                 'i',
-                "what the ids are: process (as without -i), task, project, zone; or pid, \
-                 taskid, projid, zoneid",
+                "type of the ids: process (the default), task, project, zone; or pid, taskid, projid, zoneid",
             )
             .value(
                 "type",
@@ -130,11 +129,11 @@ pub(crate) const COMMAND: Command = Command {
         examples: &[
             Example {
                 words: "-n project.cpu-shares -i project user.web",
-                what: "show the shares of a project",
+                what: "show the CPU shares of a project",
             },
             Example {
                 words: "-n process.cpu-cap -s -v 50 -i process 204",
-                what: "give process 204 half a CPU at most",
+                what: "limit process 204 to half a CPU",
             },
         ],
         see_also: &["zonecfg(8)", "poolcfg(8)", "prstat(1)"],

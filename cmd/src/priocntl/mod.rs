@@ -1,26 +1,4 @@
-//! Shows the scheduling class and parameters of processes, changes them, and starts commands in a class.
-//!
-//! A process of TS, IA or FX has a user priority (-60 to 60, in FX 0 to 60) and a limit that it does not exceed; one of RT has a
-//! priority, 0 to 59. Those of RT and FX have a time slice of their own. Children and new threads inherit all of it. What is
-//! not named stays as it is in the class that a process is in; on entering a class the limit is 0, the priority the limit, and
-//! the slice that of the dispatch table (see dispadmin).
-//!
-//! Processes are chosen by ids of one type: pid (the default), ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, ctid, or all.
-//! Without ids those of this command itself are meant. Parts of the kernel are never chosen, and init is changed
-//! only by -i pid 1.
-//!
-//! # Options
-//!
-//! On a simulated machine COMMAND is a workload (millpond sim lists them), which becomes a process there, without -c in TS.
-//!
-//! Options of the classes:
-//!
-//! ```text
-//! TS  -m LIMIT  -p PRIORITY
-//! IA  -m LIMIT  -p PRIORITY  -t MODE    1: in the foreground, 0: not
-//! FX  -m LIMIT  -p PRIORITY  -t SLICE  -r RES    in units of 1/RES second; without -r milliseconds
-//! RT  -p PRIORITY  -t SLICE  -r RES  -q SIGNAL   sent when a slice runs out; 0 for none
-//! ```
+//! Shows and sets the scheduling class and priority of processes, and starts commands in a class.
 //!
 //! ```text
 //! $ priocntl -s -c RT -p 10 204
@@ -30,16 +8,39 @@
 //!     204      10         800        0
 //! ```
 //!
-//! # On a Linux machine
+//! A process in TS, IA or FX has a user priority and a limit for it: -60 to 60, in FX 0 to 60. A process in RT has a
+//! priority of 0 to 59. Processes in RT and FX have a time slice each. Children and new threads inherit all of this.
 //!
-//! RT is SCHED_RR (and SCHED_FIFO, whose slice shows as RT_TQINF): level 0 is the kernel's priority 1, level 59 its 60 and above. TS is
-//! SCHED_OTHER and its like: three points of user priority are one of nice, and the limit shows as the priority. FX is SCHED_IDLE, at limit
-//! 0 and priority 0 alone, and `-m 0 -p 0` must be named; -l and -d say so. Such a process runs where nothing else wants to, and gets a little beside others
-//! (docs/explanation/latstat.md). There is no IA, no limit, no slice and no signal of a process's own; asking for them is refused.
+//! What is not named keeps its value. In a new class, the limit is 0, the priority is the limit, and the slice is that
+//! of the dispatch table (`dispadmin`).
+//!
+//! # Operands
+//!
+//! Operands are ids of the type of `-i`; without `-i` they are process ids. Without operands this command itself is
+//! meant. Kernel threads are never chosen. init is changed only by `-i pid 1`.
+//!
+//! On a simulated machine the command of `-e` is a workload (`millpond sim`). Without `-c` it starts in TS.
+//!
+//! # Options of the classes
 //!
 //! ```text
-//! $ priocntl -e -c FX -m 0 -p 0 hackbench 240
+//! TS  -m LIMIT  -p PRIORITY
+//! IA  -m LIMIT  -p PRIORITY  -t MODE             1: foreground, 0: background
+//! FX  -m LIMIT  -p PRIORITY  -t SLICE  -r RES    in units of 1/RES second; without -r milliseconds
+//! RT  -p PRIORITY  -t SLICE  -r RES  -q SIGNAL   sent when a slice is used up; 0 for none
 //! ```
+//!
+//! # Linux
+//!
+//! ```text
+//! RT  SCHED_RR: level 0 is priority 1 of the kernel, level 59 is 60 and above. SCHED_FIFO has the slice RT_TQINF.
+//!     SCHED_DEADLINE is shown as level 59
+//! TS  SCHED_OTHER and SCHED_BATCH: 3 points of user priority are 1 of nice; the limit is shown as the priority
+//! FX  SCHED_IDLE, with limit 0 and priority 0 only. Both must be named: -c FX -m 0 -p 0
+//! ```
+//!
+//! A process in SCHED_IDLE runs while its CPU has nothing else to run, and otherwise gets a small share of the time
+//! (docs/explanation/latstat.md). IA, limits, slices and slice signals do not exist on Linux and are refused.
 //!
 //! # JSON
 //!
@@ -74,7 +75,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "priocntl",
         applet: true,
-        summary: "show and change the scheduling class of processes",
+        summary: "show and set the scheduling class and priority of processes",
         section: 8,
         group: Group::Classes,
         forms: &[
@@ -84,14 +85,14 @@ pub(crate) const COMMAND: Command = Command {
             "-e [-c class] [c.s.o.] command [argument(s)]",
         ],
         flags: &[
-            Flag::letter('l', "list the classes"),
-            Flag::letter('d', "show processes, by class"),
-            Flag::letter('s', "change processes; without -c they must all be in one class, and stay there"),
-            Flag::letter('e', "become COMMAND, in the class (without -c: in that of this command)"),
+            Flag::letter('l', "list the scheduling classes"),
+            Flag::letter('d', "show the class and parameters of processes"),
+            Flag::letter('s', "change processes; without -c all must be in one class, in which they stay"),
+            Flag::letter('e', "run a command in the class; without -c in the class of this command"),
             Flag::letter('c', "the scheduling class").value("class", ValueKind::Class),
             Flag::letter(
                 'i',
-                "what the ids are: pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, all",
+                "type of the ids: pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, all",
             )
             .value(
                 "type",
@@ -99,23 +100,20 @@ pub(crate) const COMMAND: Command = Command {
                     "pid", "ppid", "pgid", "sid", "class", "uid", "gid", "projid", "taskid", "zoneid", "all",
                 ]),
             ),
-            Flag::letter('m', "the limit of user priority (TS, IA, FX)").value("priority", ValueKind::Text),
-            Flag::letter('p', "the user priority (TS, IA, FX), or the priority (RT)")
+            Flag::letter('m', "limit of the user priority (TS, IA, FX)").value("priority", ValueKind::Text),
+            Flag::letter('p', "user priority (TS, IA, FX) or priority (RT)")
                 .value("priority", ValueKind::Text),
-            Flag::letter('t', "the time quantum (FX, RT)").value("quantum", ValueKind::Text),
-            Flag::letter(
-                'r',
-                "the resolution of the time quantum: it is in units of a second divided by this",
-            )
-            .value("resolution", ValueKind::Text),
-            Flag::letter('q', "the time-quantum signal (RT)").value("signal", ValueKind::Text),
+            Flag::letter('t', "time slice (FX, RT)").value("quantum", ValueKind::Text),
+            Flag::letter('r', "unit of -t: a second divided by this").value("resolution", ValueKind::Text),
+            Flag::letter('q', "signal that is sent when a slice is used up (RT)")
+                .value("signal", ValueKind::Text),
         ],
         misused: Misused::SolarisRefusal,
         in_shell: true,
         examples: &[
             Example { words: "-l", what: "list the scheduling classes" },
             Example { words: "-d -i pid 204", what: "show the class and priority of process 204" },
-            Example { words: "-e -c FX -m 0 -p 0 make -j", what: "run a build below everything else" },
+            Example { words: "-e -c FX -m 0 -p 0 make -j", what: "run a build when CPUs are idle" },
         ],
         status: &[
             ("0", "done"),

@@ -1,9 +1,5 @@
 //! Shows the busiest processes or threads, and where their time goes.
 //!
-//! The table is drawn again and again until you interrupt it, every 5 seconds unless you say otherwise: in place on a terminal, with -c and elsewhere
-//! one below the other. An interval is in seconds and may have a fraction (`0.5`). On a simulated or a captured machine there is one
-//! report unless you give an interval.
-//!
 //! ```text
 //! $ prstat -c 5 1
 //!    PID USERNAME  SIZE   RSS STATE  PRI NICE      TIME  CPU PROCESS/NLWP
@@ -17,54 +13,57 @@
 //!   1974 user1    1.2 0.3   - 0.0 0.0  98 0.0 0.1  12   0  30   0 java/1981
 //! ```
 //!
-//! # Options
-//!
-//! Lists have commas or blanks between their words.
+//! A report is shown every 5 seconds until you interrupt it. On a terminal it replaces the last one, unless `-c` is
+//! given. An interval is in seconds, with a fraction if needed (`0.5`). Without one, a simulated or captured machine
+//! gives one report. Lists have commas or blanks between their items.
 //!
 //! # Columns
 //!
 //! ```text
-//! SIZE, RSS   address space, and what of it is in memory
-//! STATE       cpuN: on that processor; run: waits for one; wait: for its cap; sleep, stop, zombie
-//! PRI         global priority, more is better: TS 0 to 59, SYS from 60, RT from 100. On Linux TS is 29 for what is
-//!             not nice, and a point and a half more or less for each of nice
+//! SIZE, RSS   address space, and the part of it that is in memory
+//! STATE       cpuN: runs on CPU N; run: runnable; wait: kept from a CPU by its cap; sleep, stop, zombie
+//! PRI         global priority, a high number first: TS 0 to 59, SYS from 60, RT from 100. On Linux TS is 29 at
+//!             nice 0, and 1.5 points more or less for each step of nice
 //! NICE        a dash in SYS and RT
-//! TIME        processor time since it began
-//! CPU         recent use in percent of all processors: it forgets a fifth every 5 seconds. What is seen for the
-//!             first time is taken to have used its processor evenly since it began
+//! TIME        CPU time since the start
+//! CPU         recent CPU time in percent of all CPUs, decaying by a fifth every 5 seconds. At first sight it is the
+//!             average since the start
 //! ```
 //!
 //! # Microstates
 //!
 //! ```text
-//! USR   in user mode                       LCK   asleep in a futex: waits for a lock of its program, or for others
+//! USR   in user mode                       LCK   asleep in a futex: waits for a lock, or for other threads
 //! SYS   in the kernel                      SLP   asleep for any other reason
-//! TRP   not told on Linux: a dash          LAT   could run, and waits for a processor
-//! TFL   asleep until a page of text comes  VCX, ICX   switches of its own will, and others
-//! DFL   asleep until a page of data comes  SCL, SIG   system calls, with --calls; signals
+//! TRP   not known on Linux: a dash         LAT   runnable, waits for a CPU
+//! TFL   waits for a page of text           VCX, ICX   voluntary and involuntary context switches
+//! DFL   waits for a page of data           SCL, SIG   system calls (with --calls), signals
 //! ```
 //!
-//! Each moment of a thread is in one of them, so that USR to LAT add up to 100; time in which a thread was stopped is in none. A line for a
-//! process is about all its threads together.
+//! USR to LAT add up to 100 percent. Time in which a thread was stopped is in none. A line of a process is the sum of
+//! its threads.
 //!
-//! On Linux programs in the kernel measure them while prstat -m runs, which costs each switch some tens of nanoseconds; it takes CAP_BPF and
-//! CAP_PERFMON and kernel 6.0. USR and SYS together are exact, and divided as the clock ticks of the interval found the thread. --calls watches every
-//! system call: then both are exact and SCL has a figure, but each call takes 100 to 200 ns more, a fifth of the time of a program that does little
-//! else, and processor time in a page fault counts as what the thread did before it. The first report is about the time since each thread
-//! began and has dashes for what the kernel does not keep. A thread that was there before counts from the moment when the watch began, and where it
-//! was then is looked up. Without these rights USR, SYS, LAT, SLP, VCX and ICX come from /proc, SLP being what remains, and a message says so.
+//! On Linux, BPF programs measure microstates while `prstat -m` runs. That needs CAP_BPF, CAP_PERFMON and kernel 6.0,
+//! and costs some tens of nanoseconds per context switch. USR and SYS together are exact; clock ticks divide them.
 //!
-//! A simulated machine is exact: LCK is sleep at a barrier, waiting under an interrupt or for a cap is LAT, and there are no faults or signals.
+//! `--calls` makes USR and SYS exact and counts system calls. It adds 100 to 200 ns to each call: a fifth of the run
+//! time of a program that does little else. Time in a page fault then counts as what the thread did before it.
 //!
-//! # Tables below
+//! The first report is about the time since each thread started, with dashes for what the kernel does not keep. Without
+//! these rights USR, SYS, LAT, SLP, VCX and ICX come from /proc. SLP is then the rest, and a message says so.
+//!
+//! On a simulated machine all figures are exact. LCK is sleep at a barrier. LAT includes interrupts and waits under a
+//! cap. There are no page faults and no signals.
+//!
+//! # Groups
 //!
 //! ```text
-//! NPROC, SWAP, RSS, MEMORY   processes, the sum of their address spaces, what of it is in memory, and that in percent of
-//!                            the machine's. Memory that processes share counts for each
+//! NPROC, SWAP, RSS, MEMORY   processes, the sum of their address spaces, the part in memory, and that in percent of
+//!                            the machine's memory. Shared memory counts once for each process
 //! ```
 //!
-//! On Linux a task is a session, a zone is a cgroup (as millpond zones lists them), and projects are those that Solaris has by itself: system
-//! for the kernel, user.root for the superuser, default for others.
+//! On Linux a task is a session, and a zone is a cgroup of `millpond zones`. Projects are the predefined ones of
+//! Solaris: `system` for kernel threads, `user.root` for the superuser, `default` for others.
 //!
 //! # Shares and caps
 //!
@@ -74,31 +73,22 @@
 //! PROJID    NPROC  SWAP   RSS MEMORY      TIME  CPU SHARES   CAP% PROJECT
 //!    100        1     -     -     -%   0:00:07  19%      3      - web
 //!    101        1     -     -     -%   0:00:02 5.3%      1     50 batch
-//! ```
-//!
-//! A dash: never set, which is 1 share and no cap. CAP% is in percent of one CPU; CPU, as everywhere in prstat, of all CPUs. On Linux zones have shares and caps as prctl
-//! shows them; projects of prstat are no slices there, and have dashes.
-//!
-//!
-//! ```text
 //! $ prstat -Zc --caps 5 2
 //! …
 //! CAPS, over 5.000 s               SHARES   CAP%   USED%   LOST%   PERIODS
 //! zone nginx.service                   20    150   149.9    48.1     50/50
 //! ```
 //!
-//! USED%, LOST%: CPU time used over the interval, and time in which the cap kept it from CPUs that it wanted, in percent of one CPU (on Linux the sum over CPUs, by
-//! `cpu.stat`; on simulated machines over threads). PERIODS: in how many periods of the cap that happened, of those in which it wanted a CPU. Only what is capped can
-//! lose; a dash stands for what the machine does not count, and in a first report.
+//! CAP%, USED% and LOST% are in percent of one CPU; CPU is in percent of all. LOST% is the time in which the cap kept
+//! the group from CPUs that it wanted, summed over CPUs (`cpu.stat`; on simulated machines over threads). PERIODS is
+//! the number of cap periods with such a loss, of those in which the group was active.
 //!
-//! # In the real-time class
-//!
-//! -R takes the rights of the superuser (CAP_SYS_NICE); without them nothing is shown. With `--dry-run` the step is shown and nothing else. Simulated and
-//! captured machines have no process of ours.
+//! A dash under SHARES or CAP% was never set, which means 1 share and no cap. A dash elsewhere was not counted, as in a
+//! first report. On Linux only zones have shares and caps here; `prctl` shows those of slices.
 //!
 //! # JSON
 //!
-//! An object per report, on a line of its own, with the lines of the tables. A figure is null where the table has a dash.
+//! One object per report, on a line of its own, with the rows of the tables. A dash is null.
 //!
 //! ```text
 //! {"groups":[{"cpu_pct":12.1,"id":0,"memory_pct":3.1,"name":"root","processes":2,…}],"interval_s":5.0,"load":[0.2,0.18,0.12],"missing":[],
@@ -143,68 +133,66 @@ pub(crate) const COMMAND: Command = Command {
          [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
         ],
         flags: &[
-            Flag::letter('a', "users below the processes; users only").conflicts(&["t", "J", "T", "Z"]),
-            Flag::letter('C', "only what is bound to one of these sets; 0 is the default set")
+            Flag::letter('a', "list users below the processes").conflicts(&["t", "J", "T", "Z"]),
+            Flag::letter('C', "only threads that are bound to one of these sets; 0 is the default set")
                 .value("sets", ValueKind::Pset),
-            Flag::letter('c', "reports below one another"),
-            Flag::letter('d', "before each report the time: in seconds since 1970, or as date shows it")
-                .value("u", ValueKind::Text),
-            Flag::letter('H', "the home of each (LGRP)"),
+            Flag::letter('c', "print reports below one another"),
+            Flag::letter(
+                'd',
+                "before each report, print the time: u as seconds since 1970, d as `date` does",
+            )
+            .value("u", ValueKind::Text),
+            Flag::letter('H', "show home lgroups (column LGRP)"),
             Flag::letter('h', "only threads with one of these home lgroups")
                 .value("lgroups", ValueKind::Lgroup),
-            Flag::letter('J', "projects, tasks, zones below the processes").conflicts(&["T", "Z"]),
-            Flag::letter('j', "only processes of these projects").value("value", ValueKind::Text),
-            Flag::letter('k', "only processes of these tasks").value("value", ValueKind::Text),
-            Flag::letter('L', "a line for each thread"),
-            Flag::letter('m', "microstates: where the time of each went since the report before, in percent"),
-            Flag::letter('n', "at most N lines (15), and M of the table below (5)")
-                .value("n[,m", ValueKind::Text),
+            Flag::letter('J', "list projects below the processes").conflicts(&["T", "Z"]),
+            Flag::letter('j', "only processes of these projects").value("projects", ValueKind::Text),
+            Flag::letter('k', "only processes of these tasks").value("tasks", ValueKind::Text),
+            Flag::letter('L', "one line per thread"),
+            Flag::letter('m', "show microstates: where the time went in the interval, in percent"),
+            Flag::letter('n', "at most N processes (15), and M groups below (5)")
+                .value("n[,m]", ValueKind::Text),
             Flag::letter('P', "only threads that run, or ran last, on one of these CPUs")
                 .value("cpus", ValueKind::Cpus),
-            Flag::letter('p', "only these processes; -k TASKS, -j PROJECTS, -z ZONES likewise")
-                .value("pids", ValueKind::Text),
+            Flag::letter('p', "only these processes").value("pids", ValueKind::Text),
             Flag::letter(
                 'R',
-                "prstat itself in the real-time class, at its lowest level, so that it goes on \
-                 where others leave TS no time",
+                "run prstat in class RT at level 0, so that it is scheduled beside busy threads; needs CAP_SYS_NICE",
             ),
-            Flag::letter('r', "numbers in place of names"),
-            Flag::letter(
-                'S',
-                "ordered by cpu (as it is without), pri, rss, size or time; -S: the least first",
-            )
-            .value("key", ValueKind::Text),
-            Flag::letter(
-                's',
-                "ordered by cpu (as it is without), pri, rss, size or time; -S: the least first",
-            )
-            .value("key", ValueKind::Text),
-            Flag::letter('T', "projects, tasks, zones below the processes").conflicts(&["Z"]),
-            Flag::letter('t', "users below the processes; users only").conflicts(&["J", "T", "Z"]),
-            Flag::letter('U', "only processes with these real user ids").value("value", ValueKind::Text),
-            Flag::letter('u', "only processes of these effective users; -U: real users; by name or number")
+            Flag::letter('r', "show numbers, not names"),
+            Flag::letter('S', "sort by cpu, pri, rss, size or time, the smallest first")
+                .value("key", ValueKind::Text),
+            Flag::letter('s', "sort by cpu (the default), pri, rss, size or time, the largest first")
+                .value("key", ValueKind::Text),
+            Flag::letter('T', "list tasks below the processes").conflicts(&["Z"]),
+            Flag::letter('t', "list users, not processes").conflicts(&["J", "T", "Z"]),
+            Flag::letter('U', "only processes of these real users").value("users", ValueKind::Text),
+            Flag::letter('u', "only processes of these effective users, by name or number")
                 .value("users", ValueKind::Text),
             Flag::letter(
                 'v',
-                "of these USR, SYS, SLP and switches only: what every kernel keeps, at no cost",
+                "as -m, but only USR, SYS, SLP and switches, which every kernel keeps at no cost",
             ),
-            Flag::letter('W', "names of users no longer than their column"),
-            Flag::letter('Z', "projects, tasks, zones below the processes"),
+            Flag::letter('W', "cut user names to the width of their column"),
+            Flag::letter('Z', "list zones below the processes"),
             Flag::letter('z', "only processes of these zones").value("zones", ValueKind::Zone),
             Flag::long("pool", "only processes in these pools, by name or number")
                 .value("pools", ValueKind::Pool),
-            Flag::long("set", "as -C").value("sets", ValueKind::Pset),
-            Flag::long("calls", "with -m: system calls one by one, which makes SCL, and USR and SYS exact"),
-            Flag::long("caps", "below: what has shares or a cap, and what the cap took away"),
-            Flag::long("shares", "with -J or -Z: the shares and the cap of each"),
-            Flag::long("explain", "where the figures come from here, and what is lacking"),
+            Flag::long("set", "the same as -C").value("sets", ValueKind::Pset),
+            Flag::long(
+                "calls",
+                "with -m: watch each system call, so that SCL is counted, and USR and SYS are exact",
+            ),
+            Flag::long("caps", "list groups with shares or a cap, and the time that the cap cost them"),
+            Flag::long("shares", "with -J or -Z: show shares and caps"),
+            Flag::long("explain", "say where the figures come from on this machine, and which are missing"),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
         examples: &[
-            Example { words: "-mL 1", what: "where the time of each thread goes, every second" },
-            Example { words: "-Z", what: "processes, and a row per zone" },
-            Example { words: "-p 204 5 2", what: "one process, twice" },
+            Example { words: "-mL 1", what: "show where the time of each thread goes, every second" },
+            Example { words: "-Z", what: "show processes, and one line per zone" },
+            Example { words: "-p 204 5 2", what: "show process 204 twice, 5 seconds apart" },
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be read or watched, or -R is refused"), MISUSED],
         see_also: &["mpstat(1)", "millpond-diagnose(1)", "prctl(8)"],

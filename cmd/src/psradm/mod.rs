@@ -1,9 +1,4 @@
-//! Changes the state of processors: off-line, on-line, no-intr, spare, faulted.
-//!
-//! Each operand is an operation of its own: when one is refused the others are tried all the same. Operands
-//! are numbers, ranges (`0-3`, in which numbers that do not exist are ignored) and lists (`0-3,8`).
-//!
-//! # Options
+//! Sets the state of CPUs: on-line, off-line, no-intr (no device interrupts), spare or faulted.
 //!
 //! ```text
 //! $ psradm -v -i 2-3
@@ -11,11 +6,21 @@
 //! processor 3 already no-intr.
 //! ```
 //!
+//! Operands are CPU numbers, ranges (`0-3`; numbers that do not exist are skipped) and lists (`0-3,8`). When one is
+//! refused, the others are changed all the same.
+//!
 //! # Refusals
 //!
-//! The last processor on-line of the machine, the last one of its set, and the last one that takes interrupts
-//! stay as they are; and a processor with threads bound to it is not taken off-line unless by force. What
-//! cannot be moved away from a processor that becomes no-intr is named on standard error; that is no failure.
+//! These keep their state: the last on-line CPU of the machine, the last one of its set, and the last one that takes
+//! interrupts. A CPU with threads bound to it goes off-line only with `-F`.
+//!
+//! Interrupts that cannot move from a no-intr CPU are listed on standard error. That is no failure.
+//!
+//! # Dry runs
+//!
+//! All operands are one change, each checked as if those before it were done. `--dry-run` shows this change. With `-v`
+//! it also shows interrupt masks that are only remembered, because other programs change them when a CPU stops or
+//! starts. In JSON these steps have equal `before` and `after`.
 //!
 //! # JSON
 //!
@@ -24,10 +29,6 @@
 //!  "refused":[{"hint":null,"reason":"it is the last one on-line","what":"take processor 0 off-line"}]}
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
-//!
-//! All operands are one change of the machine, each judged as if those before it were done; `--dry-run` shows that change. With -v it also shows the lists of
-//! interrupts that would stay as they are and only be remembered, since others change them when a processor stops or starts; in JSON these are
-//! the steps whose `before` and `after` are the same.
 
 use crate::change::Changer;
 use crate::command::Command;
@@ -45,7 +46,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "psradm",
         applet: true,
-        summary: "change the state of processors",
+        summary: "set CPUs on-line, off-line or no-intr",
         section: 8,
         group: Group::Sets,
         forms: &[
@@ -55,18 +56,20 @@ pub(crate) const COMMAND: Command = Command {
             "-aS [-v]",
         ],
         flags: &[
-            Flag::letter('a', "all processors"),
-            Flag::letter('f', "off-line: runs nothing. It stays in its processor set, and comes back to it"),
+            Flag::letter('a', "all CPUs"),
+            Flag::letter('f', "off-line: runs nothing. It stays in its processor set, and returns to it"),
             Flag::letter(
                 'F',
-                "force: unbinds threads that are bound to the processor, and lets a faulted one \
-                 leave its state; alone: faulted",
+                "force: unbind threads that are bound to the CPU, and let a faulted one leave its state; alone: faulted",
             ),
-            Flag::letter('i', "no-intr: runs threads, device interrupts are moved to other processors"),
-            Flag::letter('n', "on-line: runs threads, takes interrupts"),
-            Flag::letter('s', "spare: off-line, and management software may take it back into use"),
-            Flag::letter('S', "with -a: keep only the first processor of each core, and disable the others"),
-            Flag::letter('v', "say what was done"),
+            Flag::letter('i', "no-intr: runs threads; device interrupts are moved to other CPUs"),
+            Flag::letter('n', "on-line: runs threads and takes interrupts"),
+            Flag::letter('s', "spare: off-line, for management software to bring back when it is needed"),
+            Flag::letter(
+                'S',
+                "with -a: keep only the first CPU of each core on-line, and disable the others",
+            ),
+            Flag::letter('v', "print each change"),
         ],
         in_shell: true,
         operands: Operands { shown: "cpu ...", kinds: &[ValueKind::Cpus] },

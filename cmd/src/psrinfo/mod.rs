@@ -1,8 +1,4 @@
-//! Shows the processors of this machine: their states, what they are, and how they are packed.
-//!
-//! Without options each processor has a line with its number, its state, and since when it is in that state.
-//! Operands choose processors: numbers, ranges (`0-3`) and lists (`0-3,8`). The listing is always in
-//! ascending order.
+//! Shows the CPUs of a machine: their states, models, and how they form cores and chips.
 //!
 //! ```text
 //! $ psrinfo
@@ -11,25 +7,12 @@
 //! 2       off-line  since 11/20/2024 10:05:17
 //! ```
 //!
-//! # Options
-//!
-//! ```text
-//! -v           a paragraph about each processor: clock and floating point unit as well
-//! -p           the number of chips that have a processor on-line
-//! -pv          the chips, with their cores and processors
-//! -s N         1 if processor N is on-line (and takes interrupts), else 0; for scripts
-//! -s -p N      1 if every processor of N's chip is on-line, else 0
-//! -t           the number of processors, whatever their state
-//! -tc, -tp     the number of cores, of chips
-//! -t -S STATE  the number of processors in a state: on-line, off-line, no-intr, spare, faulted,
-//!              powered-off, disabled, unknown, or all
-//! -r NAME      a property of all processors: smt_enabled, or all for every one
-//! ```
+//! Operands choose CPUs by numbers, ranges (`0-3`) and lists (`0-3,8`). The listing is always in ascending order.
 //!
 //! # States
 //!
-//! A processor that is `on-line` runs threads and takes interrupts. `no-intr` runs threads and is sheltered
-//! from device interrupts. `off-line`, `spare` and `faulted` run nothing, see `psradm`.
+//! A CPU that is `on-line` runs threads and takes interrupts. `no-intr` runs threads, and device interrupts are kept
+//! away. `off-line`, `spare` and `faulted` run nothing (`psradm`).
 //!
 //! # JSON
 //!
@@ -60,7 +43,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "psrinfo",
         applet: true,
-        summary: "show processors and their states",
+        summary: "list CPUs with their states, cores and chips",
         group: Group::Sets,
         forms: &[
             "[-v] [-p] [processor ...]",
@@ -69,15 +52,14 @@ pub(crate) const COMMAND: Command = Command {
             "-r property | all",
         ],
         flags: &[
-            Flag::letter('c', "with -t: the number of cores"),
+            Flag::letter('c', "with -t: print the number of cores"),
             Flag::letter(
                 'p',
-                "the number of chips that have a CPU on-line; with -v, the chips with their \
-                 cores and CPUs",
+                "print the number of chips that have a CPU on-line; with -v, list chips with their cores and CPUs",
             ),
-            Flag::letter('r', "a property of all CPUs: smt_enabled, or all for every one")
+            Flag::letter('r', "print a property of the machine: smt_enabled, or all")
                 .value("property", ValueKind::Word(&["smt_enabled", "all"])),
-            Flag::letter('S', "with -t: only CPUs in this state").value(
+            Flag::letter('S', "with -t: count only CPUs in this state").value(
                 "state",
                 ValueKind::Word(&[
                     "on-line",
@@ -93,11 +75,10 @@ pub(crate) const COMMAND: Command = Command {
             ),
             Flag::letter(
                 's',
-                "1 if the CPU is on-line and takes interrupts, else 0; with -p, if all CPUs of \
-                 its chip do",
+                "print 1 if the CPU is on-line and takes interrupts, else 0; with -p, 1 if all CPUs of its chip do",
             ),
-            Flag::letter('t', "the number of CPUs, whatever their state"),
-            Flag::letter('v', "a paragraph about each CPU, with clock and floating point unit"),
+            Flag::letter('t', "print the number of CPUs in any state"),
+            Flag::letter('v', "print a paragraph about each CPU, with clock and floating-point unit"),
         ],
         in_shell: true,
         operands: Operands { shown: "[cpu ...]", kinds: &[ValueKind::Cpus] },
@@ -106,7 +87,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "-pv", what: "list the chips, with their cores and CPUs" },
             Example { words: "-s 3", what: "print 1 if CPU 3 is on-line, else 0; for scripts" },
         ],
-        status: &[("0", "done"), ("1", "a CPU that was named does not exist; the others are shown"), MISUSED],
+        status: &[("0", "done"), ("1", "a named CPU does not exist; the others are shown"), MISUSED],
         see_also: &["psradm(8)", "psrset(8)", "pginfo(1)", "lgrpinfo(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW

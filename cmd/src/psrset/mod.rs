@@ -1,16 +1,17 @@
 //! Creates, changes and shows processor sets, and binds processes and threads to them.
 //!
-//! A CPU belongs to exactly one set. CPUs that were never assigned are in the default set, set 0, which always keeps one.
-//! A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With `--keep-others` a
-//! set confines what is bound to it, and other threads may run on its CPUs as well.
+//! A CPU belongs to exactly one set. CPUs that were never assigned are in the default set, set 0, which always keeps
+//! one. A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With
+//! `--keep-others` a set confines what is bound to it, and other threads may run on its CPUs as well.
 //!
-//! Creating a set is one operation, and so is each assignment or removal: when one CPU cannot be moved, nothing changes.
+//! Creating a set is one operation, and so is each assignment or removal: when one CPU cannot be moved, nothing
+//! changes.
 //!
 //! # Operands
 //!
 //! CPUs are numbers, ranges and lists: `3`, `1-3`, `1-3,8`. A range skips numbers that do not exist. A process is its
-//! number; some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from 4 on), or a list
-//! of these. On Linux a thread has its kernel thread number. On a simulated machine a command is a workload (`millpond sim`).
+//! number. Some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from 4 on), or a list.
+//! On Linux a thread has its kernel thread number. On a simulated machine a command is a workload (`millpond sim`).
 //!
 //! # Modes
 //!
@@ -34,7 +35,8 @@
 //! The memory of a bound process comes from any node, the nearest first. `--mems local` confines it to the lgroups
 //! (`lgrpinfo`) of the set's CPUs, also after these change. `--mems 1,2` confines it to these lgroups, and `--mems all`
 //! ends that. Pages that are elsewhere are moved, which takes time, and are not moved back. Where the lgroups are full,
-//! allocations fail or processes are killed, although other nodes have memory. `lgrpinfo --pages --set SET` counts pages.
+//! allocations fail or processes are killed, although other nodes have memory. `lgrpinfo --pages --set SET` counts
+//! pages.
 //!
 //! # Output
 //!

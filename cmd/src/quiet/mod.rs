@@ -1,9 +1,10 @@
-//! Measures OS noise: what takes the CPUs of a processor set from its job, by cause, and whether it stays within a limit.
+//! Measures OS noise: what takes the CPUs of a processor set from its job, by cause, and whether it stays within a
+//! limit.
 //!
-//! There is a line for each cause: an interrupt of a device, an inter-processor interrupt (IPI) with its sender and
-//! function, the timer tick, a softirq, a timer, a function of a kernel worker, a kernel thread, another thread, a page
-//! fault of the job, time stolen by the hypervisor. Each line has the count, the longest time, the total and a remedy.
-//! The job is what is bound to the set. Start it first, or let this command start it in the set.
+//! Each cause has a line with its count, longest time, total and remedy. Causes are device interrupts, inter-processor
+//! interrupts (IPIs), the timer tick, softirqs and timers. Others are functions of kernel workers, kernel threads,
+//! other threads, page faults of the job, and time stolen by the hypervisor. The job is what is bound to the set. Start
+//! it first, or let this command start it in the set.
 //!
 //! ```text
 //! $ millpond quiet 1 --for 60s --max 50us
@@ -19,35 +20,35 @@
 //!
 //! # Operands
 //!
-//! The operand is a set. A command behind `--` is started in the set. It is told to end when the time is over, and
-//! the measurement ends with it. The default set (0) has no members: everything that runs there is shown. CPUs (`--cpu`) or
+//! The operand is a set. A command behind `--` is started in the set. It is told to end when the time is over, and the
+//! measurement ends with it. The default set (0) has no members: everything that runs there is shown. CPUs (`--cpu`) or
 //! processes (`--pid`) can take the place of a set.
 //!
 //! # Columns
 //!
-//! `BY` is the sender of an IPI, the thread that a timer wakes, or the thread that faulted. `(job)` marks what the job does
-//! to itself. `(watcher)` marks what this command does. Neither counts against the limit, and the total is without the
-//! watcher. `TOTAL` is a cause's own time, without what interrupted it: no moment is in two lines. `SHARE%` is of the
-//! time of all watched CPUs. A dash is a figure that is not known: how long a page fault took (the kernel does not
-//! report its end), how often the hypervisor took the CPU, and without programs in the kernel all times.
+//! `BY` is the sender of an IPI, the thread that a timer wakes, or the thread that faulted. `(job)` marks what the job
+//! does to itself. `(watcher)` marks what this command does. Neither counts against the limit, and the total is without
+//! the watcher. `TOTAL` is a cause's own time, without what interrupted it: no moment is in two lines. `SHARE%` is of
+//! the time of all watched CPUs. A dash is an unknown figure: the length of a page fault, the number of hypervisor
+//! steals, and without programs in the kernel all times.
 //!
-//! The sender of an IPI is the thread that ran on the sending CPU. An interrupt there sends in the name of the thread that
-//! it interrupted.
+//! The sender of an IPI is the thread that ran on the sending CPU. An interrupt there sends in the name of the thread
+//! that it interrupted.
 //!
 //! # At a terminal
 //!
-//! The verdict comes first, then at most 15 lines. Causes with the same remedy share a line, the longest first. Threads of
-//! one program are one cause. `--all`, a pipe, a file and `--json` have every cause.
+//! The verdict comes first, then at most 15 lines. Causes with the same remedy share a line, the longest first. Threads
+//! of one program are one cause. `--all`, a pipe, a file and `--json` have every cause.
 //!
-//! A remedy is checked against the machine: what is done already is not advised. Where no process is bound to the set, the
-//! first line says so.
+//! A remedy is checked against the machine: what is done already is not advised. Where no process is bound to the set,
+//! the first line says so.
 //!
 //! # Cost
 //!
-//! Programs are attached to the kernel once and detached once, also when the command is killed. For that the kernel sends
-//! a few IPIs to every CPU, which are shown as the watcher's. In between the command wakes no thread on the watched
-//! CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts` avoids that, and
-//! shows counts without times.
+//! Programs are attached to the kernel once and detached once, also when the command is killed. For that the kernel
+//! sends a few IPIs to every CPU, which are shown as the watcher's. In between the command wakes no thread on the
+//! watched CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts`
+//! avoids that, and shows counts without times.
 //!
 //! # JSON
 //!

@@ -1,7 +1,4 @@
-//! Asks a policy of poold what it would have done on a day that was recorded, and lays that beside what was done.
-//!
-//! A log is what poold writes, poolstat --why --json shows, and poold --record writes in full: a decision on each line, with all
-//! that was known when it was made.
+//! Shows what a policy of `poold` would have decided on recorded data, compared with the recorded decisions.
 //!
 //! ```text
 //! # poold --record
@@ -14,13 +11,12 @@
 //! 13 decisions differ: -v shows them
 //! ```
 //!
-//! BATCHES is how many decisions moved something, MOVES how many processors. FOUND is how many processors threads would have used beyond those
-//! that their sets had, on average over the time; EXPECTED the same once each decision was carried out, if loads had stayed.
+//! BATCHES is the number of decisions that moved CPUs, MOVES the number of CPUs moved. FOUND is how many more CPUs the
+//! threads would have used than their sets had, a mean over time. EXPECTED is the same after each decision, at
+//! unchanged load.
 //!
-//! # Options
-//!
-//! Without --followed each decision is asked for in the situation in which it was made. Only a log with every decision (poold --record) tells all
-//! that a policy saw; one with the interesting ones has gaps, in which it learns nothing.
+//! Without `--followed` each decision is made in the recorded situation. Only `poold --record` records all decisions;
+//! with gaps in the log a policy learns nothing in them.
 //!
 //! # JSON
 //!
@@ -48,15 +44,12 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Pools,
         forms: &["log [--policy name] [--followed] [-v]"],
         flags: &[
-            Flag::letter('v', "the decisions that differ, with the reasons of both"),
-            Flag::long("policy", "which is asked: millpond (as without), solaris")
+            Flag::letter('v', "print the decisions that differ, with both reasons"),
+            Flag::long("policy", "the policy: millpond (the default) or solaris")
                 .value("name", ValueKind::Text),
             Flag::long(
                 "followed",
-                "sets have the sizes that the plans of this policy lead to, and only loads are \
-                 the recorded ones. FOUND then tells what would have become of it. What threads \
-                 would have done on processors that they never had is guessed from their \
-                 waiting",
+                "apply this policy's decisions to the sets, at the recorded load; use of CPUs that threads never had is estimated from their waits",
             ),
         ],
         permutes: true,
@@ -67,7 +60,7 @@ pub(crate) const COMMAND: Command = Command {
         }],
         status: &[
             ("0", "done"),
-            ("1", "the log cannot be used, or a line of it is damaged (the others are asked)"),
+            ("1", "the log is unusable, or a line of it is damaged (the others are used)"),
             MISUSED,
         ],
         see_also: &["poolstat(1)"],

@@ -1,55 +1,4 @@
-//! A shell on a simulated machine: the same commands, one after the other, and time passes when you say so.
-//!
-//! A line is a command with its words; words with blanks stand in quotation marks, and `#` begins a comment. The
-//! commands of the machine (`psrinfo`, `psradm`, `psrset`, `pbind`, `dispadmin`, `priocntl`, `prctl`, `zonecfg`, `pooladm`, `poolcfg`, `poolbind`, `poolstat`, `zones`, `lgrpinfo`, `plgrp`, `pginfo`, `pgstat`, `mpstat`,
-//! `cpustat`, `cputrack`, `prstat`, `occupancy`, `intrstat`, `quiet`, `doctor`) are those of everywhere. `psrset -e`, `pbind -e`, `poolbind -e` and `priocntl -e` start workloads by their names. `help` lists
-//! what belongs to the shell alone; `help COMMAND` and `help WORKLOAD` say more.
-//!
-//! Time stands still while commands are typed. It passes in `run`, and in commands that wait: `mpstat 1 5` is over at
-//! once, and five seconds older. The same lines give the same text, always.
-//!
-//! ```text
-//! load WORKLOAD [OPTION ...]   start a workload as a process
-//! ps [-e]                      processes that were started, with their processor time; -e: all of them
-//! kill PID | %NAME             end a process, or all of a name
-//! run TIME                     let 10s, 500ms, 20us pass; a number without a unit is in seconds
-//! run until idle               until nothing is left to do
-//! time                         the time since boot
-//! save FILE, open FILE         write the machine into a file; go on with the one in a file
-//! svcadm enable|disable|refresh|restart SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
-//! svcs [-a | SERVICE ...]      these services and their states; with times as Solaris shows them
-//! uptime                       how long the machine is up, and averages of load
-//! zoneadm list [-cv]           zones; zoneadm -z ZONE boot: what a zone holds begins to execute; -z ZONE halt: it ends
-//! zlogin ZONE WORKLOAD ...     start a workload in a zone
-//! projects [-l [PROJECT ...]]   the superuser's projects; -l: all, with what they are configured with
-//! projadd [-p NUMBER] [-K ATTRIBUTE] NAME, projmod, projdel   project.cpu-shares=(privileged,20,none)
-//! newtask -p PROJECT WORKLOAD ...   start a workload in a project; -p PROJECT -c PID moves a process
-//! echo WORD ..., cat FILE      lines for a file of the simulated machine, and what it has
-//! reboot                       boot the machine again
-//! help [COMMAND | WORKLOAD]
-//! quit
-//! ```
-//!
-//! # Pipes and files
-//!
-//! The output of a command goes through programs of the machine at hand: `mpstat 1 5 | awk '$3 > 100' | head -3`. There are awk, cat, column, cut,
-//! egrep, fgrep, grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc; they are started as they are, without a shell, in the `C` locale. One that stops early
-//! has not failed, and grep has not that found nothing. A script of the simulator is therefore to be trusted as a script of sh is: `awk` and `tee` can write files of the
-//! machine at hand. Quotation marks and backslashes are as in sh; there are no variables and no patterns of files. `>` and `>>` write into `/etc/system` of the simulated machine, or to
-//! `/dev/null`; `| tee FILE` writes a file at hand. An `&` at the end of a line has no effect: what is started runs beside the shell anyway.
-//!
-//! # Booting again
-//!
-//! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot`: from then on the dispatch table of large servers holds (`dispadmin -c TS -g`). Tunables are hz,
-//! lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval and ts_dispatch_extended; a line with another one is told and has no effect. Kept over a boot are files (`/etc/system`,
-//! `/etc/pooladm.conf`), services that are enabled, the default class (`dispadmin -d`), projects with what `projadd -K` says, and what `zonecfg` says of zones.
-//! What `prctl` set is gone, as are sets, bindings, states of processors, tables that `dispadmin -s` set and all that ran.
-//!
-//! # Services
-//!
-//! The service of the pools is `pooladm -e`, and `pooladm -c` if the machine has a file /etc/pooladm.conf, which lives inside of the machine; disabling it is
-//! `pooladm -d`. The dynamic one is a `poold` that lives on the machine while the shell is open: as time passes it moves processors to where threads wait for
-//! them, by the policy that the property system.poold.policy names (millpond as without, solaris). `poolstat --why` shows what it decided.
+//! A shell on a simulated machine: the same commands, in simulated time, with results that can be repeated exactly.
 //!
 //! ```text
 //! $ millpond sim t2000
@@ -67,22 +16,72 @@
 //!    300    4  TS      1      20.000 nap
 //! ```
 //!
-//! At a terminal there is a history (arrows, Ctrl-R) and Tab completes commands, workloads, processes and files.
-//! Ctrl-C drops the line, or ends what runs; Ctrl-D leaves.
+//! Time stands still while you type. It passes in `run`, and in commands that wait: `mpstat 1 5` returns at once, five
+//! simulated seconds later. The same lines always give the same output.
 //!
-//! # Machines of your own
+//! `help` lists the commands and workloads; `help COMMAND` and `help WORKLOAD` say more. `psrset -e`, `pbind -e`,
+//! `poolbind -e` and `priocntl -e` start workloads by name. At a terminal there are a history (arrows, Ctrl-R) and Tab
+//! completion. Ctrl-C drops the line, or ends what runs; Ctrl-D leaves.
 //!
-//! Where a machine's name stands, here and behind `--machine`, a machine file may stand: a name that ends in `.json` or has a
-//! slash in it. What such a file says is in docs/explanation/simulator.md; mistakes in it are told as `FILE:LINE:COLUMN`.
+//! # Commands of the shell
+//!
+//! ```text
+//! load WORKLOAD [OPTION ...]   start a workload as a process
+//! ps [-e]                      started processes with their CPU time; -e: all processes
+//! kill PID | %NAME             end a process, or all with a name
+//! run TIME                     let 10s, 500ms, 20us pass; a number without a unit is in seconds
+//! run until idle               let time pass until nothing is left to do
+//! time                         time since boot
+//! save FILE, open FILE         write the machine to a file; continue with the machine in a file
+//! svcadm enable|disable|refresh|restart SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
+//! svcs [-a | SERVICE ...]      these services with state and time
+//! uptime                       time since boot, and load averages
+//! zoneadm list [-cv]           list zones; zoneadm -z ZONE boot | halt starts or ends a zone
+//! zlogin ZONE WORKLOAD ...     start a workload in a zone
+//! projects [-l [PROJECT ...]]  the superuser's projects; -l: all, with their configuration
+//! projadd [-p NUMBER] [-K ATTRIBUTE] NAME, projmod, projdel   project.cpu-shares=(privileged,20,none)
+//! newtask -p PROJECT WORKLOAD ...   start a workload in a project; -p PROJECT -c PID moves a process
+//! echo WORD ..., cat FILE      write a line for a file of the simulated machine; show a file
+//! reboot                       boot the machine again
+//! quit
+//! ```
+//!
+//! # Lines
+//!
+//! Words, quotation marks, backslashes and `#` comments are as in sh, without variables and file patterns. `>` and `>>`
+//! write to `/etc/system` of the simulated machine, or to `/dev/null`. An `&` at the end has no effect.
+//!
+//! Output can be piped through programs of the machine at hand, in the `C` locale. These are awk, cat, column, cut,
+//! egrep, fgrep, grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc. A program that stops early, or a
+//! grep without a match, is no failure. awk and tee can write files, so trust a script as you would one of sh.
 //!
 //! # Scripts
 //!
-//! `millpond sim t2000 FILE` runs the lines of a file; without FILE and a terminal, those of standard input. A line
-//! that fails ends the script, and its place is told as `FILE:LINE:COLUMN`.
+//! `millpond sim t2000 FILE` runs the lines of a file; without FILE and terminal, those of standard input. A line that
+//! fails ends the script, with its place as `FILE:LINE:COLUMN`. With `--state FILE` the machine is kept in that file
+//! after each line.
 //!
-//! # Options
+//! # Reboot
 //!
-//! With `--state FILE` the machine is the one that the file keeps, and each line is kept there when it is done.
+//! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot` select the dispatch table of large servers. Tunables
+//! are hz, lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval and ts_dispatch_extended; others are reported and have
+//! no effect.
+//!
+//! A reboot keeps files (`/etc/system`, `/etc/pooladm.conf`), enabled services, the default class (`dispadmin -d`),
+//! projects (`projadd -K`) and zone configurations (`zonecfg`). Sets, bindings, CPU states, `prctl` values, tables of
+//! `dispadmin -s` and processes are gone.
+//!
+//! # Services
+//!
+//! The pools service is `pooladm -e`, and `pooladm -c` if the simulated machine has a file /etc/pooladm.conf. Disabling
+//! it is `pooladm -d`. The dynamic one is a `poold` that runs while the shell is open, with the policy of the property
+//! system.poold.policy (millpond, the default, or solaris). `poolstat --why` shows its decisions.
+//!
+//! # Machine files
+//!
+//! A machine file can take the place of a machine's name, here and behind `--machine`: a name that ends in `.json` or
+//! contains a slash. docs/explanation/simulator.md describes the format. Errors in it are reported as
+//! `FILE:LINE:COLUMN`.
 
 mod boot;
 mod complete;
@@ -113,18 +112,18 @@ use std::path::Path;
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "sim",
-        summary: "a shell on a simulated machine",
+        summary: "start a shell on a simulated machine",
         group: Group::Simulate,
         forms: &["[--echo] [--keep-going] [--state file] machine [script]"],
         flags: &[
-            Flag::long("echo", "show each line of a script behind the prompt, as a terminal would"),
-            Flag::long("keep-going", "do not end a script at a line that fails"),
+            Flag::long("echo", "print each line of a script behind the prompt"),
+            Flag::long("keep-going", "continue a script after a line that fails"),
         ],
         operands: Operands { shown: "machine [script]", kinds: &[ValueKind::Machine] },
         examples: &[
-            Example { words: "t2000", what: "a shell on a simulated machine of 32 CPUs" },
+            Example { words: "t2000", what: "start a shell on a simulated machine of 32 CPUs" },
             Example { words: "t2000 day.sim", what: "run the lines of a file there" },
-            Example { words: "--state mine.json t2000", what: "keep the machine in a file" },
+            Example { words: "--state mine.json t2000", what: "keep the machine in a file between calls" },
         ],
         status: &[
             ("0", "the shell ended, or every line of the script was done"),

@@ -23,20 +23,22 @@
 //! log TARGET                    the latest transactions of all buffers, latest first
 //! ```
 //!
-//! A target is the number of a process, or the file of a core (`./4211` if its name is a number). Addresses are hexadecimal.
+//! A target is the number of a process, or the file of a core (`./4211` if its name is a number). Addresses are
+//! hexadecimal.
 //!
 //! # Requirements
 //!
-//! The process is linked with libmillpond_rt, or was started with LD_PRELOAD=libmillpond_malloc.so. Allocation stacks need
-//! UMEM_DEBUG=audit or default. Buffer overflows are found with guards or default. The log needs UMEM_LOGGING=transaction.
-//! Names of functions come from the files that the process has mapped; for a core, from these files as they are now.
+//! The process is linked with libmillpond_rt, or was started with LD_PRELOAD=libmillpond_malloc.so. Allocation stacks
+//! need UMEM_DEBUG=audit or default. Buffer overflows are found with guards or default. The log needs
+//! UMEM_LOGGING=transaction. Names of functions come from the files that the process has mapped; for a core, from these
+//! files as they are now.
 //!
 //! # Leaks
 //!
-//! A buffer is in use when one of its addresses is in a register, in writable memory (without the caches' own), above the
-//! stack pointer of a thread's stack, or in a buffer that is in use. Otherwise it is a leak. Addresses that a
-//! program stores encoded are not recognized. BYTES are those of the cache's buffers, or of a large buffer (`oversize`).
-//! CALLER is the first function outside the allocator, or a dash without allocation stacks.
+//! A buffer is in use when a register, a stack, other writable memory or a buffer in use contains one of its addresses.
+//! Otherwise it is a leak. Addresses that a program stores encoded are not recognized. BYTES are those of the cache's
+//! buffers, or of a large buffer (`oversize`). CALLER is the first function outside the allocator, or a dash without
+//! allocation stacks.
 //!
 //! # The pause
 //!

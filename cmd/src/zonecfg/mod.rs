@@ -1,6 +1,4 @@
-//! Caps the CPU time of a zone, or dedicates CPUs to it while it runs.
-//!
-//! A zone is a unit of systemd, a slice, a container or another cgroup (`millpond zones` lists them); on a simulated machine a zone of Solaris.
+//! Caps the CPU time of a zone (systemd unit, slice, container, cgroup), or dedicates CPUs to it while it runs.
 //!
 //! ```text
 //! $ zonecfg -z nginx.service "add capped-cpu; set ncpus=1.5; end"
@@ -11,31 +9,36 @@
 //! $ zonecfg -z nginx.service remove capped-cpu
 //! ```
 //!
+//! `millpond zones` lists zones. On a simulated machine they are those of Solaris.
+//!
 //! # Commands
 //!
-//! Semicolons or line ends stand between them. All are understood before the first is carried out; then each is one change.
+//! Commands are separated by semicolons or line ends. All are parsed before the first is executed; then each is one
+//! change.
 //!
 //! ```text
-//! add RESOURCE, select RESOURCE   begin to set a resource, or to change the one that there is
-//!   set ncpus=N                   capped-cpu: a decimal with two places at most; dedicated-cpu: a number or a range
-//!   set importance=N              dedicated-cpu: what its pool counts for where CPUs are shared out; 1
-//!   end, cancel                   carry it out, or forget it
-//! remove RESOURCE                 take it away
+//! add RESOURCE, select RESOURCE   begin to set a resource, or to change an existing one
+//!   set ncpus=N                   capped-cpu: a number with at most two decimals; dedicated-cpu: a number or a range
+//!   set importance=N              dedicated-cpu: the importance of its pool (1)
+//!   end, cancel                   apply the resource, or drop it
+//! remove RESOURCE                 remove it
 //! set cpu-shares=N, clear cpu-shares   CPU shares, as with prctl
-//! info [RESOURCE | cpu-shares]    what the zone has
-//! verify, commit, exit            nothing: what is set takes effect at once
+//! info [RESOURCE | cpu-shares]    show the configuration of the zone
+//! verify, commit, exit            no effect: each value is applied at once
 //! ```
 //!
-//! The global zone can have all but dedicated-cpu. Everything else that zonecfg of Solaris does is refused. The resources exclude each other, and dedicated-cpu excludes cpu-shares.
+//! capped-cpu excludes dedicated-cpu, which also excludes cpu-shares and is refused for the global zone. Other commands
+//! and resources of Solaris are refused.
 //!
-//! # What they do
+//! # Effect
 //!
-//! capped-cpu is the zone's `zone.cpu-cap` (see prctl). dedicated-cpu makes a temporary pool and set, both called `SUNWtmp_` and the zone's name, and binds the zone to
-//! it; pools are enabled if they are not. Both are kept when another configuration is committed (`pooladm -c`), and are in no file (`pooladm -s`).
+//! capped-cpu is `zone.cpu-cap` of `prctl`. dedicated-cpu creates a temporary pool and set, both named `SUNWtmp_` and
+//! the zone's name, and binds the zone to the pool. It enables pools if necessary. `pooladm -c` keeps both;
+//! `pooladm -s` saves neither.
 //!
-//! A simulated machine keeps what is configured over a boot. On Linux, unlike on Solaris, the values belong to the zone that runs: a container that ends takes its cap along, and a unit of systemd keeps it until the next boot.
-//! The temporary pool ends with its zone, but nothing watches zones all the time: poold removes it in its next turn, and so does the next
-//! zonecfg.
+//! A simulated machine keeps the configuration over a reboot. On Linux it belongs to the running zone: a container
+//! loses its cap when it ends, and a systemd unit at the next boot. The temporary pool of an ended zone is removed by
+//! the next cycle of `poold`, or by the next `zonecfg`.
 //!
 //! # JSON
 //!
@@ -71,17 +74,20 @@ pub(crate) const COMMAND: Entry = Entry {
         forms: &["[--keep-others] -z zonename subcommand", "[--keep-others] -z zonename -f command_file"],
         flags: &[
             Flag::letter('z', "the zone").value("zone", ValueKind::Zone),
-            Flag::letter('f', "commands from a file").value("file", ValueKind::File),
+            Flag::letter('f', "read commands from a file").value("file", ValueKind::File),
             Flag::long(
                 "keep-others",
-                "dedicated-cpu: where pools are enabled for this, nothing else is kept off their CPUs",
+                "dedicated-cpu: if this enables pools, other threads may stay on their CPUs",
             ),
         ],
         in_shell: true,
-        examples: &[Example { words: "-z nginx.service add", what: "begin to configure a unit" }],
+        examples: &[Example {
+            words: "-z nginx.service \"add capped-cpu; set ncpus=1.5; end\"",
+            what: "limit a unit to one CPU and a half",
+        }],
         status: &[
             ("0", "done"),
-            ("1", "something was refused; the commands before it were done"),
+            ("1", "a command was refused; those before it were executed"),
             ("2", "a command cannot be parsed"),
         ],
         see_also: &["prctl(8)", "poolbind(8)", "millpond-zones(1)"],

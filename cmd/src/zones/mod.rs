@@ -1,16 +1,4 @@
-//! Lists the zones of the machine: what can be bound as it stands, with everything that is or will be born in it.
-//!
-//! On a simulated machine zones are those of Solaris; the first one is global. On Linux a zone is a standing group of processes (a cgroup):
-//!
-//! ```text
-//! unit        a service or a scope of systemd, by its name: nginx.service, session-3.scope
-//! slice       a slice of systemd, with all units below it: user-1000.slice
-//! container   a container of Docker, Podman, LXC, containerd or CRI-O: by its name, or the first twelve digits of its id
-//! group       any other group, by its path: /batch
-//! ```
-//!
-//! Groups whose manager writes their lists itself again and again (those of Kubernetes, and below a user's own systemd) are listed, and cannot be
-//! bound.
+//! Lists zones: systemd units, slices, containers and other cgroups that can be bound to a pool or set as a whole.
 //!
 //! ```text
 //! $ millpond zones
@@ -19,8 +7,22 @@
 //! session-3.scope                  unit       pool_default         -
 //! ```
 //!
-//! POOL is a dash while pools are disabled. SET is the set that the zone is bound to, by its pool or by hand (`psrset -b -z`); a dash is the default one. The
-//! number of a zone, for poolbind -i zoneid, is its line, from 0 (on a simulated machine that of its file once it runs: `zoneadm list -v`). Zones are bound by `poolbind` while pools are enabled, else by `psrset`.
+//! A binding covers all present and future processes of the zone. Use `poolbind` while pools are enabled, otherwise
+//! `psrset -b -z`.
+//!
+//! ```text
+//! unit        a service or scope of systemd: nginx.service, session-3.scope
+//! slice       a slice of systemd, with all units below it: user-1000.slice
+//! container   a container of Docker, Podman, LXC, containerd or CRI-O: its name, or the first 12 digits of its id
+//! group       any other cgroup, by its path: /batch
+//! ```
+//!
+//! Cgroups of Kubernetes and of user managers of systemd are listed, but cannot be bound: their manager rewrites their
+//! CPU lists.
+//!
+//! POOL is a dash while pools are disabled. SET is the set of its pool or of `psrset -b -z`; a dash is the default set.
+//! The number of a zone (`poolbind -i zoneid`) is its line, from 0. On a simulated machine zones are those of Solaris,
+//! the first is global, and a running zone has a number of its own (`zoneadm list -v`).
 //!
 //! # JSON
 //!
@@ -40,7 +42,7 @@ use serde_json::{Value, json};
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "zones",
-        summary: "list what can be bound as it stands: zones, units, containers",
+        summary: "list systemd units, containers and cgroups that can be bound",
         group: Group::Pools,
         forms: &[""],
         in_shell: true,

@@ -1,15 +1,15 @@
-//! Resizes the processor sets of pools, so that processors are where they are needed.
+//! Resizes pools while the machine runs: moves CPUs between processor sets to where threads wait for them.
 //!
-//! It runs in the foreground until it is asked to stop (SIGTERM, SIGINT); a service manager starts it as `Type=notify`, and may watch it
-//! (`WatchdogSec=`). Pools must be enabled (`pooladm -e`). What is asked of it stands in the configuration: objectives, `pset.min`,
-//! `pset.max`, `cpu.pinned`, `pool.importance`. It reads that anew in every turn, so that there is nothing to re-read; SIGHUP makes it
-//! tell again what it found wrong with it.
+//! It runs in the foreground until SIGTERM or SIGINT. systemd starts it as `Type=notify`, and may watch it
+//! (`WatchdogSec=`). Pools must be enabled (`pooladm -e`). Only one instance runs at a time. After `kill -9`, start it
+//! again: it continues from the state of the machine.
 //!
-//! The policy *millpond* looks once a second, and at once when threads wait for processors; it then measures for 50 ms and moves as many
-//! processors as are wanted. The policy *solaris* is the daemon of that system, one processor after six intervals of 15 s.
+//! The pool configuration controls it: objectives, `pset.min`, `pset.max`, `cpu.pinned` and `pool.importance`
+//! (`poolcfg`). It reads them in each cycle. SIGHUP makes it repeat its warnings about them.
 //!
-//! It keeps nothing that matters: killed at any moment it is started again, and goes on from what the machine has. Only one runs at a
-//! time.
+//! The policy *millpond* samples once a second, and at once when threads wait for CPUs. It then measures for 50 ms, and
+//! moves as many CPUs as are needed. The policy *solaris* acts as poold of Solaris: one CPU after six intervals of 15
+//! s.
 
 mod log;
 mod options;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub const SPEC: Spec = Spec {
     name: "poold",
     applet: true,
-    summary: "resize the processor sets of pools",
+    summary: "resize pools by load: move CPUs between processor sets",
     section: 8,
     group: Group::Pools,
     forms: &[
@@ -22,25 +22,23 @@ pub const SPEC: Spec = Spec {
     flags: &[
         Flag::letter(
             'l',
-            "log to standard error, from this level on; without it system.poold.log-location and \
-             system.poold.log-level say where and what",
+            "log to standard error from this level on, instead of as system.poold.log-location and system.poold.log-level say",
         )
         .value("level", ValueKind::Word(&["ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"])),
         Flag::long(
             "policy",
-            "the policy, in place of the property system.poold.policy; millpond is the default",
+            "the policy (millpond), instead of the property system.poold.policy",
         )
         .value("name", ValueKind::Word(&POLICIES)),
         Flag::long(
             "interval",
-            "time between two samples (milliseconds without a unit), in place of the property \
-             system.poold.monitor-interval",
+            "time between samples (milliseconds without a unit), instead of system.poold.monitor-interval",
         )
         .value("time", ValueKind::Time),
-        Flag::long("record", "write down every decision, for millpond replay"),
+        Flag::long("record", "record every decision, for millpond replay"),
         Flag::long("for", "end after this time (milliseconds without a unit)").value("time", ValueKind::Time),
         Flag::long("dry-run", "decide, and move nothing"),
-        Flag::long("machine", "a simulated machine, for which --state keeps it")
+        Flag::long("machine", "a simulated machine, which --state keeps")
             .value("name", ValueKind::Machine),
         Flag::long("state", "the simulated machine that this file keeps").value("file", ValueKind::File),
         Flag::long("root", "a captured machine: the directory that millpond capture made")
@@ -53,7 +51,7 @@ pub const SPEC: Spec = Spec {
     common: &[],
     permutes: true,
     examples: &[
-        Example { words: "-l INFO", what: "run in the foreground, and say what moves and why" },
+        Example { words: "-l INFO", what: "run in the foreground, and log what moves and why" },
         Example { words: "--dry-run --record -l INFO", what: "decide, and move nothing" },
     ],
     files: &[
@@ -62,12 +60,12 @@ pub const SPEC: Spec = Spec {
             "in the state directory: a line of JSON for each decision that moves CPUs or has a new reason; \
              beyond 16 MiB it becomes poold.decisions.1",
         ),
-        ("poold.memory", "what the policy has learnt, for the next start"),
-        ("poold.lock", "held by the one that runs"),
+        ("poold.memory", "estimates of the policy, for the next start"),
+        ("poold.lock", "locked by the running instance"),
     ],
     status: &[
-        ("0", "it was asked to stop, or its time was over"),
-        ("1", "it cannot begin"),
+        ("0", "stopped by a signal, or at the end of --for"),
+        ("1", "it cannot start"),
         ("2", "the command line is wrong"),
     ],
     see_also: &["poolcfg(8)", "pooladm(8)", "poolstat(1)", "millpond-replay(1)"],
