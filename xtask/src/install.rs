@@ -64,7 +64,7 @@ impl Default for Wish {
 enum Name {
     /// The link was made, or was there.
     Linked,
-    /// Somebody else's program has the name.
+    /// Another program has the name.
     Taken(PathBuf),
 }
 

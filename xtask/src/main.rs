@@ -23,6 +23,7 @@ mod group;
 mod install;
 mod matrix;
 mod pictures;
+mod run;
 mod slowest;
 mod table;
 mod tally;

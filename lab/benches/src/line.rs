@@ -106,6 +106,21 @@ impl Line {
         }
     }
 
+    /// From what was found, or why nothing was.
+    #[must_use]
+    pub fn found(
+        name: &str,
+        peer_name: &str,
+        unit: &'static str,
+        pairs: Result<Pairs, impl Into<String>>,
+        goal: Goal,
+    ) -> Line {
+        match pairs {
+            Ok(pairs) => Line::of(name, peer_name, unit, &pairs, goal),
+            Err(why) => Line::unresolvable(name, peer_name, goal, why),
+        }
+    }
+
     /// For what could not be measured here.
     #[must_use]
     pub fn unresolvable(name: &str, peer_name: &str, goal: Goal, why: impl Into<String>) -> Line {

@@ -32,6 +32,21 @@ impl Table {
         Table { heads, rows: Vec::new() }
     }
 
+    /// A table whose first columns are words, and the others numbers.
+    #[must_use]
+    pub fn of(words: &[&str], numbers: &[&str]) -> Table {
+        let heads = words.iter().map(|head| (*head, Align::Left));
+        let heads: Vec<_> = heads.chain(numbers.iter().map(|head| (*head, Align::Right))).collect();
+        Table::new(&heads)
+    }
+
+    /// The same table with more columns of words at the end. It has no rows yet.
+    #[must_use]
+    pub fn and_words(mut self, words: &[&str]) -> Table {
+        self.heads.extend(words.iter().map(|head| ((*head).to_owned(), Align::Left)));
+        self
+    }
+
     /// Adds a row. One that is too short is filled with [`Cell::Missing`]; what is too much is dropped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells: Vec<Cell> = cells.into_iter().take(self.heads.len()).collect();

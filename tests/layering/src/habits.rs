@@ -9,7 +9,7 @@ const LINES_MAX: usize = 800;
 const TOPS: [&str; 14] =
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "sys", "usr", "var"];
 
-/// The one file of the library for real time that knows files of the kernel: that room is an island, and nobody hands it a machine.
+/// The one file of the library for real time that knows files of the kernel: that room is an island, and is handed no machine.
 const OF_REAL_TIME: &str = "rt/rt/src/realtime/files.rs";
 
 /// Rooms that hold paths of the machine.

@@ -50,7 +50,7 @@ impl Cache {
         self.root.join(relative)
     }
 
-    /// Waits until nobody else fills the part called `name` (one path component).
+    /// Waits until no other process fills the part called `name` (one path component).
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, Unavailable> {
         let path = self.root.join(format!("{name}.lock"));
         let open = || -> io::Result<File> {
@@ -62,9 +62,9 @@ impl Cache {
         open().map(|file| Lock { _file: file }).map_err(|e| self.cannot("lock", &path, &e))
     }
 
-    /// Fills a new directory aside with `fill`, then renames it to `relative`. Whoever comes second finds the first one's
+    /// Fills a new directory aside with `fill`, then renames it to `relative`. The second one finds the first one's
     /// work and throws its own away. What an earlier, killed filler of the same name left behind is removed.
-    /// `lock` is asked for as proof that nobody else fills the same part.
+    /// `lock` is asked for as proof that no other process fills the same part.
     pub(crate) fn publish(
         &self,
         _lock: &Lock,
@@ -76,7 +76,7 @@ impl Cache {
         let aside = self.scratch(&prefix)?;
         fill(aside.path())?;
         let rename = || -> io::Result<()> {
-            // A TempDir is 0700; others who share the cache must be able to read what is in it.
+            // A TempDir is 0700; other users of the cache must be able to read what is in it.
             set_mode(aside.path(), 0o755)?;
             fs::create_dir_all(target.parent().unwrap_or(&self.root))?;
             match fs::rename(aside.path(), &target) {

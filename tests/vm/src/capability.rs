@@ -30,7 +30,7 @@ pub enum Decision {
     Run,
     /// Say loudly why not, and go on.
     Skip(Unavailable),
-    /// Somebody required these tests: the obstacle is a failure.
+    /// These tests were required: the obstacle is a failure.
     Fail(Unavailable),
 }
 

@@ -184,7 +184,7 @@ pub fn obtain(id: KernelId, cache: &Cache, note: &dyn Fn(&str)) -> Result<Kernel
         return Ok(kernel);
     }
     let lock = cache.lock(&format!("kernel-{id}"))?;
-    // Somebody else may have fetched it while we waited.
+    // Another process may have fetched it while we waited.
     if !wants_newest && let Some(kernel) = newest_cached(id, cache) {
         return Ok(kernel);
     }

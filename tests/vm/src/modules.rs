@@ -84,8 +84,8 @@ fn index(dir: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// The module as the kernel takes it; decompressed once into the cache. Two who do it at once write the same, each aside and then
-/// renamed; who may only read the cache finds it done.
+/// The module as the kernel takes it; decompressed once into the cache. Two processes that do it at once write the same, each aside and then
+/// renamed; one that may only read the cache finds it done.
 fn decompressed(packed: &Path, name: &str, dir: &Path, cache: &Cache) -> Result<PathBuf, Unavailable> {
     let (program, args): (PathBuf, &[&str]) = match packed.extension().and_then(|e| e.to_str()) {
         Some("xz") => (capability::busybox()?, &["xz", "-dc"]),

@@ -11,7 +11,7 @@ pub(crate) struct Source {
     pub is_trusted: bool,
 }
 
-/// A Debian archive: where it is and who vouches for it.
+/// A Debian archive: where it is, and the key that signs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Archive {
     pub uri: String,

@@ -1,6 +1,7 @@
 //! The libraries for real-time programs compile for the other architecture that they have assembly for.
 
-use super::{Outcome, target_dir, tools};
+use super::outcome::Outcome;
+use super::tools::{self, target_dir};
 use crate::cargo::{Built, cargo};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -17,12 +18,8 @@ pub(super) fn run(_: &Built) -> Outcome {
         let mut command = cargo();
         command.args(["check", "--quiet", "--target", TARGET, "--package", package]);
         command.arg("--target-dir").arg(target_dir("arm"));
-        match tools::limited(&command).output() {
-            Ok(out) if out.status.success() => outcome.tally.passed += 1,
-            Ok(out) => outcome.fail(package, String::from_utf8_lossy(&out.stderr).into_owned()),
-            Err(error) => outcome.fail(package, format!("{error}\n")),
-        }
+        outcome.check(package, &command);
     }
-    println!("  {TARGET:<24}{:>6} passed {:>4} failed", outcome.tally.passed, outcome.tally.failed);
+    outcome.print(TARGET);
     outcome
 }

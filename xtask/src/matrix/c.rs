@@ -3,10 +3,11 @@
 //! The library itself is not instrumented here (for that there are the groups of the sanitizers): looked at is what the programs do with its memory, what they hand to the C library, and
 //! what is handed to the kernel. The thread sanitizer is not among them: it does not see the locks by which a buffer goes from one thread to the next.
 
-use super::{Outcome, target_dir, tools};
+use super::outcome::Outcome;
+use super::tools::{self, target_dir};
 use crate::cargo::{Built, TestBinary};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// Programs of `rt/rt/tests`, what `UMEM_DEBUG` says, and the groups of what they try; none: all there is.
 const PROGRAMS: [(&str, &[&str], &[&str]); 3] = [
@@ -28,32 +29,27 @@ pub(super) fn lacks() -> Option<String> {
 
 pub(super) fn run(built: &Built) -> Outcome {
     let mut outcome = Outcome::default();
-    let tests = built.tests.iter().find(|test| test.package == "rt" && test.target == "c");
-    let Some(tests) = tests else {
-        outcome.fail("c", "there is no such test executable\n".into());
-        return outcome;
-    };
+    let is_wanted = |test: &TestBinary| test.package == "rt" && test.target == "c";
+    let [tests, ..] = outcome.executables(built, is_wanted, "c")[..] else { return outcome };
     for (name, debugs, groups) in PROGRAMS {
         for (way, flags, under) in WAYS {
-            match compile(tests, name, way, flags) {
-                Err(words) => outcome.fail(&format!("{name} {way}"), words),
-                Ok(program) => {
-                    for (debug, group) in
-                        debugs.iter().flat_map(|debug| groups.iter().map(move |group| (*debug, *group)))
-                    {
-                        let mut command = as_told(under, &program);
-                        command.args(Some(group).filter(|group| !group.is_empty())).env("UMEM_DEBUG", debug);
-                        match tools::limited(&command).output() {
-                            Ok(out) if out.status.success() => outcome.tally.passed += 1,
-                            Ok(out) => outcome.fail(&format!("{name} {group} {debug} {way}"), words(&out)),
-                            Err(error) => outcome.fail(&format!("{name} {way}"), format!("{error}\n")),
-                        }
-                    }
+            let program = match compile(tests, name, way, flags) {
+                Ok(program) => program,
+                Err(words) => {
+                    outcome.fail(&format!("{name} {way}"), words);
+                    continue;
                 }
+            };
+            for (debug, group) in
+                debugs.iter().flat_map(|debug| groups.iter().map(move |group| (*debug, *group)))
+            {
+                let mut command = as_told(under, &program);
+                command.args(Some(group).filter(|group| !group.is_empty())).env("UMEM_DEBUG", debug);
+                outcome.check(&format!("{name} {group} {debug} {way}"), &command);
             }
         }
     }
-    println!("  {:<24}{:>6} passed {:>4} failed", "rt", outcome.tally.passed, outcome.tally.failed);
+    outcome.print("rt");
     outcome
 }
 
@@ -80,16 +76,7 @@ fn compile(tests: &TestBinary, name: &str, way: &str, flags: &[&str]) -> Result<
     command.args(["-lgcc_s", "-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
     match command.output() {
         Ok(out) if out.status.success() => Ok(program),
-        Ok(out) => Err(words(&out)),
+        Ok(out) => Err(tools::output(&out)),
         Err(error) => Err(format!("gcc: {error}\n")),
     }
-}
-
-fn words(out: &Output) -> String {
-    format!(
-        "{}\n{}{}",
-        out.status,
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    )
 }

@@ -3,11 +3,11 @@
 //! With a C++ compiler the searches are libFuzzer's, guided by what the code reaches; the instrumentation is that of the stable compiler.
 //! Without one they run as they do in `cargo test`, only longer.
 
-use super::tools::{Toolchain, limited, metadata, processors, with_flags, words};
-use super::{Outcome, target_dir, tools};
+use super::outcome::Outcome;
+use super::tools::{self, Toolchain, cpus, limited, metadata, target_dir, with_flags, words};
 use crate::cargo::{Built, TestBinary, cargo, parse_messages};
+use crate::run::{as_test, run_one};
 use crate::table::seconds;
-use crate::test::{as_test, run_one};
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
@@ -67,11 +67,11 @@ pub(super) fn run(_: &Built) -> Outcome {
     outcome
 }
 
-/// Runs the searches, one on each processor.
+/// Runs the searches, one on each CPU.
 fn run_all(searches: Vec<Search>, outcome: Outcome) -> Outcome {
     let (waiting, outcome) = (Mutex::new(searches.into_iter()), Mutex::new(outcome));
     thread::scope(|scope| {
-        for _ in 0..processors() {
+        for _ in 0..cpus() {
             scope.spawn(|| {
                 while let Some(search) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
                     let (line, failure) = run_search(&search);

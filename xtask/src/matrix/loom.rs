@@ -1,6 +1,7 @@
 //! The barrier, stacks that change hands, and locks in every order that their threads could run in. Needs a stable compiler only.
 
-use super::{Outcome, Suite, run_suites, target_dir, tools};
+use super::outcome::{Outcome, Suite, run_suites};
+use super::tools::{self, target_dir};
 use crate::cargo::{Built, cargo};
 
 const SUITES: [Suite; 2] = [

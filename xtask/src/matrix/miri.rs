@@ -1,9 +1,11 @@
 //! Miri: an interpreter that ends at the first breach of the language's rules, and tries out what weak memory allows.
 //!
-//! It knows few system calls, so it gets what is `unsafe` and asks the kernel nothing: the barrier and the shared vectors of CG, the
-//! places by which stacks change hands, and object caches as far as they only map memory: pages that are cut, moved or given back, walls, forks and who waits for a lock are beyond it.
+//! It knows few system calls, so it gets `unsafe` code that asks the kernel nothing: the barrier and the shared vectors of CG, the
+//! exchange of stacks, and object caches as far as they only map memory: pages that are
+//! cut, moved or given back, guard pages, forks and waiters of locks are beyond it.
 
-use super::{Outcome, Suite, run_suites, target_dir, tools};
+use super::outcome::{Outcome, Suite, run_suites};
+use super::tools::{self, target_dir};
 use crate::cargo::Built;
 
 const SUITES: [Suite; 2] = [

@@ -20,17 +20,18 @@ mod fuzz;
 mod laws;
 mod loom;
 mod miri;
+mod outcome;
 mod sanitizers;
 mod tools;
 mod valgrind;
 
 use crate::cargo::Built;
+use crate::run::{begin, end};
 use crate::table::Row;
-use crate::tally::Tally;
-use crate::test::{Told, begin, end, run_one};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use outcome::Outcome;
 use std::time::Instant;
+
+pub use tools::target_directory;
 
 /// One group of the matrix.
 #[derive(Debug, Clone, Copy)]
@@ -57,40 +58,6 @@ pub const GROUPS: [Slow; 9] = [
     Slow { name: "miri", needs_tests: false, lacks: miri::lacks, run: miri::run },
 ];
 
-/// What came of a group: its counts, and the words of what failed.
-#[derive(Debug, Default)]
-struct Outcome {
-    tally: Tally,
-    failures: Vec<(String, String)>,
-}
-
-impl Outcome {
-    /// It could not run.
-    fn skipped(why: String) -> Outcome {
-        Outcome { tally: Tally { skipped: 1, reasons: vec![why], ..Tally::default() }, failures: Vec::new() }
-    }
-
-    /// Something without tests of its own failed.
-    fn fail(&mut self, name: &str, words: String) {
-        self.tally.failed += 1;
-        self.failures.push((name.to_owned(), words));
-    }
-
-    /// Adds what a harness said. One that ran no test at all has failed: it was called by a name that is no more.
-    fn add(&mut self, name: &str, told: Told) {
-        let mut tally = told.tally;
-        let ran_none = tally.cases() == 0;
-        if ran_none {
-            tally.failed = 1;
-        }
-        if tally.failed > 0 {
-            let note = if ran_none { "it ran no test\n" } else { "" };
-            self.failures.push((name.to_owned(), format!("{}{note}", told.output)));
-        }
-        self.tally.add(&tally);
-    }
-}
-
 /// Says aloud what cannot be done on this machine.
 pub fn announce(groups: &[&Slow]) {
     let lacking: Vec<_> = groups.iter().filter_map(|group| Some((group.name, (group.lacks)()?))).collect();
@@ -115,71 +82,9 @@ pub fn run(group: &Slow, built: &Built) -> Row {
     row
 }
 
-/// Tests of one crate that are built anew for a group: `cargo test -p PACKAGE --lib`.
-struct Suite {
-    package: &'static str,
-    /// Parts of the names of the tests to run; all when there is none.
-    only: &'static [&'static str],
-    /// Parts of names that are left out.
-    skip: &'static [&'static str],
-}
-
-impl Suite {
-    /// Adds the suite's arguments to a `cargo … test`.
-    fn arguments(&self, command: &mut Command) {
-        command.args(["--package", self.package, "--lib", "--"]).args(self.only);
-        for name in self.skip {
-            command.args(["--skip", name]);
-        }
-    }
-}
-
-/// Runs suites one after the other, each with the command that `prepare` makes.
-fn run_suites(suites: &[Suite], prepare: impl Fn(&Suite) -> Command) -> Outcome {
-    let mut outcome = Outcome::default();
-    for suite in suites {
-        let start = Instant::now();
-        let mut command = tools::limited(&prepare(suite));
-        // What a test says of itself while it runs belongs to its harness; here only the end counts.
-        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
-        let told = run_one(command, false);
-        let Tally { passed, failed, .. } = told.tally;
-        println!(
-            "  {:<24}{passed:>6} passed {failed:>4} failed {:>9}",
-            suite.package,
-            crate::table::seconds(start.elapsed())
-        );
-        outcome.add(suite.package, told);
-    }
-    outcome
-}
-
-/// Where cargo builds, as cargo says: from the environment, its configuration, or the workspace's place.
-pub fn target_directory() -> &'static Path {
-    &tools::metadata().target_directory
-}
-
-/// Where a group builds what only it can use.
-fn target_dir(group: &str) -> PathBuf {
-    target_directory().join("matrix").join(group)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_suite_that_ran_nothing_has_failed() {
-        let told =
-            |output: &str| Told { output: output.into(), tally: Tally::of(output, true), ended_well: true };
-        let mut outcome = Outcome::default();
-        outcome.add("a", told("test result: ok. 2 passed; 0 failed; 0 ignored\n"));
-        assert_eq!((outcome.tally.passed, outcome.tally.failed), (2, 0));
-        outcome.add("b", told("test result: ok. 0 passed; 0 failed; 0 ignored\n"));
-        assert_eq!((outcome.tally.passed, outcome.tally.failed), (2, 1));
-        assert_eq!(outcome.failures[0].0, "b");
-        assert!(outcome.failures[0].1.ends_with("it ran no test\n"));
-    }
 
     #[test]
     fn what_is_lacking_is_a_skip_with_its_reason() {

@@ -1,7 +1,7 @@
 //! The compiler's sanitizers, over the rooms that hold `unsafe` code or threads.
 
-use super::tools::{Toolchain, limited, nightly, with_flags};
-use super::{Outcome, Suite, run_suites, target_dir, tools};
+use super::outcome::{Outcome, Suite, run_suites};
+use super::tools::{self, Toolchain, limited, nightly, target_dir, with_flags};
 use crate::cargo::{Built, cargo};
 
 /// Where memory is handled by hand.
@@ -41,7 +41,7 @@ pub(super) fn address(_: &Built) -> Outcome {
         let mut command = cargo();
         with_flags(&mut command, &["-Zsanitizer=address"]);
         command.env("RUSTC_BOOTSTRAP", "1").env("PROPTEST_CASES", CASES);
-        // Who asks where the own stack is wants to hear where it is.
+        // Code that asks for its own stack needs the true address.
         command.env("ASAN_OPTIONS", "detect_stack_use_after_return=0");
         command.args(["test", "--target", &toolchain.host]).arg("--target-dir").arg(target_dir("address"));
         suite.arguments(&mut command);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// No step of the matrix may take longer, in seconds: what hangs has failed.
@@ -46,11 +46,27 @@ pub fn metadata() -> &'static Metadata {
     &METADATA
 }
 
+/// Where cargo builds, as cargo says: from the environment, its configuration, or the workspace's place.
+pub fn target_directory() -> &'static Path {
+    &metadata().target_directory
+}
+
+/// Where a group builds what only it can use.
+pub fn target_dir(group: &str) -> PathBuf {
+    target_directory().join("matrix").join(group)
+}
+
 /// What a program says, if it ends well.
 pub fn words(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)
+}
+
+/// How a program ended, and all that it printed.
+pub fn output(out: &Output) -> String {
+    let (said, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    format!("{}\n{said}{errors}", out.status)
 }
 
 /// Whether the search path has a program.
@@ -141,8 +157,8 @@ pub fn with_flags(command: &mut Command, flags: &[&str]) {
     command.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", flags.join(" "));
 }
 
-/// How many processors we may use.
-pub fn processors() -> usize {
+/// How many CPUs we may use.
+pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -3,12 +3,11 @@
 //! Its tools for threads are of no use here: they take atomic accesses, and the locks of Rust's library, for races. Loom, miri and the
 //! thread sanitizer look for those.
 
-use super::{Outcome, tools};
+use super::outcome::{Outcome, run_harness};
+use super::tools;
 use crate::cargo::Built;
-use crate::table::seconds;
-use crate::test::{run_one, under};
+use crate::run::under;
 use std::process::Command;
-use std::time::Instant;
 
 /// The executables with `unsafe` code, and parts of the names of tests that valgrind cannot run.
 ///
@@ -45,11 +44,9 @@ pub(super) fn lacks() -> Option<String> {
 pub(super) fn run(built: &Built) -> Outcome {
     let mut outcome = Outcome::default();
     for (target, skip) in TARGETS {
-        let Some(binary) = built.tests.iter().find(|test| test.target == target) else {
-            outcome.fail(target, "there is no such test executable\n".into());
+        let [binary, ..] = outcome.executables(built, |test| test.target == target, target)[..] else {
             continue;
         };
-        let start = Instant::now();
         let mut command = Command::new("valgrind");
         command.args([
             "--quiet",
@@ -64,14 +61,7 @@ pub(super) fn run(built: &Built) -> Outcome {
             command.args(["--skip", name]);
         }
         command.env("PROPTEST_CASES", CASES);
-        let told = run_one(tools::limited(&under(command, binary, built)), false);
-        println!(
-            "  {target:<24}{:>6} passed {:>4} failed {:>9}",
-            told.tally.passed,
-            told.tally.failed,
-            seconds(start.elapsed())
-        );
-        outcome.add(target, told);
+        outcome.add(target, run_harness(target, &under(command, binary, built)));
     }
     outcome
 }

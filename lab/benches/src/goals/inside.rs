@@ -118,11 +118,11 @@ fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
             return [QUIET_THREADS, QUIET_INTERRUPTS].map(line).to_vec();
         }
     };
-    let line = |name, last: fn(&Round) -> f64, ended: fn(&Round) -> f64, who: fn(&Round) -> &str| {
+    let line = |name, last: fn(&Round) -> f64, ended: fn(&Round) -> f64, name_of: fn(&Round) -> &str| {
         let pairs = Pairs { ours: rounds.iter().map(last).collect(), peer: Vec::new() };
         let most = pairs.ours.iter().copied().fold(0.0, f64::max);
         let late: Vec<&Round> = rounds.iter().filter(|round| last(round) > ended(round)).collect();
-        let names: BTreeSet<&str> = late.iter().map(|round| who(round)).filter(|n| !n.is_empty()).collect();
+        let names: BTreeSet<&str> = late.iter().map(|round| name_of(round)).filter(|n| !n.is_empty()).collect();
         let named =
             if names.is_empty() { String::new() } else { format!(": {}", Vec::from_iter(names).join(", ")) };
         Line::of(name, "no peer", "ticks", &pairs, Goal::None).noting(format!(
@@ -139,9 +139,8 @@ fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
 }
 
 fn lines_of(values: &[Result<Value, Trouble>; 3]) -> Vec<Line> {
-    let line = |(name, peer, goal): (&str, &str, Goal), unit, pairs: Result<Pairs, Trouble>| match pairs {
-        Ok(pairs) => Line::of(name, peer, unit, &pairs, goal),
-        Err(why) => Line::unresolvable(name, peer, goal, why),
+    let line = |(name, peer, goal): (&str, &str, Goal), unit, pairs: Result<Pairs, Trouble>| {
+        Line::found(name, peer, unit, pairs, goal)
     };
     let [change, library, neighbour] = values;
     let change = line(CHANGE, "ms", change.as_ref().map(pairs_in).map_err(Clone::clone))

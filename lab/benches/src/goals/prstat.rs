@@ -36,10 +36,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     ];
     for (name, words, options, goal) in loads {
         let name = format!("{name} while prstat {} watches", options.join(" "));
-        lines.push(match watched(bench, words, options) {
-            Ok(pairs) => Line::of(&name, "without", "ms", &pairs, goal),
-            Err(why) => Line::unresolvable(&name, "without", goal, why),
-        });
+        lines.push(Line::found(&name, "without", "ms", watched(bench, words, options), goal));
     }
     lines
 }
@@ -83,10 +80,7 @@ fn refreshes(bench: &Bench) -> Vec<Line> {
     for (name, words, goal) in ours {
         for (program, arguments) in peers {
             let peer = format!("{program} {}", arguments.join(" "));
-            lines.push(match refresh(bench, words, program, arguments) {
-                Ok(pairs) => Line::of(name, &peer, "us", &pairs, goal),
-                Err(why) => Line::unresolvable(name, &peer, goal, why),
-            });
+            lines.push(Line::found(name, &peer, "us", refresh(bench, words, program, arguments), goal));
         }
     }
     lines

@@ -21,17 +21,11 @@ const FLOOR: &str = "reading the same files";
 
 /// The lines of this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let here = match beside_sysstat(bench) {
-        Ok(pairs) => Line::of(HERE, SYSSTAT, "us", &pairs, GOAL),
-        Err(why) => Line::unresolvable(HERE, SYSSTAT, GOAL, why),
-    };
+    let here = Line::found(HERE, SYSSTAT, "us", beside_sysstat(bench), GOAL);
     let mut lines = vec![here];
     for cpus in [128, 1024] {
         let name = format!("mpstat: the report since boot of {cpus} processors (a made-up machine)");
-        lines.push(match beside_floor(bench, cpus) {
-            Ok(pairs) => Line::of(&name, FLOOR, "us", &pairs, Goal::None),
-            Err(why) => Line::unresolvable(&name, FLOOR, Goal::None, why),
-        });
+        lines.push(Line::found(&name, FLOOR, "us", beside_floor(bench, cpus), Goal::None));
     }
     lines
 }

@@ -12,10 +12,7 @@ const GOAL: Goal = Goal::OursAtMost(5.0);
 
 /// The lines of this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let line = match pairs(bench) {
-        Ok(pairs) => Line::of(NAME, PEER, "ms", &pairs, GOAL),
-        Err(why) => Line::unresolvable(NAME, PEER, GOAL, why),
-    };
+    let line = Line::found(NAME, PEER, "ms", pairs(bench), GOAL);
     vec![line]
 }
 

@@ -19,10 +19,7 @@ const CPUSET: &str = "millpond-bench";
 
 /// The lines of this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let line = |peer, goal, result: Result<Pairs, Trouble>| match result {
-        Ok(pairs) => Line::of(NAME, peer, "ms", &pairs, goal),
-        Err(why) => Line::unresolvable(NAME, peer, goal, why),
-    };
+    let line = |peer, goal, result: Result<Pairs, Trouble>| Line::found(NAME, peer, "ms", result, goal);
     vec![
         line(CSET, GOAL, beside_cset(bench)),
         line(TUNA, GOAL, beside_tuna(bench)),

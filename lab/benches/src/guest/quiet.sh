@@ -2,7 +2,7 @@
 # to run there, and to the last interrupt of a device there. One line for each round, in ticks:
 # THREADS INTERRUPTS MADE STILL NAME, where MADE is when `psrset -c` had ended, STILL when `psrset -f` had, and NAME
 # that last foreign thread.
-# ROUNDS is set by whoever runs this.
+# ROUNDS is set by the caller.
 set -u
 jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
 uptime_cs() { awk '{ print $1 * 100 }' /proc/uptime; }

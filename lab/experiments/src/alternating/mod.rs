@@ -35,7 +35,7 @@ use crate::Failure;
 use crate::published::{Choices, Experiment, Findings, Lab, SECONDS};
 use millpond_cli::{Flag, ValueKind};
 use millpond_planner::POLICIES;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::SIMULATED;
 use simulated::play;
 
@@ -184,15 +184,7 @@ fn judge(findings: &mut Findings, every: Every, job: Job, played: &[(Arm, Played
     let nothing = of(|arm| *arm == Arm::Nothing).map(|(_, played)| played.work).next();
     let ratio = |work: f64, of: Option<f64>| of.filter(|of| *of > 0.0).map(|of| work / of);
     let best_work = best.map(|(_, played)| played.work);
-    let heads = [
-        ("arm", Align::Left),
-        (unit, Align::Right),
-        (OF_SPLIT, Align::Right),
-        (OF_NOTHING, Align::Right),
-        ("moved", Align::Right),
-        ("changes", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(&["arm"], &[unit, OF_SPLIT, OF_NOTHING, "moved", "changes"]);
     let demand = sentence(every);
     for (arm, played) in played {
         let name = arm.name();

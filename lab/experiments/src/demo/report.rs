@@ -4,7 +4,7 @@ use super::outcome::Story;
 use crate::ground::Facts;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
-use millpond_report::{Align, Bars, Cell, Group, Table};
+use millpond_report::{Bars, Cell, Group, Table};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -177,13 +177,8 @@ impl Arm {
         if let Some(why) = &self.left_out {
             return format!("  left out: {why}\n");
         }
-        let heads = [
-            ("job", Align::Left),
-            ("threads", Align::Right),
-            ("Mop/s", Align::Right),
-            ("seen on processor, percent of samples a second", Align::Left),
-        ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&["job"], &["threads", "Mop/s"])
+            .and_words(&["seen on processor, percent of samples a second"]);
         for job in &self.jobs {
             let place = if self.unseen.is_some() { Cell::Missing } else { places(&job.seen).into() };
             table.row([job.name.as_str().into(), job.threads.into(), (job.mops, 1).into(), place]);
@@ -235,13 +230,7 @@ impl Demo {
     /// The last table and the last line.
     #[must_use]
     pub fn summary(&self) -> String {
-        let heads = [
-            ("arm", Align::Left),
-            ("a Mop/s", Align::Right),
-            ("b Mop/s", Align::Right),
-            ("of alone", Align::Right),
-        ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&["arm"], &["a Mop/s", "b Mop/s", "of alone"]);
         for arm in &self.arms {
             let job = |index: usize| Cell::from(arm.jobs.get(index).map(|job| (job.mops, 1)));
             let share = self.of_alone(arm).map(|share| (share, 2));

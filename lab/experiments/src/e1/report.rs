@@ -5,7 +5,7 @@ use super::published::{Figures, Published};
 use crate::Facts;
 use millpond_formats::mpstat::{self, Table as Listing};
 use millpond_observe::Frame;
-use millpond_report::{Align, Bars, Cell, Group, Table};
+use millpond_report::{Bars, Cell, Group, Table};
 use millpond_workloads::stream::StreamResult;
 use serde::Serialize;
 use serde_json::Value;
@@ -93,12 +93,7 @@ impl Phase {
 
     /// What interrupted the processors of the set, and where devices interrupted; nothing where none did.
     fn places(&self) -> String {
-        let heads = [
-            ("interrupts a second, by cause", Align::Left),
-            ("on the set", Align::Right),
-            ("elsewhere", Align::Right),
-        ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&["interrupts a second, by cause"], &["on the set", "elsewhere"]);
         for cause in self.causes.iter().take(CAUSES_SHOWN_MAX) {
             let [on_set, elsewhere] = [cause.rate, cause.elsewhere].map(|rate| Cell::from((rate, 1)));
             table.row([cause.name.as_str().into(), on_set, elsewhere]);
@@ -134,13 +129,7 @@ impl Phase {
 
 /// Published and ours, with their ratio; figures that neither has are left out.
 fn beside(published: &Figures, here: &Figures) -> Table {
-    let heads = [
-        ("figure", Align::Left),
-        ("published", Align::Right),
-        ("here", Align::Right),
-        ("here/published", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(&["figure"], &["published", "here", "here/published"]);
     for ((name, theirs), (_, ours)) in published.listed().into_iter().zip(here.listed()) {
         if theirs.is_none() && ours.is_none() {
             continue;

@@ -27,7 +27,7 @@ use crate::pools::{MadePools, own_set};
 use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, Watched};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::{NoSuchProcess, SIMULATED};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -113,15 +113,8 @@ const ARM_WORDS: [&str; 7] =
     ["nothing", "caps", "pools", "psets", "nothing-blocking", "pools-blocking", "psets-blocking"];
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
-    let heads = [
-        ("arm", Align::Left),
-        ("zone", Align::Left),
-        ("threads", Align::Right),
-        ("Mop/s", Align::Right),
-        ("of alone", Align::Right),
-        ("seen on processor, samples of 100 a second", Align::Left),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(&["arm", "zone"], &["threads", "Mop/s", "of alone"])
+        .and_words(&["seen on processor, samples of 100 a second"]);
     let mut alone = None;
     for arm in ARMS.into_iter().filter(|arm| is_chosen(arm, choices)) {
         lab.tell(arm.word);

@@ -2,7 +2,7 @@
 
 use super::EXPERIMENT;
 use crate::demo::{Act, Arm, ArmKind, Demo};
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 
 /// Arms by their words, as on simulated machines; the job alone is beside each.
 const WORDS: [(&str, Act); 5] = [
@@ -59,14 +59,7 @@ fn name(arm: &Arm) -> String {
 #[must_use]
 pub fn summary(demo: &Demo) -> String {
     let published = EXPERIMENT.published();
-    let heads = [
-        ("arm", Align::Left),
-        ("a Mop/s", Align::Right),
-        ("b Mop/s", Align::Right),
-        ("of alone", Align::Right),
-        ("published, Mop/s per zone", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(&["arm"], &["a Mop/s", "b Mop/s", "of alone", "published, Mop/s per zone"]);
     for arm in &demo.arms {
         let job = |index: usize| Cell::from(arm.jobs.get(index).map(|job| (job.mops, 1)));
         let figure = published.figure(SPEED, &name(arm)).map(|figure| (figure.value, 0));

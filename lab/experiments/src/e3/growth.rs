@@ -15,7 +15,7 @@ use millpond_model::pools::DEFAULT_PSET;
 use millpond_model::{Nanos, Pid};
 use millpond_planner::policy;
 use millpond_pools::Manager;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 
 /// The pool of the job that goes on; it has the default set.
 const STAYS: &str = "zone1";
@@ -72,7 +72,6 @@ pub(super) fn play(lab: &Lab<'_>, bench: &Bench, name: &str, findings: &mut Find
     stage.start(0)?;
     stage.start(1)?;
     stage.turns(watch.as_mut(), BEFORE)?;
-    let heads = [("seconds", Align::Right), ("processors", Align::Right), ("", Align::Left)];
     let with_threads = format!("it starts again with {half} threads");
     let mut is_shared = false;
     let phases = [("one stops", Some("stop")), ("it starts again", Some("start")), (&*with_threads, None)];
@@ -92,7 +91,7 @@ pub(super) fn play(lab: &Lab<'_>, bench: &Bench, name: &str, findings: &mut Find
             }
         };
         is_shared = phase != "one stops" && time.is_some();
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&[], &["seconds", "processors"]).and_words(&[""]);
         for (at, size) in &stage.sizes {
             let bar = "#".repeat(usize::try_from(size.div_ceil(total.div_ceil(BAR).max(1))).unwrap_or(0));
             table.row([Cell::Real(*at, 1), Cell::Count(*size), bar.into()]);

@@ -38,7 +38,7 @@ use method::{Look, sentence};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos};
 use millpond_observe::recording::{Recording, beside};
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use recorder::{Pair, Recorder, SPEC, total};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -218,8 +218,7 @@ fn recorder<'b>(bench: &'b Bench, cpus: &[CpuId], interval: Nanos) -> Result<Rec
 
 /// Counts of loops, and the published ones, which are of other lengths: only the last column can be compared.
 fn totals(counted: &[(String, Pair)]) -> Table {
-    let heads = ["pic0", "pic1", CPI].map(|head| (head, Align::Right));
-    let mut table = Table::new(&[&[("loop", Align::Left)], &heads[..]].concat());
+    let mut table = Table::of(&["loop"], &["pic0", "pic1", CPI]);
     let published = PUBLISHED.map(|(name, pair)| (format!("{name}, published"), pair));
     for (name, pair) in counted.iter().chain(&published) {
         let count = |value| Cell::Count(value);
@@ -241,12 +240,7 @@ const PUBLISHED: [(&str, Pair); 2] = [
 
 fn table(mut largest: Vec<(f64, &str, u64, CpuId)>) -> Table {
     largest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut table = Table::new(&[
-        ("machine", Align::Left),
-        ("sample", Align::Right),
-        ("processor", Align::Right),
-        (CPI, Align::Right),
-    ]);
+    let mut table = Table::of(&["machine"], &["sample", "processor", CPI]);
     for (cpi, machine, sample, cpu) in largest.into_iter().take(LARGEST) {
         table.row([Cell::from(machine), sample.into(), cpu.to_string().into(), (cpi, 2).into()]);
     }

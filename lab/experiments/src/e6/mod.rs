@@ -34,7 +34,7 @@ use millpond_machine::Writer;
 use millpond_machine::facets::WatchOptions;
 use millpond_model::{ClassRequest, CpuId, Nanos, Pid, Quantum};
 use millpond_observe::Frame;
-use millpond_report::{Align, Table};
+use millpond_report::Table;
 use std::collections::BTreeMap;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -215,11 +215,7 @@ fn histogram(bench: &Bench, boost: u64, title: &str, findings: &mut Findings) ->
     for (time, count) in stage {
         *by_us.entry(time / 1_000).or_default() += count;
     }
-    let mut table = Table::new(&[
-        ("us", Align::Right),
-        ("samples", Align::Right),
-        ("in a million, weighed", Align::Right),
-    ]);
+    let mut table = Table::of(&[], &["us", "samples", "in a million, weighed"]);
     let usual = by_us.iter().max_by_key(|(_, count)| **count).map(|(us, _)| *us);
     for (us, count) in by_us {
         let weight = if Some(us) == usual { 1.0 } else { real(boost) };

@@ -7,7 +7,7 @@ use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, PlacePlan, Pro
 use millpond_machine::{Absent, Change, Machine, Refusal, Writer};
 use millpond_model::{CpuId, LATENCY_STAGES, Nanos};
 use millpond_observe::latency::{Latencies, Worst, primes_near};
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::own_pid;
 use std::sync::atomic::Ordering;
 
@@ -117,7 +117,7 @@ fn collect(here: &Here<'_>, watch: &mut dyn LatencyWatch, samples: u64) -> Resul
 }
 
 fn worst(watch: &dyn LatencyWatch) -> Table {
-    let mut table = Table::new(&[("us", Align::Right), ("had the processor", Align::Left)]);
+    let mut table = Table::of(&[], &["us"]).and_words(&["was on the CPU"]);
     for (sample, moments) in watch.worst().into_iter().take(8) {
         let worst = Worst::of(&sample, &moments, Nanos(0));
         let us = Cell::Real(real(worst.total.0) / 1e3, 1);
@@ -131,9 +131,8 @@ fn worst(watch: &dyn LatencyWatch) -> Table {
 
 /// The published lines and ours in one table.
 fn beside(latencies: &Latencies, findings: &mut Findings) {
-    let heads =
-        ["samples", "of a million 13 us and more", "worst us", "median us"].map(|head| (head, Align::Right));
-    let mut table = Table::new(&[&[("machine", Align::Left)], &heads[..]].concat());
+    let mut table =
+        Table::of(&["machine"], &["samples", "of a million 13 us and more", "worst us", "median us"]);
     let published = super::EXPERIMENT.published();
     let figure = |quantity: &str, variant: &str| {
         published.figure(quantity, variant).map_or(Cell::Missing, |figure| Cell::Real(figure.value, 2))

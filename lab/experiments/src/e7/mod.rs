@@ -21,7 +21,7 @@ mod library;
 use crate::Failure;
 use crate::program::Program;
 use millpond_machine::Absent;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::Library;
 use millpond_workloads::stacks::{Count, Kind, Look, Stack, StacksResult, Touched};
 use serde::Deserialize;
@@ -126,8 +126,7 @@ impl E7 {
             Cell::from(count.map(|Count { resident, pages }| format!("{resident} of {pages}")).as_deref())
         };
         for (ours, rows) in self.parts() {
-            let heads = [(name(ours.kind), Align::Left), ("published", Align::Right), ("here", Align::Right)];
-            let mut table = Table::new(&heads);
+            let mut table = Table::of(&[name(ours.kind)], &["published", "here"]);
             for (touched, published, here) in rows {
                 table.row([words(touched).into(), cell(published), cell(here)]);
             }
@@ -137,8 +136,7 @@ impl E7 {
             }
             text += &lesson(ours).map(|lesson| lesson + "\n").unwrap_or_default();
         }
-        let heads = [(LIBRARY, Align::Left), ("published", Align::Right), ("here", Align::Right)];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&[LIBRARY], &["published", "here"]);
         table.row([words(Touched::Nothing).into(), Cell::Missing, cell(self.library.as_ref().ok().copied())]);
         text += &format!("\n{}", table.text());
         match &self.library {
@@ -152,8 +150,8 @@ impl E7 {
     /// For spreadsheets: a line for each look.
     #[must_use]
     pub fn csv(&self) -> String {
-        let heads = ["stack", "touched", "published", "published pages", "here", "here pages"];
-        let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+        let mut table =
+            Table::of(&["stack", "touched", "published", "published pages", "here", "here pages"], &[]);
         let cells = |count: Option<Count>| {
             [count.map(|count| count.resident), count.map(|count| count.pages)]
                 .map(|number| number.map_or(Cell::Missing, |number| Cell::Count(number as u64)))

@@ -12,7 +12,7 @@ use crate::Failure;
 use locks::{FoundLock, Kind};
 use meeting::{Level, Meeting, What, Work, meet};
 use millpond_machine::Absent;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::Library;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -88,12 +88,8 @@ impl Run {
 impl Inversion {
     /// A row for each meeting.
     fn table(&self) -> Table {
-        let mut table = Table::new(&[
-            ("lock", Align::Left),
-            ("middle ms", Align::Right),
-            ("high waits ms", Align::Right),
-            ("and has the lock", Align::Left),
-        ]);
+        let mut table =
+            Table::of(&["lock"], &["middle ms", "high waits ms"]).and_words(&["and has the lock"]);
         for run in &self.runs {
             let order = match run.meeting.is_inverted() {
                 Some(true) => Cell::from("behind the middle one's work"),

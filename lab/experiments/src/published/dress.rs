@@ -2,7 +2,7 @@
 
 use super::findings::{Errors, Findings, Point, Score};
 use crate::timeline::stairs;
-use millpond_report::{Align, Bars, Cell, Group, Line, Lines, Table};
+use millpond_report::{Bars, Cell, Group, Line, Lines, Table};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -49,8 +49,7 @@ impl Findings {
 
     /// The points for people, where nothing can stand beside them.
     fn plain_table(&self) -> Table {
-        let heads = [("quantity", Align::Left), ("variant", Align::Left), ("value", Align::Right)];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&["quantity", "variant"], &["value"]);
         for point in &self.points {
             let quantity = [point.quantity.as_str(), point.unit.as_str()].join(", ");
             let [_, ours] = values(point);
@@ -61,15 +60,7 @@ impl Findings {
 
     /// The points for people.
     fn table(&self) -> Table {
-        let heads = [
-            ("quantity", Align::Left),
-            ("variant", Align::Left),
-            ("published", Align::Right),
-            ("ours", Align::Right),
-            ("error", Align::Right),
-            ("", Align::Left),
-        ];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of(&["quantity", "variant"], &["published", "ours", "error"]).and_words(&[""]);
         for point in &self.points {
             let quantity = match point.unit.as_str() {
                 "" => point.quantity.clone(),
@@ -95,8 +86,7 @@ impl Findings {
     #[must_use]
     pub fn csv(&self) -> String {
         if !self.is_published() {
-            let heads = ["quantity", "variant", "unit", "value"];
-            let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+            let mut table = Table::of(&["quantity", "variant", "unit", "value"], &[]);
             for point in &self.points {
                 let [_, ours] = values(point);
                 let [quantity, variant, unit] =
@@ -105,8 +95,10 @@ impl Findings {
             }
             return table.csv();
         }
-        let heads = ["quantity", "variant", "unit", "line", "x", "published", "ours", "error", "fitted"];
-        let mut table = Table::new(&heads.map(|head| (head, Align::Left)));
+        let mut table = Table::of(
+            &["quantity", "variant", "unit", "line", "x", "published", "ours", "error", "fitted"],
+            &[],
+        );
         for point in &self.points {
             let place = point.place.as_ref();
             let [published, ours] = values(point);

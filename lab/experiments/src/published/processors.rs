@@ -2,18 +2,14 @@
 
 use millpond_model::COLUMNS;
 use millpond_observe::Frame;
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 
 /// The columns of `mpstat`, and a row for each processor.
 #[must_use]
 pub(crate) fn mpstat(frame: &Frame) -> Table {
     let columns = COLUMNS.iter().map(|column| column.word());
-    let heads: Vec<(&str, Align)> = std::iter::once("CPU")
-        .chain(columns)
-        .chain(["usr", "sys", "idl"])
-        .map(|head| (head, Align::Right))
-        .collect();
-    let mut table = Table::new(&heads);
+    let heads: Vec<&str> = std::iter::once("CPU").chain(columns).chain(["usr", "sys", "idl"]).collect();
+    let mut table = Table::of(&[], &heads);
     for cpu in &frame.cpus {
         let shares = cpu.interval.shares.without_steal();
         let rate = |rate: &Option<f64>| rate.map_or(Cell::Missing, |rate| (rate, 0).into());

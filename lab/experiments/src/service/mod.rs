@@ -37,7 +37,7 @@ mod simulated;
 use crate::Failure;
 use crate::published::{Choices, Experiment, Findings, Lab, SECONDS, SEED};
 use millpond_cli::{Flag, ValueKind};
-use millpond_report::{Align, Cell, Table};
+use millpond_report::{Cell, Table};
 use millpond_session::SIMULATED;
 use std::collections::BTreeMap;
 
@@ -174,16 +174,8 @@ fn percentiles(times: &BTreeMap<u64, u64>) -> ([f64; 3], u64) {
 /// Adds what came of all arms: points, the table, and what it means.
 fn report(findings: &mut Findings, ask: &Ask, played: &[(&str, Result<Played, String>)]) {
     findings.notes.push(ask.sentence());
-    let heads = [
-        ("arm", Align::Left),
-        ("p50 ms", Align::Right),
-        ("p99 ms", Align::Right),
-        ("p99.9 ms", Align::Right),
-        ("answered/s", Align::Right),
-        ("batch, processors", Align::Right),
-        ("moved", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table =
+        Table::of(&["arm"], &["p50 ms", "p99 ms", "p99.9 ms", "answered/s", "batch, processors", "moved"]);
     for (arm, outcome) in played {
         let Ok(played) = outcome else { continue };
         let [p50, p99, p999] = played.times;

@@ -5,7 +5,7 @@
 
 use millpond_experiments::published::{Change, Choices, Findings, Fit, Lab, Point, own_value};
 use millpond_experiments::{Failure, named};
-use millpond_report::{Align, Table};
+use millpond_report::Table;
 use std::sync::atomic::AtomicBool;
 
 /// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
@@ -120,18 +120,10 @@ fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> 
 /// Every parameter that was fitted anew, a row each.
 #[must_use]
 pub fn table(refitted: &[Refitted]) -> Table {
-    let heads = [
-        ("parameter", Align::Left),
-        ("fitted to", Align::Left),
-        ("value", Align::Right),
-        ("from the others", Align::Right),
-        ("change", Align::Right),
-        ("others", Align::Right),
-        ("published", Align::Right),
-        ("with value", Align::Right),
-        ("from the others", Align::Right),
-    ];
-    let mut table = Table::new(&heads);
+    let mut table = Table::of(
+        &["parameter", "fitted to"],
+        &["value", "from the others", "change", "others", "published", "with value", "from the others"],
+    );
     for one in refitted {
         let Fit { experiment, quantity, variant, parameter, .. } = &one.fit;
         table.row([

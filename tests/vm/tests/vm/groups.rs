@@ -167,7 +167,7 @@ fn shared_out(group: Group, left_to_other: &[&str], wants_all: bool) -> Group {
     Group { cases, ..group }
 }
 
-/// What a kernel for real time is looked at for, by the beginnings of names: who observes, and that sets hold.
+/// What a kernel for real time is looked at for, by the beginnings of names: observers, and that sets hold.
 const ON_REAL_TIME: [&str; 13] = [
     "a_set_is_removed",
     "diagnose_",

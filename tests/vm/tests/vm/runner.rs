@@ -14,7 +14,7 @@ use millpond_vm::{
 
 use crate::groups::{Check, Group};
 
-/// A group and, once it was booted, what came of it. Empty for a group that nobody asked for.
+/// A group and, once it was booted, what came of it. Empty for a group that was not asked for.
 struct Run {
     group: Group,
     outcome: OnceLock<Outcome>,

@@ -40,10 +40,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Line> {
         ("the C library's malloc", plain, Goal::None),
     ]
     .into_iter()
-    .map(|(peer, found, goal)| match found {
-        Ok(pairs) => Line::of(NAME, peer, "ms", &pairs, goal),
-        Err(why) => Line::unresolvable(NAME, peer, goal, &why),
-    })
+    .map(|(peer, found, goal)| Line::found(NAME, peer, "ms", found, goal))
     .collect()
 }
 

@@ -15,10 +15,7 @@ const V1: &str = "/sys/fs/cgroup/cpuset";
 const CPUSET: &str = "millpond-bench";
 
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let line = |name, result: Result<Pairs, Trouble>| match result {
-        Ok(pairs) => Line::of(name, BARE, "ms", &pairs, Goal::None),
-        Err(why) => Line::unresolvable(name, BARE, Goal::None, why),
-    };
+    let line = |name, result: Result<Pairs, Trouble>| Line::found(name, BARE, "ms", result, Goal::None);
     vec![line(BIND, binding(bench)), line(COMMIT, committing(bench))]
 }
 

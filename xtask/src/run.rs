@@ -1,0 +1,120 @@
+//! Runs one executable: its environment, its output, and what is printed when a group begins and ends.
+
+use crate::cargo::{Built, TestBinary};
+use crate::table::Row;
+use crate::tally::Tally;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// The executable as cargo would run it.
+#[must_use]
+pub fn as_test(binary: &TestBinary, built: &Built) -> Command {
+    under(Command::new(&binary.path), binary, built)
+}
+
+/// A command that is to run the executable, in the place and with the variables that cargo gives it.
+#[must_use]
+pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Command {
+    command.current_dir(&binary.dir).env("CARGO_MANIFEST_DIR", &binary.dir);
+    for (name, path) in &built.programs {
+        command.env(format!("CARGO_BIN_EXE_{name}"), path);
+    }
+    command
+}
+
+/// What one executable said and how it counts.
+#[derive(Debug)]
+pub struct Told {
+    /// Its words, both streams in one.
+    pub output: String,
+    /// What they say, read as those of a harness.
+    pub tally: Tally,
+    /// Whether it ended with status 0.
+    pub ended_well: bool,
+}
+
+/// Runs one program to its end.
+#[must_use]
+pub fn run_one(mut command: Command, is_shown: bool) -> Told {
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let (output, ended_well) = match spawned {
+        Err(error) => (format!("cannot run {}: {error}\n", command.get_program().display()), false),
+        Ok(mut child) => {
+            let output = Arc::new(Mutex::new(String::new()));
+            let errors = child.stderr.take().map(|pipe| follow(pipe, &output, is_shown));
+            let words = child.stdout.take().map(|pipe| follow(pipe, &output, is_shown));
+            for reader in [errors, words].into_iter().flatten() {
+                let _ = reader.join();
+            }
+            let ended_well = child.wait().is_ok_and(|status| status.success());
+            let output = output.lock().map(|text| text.clone()).unwrap_or_default();
+            (output, ended_well)
+        }
+    };
+    Told { tally: Tally::of(&output, ended_well), output, ended_well }
+}
+
+/// Collects what comes out of a pipe line by line, and shows it meanwhile if wanted.
+fn follow(
+    pipe: impl Read + Send + 'static,
+    output: &Arc<Mutex<String>>,
+    is_shown: bool,
+) -> thread::JoinHandle<()> {
+    let output = Arc::clone(output);
+    thread::spawn(move || {
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let text = String::from_utf8_lossy(&line);
+            if is_shown {
+                print!("  {text}");
+                let _ = io::stdout().flush();
+            }
+            if let Ok(mut output) = output.lock() {
+                output.push_str(&text);
+            }
+            line.clear();
+        }
+    })
+}
+
+/// Says that a group begins.
+pub fn begin(name: &str, is_shown: bool) {
+    print!("{name:<10}{}", if is_shown { "\n" } else { "" });
+    let _ = io::stdout().flush();
+}
+
+/// Says what came of it, and everything that its failures said.
+pub fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
+    let name = if is_shown { row.name } else { "" };
+    println!("{}{}", if is_shown { format!("{name:<10}") } else { String::new() }, row.counts());
+    for (name, output) in failures {
+        println!("\n---- failed: {name}\n{output}----\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_cannot_be_run_has_failed() {
+        let told = run_one(Command::new("/nonexistent/test"), false);
+        assert_eq!(told.tally.failed, 1);
+        assert!(told.output.starts_with("cannot run /nonexistent/test: "), "{}", told.output);
+    }
+
+    #[test]
+    fn both_streams_are_heard_and_the_end_is_seen() {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "echo 'skipped: a: b' >&2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exit 3",
+        ]);
+        let told = run_one(command, false);
+        assert_eq!((told.tally.passed, told.tally.failed, told.tally.skipped), (1, 1, 1));
+        assert!(!told.ended_well);
+    }
+}
