@@ -23,7 +23,7 @@
 //! millpond-benches [--pairs N] [--only NAME]... [--json] [--picture FILE] [--planner-picture FILE]
 //! ```
 //! The picture is that of the group `growth`: what an event of a simulated machine costs, by how large the machine is. That of the planner is
-//! of the group `pools`: what a decision costs, by how many processors and pools there are.
+//! of the group `pools`: what a decision costs, by how many CPUs and pools there are.
 //! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 

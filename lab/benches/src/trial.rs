@@ -97,7 +97,7 @@ impl Beside {
         self.0.id()
     }
 
-    /// The processor time that it has used, all threads together.
+    /// The CPU time that it has used, all threads together.
     ///
     /// # Errors
     /// It is gone.

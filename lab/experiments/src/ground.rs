@@ -1,4 +1,4 @@
-//! The ground on which an experiment stands: the machine, and which of its processors may be used.
+//! The ground on which an experiment stands: the machine, and which of its CPUs may be used.
 
 use crate::Failure;
 use millpond_machine::Absent;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The machine, as far as an experiment cares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Processors, off-line ones too.
+    /// CPUs, off-line ones too.
     pub processors: usize,
     /// Cores they are on.
     pub cores: usize,
@@ -21,7 +21,7 @@ pub struct Facts {
     pub brand: String,
     /// Processor sets that exist.
     pub sets: usize,
-    /// Processors of the default set that this program may use, as a list.
+    /// CPUs of the default set that this program may use, as a list.
     pub free: String,
 }
 
@@ -45,7 +45,7 @@ impl Facts {
     }
 }
 
-/// Looks at the machine: what it is, and which processors of the default set this process may use, in the order of where they
+/// Looks at the machine: what it is, and which CPUs of the default set this process may use, in the order of where they
 /// stand.
 pub(crate) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
     let machine = session.machine();

@@ -27,14 +27,14 @@ pub struct Here<'a> {
 /// What does an experiment of our own on the machine at hand.
 pub type RunHere = fn(&mut Here<'_>, &Choices, &mut Findings) -> Result<(), Failure>;
 
-/// What was found: facts, processors that may be used, and whether pools can be made.
+/// What was found: facts, CPUs that may be used, and whether pools can be made.
 pub(crate) type Found = (Facts, Vec<CpuId>, Result<(), Absent>);
 
 /// It looks so often whether to stop.
 const LOOK: Nanos = Nanos::from_millis(500);
 
 impl<'a> Here<'a> {
-    /// Looks at the machine: its facts, the processors of the default set that may be used, two at least, and whether pools can be made.
+    /// Looks at the machine: its facts, the CPUs of the default set that may be used, two at least, and whether pools can be made.
     ///
     /// # Errors
     /// [`Failure::NotHere`] where programs do not run, where pools or sets are in use, and where there is nothing to share out.
@@ -86,7 +86,7 @@ impl<'a> Here<'a> {
         program.result(self.stop)
     }
 
-    /// How many iterations a second of a processor's time is for `load spin`, with a thread on each of these processors; and what part of their
+    /// How many iterations a second of a CPU's time is for `load spin`, with a thread on each of these CPUs; and what part of their
     /// time was to be had, a second long.
     pub(crate) fn speed(&mut self, free: &[CpuId]) -> Result<(f64, f64), Failure> {
         (self.tell)("the speed of a processor");

@@ -21,7 +21,7 @@ pub(crate) struct Keeper<'m> {
     began: Nanos,
     /// When it ends, where that is fixed.
     fixed: Option<Nanos>,
-    /// Processors that were moved.
+    /// CPUs that were moved.
     pub moves: u64,
     /// Changes of the configuration in which they were.
     pub changes: u64,
@@ -41,7 +41,7 @@ impl<'m> Keeper<'m> {
         Ok(Keeper { machine, manager, watch, rhythm, began, fixed: None, moves: 0, changes: 0, advice: None })
     }
 
-    /// Lets time pass until `end`, and does what poold would do meanwhile. `after` is called behind each turn that moved processors.
+    /// Lets time pass until `end`, and does what poold would do meanwhile. `after` is called behind each turn that moved CPUs.
     ///
     /// # Errors
     /// [`Failure::Stopped`], what `after` gives, and [`Failure::Pools`] when the machine cannot be read.
@@ -85,7 +85,7 @@ impl<'m> Keeper<'m> {
         }
     }
 
-    /// One turn. Gives whether processors were moved.
+    /// One turn. Gives whether CPUs were moved.
     fn turn(&mut self) -> Result<bool, Failure> {
         let turn = self.manager.turn(self.machine, self.watch.as_mut());
         let turn = turn.map_err(Failure::pools("manage pools"))?;

@@ -9,8 +9,8 @@
 //! | experiment | claim |
 //! |---|---|
 //! | [`demo`] | two programs that spin for each other are worth several times more apart than mixed, and caps do not help |
-//! | [`e1`] | processors that are sheltered from interrupts are still, and the network's processor is elsewhere |
-//! | [`e2`] | two jobs that spin lose most of their speed by sharing two processors, and caps do not help |
+//! | [`e1`] | CPUs that are sheltered from interrupts are still, and the network's CPU is elsewhere |
+//! | [`e2`] | two jobs that spin lose most of their speed by sharing two CPUs, and caps do not help |
 //! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
 //! | [`e7`] | a stack is not in memory until each of its pages was touched |
 //! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |

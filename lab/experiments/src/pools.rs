@@ -160,7 +160,7 @@ impl<'m> MadePools<'m> {
         }
     }
 
-    /// How many processors the set of a pool has now.
+    /// How many CPUs the set of a pool has now.
     pub fn size(&self, pool: &str) -> Result<u64, Failure> {
         let state = dynamic::read(self.machine).map_err(Failure::pools("read pools"))?;
         let set = state.conf.pool(pool).and_then(|pool| state.conf.pset_of(pool));
@@ -183,7 +183,7 @@ impl Drop for MadePools<'_> {
     }
 }
 
-/// A pool with a set of its own of these processors, of which it keeps at least `min`. It may have any number.
+/// A pool with a set of its own of these CPUs, of which it keeps at least `min`. It may have any number.
 pub(crate) fn own_set(editor: &mut Editor, name: &str, cpus: &[CpuId], min: u64) -> Result<(), PoolError> {
     let set = Element::Pset(name.into());
     editor.create_pset(name)?;

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use millpond_machine::facets::CreateOptions;
-use millpond_machine::{Machine, Writer};
+use millpond_machine::{Change, Machine, Refusal, Writer};
 use millpond_model::{CpuId, Pid, PsetId, State};
 
 /// How sets are made on a machine that is not the experiment's alone.
@@ -16,7 +16,7 @@ pub struct MadeSet<'m> {
 }
 
 impl<'m> MadeSet<'m> {
-    /// Makes a set of these processors.
+    /// Makes a set of these CPUs.
     pub fn make(
         machine: &'m dyn Machine,
         cpus: &[CpuId],
@@ -24,12 +24,9 @@ impl<'m> MadeSet<'m> {
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, Failure> {
         let psets = machine.psets().map_err(Failure::NotHere)?;
-        let what = "create processor set";
-        let writer = Writer::open(machine).map_err(Failure::refused(what))?;
-        let change = psets.prepare_create(cpus, options, false).map_err(Failure::refused(what))?;
-        let done = writer.commit(change).map_err(Failure::refused(what))?;
-        done.notes.iter().for_each(|text| note(text));
-        Ok(MadeSet { machine, id: done.outcome.0, is_there: true })
+        let create = || psets.prepare_create(cpus, options, false);
+        let id = change(machine, "create processor set", create, note)?.0;
+        Ok(MadeSet { machine, id, is_there: true })
     }
 
     /// Its number.
@@ -46,11 +43,9 @@ impl<'m> MadeSet<'m> {
         if !std::mem::take(&mut self.is_there) {
             return Ok(());
         }
-        let what = || format!("destroy processor set {}", self.id);
         let psets = self.machine.psets().map_err(Failure::NotHere)?;
-        let writer = Writer::open(self.machine).map_err(Failure::refused(what()))?;
-        let change = psets.prepare_destroy(self.id).map_err(Failure::refused(what()))?;
-        writer.commit(change).map_err(Failure::refused(what())).map(drop)
+        let what = format!("destroy processor set {}", self.id);
+        change(self.machine, &what, || psets.prepare_destroy(self.id), &mut |_| ()).map(drop)
     }
 }
 
@@ -61,6 +56,20 @@ impl Drop for MadeSet<'_> {
     }
 }
 
+/// Makes a change that `prepare` plans, and notes what the user should know; its outcome.
+pub(crate) fn change<T>(
+    machine: &dyn Machine,
+    what: &str,
+    prepare: impl FnOnce() -> Result<Change<T>, Refusal>,
+    note: &mut dyn FnMut(&str),
+) -> Result<T, Failure> {
+    let writer = Writer::open(machine).map_err(Failure::refused(what))?;
+    let change = prepare().map_err(Failure::refused(what))?;
+    let done = writer.commit(change).map_err(Failure::refused(what))?;
+    done.notes.iter().for_each(|text| note(text));
+    Ok(done.outcome)
+}
+
 /// Binds a program that we started to a set, or keeps it to what no set has.
 pub(crate) fn bind(
     machine: &dyn Machine,
@@ -69,19 +78,17 @@ pub(crate) fn bind(
     note: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let threads = machine.threads().map_err(Failure::NotHere)?;
-    let what = || format!("bind process {pid} to set {set}");
-    let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
-    let change = if set.is_default() {
-        threads.prepare_start_in_default(pid)
-    } else {
-        threads.prepare_bind_set(pid, None, Some(set)).map(|change| change.map(drop))
+    let bind = || {
+        if set.is_default() {
+            threads.prepare_start_in_default(pid)
+        } else {
+            threads.prepare_bind_set(pid, None, Some(set)).map(|change| change.map(drop))
+        }
     };
-    let done = writer.commit(change.map_err(Failure::refused(what()))?).map_err(Failure::refused(what()))?;
-    done.notes.iter().for_each(|text| note(text));
-    Ok(())
+    change(machine, &format!("bind process {pid} to set {set}"), bind, note)
 }
 
-/// Processors that we sheltered from interrupts. Dropping it lets them take interrupts again, quietly;
+/// CPUs that we sheltered from interrupts. Dropping it lets them take interrupts again, quietly;
 /// [`Shelter::end`] says what goes wrong.
 pub(crate) struct Shelter<'m> {
     machine: &'m dyn Machine,
@@ -89,7 +96,7 @@ pub(crate) struct Shelter<'m> {
 }
 
 impl<'m> Shelter<'m> {
-    /// Makes the processors no-intr.
+    /// Makes the CPUs no-intr.
     pub fn make(
         machine: &'m dyn Machine,
         cpus: &[CpuId],
@@ -115,10 +122,10 @@ impl Drop for Shelter<'_> {
     }
 }
 
-/// The steps that sheltering the processors would take, one a line.
+/// The steps that sheltering the CPUs would take, one a line.
 pub(crate) fn shelter_steps(machine: &dyn Machine, cpus: &[CpuId]) -> Result<Vec<String>, Failure> {
     let processors = machine.processors().map_err(Failure::NotHere)?;
-    let what = "shelter processors from interrupts";
+    let what = "shelter CPUs from interrupts";
     let change = processors.prepare_states(cpus, State::NoIntr, false).map_err(Failure::refused(what))?;
     Ok(change.steps.iter().map(ToString::to_string).collect())
 }
@@ -129,13 +136,9 @@ pub(crate) fn set_states(
     to: State,
     note: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
-    let what = || format!("make processors {to}");
     let processors = machine.processors().map_err(Failure::NotHere)?;
-    let writer = Writer::open(machine).map_err(Failure::refused(what()))?;
-    let change = processors.prepare_states(cpus, to, false).map_err(Failure::refused(what()))?;
-    let done = writer.commit(change).map_err(Failure::refused(what()))?;
-    done.notes.iter().for_each(|text| note(text));
-    Ok(())
+    let prepare = || processors.prepare_states(cpus, to, false);
+    change(machine, &format!("make CPUs {to}"), prepare, note).map(drop)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub struct Sizes {
     /// Since when, in seconds.
     pub seconds: f64,
-    /// How many processors the first pool has.
+    /// How many CPUs the first pool has.
     pub a: u64,
     /// How many the second has.
     pub b: u64,
@@ -18,7 +18,7 @@ pub struct Sizes {
 /// No bar is longer.
 const WIDTH: u64 = 32;
 
-/// A bar of a mark for each processor, or for so many that none is too long.
+/// A bar of a mark for each CPU, or for so many that none is too long.
 fn bar(size: u64, each: u64) -> String {
     "#".repeat(usize::try_from(size.div_ceil(each)).unwrap_or(usize::MAX))
 }

@@ -2,7 +2,7 @@
 //!
 //! # What is promised
 //!
-//! An event moves an entry or two in trees and heaps of as many as there are threads and processors, so that its cost should
+//! An event moves an entry or two in trees and heaps of as many as there are threads and CPUs, so that its cost should
 //! grow with the logarithm of their number: twice as many, so much more, always the same. Beside it stands what moving one
 //! entry in a heap of as many costs, which grows in the same way, and by what caches of this machine do not hold, too.
 
@@ -13,11 +13,11 @@ use crate::trial::{Bench, told};
 use millpond_report::{Line as Drawn, Lines};
 use std::fs;
 
-/// Two threads for each processor, which compute for 100 us and sleep for 50.
+/// Two threads for each CPU, which compute for 100 us and sleep for 50.
 const PROCESSORS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-/// On 128 processors, each computes for 10 us and sleeps for 10 ms.
+/// On 128 CPUs, each computes for 10 us and sleeps for 10 ms.
 const THREADS: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
-/// Ten such threads on machines of so many: what processors cost that do nothing.
+/// Ten such threads on machines of so many: what CPUs cost that do nothing.
 const IDLE: [u32; 4] = [16, 64, 256, 1_024];
 
 /// One line of the picture.
@@ -50,7 +50,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         let points = loads.iter().map(|load| {
             let found = point(load, bench.pairs);
             let at = f64::from(load.cpus + load.threads).log2();
-            let what = format!("{} processors, {} threads", load.cpus, load.threads);
+            let what = format!("{} CPUs, {} threads", load.cpus, load.threads);
             let name = format!("simulated kernel: an event ({what})");
             let medians = (at, median_of(&found.ours), median_of(&found.peer));
             lines.push(Line::of(&name, "moving one entry in a heap of as many", "ns", &found, Goal::None));
@@ -59,9 +59,9 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         Series { name, points: points.collect() }
     };
     let drawn = [
-        series("2 to 1,024 processors", &by_processors),
+        series("2 to 1,024 CPUs", &by_processors),
         series("10 to 100,000 threads", &by_threads),
-        series("10 threads, 16 to 1,024 processors", &mostly_idle),
+        series("10 threads, 16 to 1,024 CPUs", &mostly_idle),
     ];
     if let Some(path) = &bench.picture
         && let Err(why) = told(&format!("write {}", path.display()), fs::write(path, picture(&drawn)))
@@ -86,8 +86,7 @@ fn picture(series: &[Series]) -> String {
     let heap = series.first().map(heap).unwrap_or_default();
     lines.push(Drawn { name: "a move in a heap".into(), points: heap });
     let title = "What an event of a simulated machine costs".to_owned();
-    Lines { title, unit_x: "log2 of threads and processors".into(), unit_y: "ns".into(), log_x: false, lines }
-        .svg()
+    Lines { title, unit_x: "log2 of threads and CPUs".into(), unit_y: "ns".into(), log_x: false, lines }.svg()
 }
 
 fn rounded(ns: f64) -> f64 {
@@ -103,7 +102,7 @@ mod tests {
         let series = |name| Series { name, points: vec![(1.0, 90.04, 10.0), (11.0, 400.0, 50.0)] };
         let svg = picture(&[series("a"), series("b")]);
         assert_eq!(svg.matches("<polyline").count(), 3);
-        assert!(svg.contains("a: 90 ns at 1 log2 of threads and processors"), "{svg}");
+        assert!(svg.contains("a: 90 ns at 1 log2 of threads and CPUs"), "{svg}");
         assert!(svg.contains("a move in a heap: 50 ns at 11 "), "{svg}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is measured in a virtual machine: exclusive sets, which on the machine at hand would push others out. What a neighbour feels
 //! of sets that push no thread out is measured on the machine itself (`neighbour`).
 //!
-//! One boot of Debian's 6.17 kernel with 4 emulated processors and cgroup v2 serves both goals.
+//! One boot of Debian's 6.17 kernel with 4 emulated CPUs and cgroup v2 serves both goals.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
@@ -22,7 +22,7 @@ const LIBRARY: (&str, &str, Goal) = (
     Goal::RatioAtMost(1.5),
 );
 const NEIGHBOUR: (&str, &str, Goal) = (
-    "worst wake-up on a fenced processor while sets come and go (in a virtual machine)",
+    "worst wake-up on a fenced CPU while sets come and go (in a virtual machine)",
     "as many bare writes",
     Goal::RatioAtMost(1.0),
 );
@@ -122,7 +122,8 @@ fn quiet_lines(rounds: Result<String, Trouble>) -> Vec<Line> {
         let pairs = Pairs { ours: rounds.iter().map(last).collect(), peer: Vec::new() };
         let most = pairs.ours.iter().copied().fold(0.0, f64::max);
         let late: Vec<&Round> = rounds.iter().filter(|round| last(round) > ended(round)).collect();
-        let names: BTreeSet<&str> = late.iter().map(|round| name_of(round)).filter(|n| !n.is_empty()).collect();
+        let names: BTreeSet<&str> =
+            late.iter().map(|round| name_of(round)).filter(|n| !n.is_empty()).collect();
         let named =
             if names.is_empty() { String::new() } else { format!(": {}", Vec::from_iter(names).join(", ")) };
         Line::of(name, "no peer", "ticks", &pairs, Goal::None).noting(format!(

@@ -1,4 +1,4 @@
-//! How soon a program runs after its timer was due: `latstat` beside cyclictest, interleaved on the same processor with the same priority.
+//! How soon a program runs after its timer was due: `latstat` beside cyclictest, interleaved on the same CPU with the same priority.
 //!
 //! A pair is a run of `latstat --compare cyclictest`, which alternates between both, so that neither has a moment of its own. Cyclictest counts whole
 //! microseconds, rounded down; ours has nanoseconds. With stages a wait is stamped by programs in the kernel, which is part of the wait; plain it is

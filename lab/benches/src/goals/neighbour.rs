@@ -1,4 +1,4 @@
-//! What a neighbour on this machine feels: a thread of the real-time class that wakes up each millisecond on the last processor, while
+//! What a neighbour on this machine feels: a thread of the real-time class that wakes up each millisecond on the last CPU, while
 //! sets of the first one are made and destroyed by commands that run there.
 //!
 //! A machine that is not ours keeps its threads where they are, so the neighbour's CPU is not fenced off, and the sets push no thread
@@ -43,10 +43,10 @@ fn felt(bench: &Bench) -> Result<(Pairs, Vec<f64>), Trouble> {
     let mine = told("ask where we may run", sched_getaffinity(None))?;
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| mine.is_set(cpu)).collect();
     let (&[first, ..], Some(&last)) = (&usable[..], usable.last()) else {
-        return Err("there is no processor".into());
+        return Err("there is no CPU".into());
     };
     if first == last {
-        return Err("it takes two processors".into());
+        return Err("it takes two CPUs".into());
     }
     let nodes = fs::read_to_string(Path::new(ROOT).join("cpuset.mems"));
     let nodes = nodes.map_err(

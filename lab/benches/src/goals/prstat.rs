@@ -1,7 +1,7 @@
 //! What `prstat` costs: one refresh on a machine with ten thousand threads more, beside `top` and `pidstat`; and what its accounts cost threads that are
 //! watched.
 //!
-//! A refresh is measured as a sample of `mpstat` is: own processor time from the middle of one second to the middle of the next. What accounts
+//! A refresh is measured as a sample of `mpstat` is: own CPU time from the middle of one second to the middle of the next. What accounts
 //! cost is the time of a load with `prstat -m` beside it, and without, interleaved.
 
 use super::sample::each_second;

@@ -1,7 +1,7 @@
-//! What one sample of `mpstat` costs: its own processor time, without its start.
+//! What one sample of `mpstat` costs: its own CPU time, without its start.
 //!
 //! Both programs run side by side with an interval of a second. In the middle of each second, when both sleep, the kernel
-//! is asked what processor time each has used; the difference to the second before is what one sample cost. So start and
+//! is asked what CPU time each has used; the difference to the second before is what one sample cost. So start and
 //! end are outside, and each second is a pair.
 
 use crate::line::{Goal, Line, Pairs};
@@ -24,7 +24,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     let here = Line::found(HERE, SYSSTAT, "us", beside_sysstat(bench), GOAL);
     let mut lines = vec![here];
     for cpus in [128, 1024] {
-        let name = format!("mpstat: the report since boot of {cpus} processors (a made-up machine)");
+        let name = format!("mpstat: the report since boot of {cpus} CPUs (a synthetic sysfs tree)");
         lines.push(Line::found(&name, FLOOR, "us", beside_floor(bench, cpus), Goal::None));
     }
     lines
@@ -45,7 +45,7 @@ fn beside_sysstat(bench: &Bench) -> Result<Pairs, Trouble> {
 }
 
 /// A captured machine has only its one report since boot, so what is counted is that report: a whole run, less a run on a
-/// machine of one processor, which is the start of the program.
+/// machine of one CPU, which is the start of the program.
 fn beside_floor(bench: &Bench, cpus: u32) -> Result<Pairs, Trouble> {
     let (root, small) = (bench.scratch.join(format!("machine-{cpus}")), bench.scratch.join("machine-1"));
     told("make up a machine", make_up(&root, cpus))?;
@@ -58,14 +58,14 @@ fn beside_floor(bench: &Bench, cpus: u32) -> Result<Pairs, Trouble> {
     Ok(pairs)
 }
 
-/// Processor time of a whole run on the machine under `root`.
+/// CPU time of a whole run on the machine under `root`.
 fn report_us(bench: &Bench, root: &Path) -> Result<f64, Trouble> {
     let before = children_us();
     run_ms(&mut bench.command(&["mpstat", "--root", root.to_str().unwrap_or_default()]))?;
     Ok(children_us() - before)
 }
 
-/// Processor time of all children that have ended and were waited for.
+/// CPU time of all children that have ended and were waited for.
 fn children_us() -> f64 {
     // SAFETY: all zeroes is a valid value of this structure of integers, and it is live while it is filled.
     let usage = unsafe {
@@ -111,7 +111,7 @@ pub(super) fn each_second(
 
 const TABLES: [&str; 4] = ["stat", "interrupts", "softirqs", "schedstat"];
 
-/// Reads the tables from end to end, as plainly as one can; tells the nanoseconds of processor time that it took.
+/// Reads the tables from end to end, as plainly as one can; tells the nanoseconds of CPU time that it took.
 fn read_all(root: &Path) -> Result<u64, Trouble> {
     let mut buffer = vec![0_u8; 1 << 20];
     let begin = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -124,7 +124,7 @@ fn read_all(root: &Path) -> Result<u64, Trouble> {
     u64::try_from(ns).map_err(|_| "the clock went backwards".into())
 }
 
-/// The files of a machine with so many processors: its topology, and the tables as a kernel writes them, with 120
+/// The files of a machine with so many CPUs: its topology, and the tables as a kernel writes them, with 120
 /// interrupts.
 fn make_up(root: &Path, cpus: u32) -> std::io::Result<()> {
     let system = root.join("sys/devices/system/cpu");

@@ -1,4 +1,4 @@
-//! The kernel of simulated machines: how fast it goes on one processor, and how the cost of an event grows with the machine and with
+//! The kernel of simulated machines: how fast it goes on one CPU, and how the cost of an event grows with the machine and with
 //! what runs on it. The peer is the least that an event can cost: one entry moved in the standard library's heap of as many.
 
 use crate::line::{Goal, Line, Pairs};
@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// How long each trial takes, in time of a processor.
+/// How long each trial takes, in time of a CPU.
 const TRIAL: Duration = Duration::from_millis(200);
 
 /// Nanoseconds that a simulated machine runs at a time.
@@ -31,29 +31,23 @@ pub(super) struct Load {
 
 const LOADS: [Load; 5] = [
     Load {
-        what: "128 processors, 256 threads",
+        what: "128 CPUs, 256 threads",
         cpus: 128,
         threads: 256,
         cycle_us: (100, 50),
         goal: Goal::OursAtLeast(5.0),
     },
-    Load { what: "2 processors, 4 threads", cpus: 2, threads: 4, cycle_us: (100, 50), goal: Goal::None },
+    Load { what: "2 CPUs, 4 threads", cpus: 2, threads: 4, cycle_us: (100, 50), goal: Goal::None },
     Load {
-        what: "1,024 processors, 2,048 threads",
+        what: "1,024 CPUs, 2,048 threads",
         cpus: 1024,
         threads: 2048,
         cycle_us: (100, 50),
         goal: Goal::None,
     },
+    Load { what: "128 CPUs, 10 threads", cpus: 128, threads: 10, cycle_us: (100, 900), goal: Goal::None },
     Load {
-        what: "128 processors, 10 threads",
-        cpus: 128,
-        threads: 10,
-        cycle_us: (100, 900),
-        goal: Goal::None,
-    },
-    Load {
-        what: "128 processors, 100,000 threads",
+        what: "128 CPUs, 100,000 threads",
         cpus: 128,
         threads: 100_000,
         cycle_us: (10, 10_000),
@@ -90,11 +84,10 @@ pub(super) fn beside_heap(kernel: &mut Kernel, load: &Load, pairs: usize, shown:
     found
 }
 
-/// A machine of 128 processors with memory, caches and strands that share pipelines, whose threads are all at work, or four of
+/// A machine of 128 CPUs with memory, caches and strands that share pipelines, whose threads are all at work, or four of
 /// them. It is the one of experiment e4, with as many servers.
 fn servers(pairs: usize) -> Vec<Line> {
-    let names =
-        ["128 processors of dc3 serve: 8 servers of 16 threads", "4 processors of dc3 serve: one server"];
+    let names = ["128 CPUs of dc3 serve: 8 servers of 16 threads", "4 CPUs of dc3 serve: one server"];
     let goals = [Goal::OursAtLeast(1.0), Goal::OursAtLeast(100.0)];
     let machines = (serving("jbb -t 16", 8), serving("jbb -t 4", 1));
     let (Ok(all), Ok(few)) = machines else {
@@ -131,7 +124,7 @@ fn serve_for(machine: &SimMachine) -> f64 {
     (machine.now().0 - before.0) as f64 / 1e9 / (processor_time() - begin).as_secs_f64()
 }
 
-/// Processors that all compute need nothing but the clock; those that idle not even that.
+/// CPUs that all compute need nothing but the clock; those that idle not even that.
 fn idling(pairs: usize) -> Line {
     let hogs = |threads: u32| {
         let load = Load { what: "", cpus: 128, threads: 0, cycle_us: (0, 0), goal: Goal::None };
@@ -151,7 +144,7 @@ fn idling(pairs: usize) -> Line {
         };
         found.push(speed(&mut few), speed(&mut all));
     }
-    let name = "simulated kernel: seconds simulated in a second (4 of 128 processors compute)";
+    let name = "simulated kernel: seconds simulated in a second (4 of 128 CPUs compute)";
     Line::of(name, "all 128 compute", "s/s", &found, Goal::None)
 }
 
@@ -180,7 +173,7 @@ fn run_for(kernel: &mut Kernel) -> Duration {
     processor_time() - begin
 }
 
-/// What this thread has had of processors: others that run here meanwhile do not count.
+/// What this thread has had of CPUs: others that run here meanwhile do not count.
 pub(super) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

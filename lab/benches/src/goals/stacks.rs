@@ -57,7 +57,7 @@ fn cached(bench: &Bench, size: usize) -> Vec<Line> {
     [FASTER, SOON].map(line).into()
 }
 
-/// Nanoseconds of this thread's processor time for one of `count`.
+/// Nanoseconds of this thread's CPU time for one of `count`.
 fn each(count: usize, mut once: impl FnMut() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     let begin = processor_time();
     for _ in 0..count {

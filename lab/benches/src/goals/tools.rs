@@ -2,7 +2,7 @@
 //!
 //! The sets are empty, have names of their own and keep others in; nothing that we did not start is moved. `cset` makes
 //! and destroys a cpuset. `tuna` has no sets: the nearest that it does without touching others is to move one thread, ours, to a
-//! processor and back.
+//! CPU and back.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, build_bare, find_program, run_ms};
@@ -23,16 +23,16 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     vec![
         line(CSET, GOAL, beside_cset(bench)),
         line(TUNA, GOAL, beside_tuna(bench)),
-        // The goal beside bare writes is about exclusive sets; this is how near the start and the reading bring us on real processors.
+        // The goal beside bare writes is about exclusive sets; this is how near the start and the reading bring us on real CPUs.
         line(BARE, Goal::None, beside_bare(bench)),
     ]
 }
 
-/// The last of the processors that this process may use: a set of it leaves the others where they are.
+/// The last of the CPUs that this process may use: a set of it leaves the others where they are.
 pub(super) fn processor() -> Result<String, Trouble> {
     let mine = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| mine.is_set(cpu));
-    last.filter(|&cpu| cpu > 0).map(|cpu| cpu.to_string()).ok_or_else(|| "it takes two processors".into())
+    last.filter(|&cpu| cpu > 0).map(|cpu| cpu.to_string()).ok_or_else(|| "it takes two CPUs".into())
 }
 
 fn ours_ms(bench: &Bench, cpu: &str) -> Result<f64, Trouble> {

@@ -14,7 +14,7 @@ const PRIORITY: i32 = 80;
 /// nanoseconds since the line before, and ends with its input.
 ///
 /// # Errors
-/// The processor or the class cannot be had.
+/// The CPU or the class cannot be had.
 pub fn serve(cpu: usize) -> Result<(), Trouble> {
     let worst_ns = Arc::new(AtomicU64::new(0));
     let shared = Arc::clone(&worst_ns);
@@ -40,7 +40,7 @@ pub fn serve(cpu: usize) -> Result<(), Trouble> {
 fn prepare(cpu: usize) -> Result<(), Trouble> {
     let mut only = rustix::thread::CpuSet::new();
     only.set(cpu);
-    told("stay on a processor", rustix::thread::sched_setaffinity(None, &only))?;
+    told("stay on a CPU", rustix::thread::sched_setaffinity(None, &only))?;
     let parameter = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the parameter is a live, initialised structure; 0 is the calling thread.
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };

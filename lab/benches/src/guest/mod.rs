@@ -3,7 +3,7 @@
 //! ```text
 //! millpond-benches guest change PAIRS       psrset -c and -d as programs, beside the bare writes as a program
 //! millpond-benches guest library PAIRS      the same without a start of programs: a machine that is kept open
-//! millpond-benches guest neighbour PAIRS    wake-ups on a fenced processor while sets change elsewhere
+//! millpond-benches guest neighbour PAIRS    wake-ups on a fenced CPU while sets change elsewhere
 //! millpond-benches guest lateness CPU       wakes up at each millisecond; tells the worst lateness for each line read
 //! ```
 

@@ -1,7 +1,7 @@
-//! What a fenced processor feels while sets are made, resized and destroyed elsewhere.
+//! What a fenced CPU feels while sets are made, resized and destroyed elsewhere.
 //!
-//! Processor 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, interleaved: sets of processors 1
-//! and 2 are made, resized and destroyed, by our commands; a bare partition of the same processors is resized by
+//! CPU 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, interleaved: sets of CPUs 1
+//! and 2 are made, resized and destroyed, by our commands; a bare partition of the same CPUs is resized by
 //! bare writes, as many as there were commands and for as long; as many commands only look (`psrset -q`); nothing happens, for
 //! as long. A pair is the worst lateness of the first and the second. Emulated CPUs share few real ones, so that a thread that
 //! computes anywhere delays all: the third turn says how much of the first one's lateness is that.
@@ -77,11 +77,11 @@ fn change_set() -> Result<(), Trouble> {
     Ok(())
 }
 
-/// As many writes in the same time: `cpuset.cpus` of a partition, one processor more, one less.
+/// As many writes in the same time: `cpuset.cpus` of a partition, one CPU more, one less.
 fn with_bare_writes(writes: usize, took: Duration, sleeper: &mut Sleeper) -> Result<f64, Trouble> {
     let dir = Path::new(CGROUP).join("bare");
     told("make a cgroup", fs::create_dir(&dir))?;
-    told("give it processors", fs::write(dir.join("cpuset.cpus"), "1"))?;
+    told("give it CPUs", fs::write(dir.join("cpuset.cpus"), "1"))?;
     told("make it a partition", fs::write(dir.join("cpuset.cpus.partition"), "root"))?;
     sleeper.take_us()?;
     let begin = Instant::now();
@@ -105,7 +105,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Starts it on a processor. `command` is this program, or what becomes it.
+    /// Starts it on a CPU. `command` is this program, or what becomes it.
     ///
     /// # Errors
     /// It cannot be started.

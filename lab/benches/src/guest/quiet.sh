@@ -7,7 +7,7 @@ set -u
 jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
 uptime_cs() { awk '{ print $1 * 100 }' /proc/uptime; }
 
-# Eight threads for four processors, and interrupts of two cards on one wire.
+# Eight threads for four CPUs, and interrupts of two cards on one wire.
 for n in 1 2 3 4 5 6 7 8; do
     sh -c 'while :; do :; done' &
 done
@@ -37,7 +37,7 @@ while [ $round -lt "$ROUNDS" ]; do
     sleep 1
     echo 0 >events/sched/sched_switch/enable
     echo 0 >events/irq/irq_handler_entry/enable
-    # What a processor cannot do without is no foreigner: threads named NAME/N and the idle one.
+    # What a CPU cannot do without is no foreigner: threads named NAME/N and the idle one.
     awk -v tick="$tick_us" '
         /^#/ { next }
         { at = 0; for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+:$/) { at = $i + 0; break } }

@@ -9,23 +9,23 @@
 //! # Arms
 //!
 //! ```text
-//!   nothing          both programs on all processors
-//!   split N + M      each in a pool, of so many processors, which stay as they are
-//!   pools, POLICY    each in a pool that begins with half of them; poold moves processors by this policy, in its own rhythm
+//!   nothing          both programs on all CPUs
+//!   split N + M      each in a pool, of so many CPUs, which stay as they are
+//!   pools, POLICY    each in a pool that begins with half of them; poold moves CPUs by this policy, in its own rhythm
 //! ```
 //!
 //! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. The program that wants
-//! everything runs a thread for each of the machine's processors; the other one runs one thread that sleeps two thirds of its time. Threads of `batch` do one
-//! operation of a millisecond of processor time after the other. Programs of `cg` are malleable: they have as many threads as their pool
-//! has processors.
+//! everything runs a thread for each of the machine's CPUs; the other one runs one thread that sleeps two thirds of its time. Threads of `batch` do one
+//! operation of a millisecond of CPU time after the other. Programs of `cg` are malleable: they have as many threads as their pool
+//! has CPUs.
 //!
 //! # What is measured
 //!
-//! The work that both did together, from the first moment on: so many processors' worth of operations, or Mop/s of `cg`. Beside it stand its
-//! ratios to the best split and to no pools, and how many processors were moved in how many changes. What is not modelled on a simulated machine:
+//! The work that both did together, from the first moment on: so many CPUs' worth of operations, or Mop/s of `cg`. Beside it stand its
+//! ratios to the best split and to no pools, and how many CPUs were moved in how many changes. What is not modelled on a simulated machine:
 //! caches that are cold after a move (only `cg` has any), and the time that a change takes.
 //!
-//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push no thread out. The speed of a processor is measured before; and
+//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push no thread out. The speed of a CPU is measured before; and
 //! how much of the machine was to be had then, since others may use it, too.
 
 pub mod real;
@@ -77,7 +77,7 @@ const GOAL: f64 = 0.97;
 enum Job {
     /// Threads that know nothing of each other.
     Batch,
-    /// Threads that spin for each other, as many as the pool has processors.
+    /// Threads that spin for each other, as many as the pool has CPUs.
     Cg,
 }
 
@@ -85,7 +85,7 @@ enum Job {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Arm {
     Nothing,
-    /// The first program has so many of so many processors.
+    /// The first program has so many of so many CPUs.
     Split(usize, usize),
     /// A policy of poold.
     Pools(String),
@@ -120,7 +120,7 @@ fn demands(choices: &Choices) -> Vec<Every> {
     every.iter().copied().map(Some).chain(even.then_some(None)).collect()
 }
 
-/// The arms on so many processors.
+/// The arms on so many CPUs.
 fn arms(choices: &Choices, all: usize) -> Result<Vec<Arm>, Failure> {
     let usual = [all / 8, all / 4, all / 2, all - all / 4, all - all / 8];
     let chosen =

@@ -11,7 +11,7 @@ use crate::published::{Choices, Findings, real};
 use millpond_machine::Absent;
 use millpond_model::{CpuId, Nanos};
 
-/// What a program does that wants little: a third of a processor.
+/// What a program does that wants little: a third of a CPU.
 const LITTLE: &str = "spin --threads 1 --duty 33";
 
 /// Does what was chosen.

@@ -13,7 +13,7 @@ pub(super) const POOLS: [&str; 2] = ["a", "b"];
 /// What a program does that wants little.
 const LITTLE: &str = "batch --op 1 --sleep 2";
 
-/// Operations a second of a processor.
+/// Operations a second of a CPU.
 const OPS: f64 = 1e3;
 
 /// The program that wants everything in a turn, both turns of a cycle.

@@ -79,7 +79,7 @@ fn verdicts_say_who_loses() {
 fn pools_follow_demand_that_changes_sides() {
     let found = found(&[("every", "1,5"), ("seconds", "10"), ("split", "32"), ("policy", "millpond")]);
     for demand in ["every 1 s", "every 5 s"] {
-        // The program that wants everything has half of the machine, and the other a third of a processor.
+        // The program that wants everything has half of the machine, and the other a third of a CPU.
         let split = ours(&found, WORK, &format!("{demand}: split 32 + 32"));
         assert!((32.0..32.5).contains(&split), "{split}");
         let nothing = ours(&found, WORK, &format!("{demand}: nothing"));

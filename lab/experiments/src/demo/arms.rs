@@ -95,7 +95,7 @@ impl<'a> Stage<'a, '_> {
         Ok(Ok(placed))
     }
 
-    /// A pool for each of these jobs, as published: one has a set of its own (with more than two processors, each), the other has the
+    /// A pool for each of these jobs, as published: one has a set of its own (with more than two CPUs, each), the other has the
     /// default set. A set of its own keeps at least `min`.
     pub(super) fn make_pools(&self, names: &[&str], min: u64) -> Result<MadePools<'a>, Failure> {
         MadePools::make(self.session.machine(), true, |editor| {
@@ -203,7 +203,7 @@ pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
     if act.blocks { format!("{text}; threads block at barriers") } else { text }
 }
 
-/// As much time as the processors of a home have.
+/// As much time as the CPUs of a home have.
 fn cap_percent(homes: &[Home; 2]) -> u32 {
     u32::try_from(homes[0].cpus().len()).unwrap_or(u32::MAX / 100) * 100
 }

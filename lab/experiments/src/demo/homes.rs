@@ -1,18 +1,18 @@
-//! Processors of each job when both are apart.
+//! CPUs of each job when both are apart.
 
 use millpond_model::{CpuId, CpuSet};
 
 /// Where a job lives when both are apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Home {
-    /// In a set of these processors.
+    /// In a set of these CPUs.
     Set(Vec<CpuId>),
     /// In the default set, which then has these.
     Default(Vec<CpuId>),
 }
 
 impl Home {
-    /// Its processors, by number.
+    /// Its CPUs, by number.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         let (Home::Set(cpus) | Home::Default(cpus)) = self;
@@ -20,8 +20,8 @@ impl Home {
     }
 }
 
-/// Homes of equal size for two jobs, from processors in the order of where they stand; none for fewer than two. From three on both
-/// are sets, at opposite ends, and at least one processor stays for everything else: the first, which is most likely to have
+/// Homes of equal size for two jobs, from CPUs in the order of where they stand; none for fewer than two. From three on both
+/// are sets, at opposite ends, and at least one CPU stays for everything else: the first, which is most likely to have
 /// the interrupts.
 #[must_use]
 pub fn plan_homes(free: &[CpuId]) -> Option<[Home; 2]> {

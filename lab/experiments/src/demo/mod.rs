@@ -2,24 +2,24 @@
 //!
 //! # Claim
 //!
-//! Threads that spin for each other need processors of their own. Two such programs on all processors of a machine hinder
+//! Threads that spin for each other need CPUs of their own. Two such programs on all CPUs of a machine hinder
 //! each other many times over, since each wait for a thread that is not running lasts for time slices. Caps on the time that
 //! each gets do not help, because the trouble is where threads run and not how much time they have. Apart, each on half of the
 //! machine, each is about as fast as if it were alone there. Published: about 80 Mop/s per program mixed, about 1,000 apart, on a
-//! machine of two processors.
+//! machine of two CPUs.
 //!
 //! # Arms
 //!
 //! ```text
-//!   alone      one job in a set of its own, nothing else going on          k threads on k processors
-//!   fighting   both jobs on all processors                                 n threads each on n
-//!   capped     the same, each limited to the time of k processors          n threads each on n
-//!   pools      each job in a pool with k processors                        k threads each on k
+//!   alone      one job in a set of its own, nothing else going on          k threads on k CPUs
+//!   fighting   both jobs on all CPUs                                       n threads each on n
+//!   capped     the same, each limited to the time of k CPUs                n threads each on n
+//!   pools      each job in a pool with k CPUs                              k threads each on k
 //!   alone      once more, so that a drift of the machine shows
 //! ```
 //!
-//! With two processors k is 1: the pool of one job gets a set, that of the other has the default set, and so what is left. With more, both get sets of
-//! the same size, at opposite ends of the topology, and the default set keeps at least one processor. Pools are enabled with *keep
+//! With two CPUs k is 1: the pool of one job gets a set, that of the other has the default set, and so what is left. With more, both get sets of
+//! the same size, at opposite ends of the topology, and the default set keeps at least one CPU. Pools are enabled with *keep
 //! others*: no other thread is pushed out, slowed or moved. Where there can be none, jobs are kept *apart* by sets. Where pools or sets are in use
 //! nothing is done.
 //!
@@ -34,7 +34,7 @@
 //! # What follows
 //!
 //! The speed-up is the sum of Mop/s in pools over that of the fight. *Of alone* is the slower job in pools over the mean of both
-//! runs alone. A machine of one processor has nothing to share out, and the demo says so.
+//! runs alone. A machine of one CPU has nothing to share out, and the demo says so.
 
 mod arms;
 mod homes;

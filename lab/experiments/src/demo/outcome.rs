@@ -42,7 +42,7 @@ pub struct Phase {
 pub struct Moved {
     /// When.
     pub at: f64,
-    /// How many processors the pools of a and b had in the end.
+    /// How many CPUs the pools of a and b had in the end.
     pub sizes: [u64; 2],
     /// How many seconds it took until they had them.
     pub seconds: f64,

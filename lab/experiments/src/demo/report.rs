@@ -14,13 +14,13 @@ use serde_json::Value;
 pub enum ArmKind {
     /// One job, with nothing else going on.
     Alone,
-    /// Both on all processors.
+    /// Both on all CPUs.
     Fighting,
     /// The same with limits on their time.
     Capped,
     /// Each in a pool: with a set of its own, or what is left.
     Pools,
-    /// Each on its own processors, where there can be no pools.
+    /// Each on its own CPUs, where there can be no pools.
     Apart,
 }
 
@@ -46,10 +46,10 @@ impl Act {
     }
 }
 
-/// Where a job was seen: percent of samples on one processor, second by second.
+/// Where a job was seen: percent of samples on one CPU, second by second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Seen {
-    /// The processor.
+    /// The CPU.
     pub cpu: CpuId,
     /// In the second in which it was seen least.
     pub least: f64,
@@ -194,13 +194,13 @@ impl Arm {
     }
 }
 
-/// A job alone that has less of its processors than this is not alone.
+/// A job alone that has less of its CPUs than this is not alone.
 const IDLE_PERCENT: f64 = 90.0;
 
-/// Most processors that are listed one by one.
+/// Most CPUs that are listed one by one.
 const LISTED_MAX: usize = 8;
 
-/// `0: 21-51, 1: 22-49`; of many processors the range over all of them.
+/// `0: 21-51, 1: 22-49`; of many CPUs the range over all of them.
 fn places(seen: &[Seen]) -> String {
     let range = |least: f64, most: f64| {
         let (least, most) = (format!("{least:.0}"), format!("{most:.0}"));
@@ -275,7 +275,7 @@ impl Demo {
         crate::timeline::svg("Two pools: a stops, and starts again", ["pool of a", "pool of b"], sizes, end)
     }
 
-    /// How much of its processors the job that ran alone had, on average.
+    /// How much of its CPUs the job that ran alone had, on average.
     fn idle_percent(&self) -> Option<f64> {
         let alone = self.arms.iter().filter(|arm| arm.kind == ArmKind::Alone && arm.unseen.is_none());
         let seen: Vec<f64> =

@@ -1,7 +1,7 @@
 //! The story: both jobs in pools; one stops, and the other's pool grows; it starts again, and they share.
 //!
-//! Both jobs are malleable: they run as many threads as their pools have processors, and look after each iteration. What moves
-//! processors is the manager of poold with the policy *millpond*, asked ten times a second. A set may be left without a processor
+//! Both jobs are malleable: they run as many threads as their pools have CPUs, and look after each iteration. What moves
+//! CPUs is the manager of poold with the policy *millpond*, asked ten times a second. A set may be left without a CPU
 //! while no thread is in it (`pset.min` is 0); a job that comes back asks for one (`pset.min` is 1).
 
 use super::Event;
@@ -23,10 +23,10 @@ const POLICY: &str = "millpond";
 /// Between two turns of the manager.
 const TURN: Nanos = Nanos::from_millis(100);
 
-/// How long a set may be without the processor that its minimum asks for.
+/// How long a set may be without the CPU that its minimum asks for.
 const FOR_MINIMUM: Nanos = Nanos::from_secs(10);
 
-/// What is left out at the beginning of a phase when its speed is told: processors still move then.
+/// What is left out at the beginning of a phase when its speed is told: CPUs still move then.
 const SETTLING: f64 = 1.0;
 
 /// What is done.
@@ -216,7 +216,7 @@ impl Scene<'_, '_, '_> {
         Ok(())
     }
 
-    /// Turns until the set of the job that comes back has a processor.
+    /// Turns until the set of the job that comes back has a CPU.
     fn until_it_has_one(&mut self) -> Result<(), Failure> {
         let clock = self.stage.session.machine().clock();
         let end = clock.now() + FOR_MINIMUM;

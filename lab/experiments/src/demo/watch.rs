@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Out of step with every clock and tick.
 const FREQUENCY_HZ: u64 = 4_997;
 
-/// Percent of samples on one processor, one number a second.
+/// Percent of samples on one CPU, one number a second.
 type Seconds = Vec<f64>;
 
 /// Samples of several programs, for as long as the machine gives any.

@@ -1,22 +1,22 @@
-//! Interrupts of the set's processors, by source: an answer to the question that the published text leaves open.
+//! Interrupts of the set's CPUs, by source: an answer to the question that the published text leaves open.
 
 use millpond_model::{CpuSet, InterruptCount};
 use serde::Serialize;
 
-/// One cause of interrupts on the processors of the set.
+/// One cause of interrupts on the CPUs of the set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cause {
     /// In the words of the machine.
     pub name: String,
     /// Whether it is the kernel's own business, which no steering of devices keeps away.
     pub is_internal: bool,
-    /// How often a second, on all processors of the set together.
+    /// How often a second, on all CPUs of the set together.
     pub rate: f64,
-    /// How often a second, on all other processors together.
+    /// How often a second, on all other CPUs together.
     pub elsewhere: f64,
 }
 
-/// What interrupted the processors of `set` between two looks, and the devices that interrupted others; most on the set first.
+/// What interrupted the CPUs of `set` between two looks, and the devices that interrupted others; most on the set first.
 #[must_use]
 pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet, seconds: f64) -> Vec<Cause> {
     let total = |counts: &[InterruptCount], name: &str, on_set: bool| -> u64 {
@@ -43,7 +43,7 @@ pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet,
     causes
 }
 
-/// Why processors of a no-intr set show interrupts, from what was counted while a program ran in the set.
+/// Why CPUs of a no-intr set show interrupts, from what was counted while a program ran in the set.
 #[must_use]
 pub fn answer(causes: &[Cause]) -> String {
     let total: f64 = causes.iter().map(|cause| cause.rate).sum();

@@ -1,22 +1,22 @@
-//! E1: processor sets and interrupts, beside the published experiment on a machine of 32 processors (2006).
+//! E1: processor sets and interrupts, beside the published experiment on a machine of 32 CPUs (2006).
 //!
 //! # Claim
 //!
-//! Sheltering the processors of a set from interrupts leaves them still: no interrupt, no switch, all idle. A program that is
-//! then run inside the set has its processors for itself, while the network's work is done outside. The price is a slower stream,
-//! since fewer processors do the rest.
+//! Sheltering the CPUs of a set from interrupts leaves them still: no interrupt, no switch, all idle. A program that is
+//! then run inside the set has its CPUs for itself, while the network's work is done outside. The price is a slower stream,
+//! since fewer CPUs do the rest.
 //!
 //! # Phases
 //!
 //! A two-way stream runs, with `mpstat` beside it, three times:
 //!
 //! ```text
-//!   1  all processors take interrupts, no set
-//!   2  psrset -c with the first half of the processors, psrset -f: the stream runs outside
+//!   1  all CPUs take interrupts, no set
+//!   2  psrset -c with the first half of the CPUs, psrset -f: the stream runs outside
 //!   3  psrset -e: the stream runs inside
 //! ```
 //!
-//! Then everything is put back, and the states of all processors are looked at.
+//! Then everything is put back, and the states of all CPUs are looked at.
 //!
 //! # On whose machine
 //!
@@ -27,8 +27,8 @@
 //!
 //! # What is compared
 //!
-//! The network's processor (most work of devices), the stream's (most system calls), the set's and the others, each beside the
-//! published figures. Phase 3's throughput was not published; it is predicted. The published text asks why processors of a no-intr
+//! The network's CPU (most work of devices), the stream's (most system calls), the set's and the others, each beside the
+//! published figures. Phase 3's throughput was not published; it is predicted. The published text asks why CPUs of a no-intr
 //! set show interrupts in phase 3: here they are counted by name. And devices are followed from phase to phase: where each interrupted,
 //! on the set or elsewhere. Looking where the stream runs adds some fifty interrupts a second where it does.
 
@@ -72,7 +72,7 @@ pub struct Options<'a> {
 /// What happens while it runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// The machine was looked at; these processors will be in the set.
+    /// The machine was looked at; these CPUs will be in the set.
     Machine(&'a Facts, &'a str),
     /// A phase begins; its sentence.
     Begin(&'a str),
@@ -97,7 +97,7 @@ pub fn run(session: &Session, options: &Options<'_>, tell: &mut dyn FnMut(Event<
     Lab { session, options, set, tell }.run(facts)
 }
 
-/// The processors of the set: the first half by number, as published.
+/// The CPUs of the set: the first half by number, as published.
 fn first_half(free: &[CpuId]) -> Result<Vec<CpuId>, Failure> {
     let mut cpus = free.to_vec();
     cpus.sort_unstable();

@@ -33,7 +33,7 @@ const STREAM_SECONDS: &str = "86400";
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
 /// How often a second it is looked where the stream runs: out of step with every clock and tick, and seldom, since each look
-/// is an interrupt on a processor whose interrupts are counted.
+/// is an interrupt on a CPU whose interrupts are counted.
 const FREQUENCY_HZ: u64 = 47;
 
 /// Most steps of a change that are shown.
@@ -162,7 +162,7 @@ impl Lab<'_, '_> {
         }
         near.go()?;
         near.wait_for("ready", self.options.stop)?;
-        // Beginning to watch takes its time, and interrupts every processor: before there is a stream.
+        // Beginning to watch takes its time, and interrupts every CPU: before there is a stream.
         let watches = self.watches(near.pid())?;
         near.go()?;
         near.wait_for("started", self.options.stop)?;
@@ -180,11 +180,11 @@ impl Lab<'_, '_> {
         Ok(phase)
     }
 
-    /// Begins to watch processors, and the stream's near end.
+    /// Begins to watch CPUs, and the stream's near end.
     fn watches(&self, near: Pid) -> Result<Watches<'_>, Failure> {
         let machine = self.session.machine();
         let counters = machine.counters().map_err(Failure::NotHere)?;
-        // Read twice in a phase: that costs a sheltered processor two interrupts, which is less than not knowing.
+        // Read twice in a phase: that costs a sheltered CPU two interrupts, which is less than not knowing.
         let counts = counters
             .watch(WatchOptions { touch_fenced: true, ..WatchOptions::default() })
             .map_err(Failure::NotHere)?;
@@ -196,7 +196,7 @@ impl Lab<'_, '_> {
         Ok(Watches { counts, sightings })
     }
 
-    /// Counts what processors do while the stream runs.
+    /// Counts what CPUs do while the stream runs.
     fn measure(&self, watches: Watches<'_>) -> Result<Measured, Failure> {
         let Watches { mut counts, mut sightings } = watches;
         self.wait(WARM_UP)?;
@@ -246,7 +246,7 @@ impl Lab<'_, '_> {
         processors.states().map_err(Failure::refused("read processors"))
     }
 
-    /// The published experiment ends with a listing: all on-line, with new times on the set's processors only.
+    /// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.
     fn afterwards(&self, before: &[ProcessorStatus]) -> Result<Afterwards, Failure> {
         let after = self.states()?;
         let as_before = |status: &ProcessorStatus| {

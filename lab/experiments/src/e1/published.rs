@@ -19,17 +19,17 @@ pub struct Figures {
     pub out_mbits: Option<f64>,
     /// Its way in.
     pub in_mbits: Option<f64>,
-    /// The processor that does the network's work.
+    /// The CPU that does the network's work.
     pub network: Row,
-    /// The processor that runs the stream's spinning thread.
+    /// The CPU that runs the stream's spinning thread.
     pub stream: Row,
-    /// The processors of the set.
+    /// The CPUs of the set.
     pub set: Range,
     /// All that have no other role.
     pub others: Range,
 }
 
-/// Some columns of one processor's row.
+/// Some columns of one CPU's row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
@@ -53,7 +53,7 @@ pub struct Row {
     pub idl: Option<f64>,
 }
 
-/// What several processors have between them.
+/// What several CPUs have between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Range {

@@ -19,9 +19,9 @@ pub struct Phase {
     pub stream: StreamResult,
     /// The figures that have published ones beside them.
     pub figures: Figures,
-    /// All processors, as `mpstat -p` shows them.
+    /// All CPUs, as `mpstat -p` shows them.
     pub mpstat: String,
-    /// What interrupted the processors of the set (of those that will be in it, in the first phase), and where else devices did.
+    /// What interrupted the CPUs of the set (of those that will be in it, in the first phase), and where else devices did.
     pub causes: Vec<Cause>,
     /// What could not be done here.
     pub left_out: Vec<String>,
@@ -32,20 +32,20 @@ pub struct Phase {
 pub struct E1 {
     /// The machine.
     pub machine: Facts,
-    /// The processors of the set.
+    /// The CPUs of the set.
     pub set: String,
     /// Whether the machine was the experiment's own.
     pub full: bool,
     /// The three phases.
     pub phases: Vec<Phase>,
-    /// What the listing of processors says at the end.
+    /// What the listing of CPUs says at the end.
     pub afterwards: Afterwards,
 }
 
-/// Processors when everything was put back, beside how they were at first.
+/// CPUs when everything was put back, beside how they were at first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Afterwards {
-    /// Every processor has the state that it had.
+    /// Every CPU has the state that it had.
     pub same_states: bool,
     /// Those that have it since another time, as a list.
     pub renewed: String,
@@ -86,12 +86,12 @@ pub(super) fn listing(frame: &Frame) -> String {
 const CAUSES_SHOWN_MAX: usize = 16;
 
 impl Phase {
-    /// Devices that interrupted any processor.
+    /// Devices that interrupted any CPU.
     fn devices(&self) -> impl Iterator<Item = &Cause> {
         self.causes.iter().filter(|cause| !cause.is_internal)
     }
 
-    /// What interrupted the processors of the set, and where devices interrupted; nothing where none did.
+    /// What interrupted the CPUs of the set, and where devices interrupted; nothing where none did.
     fn places(&self) -> String {
         let mut table = Table::of(&["interrupts a second, by cause"], &["on the set", "elsewhere"]);
         for cause in self.causes.iter().take(CAUSES_SHOWN_MAX) {

@@ -1,4 +1,4 @@
-//! Roles of processors in an interval: the network's processor, the stream's, those of the set, and the others.
+//! Roles of CPUs in an interval: the network's CPU, the stream's, those of the set, and the others.
 
 use super::published::{Figures, Range, Row};
 use millpond_model::{Column, CpuId, CpuSet};
@@ -10,9 +10,9 @@ const STREAM_CALLS_MIN: f64 = 1_000.0;
 /// Less work of devices a second than this is no network.
 const NETWORK_WORK_MIN: f64 = 100.0;
 
-/// The figures of an interval. The network's processor is the one with most work of devices, if one is busy with it at all. The
+/// The figures of an interval. The network's CPU is the one with most work of devices, if one is busy with it at all. The
 /// stream's is the one where the stream was `seen` most; where that is not known, the one with most system calls. A
-/// processor may have several roles; the others have none.
+/// CPU may have several roles; the others have none.
 #[must_use]
 pub fn observed(frame: &Frame, set: &CpuSet, seen: Option<CpuId>) -> Figures {
     let network = busiest(frame, Column::Ithr, NETWORK_WORK_MIN);
@@ -70,7 +70,7 @@ pub(super) mod tests {
     use millpond_model::{COLUMNS, Nanos, PsetId, Ticks, WallTime};
     use millpond_observe::{Interval, Shares};
 
-    /// A processor with these rates (intr, ithr, csw, syscl) and this much idle time.
+    /// A CPU with these rates (intr, ithr, csw, syscl) and this much idle time.
     fn cpu(id: u32, rates: [f64; 4], idle: f64) -> CpuFrame {
         let mut all = [Some(0.0); COLUMNS.len()];
         for (column, rate) in [Column::Intr, Column::Ithr, Column::Csw, Column::Syscl].into_iter().zip(rates)
@@ -87,7 +87,7 @@ pub(super) mod tests {
         CpuFrame { cpu: CpuId(id), set: PsetId::DEFAULT, interval }
     }
 
-    /// Four processors like those of the second phase: 0 and 1 in the set and still.
+    /// Four CPUs like those of the second phase: 0 and 1 in the set and still.
     pub(in crate::e1) fn frame() -> Frame {
         let cpus = vec![
             cpu(0, [1.0, 0.0, 0.0, 0.0], 100.0),

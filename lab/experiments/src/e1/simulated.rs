@@ -2,18 +2,18 @@
 //!
 //! # Claim
 //!
-//! Processors of a set that takes no interrupts are still while nothing runs in it; the network's interrupts are elsewhere, also when the
-//! stream that causes them runs inside. What interrupts a processor of such a set then are other processors.
+//! CPUs of a set that takes no interrupts are still while nothing runs in it; the network's interrupts are elsewhere, also when the
+//! stream that causes them runs inside. What interrupts a CPU of such a set then are other CPUs.
 //!
 //! # What is done
 //!
 //! ```text
-//!   phase 1   every processor takes interrupts; the stream runs anywhere
-//!   phase 2   a set of the first half of the processors, without interrupts; the stream runs outside
+//!   phase 1   every CPU takes interrupts; the stream runs anywhere
+//!   phase 2   a set of the first half of the CPUs, without interrupts; the stream runs outside
 //!   phase 3   the stream runs inside
 //! ```
 //!
-//! In each the stream runs anew, with `mpstat` beside it. Afterwards processors take interrupts again and the set is destroyed: all are
+//! In each the stream runs anew, with `mpstat` beside it. Afterwards CPUs take interrupts again and the set is destroyed: all are
 //! on-line, and those of the set have new times.
 
 use super::roles::observed;
@@ -144,7 +144,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     Ok(out_mbits + in_mbits)
 }
 
-/// What interrupts processors that take no interrupts.
+/// What interrupts CPUs that take no interrupts.
 fn why(frame: &Frame, members: &CpuSet) -> String {
     let inside = || frame.cpus.iter().filter(|cpu| members.contains(cpu.cpu));
     let total = |column| inside().filter_map(|cpu| cpu.interval.rate(column)).sum::<f64>();
@@ -157,7 +157,7 @@ fn why(frame: &Frame, members: &CpuSet) -> String {
     )
 }
 
-/// The published experiment ends with a listing: all on-line, with new times on the set's processors only.
+/// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.
 fn afterwards(bench: &Bench, members: &CpuSet) -> Result<String, Failure> {
     let processors = bench.machine().processors().map_err(Failure::NotHere)?;
     let states = processors.states().map_err(Failure::refused("read processors"))?;

@@ -1,24 +1,24 @@
-//! Two jobs share a machine: mixed, and each on processors of its own.
+//! Two jobs share a machine: mixed, and each on CPUs of its own.
 //!
 //! # Claim
 //!
-//! A job whose threads spin for each other loses most of its speed when another job has a part of every processor: while
-//! one of its threads waits for a processor, the others burn theirs. Each job on processors of its own does what it
+//! A job whose threads spin for each other loses most of its speed when another job has a part of every CPU: while
+//! one of its threads waits for a CPU, the others burn theirs. Each job on CPUs of its own does what it
 //! would do alone, on so many. A limit on the time of each job does not help, since the trouble is where threads run, and not how much time they
 //! get. A job that blocks at its barriers does not suffer so.
 //!
 //! # Arms
 //!
 //! ```text
-//!   alone     one job has the machine, and starts a thread for each processor
-//!   nothing   both jobs, and each starts a thread for each processor
-//!   caps      as nothing, and each job under a cap of 100 % of one processor
-//!   pools     each job in a pool, with a thread for each of its processors: one pool has a set of half of them, the other stays on the default set
+//!   alone     one job has the machine, and starts a thread for each CPU
+//!   nothing   both jobs, and each starts a thread for each CPU
+//!   caps      as nothing, and each job under a cap of 100 % of one CPU
+//!   pools     each job in a pool, with a thread for each of its CPUs: one pool has a set of half of them, the other stays on the default set
 //!   psets     the same without pools: one job in a set, the other on what is left
 //! ```
 //!
 //! each with spinning and with blocking barriers, but *caps* with spinning ones only. Published were *nothing* and *pools* with spinning ones, that caps do not help, without a figure, and where the jobs were
-//! seen: in how many of 100 samples a second, on each processor.
+//! seen: in how many of 100 samples a second, on each CPU.
 
 pub mod real;
 
@@ -51,7 +51,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     here: None,
 };
 
-/// Where both jobs share all processors, it matters whether their threads change places in step: both change at the clock's ticks.
+/// Where both jobs share all CPUs, it matters whether their threads change places in step: both change at the clock's ticks.
 pub(crate) const LATER: Flag = Flag::long(
     "later",
     "how many milliseconds later the second job starts where both share all processors; 0",
@@ -61,7 +61,7 @@ pub(crate) const LATER: Flag = Flag::long(
 /// What a system does by itself beside the jobs, and what watches them, in every arm once jobs have settled.
 pub(crate) const DAEMONS: &str = "daemons";
 
-/// What a reader should know about jobs that share all processors.
+/// What a reader should know about jobs that share all CPUs.
 pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are nearly always or nearly never on all processors \
      together, and only other work brings them from the one to the other: --later MS shows both ends";
 
@@ -75,9 +75,9 @@ const SAMPLES: &str = "samples on a processor";
 pub(crate) const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
 const ZONES: [&str; 2] = ["zone1", "zone2"];
 
-/// How long jobs on the same processors run before they are measured: until their priorities have settled.
+/// How long jobs on the same CPUs run before they are measured: until their priorities have settled.
 const SETTLING: Nanos = Nanos::from_secs(2);
-/// How long jobs that have their processors for themselves do.
+/// How long jobs that have their CPUs for themselves do.
 const WARM_UP: Nanos = Nanos::from_millis(100);
 
 /// What is done in an arm.
@@ -85,11 +85,11 @@ const WARM_UP: Nanos = Nanos::from_millis(100);
 struct Arm {
     word: &'static str,
     jobs: usize,
-    /// Each job on processors of its own.
+    /// Each job on CPUs of its own.
     apart: bool,
     /// By pools, not by a set alone.
     pools: bool,
-    /// Each job under a cap of so many percent of one processor.
+    /// Each job under a cap of so many percent of one CPU.
     cap: Option<u32>,
     wait: &'static str,
 }
@@ -164,7 +164,7 @@ struct Played {
     machine: String,
     pids: Vec<Pid>,
     threads: Vec<usize>,
-    /// The processors that each job may use.
+    /// The CPUs that each job may use.
     homes: Vec<Vec<CpuId>>,
     mops: Vec<f64>,
     cpus: Vec<CpuId>,
@@ -239,7 +239,7 @@ fn start(
     Ok(pids)
 }
 
-/// Adds where the jobs were seen: the fewest and the most samples of a job on a processor.
+/// Adds where the jobs were seen: the fewest and the most samples of a job on a CPU.
 fn seen(played: &Played, arm: &Arm, findings: &mut Findings) {
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for (pid, home) in played.pids.iter().zip(&played.homes) {
@@ -264,7 +264,7 @@ fn seen(played: &Played, arm: &Arm, findings: &mut Findings) {
     }
 }
 
-/// Most processors that are told one by one.
+/// Most CPUs that are told one by one.
 const TOLD_MAX: usize = 8;
 
 /// `0: 21-51, 1: 22-49`
@@ -312,10 +312,10 @@ mod tests {
         let mops = |variant| ours(&found, SPEED, variant);
         assert!(mops("nothing") * 4.0 < mops("psets"));
         assert!(mops("nothing, blocking") > 0.9 * mops("psets, blocking"));
-        // Alone, a job has twice the processors, less what it loses to daemons twice.
+        // Alone, a job has twice the CPUs, less what it loses to daemons twice.
         assert!((1.85..2.0).contains(&(mops("alone") / mops("psets"))));
         let samples = |variant| ours(&found, SAMPLES, variant);
-        // Daemons take a twentieth of the processor that no set has.
+        // Daemons take a twentieth of the CPU that no set has.
         assert!((90.0..100.0).contains(&samples("psets: fewest on its own")));
         assert_eq!(samples("psets: most on the other's"), 0.0);
         // Pools are sets with a name.

@@ -1,10 +1,10 @@
 //! How the pool of one job grows when the other job stops, and shrinks when it starts again, under a policy of poold.
 //!
-//! Both jobs begin with a pool of half of the processors; the pool of the one that goes on has the default set. An empty set may be left without
-//! a processor; before its job starts again it is given one. The programs are malleable: each
-//! always runs as many threads as its pool has processors, also when it starts again. Where a policy does not come to share then, the job starts once more with as
+//! Both jobs begin with a pool of half of the CPUs; the pool of the one that goes on has the default set. An empty set may be left without
+//! a CPU; before its job starts again it is given one. The programs are malleable: each
+//! always runs as many threads as its pool has CPUs, also when it starts again. Where a policy does not come to share then, the job starts once more with as
 //! many threads as it had at first. What it computes makes no difference to a policy, which sees use and
-//! waiting; so in the hour that a slow policy takes it only computes (`spin`), and how fast the real job is with so many processors is what
+//! waiting; so in the hour that a slow policy takes it only computes (`spin`), and how fast the real job is with so many CPUs is what
 //! the other arms measure.
 
 use crate::Failure;
@@ -22,7 +22,7 @@ const STAYS: &str = "zone1";
 /// The pool of the job that stops and starts again; its set has the same name.
 const STOPS: &str = "zone2";
 
-/// What is measured: the processors of the pool that goes on, and how long that takes.
+/// What is measured: the CPUs of the pool that goes on, and how long that takes.
 pub(super) const SIZE: &str = "size of the pool";
 pub(super) const UNTIL: &str = "until sizes are final";
 
@@ -122,7 +122,7 @@ impl Stage<'_, '_> {
         self.jobs[1].take().map_or(Ok(()), |(pid, _)| self.bench.kill(pid))
     }
 
-    /// It starts again: with so many threads whatever its pool has, or as many as that has processors.
+    /// It starts again: with so many threads whatever its pool has, or as many as that has CPUs.
     fn start_again(&mut self, threads: Option<u64>) -> Result<(), Failure> {
         if self.pools.size(STOPS)? == 0 {
             self.pools.edit(|editor| editor.transfer(1, DEFAULT_PSET, STOPS))?;
@@ -144,7 +144,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Starts a job with as many threads as its pool has processors.
+    /// Starts a job with as many threads as its pool has CPUs.
     fn start(&mut self, job: usize) -> Result<(), Failure> {
         let pool = [STAYS, STOPS][job];
         let threads = self.pools.size(pool)?;

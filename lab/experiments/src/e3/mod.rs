@@ -1,24 +1,24 @@
-//! A job that adapts to its set: as fast as the processors that it has, and faster when the other job stops.
+//! A job that adapts to its set: as fast as the CPUs that it has, and faster when the other job stops.
 //!
 //! # Claim
 //!
-//! Two jobs that start a thread for each of the machine's processors and spin come almost to a stand. With a set of half of the
-//! processors each, and as many threads, both are fast. When one stops, its processors go to the other, which starts a
+//! Two jobs that start a thread for each of the machine's CPUs and spin come almost to a stand. With a set of half of the
+//! CPUs each, and as many threads, both are fast. When one stops, its CPUs go to the other, which starts a
 //! thread for each of them.
 //!
 //! # Arms
 //!
 //! ```text
-//!   nothing       both jobs with so many threads on all processors
-//!   psets         each job in a set of so many processors, with as many threads
-//!   one stopped   one job in a set of so many processors, with as many threads; the other one has stopped
+//!   nothing       both jobs with so many threads on all CPUs
+//!   psets         each job in a set of so many CPUs, with as many threads
+//!   one stopped   one job in a set of so many CPUs, with as many threads; the other one has stopped
 //! ```
 //!
 //! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves processors: the sizes over time, which `--svg` draws beside
 //! each other, by the logarithm of time. With `--machine real` this is done with programs of ours on the machine at hand.
 //!
 //! Published were the first with 64 threads, the second with 32, and the third with 32, 34 and 38. The options choose any other
-//! numbers; then only what was chosen is done. A job that is given all processors has the machine, and no set.
+//! numbers; then only what was chosen is done. A job that is given all CPUs has the machine, and no set.
 
 mod growth;
 
@@ -65,9 +65,9 @@ const ZONES: [&str; 2] = ["zone1", "zone2"];
 /// What was published, by option.
 const PUBLISHED: [(&str, &[u64]); 3] = [("nothing", &[64]), ("psets", &[32]), ("threads", &[32, 34, 38])];
 
-/// How long two jobs on all processors run before they are measured: until their priorities have settled.
+/// How long two jobs on all CPUs run before they are measured: until their priorities have settled.
 const SETTLING: Nanos = Nanos::from_secs(2);
-/// How long jobs that have their processors for themselves do.
+/// How long jobs that have their CPUs for themselves do.
 const WARM_UP: Nanos = Nanos::from_millis(100);
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
@@ -149,7 +149,7 @@ fn arm(
     Ok(())
 }
 
-/// So many processors for each of so many jobs, the first ones by number: those of a core together.
+/// So many CPUs for each of so many jobs, the first ones by number: those of a core together.
 fn shares(bench: &Bench, count: u64, jobs: usize) -> Result<Vec<Vec<CpuId>>, Failure> {
     let cpus = bench.cpus();
     let each = usize::try_from(count).unwrap_or(usize::MAX);
@@ -223,16 +223,16 @@ mod tests {
         assert!(until(&found, "millpond: it starts again").unwrap() <= 1.5);
         let sizes: Vec<f64> =
             found.points.iter().filter(|point| point.place.is_some()).map(|point| point.ours).collect();
-        // It is given a processor, starts again with one thread, and has twice as much after each interval.
+        // It is given a CPU, starts again with one thread, and has twice as much after each interval.
         assert_eq!(sizes, [32.0, 64.0, 64.0, 62.0, 60.0, 56.0, 48.0, 32.0]);
         let svg = found.svg();
         assert!(svg.contains(">millpond: stop<") && svg.contains(">0.1<"), "{svg}");
-        // With two processors the set of the job that stopped gives its last one. Each phase begins with what there is.
+        // With two CPUs the set of the job that stopped gives its last one. Each phase begins with what there is.
         let found = run(&[("grow", "millpond"), ("machine", "smartos-2")]).unwrap();
         let sizes: Vec<f64> =
             found.points.iter().filter(|point| point.place.is_some()).map(|point| point.ours).collect();
         assert_eq!(sizes, [1.0, 2.0, 2.0, 1.0]);
-        // There is one processor to gain; samples are there when the other job stops.
+        // There is one CPU to gain; samples are there when the other job stops.
         let found = run(&[("grow", "solaris"), ("machine", "x4200")]).unwrap();
         assert_eq!(until(&found, "solaris: one stops"), Some(15.0));
     }

@@ -8,13 +8,13 @@
 //!
 //! # Conditions
 //!
-//! A server has a thread for each processor of its share. Untuned, threads run anywhere and heaps are placed at random over all
+//! A server has a thread for each CPU of its share. Untuned, threads run anywhere and heaps are placed at random over all
 //! boards. With `--psets` each server has a set of its share of the processors, and with `--lgrp-aware` its heap is placed there
 //! (`lgrp_mem_pset_aware=1`, which has no effect without sets). Without `--table` a machine has its own default table: the
 //! standard one on ff2, the extended one on dc1 and dc3.
 //!
-//! The database (`--workload tpce`) has eight times as many servers as processors, and counts transactions. It was run on ff2 with
-//! processors of 2.0 GHz of which four chips were used and the others off-line (`psradm -f`): so it is here, unless
+//! The database (`--workload tpce`) has eight times as many servers as CPUs, and counts transactions. It was run on ff2 with
+//! CPUs of 2.0 GHz of which four chips were used and the others off-line (`psradm -f`): so it is here, unless
 //! another machine is chosen.
 //!
 //! Without options all that was published is done, and the predictions that were asked for: dc1 with both tables, dc3 with 32 chips and
@@ -55,9 +55,9 @@ const TABLE_RATIO: &str = "extended over standard";
 const PSETS_RATIO: &str = "psets over untuned";
 /// Until caches are warm and all threads have a home.
 const WARM_UP: Nanos = Nanos::from_secs(2);
-/// Servers of the database for each processor.
+/// Servers of the database for each CPU.
 const SERVERS_PER_PROCESSOR: u64 = 8;
-/// The clock of the processors that the database was run on.
+/// The clock of the CPUs that the database was run on.
 const TPCE_MHZ: u64 = 2_000;
 
 /// One run.

@@ -8,22 +8,22 @@
 //!
 //! # Conditions
 //!
-//! On `u2i` each loop runs alone for ten seconds. On `e6900` and `e25k` the application has a thread for each of the 48 processors,
+//! On `u2i` each loop runs alone for ten seconds. On `e6900` and `e25k` the application has a thread for each of the 48 CPUs,
 //! and is sampled for 30 s at a time. Counters count user mode, as `cpustat` does by itself. The ten largest samples of single
-//! processors are shown beneath.
+//! CPUs are shown beneath.
 //!
 //! # Method
 //!
-//! Where does the time of its threads go: into user mode, locks, waiting for a processor? If into user mode, how many cycles does an instruction take?
+//! Where does the time of its threads go: into user mode, locks, waiting for a CPU? If into user mode, how many cycles does an instruction take?
 //! If many, it is memory; and what is near on one machine is far on the other. A program that is bound to a set is not moved any more; its
-//! memory stays where it is. So it is played once more on the machine with the long way with a thread for each processor of a board, unbound and
+//! memory stays where it is. So it is played once more on the machine with the long way with a thread for each CPU of a board, unbound and
 //! in a set of that board, and the cycles stay.
 //!
 //! What is counted is recorded as `cpustat --record` writes it, and the two machines are laid beside one another as `millpond compare` does.
 //!
 //! # The machine at hand
 //!
-//! `--machine real` counts here, with a thread on each processor that may be used: one loop that stays in the core, one that reads memory at
+//! `--machine real` counts here, with a thread on each CPU that may be used: one loop that stays in the core, one that reads memory at
 //! random (`millpond load spin`, `--memory 256`). Where there are no counters of the hardware it says so. Nothing but the two loops stands beside the published figures.
 //!
 //! Without options all that was published is done; `--machine` chooses one of the three, or the machine at hand.
@@ -71,7 +71,7 @@ struct Played {
     machine: &'static str,
     mean: f64,
     recording: Recording,
-    /// Each sample of each processor: how many cycles, which sample, where.
+    /// Each sample of each CPU: how many cycles, which sample, where.
     all: Vec<(f64, &'static str, u64, CpuId)>,
 }
 
@@ -166,7 +166,7 @@ fn application(
     Ok(Played { machine, mean, recording: recorder.recording()?, all })
 }
 
-/// The application with as many threads as a board has processors, unbound and in a set of that board.
+/// The application with as many threads as a board has CPUs, unbound and in a set of that board.
 fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let interval = sample_of(choices);
     let mut found = Vec::new();
@@ -197,7 +197,7 @@ fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Resul
     Ok(())
 }
 
-/// The processors of the first board.
+/// The CPUs of the first board.
 fn board(bench: &Bench) -> Vec<CpuId> {
     let processors = bench.topology().processors();
     let first = processors.first().map(|processor| processor.lgroup);

@@ -1,4 +1,4 @@
-//! The same on the machine at hand, where its processors have counters: a loop that stays in the core, and one that reads memory at random.
+//! The same on the machine at hand, where its CPUs have counters: a loop that stays in the core, and one that reads memory at random.
 
 use super::recorder::{Pair, Recorder, SPEC, total};
 use super::{CPI, totals};
@@ -61,7 +61,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Counts on these processors for so many samples, each so long; `wait` lets the time pass until then.
+/// Counts on these CPUs for so many samples, each so long; `wait` lets the time pass until then.
 fn count(
     machine: &dyn Machine,
     topology: &Topology,

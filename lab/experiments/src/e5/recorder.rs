@@ -1,4 +1,4 @@
-//! Counts cycles and instructions of processors, and keeps what `cpustat --record` would write: on simulated machines and real ones alike.
+//! Counts cycles and instructions of CPUs, and keeps what `cpustat --record` would write: on simulated machines and real ones alike.
 
 use crate::Failure;
 use millpond_formats::events::{self, is_cycles};
@@ -12,7 +12,7 @@ use millpond_observe::{between, cycles_per_instruction};
 /// As published.
 pub(super) const SPEC: &str = "pic0=Cycle_cnt,pic1=Instr_cnt";
 
-/// Cycles and instructions of several processors in the same time.
+/// Cycles and instructions of several CPUs in the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) cycles: u64,
@@ -38,7 +38,7 @@ pub(super) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins to count in user mode on these processors; `interval` is how long a sample will be.
+    /// Begins to count in user mode on these CPUs; `interval` is how long a sample will be.
     ///
     /// # Errors
     /// [`Failure`] where cycles and instructions cannot be counted.
@@ -67,10 +67,10 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// What was counted since the last sample, on each processor. It is recorded.
+    /// What was counted since the last sample, on each CPU. It is recorded.
     ///
     /// # Errors
-    /// [`Failure::Machine`] for a processor that cannot be read any more, or was not counted all of the time.
+    /// [`Failure::Machine`] for a CPU that cannot be read any more, or was not counted all of the time.
     pub(super) fn sample(&mut self) -> Result<Vec<(CpuId, Pair)>, Failure> {
         let now = self.counting.read();
         let events: Vec<(u32, &str)> =
@@ -111,7 +111,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The sum over processors.
+/// The sum over CPUs.
 pub(super) fn total(pairs: &[(CpuId, Pair)]) -> Pair {
     pairs.iter().fold(Pair::default(), |sum, (_, pair)| Pair {
         cycles: sum.cycles + pair.cycles,

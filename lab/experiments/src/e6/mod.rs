@@ -2,27 +2,27 @@
 //!
 //! # Claim
 //!
-//! On one processor that has no interrupts and no other threads a program in the real-time class answers a timer within some
+//! On one CPU that has no interrupts and no other threads a program in the real-time class answers a timer within some
 //! microseconds, whatever runs elsewhere: of 320 million samples 300 took 13 us or more, and none more than about 30.
 //!
 //! # What is done
 //!
 //! ```text
 //!   1  hackbench at fixed priority 0 on the idle machine, and again beside a build and latstat: how long it takes
-//!   2  latstat in a set of one processor without interrupts, in RT at level 5, while hackbench and the build run on the others: the
+//!   2  latstat in a set of one CPU without interrupts, in RT at level 5, while hackbench and the build run on the others: the
 //!      load average, mpstat, and what latstat saw of it
 //!   3  latstat the same way for --samples, without the load, which does not reach it
 //! ```
 //!
-//! What delays a sample are calls of the kernel to all processors, which are rare. In 3 they are made so many times as often
+//! What delays a sample are calls of the kernel to all CPUs, which are rare. In 3 they are made so many times as often
 //! (`--boost`), and the samples that one delayed weigh as much less; the published runs of 320 and 517 million samples differ
 //! in nothing but the lots.
 //!
 //! The histogram has the last stage, from when the timer was due until the program was back in user mode.
 //!
 //! With `--machine real` latstat measures on the machine at hand, for `--samples` (100000), and the published lines stand beside what it gives. That
-//! machine is not the experiment's own: no thread is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the processor. `millpond
-//! latstat` measures on a processor of its own.
+//! machine is not the experiment's own: no thread is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the CPU. `millpond
+//! latstat` measures on a CPU of its own.
 
 pub mod real;
 
@@ -128,7 +128,7 @@ fn reclass(bench: &Bench, pid: Pid, request: &ClassRequest) -> Result<(), Failur
     writer.commit(change).map_err(Failure::refused(what)).map(drop)
 }
 
-/// latstat in its place: a set of the last processor, without interrupts, in the real-time class. Gives what keeps it there.
+/// latstat in its place: a set of the last CPU, without interrupts, in the real-time class. Gives what keeps it there.
 fn place<'b>(bench: &'b Bench, words: &str) -> Result<(MadeSet<'b>, Shelter<'b>), Failure> {
     let cpu = *bench.cpus().last().unwrap_or(&CpuId(0));
     let set = bench.set(&[cpu])?;

@@ -3,8 +3,9 @@
 use crate::Failure;
 use crate::here::Here;
 use crate::published::{Choices, Findings, real};
+use crate::sets::change;
 use millpond_machine::facets::{LatencyProbe, LatencyWatch, Place, PlacePlan, ProbePlan, Stamps};
-use millpond_machine::{Absent, Change, Machine, Refusal, Writer};
+use millpond_machine::{Absent, Machine};
 use millpond_model::{CpuId, LATENCY_STAGES, Nanos};
 use millpond_observe::latency::{Latencies, Worst, primes_near};
 use millpond_report::{Cell, Table};
@@ -31,7 +32,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     let samples = choices.number("samples").unwrap_or(SAMPLES);
     // Two at least are free.
     let cpu = free.last().copied().unwrap_or(CpuId(0));
-    (here.tell)(&format!("{samples} samples on processor {cpu}, about {} s", samples / 1_000));
+    (here.tell)(&format!("{samples} samples on CPU {cpu}, about {} s", samples / 1_000));
     let measured = measure(here, cpu, samples, findings)?;
     beside(&measured.latencies, findings);
     let others = measured.others.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
@@ -48,19 +49,8 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
 /// What one run gave.
 struct Measured {
     latencies: Latencies,
-    /// What else ran on the processor, by name.
+    /// What else ran on the CPU, by name.
     others: Vec<String>,
-}
-
-/// Makes a change, by a writer that is one for no longer than that.
-fn change<T>(
-    machine: &dyn Machine,
-    what: &'static str,
-    prepare: impl FnOnce() -> Result<Change<T>, Refusal>,
-) -> Result<T, Failure> {
-    let writer = Writer::open(machine).map_err(Failure::refused(what))?;
-    let done = writer.commit(prepare().map_err(Failure::refused(what))?).map_err(Failure::refused(what))?;
-    Ok(done.outcome)
 }
 
 fn measure(
@@ -81,11 +71,15 @@ fn measure(
         }
     };
     let wanted = PlacePlan { cpu, keep_others: true, owner: own_pid(), timerlat: None };
-    let place = change(machine, "make a place to measure", || probe.prepare_place(&wanted))?;
+    let place = change(machine, "make a place to measure", || probe.prepare_place(&wanted), &mut |_| ())?;
     let threads = machine.threads().map_err(Failure::NotHere)?;
     let (pid, set) = (watch.pid(), place.set);
-    let bound =
-        change(machine, "bind the thread that measures", || threads.prepare_bind_set(pid, None, Some(set)));
+    let bound = change(
+        machine,
+        "bind the thread that measures",
+        || threads.prepare_bind_set(pid, None, Some(set)),
+        &mut |_| (),
+    );
     let done = bound.and_then(|_| collect(here, watch.as_mut(), samples));
     let others = watch.sharers().into_iter().map(|sharer| sharer.what).collect();
     let worst = worst(watch.as_ref());
@@ -97,7 +91,7 @@ fn measure(
 }
 
 fn leave(machine: &dyn Machine, probe: &dyn LatencyProbe, place: &Place) -> Result<(), Failure> {
-    change(machine, "put the processor back", || probe.prepare_leave(place))
+    change(machine, "put the CPU back", || probe.prepare_leave(place), &mut |_| ())
 }
 
 fn collect(here: &Here<'_>, watch: &mut dyn LatencyWatch, samples: u64) -> Result<Latencies, Failure> {

@@ -37,7 +37,7 @@ impl Kind {
 type Init = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 type OfMutex = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// Room for a mutex: `rt_mutex_t` has 56 bytes on the processors that there are.
+/// Room for a mutex: `rt_mutex_t` has 56 bytes on the CPUs that there are.
 #[repr(C, align(16))]
 struct Memory(UnsafeCell<[u8; 128]>);
 

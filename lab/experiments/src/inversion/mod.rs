@@ -1,4 +1,4 @@
-//! Three threads of different priorities meet on one processor: under a plain lock the high one waits for as long as the middle one likes; under one with
+//! Three threads of different priorities meet on one CPU: under a plain lock the high one waits for as long as the middle one likes; under one with
 //! priority inheritance for the section of the low one. An experiment of our own, on the machine at hand; nothing of the sort was published.
 //!
 //! The locks are those of the library for real-time programs, which is looked for when this runs: nothing of the suite is linked with it. What is done

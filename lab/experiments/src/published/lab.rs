@@ -160,7 +160,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// In how many samples a process was seen on a processor, second by second.
+    /// In how many samples a process was seen on a CPU, second by second.
     #[must_use]
     pub fn samples(&self, pid: Pid, cpu: CpuId) -> Vec<u64> {
         let of = |residence: &Residence| {
@@ -206,7 +206,7 @@ impl Bench {
         self.session.simulation().ok_or_else(not)
     }
 
-    /// Where its processors stand.
+    /// Where its CPUs stand.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
@@ -229,7 +229,7 @@ impl Bench {
         )
     }
 
-    /// Its processors, by number.
+    /// Its CPUs, by number.
     #[must_use]
     pub fn cpus(&self) -> Vec<CpuId> {
         self.topology.cpus().iter().collect()
@@ -255,7 +255,7 @@ impl Bench {
         Ok(simulation.start_in(zone, &load).unwrap_or_else(|_| simulation.start(&load)))
     }
 
-    /// Takes processors off-line.
+    /// Takes CPUs off-line.
     ///
     /// # Errors
     /// [`Failure::Refused`] when the machine does.

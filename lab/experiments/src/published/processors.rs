@@ -1,10 +1,10 @@
-//! What each processor did, as a table.
+//! What each CPU did, as a table.
 
 use millpond_model::COLUMNS;
 use millpond_observe::Frame;
 use millpond_report::{Cell, Table};
 
-/// The columns of `mpstat`, and a row for each processor.
+/// The columns of `mpstat`, and a row for each CPU.
 #[must_use]
 pub(crate) fn mpstat(frame: &Frame) -> Table {
     let columns = COLUMNS.iter().map(|column| column.word());

@@ -2,8 +2,8 @@
 //!
 //! # Claim
 //!
-//! A set of processors keeps a batch job away from a service, and so does a weight or a cap. A set keeps the batch away also while no request
-//! is there; and a burst of requests finds no more processors than the set has until poold has seen it. So where the kernel lets
+//! A set of CPUs keeps a batch job away from a service, and so does a weight or a cap. A set keeps the batch away also while no request
+//! is there; and a burst of requests finds no more CPUs than the set has until poold has seen it. So where the kernel lets
 //! a thread that wakes up go before one that computes, and threads of the service are many more than it uses on average, sharing by weights is better
 //! for both; the result says so, and so does `poolstat --why`.
 //!
@@ -11,17 +11,17 @@
 //!
 //! ```text
 //!   alone        the service has the machine: the floor
-//!   nothing      both on all processors
+//!   nothing      both on all CPUs
 //!   cpu.weight   the same; the service counts a hundred times as much
-//!   cpu.max      the same; the batch is capped so that the processors that the service should have are left
-//!   pools        the service in a pool of its own with a set of at least so many processors, the batch in the one of the default set; poold moves more
+//!   cpu.max      the same; the batch is capped so that the CPUs that the service should have are left
+//!   pools        the service in a pool of its own with a set of at least so many CPUs, the batch in the one of the default set; poold moves more
 //! ```
 //!
 //! # What is measured
 //!
-//! Requests arrive at random, however many wait already; each wants the same time of a processor, and the threads of the service take them in
+//! Requests arrive at random, however many wait already; each wants the same time of a CPU, and the threads of the service take them in
 //! order. From arrival to answer is the response time: in half of the cases it is at most p50, in 99 of 100 p99, in 999 of 1000 p99.9. The
-//! batch has a thread for each processor and counts its operations: so many processors' worth.
+//! batch has a thread for each CPU and counts its operations: so many CPUs' worth.
 //!
 //! # What is left out
 //!
@@ -78,14 +78,14 @@ struct Ask {
     work: u64,
     /// Threads that answer.
     threads: u64,
-    /// Processors that the service should have.
+    /// CPUs that the service should have.
     leave: u64,
     seconds: u64,
     seed: u64,
 }
 
 impl Ask {
-    /// What was chosen on so many processors, else these rates and threads.
+    /// What was chosen on so many CPUs, else these rates and threads.
     fn of(choices: &Choices, all: u64, rate: u64, threads: u64) -> Result<Ask, Failure> {
         let rate = choices.number("rate").unwrap_or(rate);
         let work = choices.number("work").unwrap_or(2);
@@ -127,9 +127,9 @@ struct Played {
     times: [f64; 3],
     /// Requests that were answered, in a second.
     answered: f64,
-    /// Processors' worth of work of the batch; none where it did not run.
+    /// CPUs' worth of work of the batch; none where it did not run.
     batch: Option<f64>,
-    /// Processors that were moved.
+    /// CPUs that were moved.
     moves: Option<u64>,
     /// What poold advised.
     advice: Option<String>,

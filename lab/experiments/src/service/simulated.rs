@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Until priorities have settled, and sizes.
 const SETTLING: Nanos = Nanos::from_secs(2);
 
-/// Operations a second of a processor.
+/// Operations a second of a CPU.
 const OPS: f64 = 1e3;
 
 /// Plays one arm; or says why it cannot be.

@@ -96,7 +96,7 @@ fn every_arm_answers_what_arrives_and_weights_are_left_out() {
             .any(|note| note.starts_with("cpu.weight is left out: simulated threads are in class TS"))
     );
     assert_eq!(value("work of the batch", "alone"), None);
-    // The service uses two processors; a cap leaves four, and so does a set of at least four.
+    // The service uses two CPUs; a cap leaves four, and so does a set of at least four.
     let batch = |arm| value("work of the batch", arm).unwrap();
     assert!((61.0..62.5).contains(&batch("nothing")), "{}", batch("nothing"));
     // A cap is charged at ticks.

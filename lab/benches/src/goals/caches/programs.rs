@@ -105,7 +105,7 @@ fn lines(pairs: usize, work: &Work, library: &Path) -> Vec<Line> {
     all.map(|((name, unit), pairs)| Line::of(name, PEER, unit, pairs, GOAL)).collect()
 }
 
-/// Milliseconds of processor time, and megabytes that were resident at the most, of a program with those it started.
+/// Milliseconds of CPU time, and megabytes that were resident at the most, of a program with those it started.
 fn run(work: &Work, preload: Option<&Path>) -> Result<(f64, f64), Trouble> {
     let mut command = Command::new(find_program(work.program)?);
     command.args(&work.words).envs(work.variables.iter().copied());

@@ -120,7 +120,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// One thread, and as many as there are processors.
+/// One thread, and as many as there are CPUs.
 fn counts() -> impl Iterator<Item = usize> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).min(64);
     [1, processors.max(2)].into_iter()

@@ -1,5 +1,5 @@
 //! What poold costs on this machine at steady load: the daemon as it is, in pools that push no thread out, with one thread in a pool that computes half of the
-//! time. Its own processor time is read from the kernel at both ends of windows of 20 s; beside it runs sysstat's watcher at the interval of poold, a second.
+//! time. Its own CPU time is read from the kernel at both ends of windows of 20 s; beside it runs sysstat's watcher at the interval of poold, a second.
 //!
 //! Where others use the machine, their waiting wakes poold up to ten times a second: a busy machine is the worse case, and is told.
 
@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const NAME: &str = "poold: its own processor time at steady load (on this machine)";
+const NAME: &str = "poold: its own CPU time at steady load (on this machine)";
 const PEER: &str = "mpstat -P ALL 1 of sysstat";
 const GOAL: Goal = Goal::OursAtMost(0.1);
-const MOVES: &str = "poold: processors moved at steady load (on this machine)";
+const MOVES: &str = "poold: CPUs moved at steady load (on this machine)";
 const WINDOW: Duration = Duration::from_secs(20);
 /// What it does at its start does not count.
 const START: Duration = Duration::from_secs(3);
@@ -31,9 +31,8 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             let moves = Pairs { ours: vec![moves; windows], peer: Vec::new() };
             vec![
                 Line::of(NAME, PEER, "%", &pairs, GOAL).noting(told),
-                Line::of(MOVES, "no peer", "moves", &moves, Goal::OursAtMost(0.0)).noting(
-                    "in all windows together; where there are two processors, each set needs its one",
-                ),
+                Line::of(MOVES, "no peer", "moves", &moves, Goal::OursAtMost(0.0))
+                    .noting("in all windows together; where there are two CPUs, each set needs its one"),
             ]
         }
         Err(why) => vec![
@@ -44,7 +43,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 }
 
 struct Seen {
-    /// Percent of a processor.
+    /// Percent of a CPU.
     pairs: Pairs,
     wakes: Vec<f64>,
     moves: f64,

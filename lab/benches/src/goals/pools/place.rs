@@ -10,7 +10,7 @@ pub const POOL: &str = "bench";
 pub struct Pools<'b>(&'b Bench);
 
 impl Pools<'_> {
-    /// Enables pools and makes one of the last processor that this process may use.
+    /// Enables pools and makes one of the last CPU that this process may use.
     ///
     /// # Errors
     /// There are pools or sets already, or there can be none.

@@ -15,7 +15,7 @@ use std::fs;
 use std::sync::Arc;
 
 const PEER: &str = "when nothing changed";
-/// Of 1,024 processors in 16 pools, in milliseconds.
+/// Of 1,024 CPUs in 16 pools, in milliseconds.
 const GOAL: (u32, u32, f64) = (1_024, 16, 5.0);
 const POOLS: [u32; 2] = [16, 256];
 /// Of which there are lines; the picture has those between as well.
@@ -57,22 +57,21 @@ fn line(policy: &str, (cpus, pools): (u32, u32), pairs: &Pairs) -> Line {
         (c, p, ms) if (c, p) == (cpus, pools) => Goal::OursAtMost(ms),
         _ => Goal::None,
     };
-    let name = format!(
-        "planner, policy {policy}: a decision when demand changed ({cpus} processors, {pools} pools)"
-    );
+    let name =
+        format!("planner, policy {policy}: a decision when demand changed ({cpus} CPUs, {pools} pools)");
     Line::of(&name, PEER, "ms", pairs, goal)
 }
 
 fn picture(lines: Vec<Drawn>) -> String {
     let title = "What a decision costs when demand changed".to_owned();
-    Lines { title, unit_x: "log2 of processors".into(), unit_y: "ms".into(), log_x: false, lines }.svg()
+    Lines { title, unit_x: "log2 of CPUs".into(), unit_y: "ms".into(), log_x: false, lines }.svg()
 }
 
 fn rounded(ms: f64) -> f64 {
     (ms * 1e4).round() / 1e4
 }
 
-/// Milliseconds of a processor: a decision when demand changed, beside one of the same policy when nothing did.
+/// Milliseconds of a CPU: a decision when demand changed, beside one of the same policy when nothing did.
 fn pairs(name: &str, size: (u32, u32), count: usize) -> Option<Pairs> {
     let mut pairs = Pairs::default();
     // The first one is thrown away: it finds nothing in caches.
@@ -102,7 +101,7 @@ fn decision(name: &str, (cpus, pools): (u32, u32), is_upheaval: bool) -> Option<
     Some((processor_time() - begin).as_secs_f64() * 1e3)
 }
 
-/// A machine of cores with two strands, in groups of 64 processors. Where there are more sets than processors, most are empty, and may be.
+/// A machine of cores with two strands, in groups of 64 CPUs. Where there are more sets than CPUs, most are empty, and may be.
 fn machine(cpus: u32, sets: u32) -> Frame {
     let set = |id: u32| SetFrame {
         id: PsetId(id),
@@ -140,7 +139,7 @@ fn machine(cpus: u32, sets: u32) -> Frame {
     }
 }
 
-/// One interval later: a set is busy in such a part, and so many threads wait for each of its processors.
+/// One interval later: a set is busy in such a part, and so many threads wait for each of its CPUs.
 fn live(frame: &mut Frame, load: impl Fn(usize) -> (u64, u64)) {
     frame.at = frame.at + frame.elapsed;
     for (at, set) in frame.sets.iter_mut().enumerate() {

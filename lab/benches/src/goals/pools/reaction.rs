@@ -1,7 +1,7 @@
 //! How soon a set has what its programs want: simulated time, which does not depend on the machine that simulates.
 //!
-//! Two pools of 8 on 64 processors, the rest in the default one. Then 48 threads want to run in one of them. What is told is the time until its set has
-//! 48 processors. Each trial begins at another moment of the interval between two looks of the policy.
+//! Two pools of 8 on 64 CPUs, the rest in the default one. Then 48 threads want to run in one of them. What is told is the time until its set has
+//! 48 CPUs. Each trial begins at another moment of the interval between two looks of the policy.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::{median_of, ratios};
@@ -15,8 +15,7 @@ use millpond_pools::{Done, Editor, Element, Manager, Place, Rhythm, Wait, dynami
 use millpond_sim::SimMachine;
 use millpond_sim::workloads::Load;
 
-const NAME: &str =
-    "pools: from 48 threads that want to run to 48 processors, from 8 (64 processors, simulated)";
+const NAME: &str = "pools: from 48 threads that want to run to 48 CPUs, from 8 (64 CPUs, simulated)";
 /// The default of scx_layered's option -i.
 const LAYERED: &str = "scx_layered publishes the interval at which it looks, 100 ms, and no time of reaction";
 const MACHINE: &str = "t2-64";

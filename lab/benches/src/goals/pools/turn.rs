@@ -1,4 +1,4 @@
-//! What poold does in a second on a machine of 64 processors with 16 pools: a turn, and bringing the machine to what its sets want. The machine is made by
+//! What poold does in a second on a machine of 64 CPUs with 16 pools: a turn, and bringing the machine to what its sets want. The machine is made by
 //! hand in a directory, with 400 processes and 128 of them in pools, and has what our own commands have made on it.
 
 use crate::goals::sim::processor_time;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 const NAME: &str =
-    "poold: what it does in a second, in % of a processor (64 processors, 16 pools, a hand-made machine)";
+    "poold: what it does in a second, in % of a CPU (64 CPUs, 16 pools, a synthetic sysfs tree)";
 const PEER: &str = "reading the same files once";
 const GOAL: Goal = Goal::OursAtMost(0.5);
 const TURN: &str = "poold: a turn, without bringing the machine to what its sets want (the same machine)";
@@ -70,7 +70,7 @@ fn run(bench: &Bench) -> Result<[Pairs; 2], Trouble> {
     Ok([all, turns])
 }
 
-/// Of a processor, if it is done once a second.
+/// Of a CPU, if it is done once a second.
 fn percent(begin: std::time::Duration) -> f64 {
     (processor_time() - begin).as_secs_f64() * 100.0
 }
@@ -114,7 +114,7 @@ fn make_pools(bench: &Bench, root: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The tables of processors, and each file of the sets' cgroups.
+/// The tables of CPUs, and each file of the sets' cgroups.
 fn read_plainly(root: &Path) -> Result<(), Trouble> {
     for table in ["proc/stat", "proc/schedstat", "sys/devices/system/cpu/online", "state/records/pools"] {
         let _ = told("read a table", fs::read(root.join(table)))?;

@@ -1,7 +1,5 @@
 //! Whatever is typed: no command panics, a status tells the truth, and what is only shown is not done.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_cmd::{Ctx, run};
 use millpond_golden::Stage;
 use millpond_session::Output;

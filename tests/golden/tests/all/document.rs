@@ -1,7 +1,5 @@
 //! The figures in the document are those of the program.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_experiments::{EXPERIMENTS, OWN, named};
 use millpond_golden::document::{
     CATALOGUES, MACHINES, POOLS, SIMULATOR, markdown, page_of, part, run, verbatim,
@@ -37,7 +35,7 @@ fn figures_of_the_service_are_those_of_the_program() {
 
 #[test]
 fn the_session_about_shares_is_what_the_shell_says() {
-    let page = include_str!("../../../docs/explanation/shares.md");
+    let page = include_str!("../../../../docs/explanation/shares.md");
     let session = part(page, "session").unwrap().trim().trim_matches('`').trim();
     let session = session.replace("sim --echo x4200 shares.sim", "sim --echo x4200 scripts/shares.sim");
     let machines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("machines");

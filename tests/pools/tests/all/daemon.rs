@@ -1,7 +1,5 @@
 //! The daemon on simulated machines that are kept in files: what it logs, what it does, what it refuses.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_machine::Writer;
 use millpond_machine::facets::Member;
 use millpond_model::pools::{PoolsState, PropValue};

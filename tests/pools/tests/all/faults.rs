@@ -1,8 +1,6 @@
 //! What befalls a manager and a commit: a death at any moment, a full disk, a machine that resists, processors that vanish, a configuration
 //! that others change, members that end. Nothing may be lost or left half-done, and the next turn goes on.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_machine::facets::Member;
 use millpond_machine::laws::{Fault, Faulty};
 use millpond_machine::{Accounting, Clock, Machine, Processors, Writer};

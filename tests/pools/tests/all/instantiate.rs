@@ -1,7 +1,5 @@
 //! How files become machines (reference §10.1), on simulated machines, and what a machine refuses.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_machine::facets::Member;
 use millpond_machine::{Machine, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState, PropValue};

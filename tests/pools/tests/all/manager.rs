@@ -1,7 +1,5 @@
 //! Sets that resize themselves, on simulated machines.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_machine::facets::Member;
 use millpond_machine::{Accounting, Clock, Writer};
 use millpond_model::pools::PropValue;

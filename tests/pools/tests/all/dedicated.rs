@@ -1,7 +1,5 @@
 //! CPUs that are dedicated to a zone, and what becomes of them when the zone ends.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_machine::{Accounting, Clock, Writer};
 use millpond_model::Nanos;
 use millpond_planner::policy;

@@ -1,7 +1,5 @@
 //! Experiments that call the library for real-time programs, with the one that cargo built beside this test.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use millpond_cmd::{Ctx, Exit, run};
 use millpond_session::Output;
 use serde_json::Value;

@@ -9,8 +9,6 @@
 //!
 //! `MILLPOND_POOL_OPERATIONS` says how many; the default is what a few seconds allow.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_formats::pools::properties::{LOCAL_MEMORY, local_memory};
 use millpond_machine::facets::{Member, NodeStatus};
 use millpond_machine::{Lgroups, Machine, Pools, Processors, Writer};

@@ -1,0 +1,10 @@
+//! Pools and poold on simulated machines, in one executable: each links the whole simulator.
+
+#![allow(clippy::unwrap_used)]
+
+mod daemon;
+mod dedicated;
+mod faults;
+mod instantiate;
+mod manager;
+mod random;
