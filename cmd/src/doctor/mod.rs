@@ -6,6 +6,7 @@
 //! - kernel features that matter to Millpond, with the first release that has each, and the file that shows it (or the
 //!   release). An absent feature is no fault
 //! - processor sets with their modes and whatever violates them, and interrupts that cannot leave no-intr CPUs
+//! - why the journal cannot be written, with a remedy: its file system is read-only or full
 //! - the change that a killed command left unfinished. The next command that changes the machine undoes it, too
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
 //!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. They are no fault.
@@ -24,7 +25,7 @@
 //!  "unfinished":null,"unsettled":[]}
 //! ```
 //!
-//! `repair` exists with `--repair` only; its `unfinished` is null if nothing was undone. `forgotten` lists records of
+//! `journal_fault` exists only if the journal cannot be written, `repair` with `--repair` only; its `unfinished` is null if nothing was undone. `forgotten` lists records of
 //! threads, processes and cgroups that have ended, which the next change removes as well.
 
 use crate::command::Command;
@@ -34,7 +35,7 @@ use crate::readiness::Readiness;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
 use millpond_model::{KernelFeature, Pset, printable};
-use millpond_session::Session;
+use millpond_session::{JournalFault, Session};
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: Command = Command {
@@ -95,6 +96,8 @@ struct Diagnosis {
     facets: Vec<Facet>,
     sets: Vec<Pset>,
     unfinished: Option<String>,
+    /// Why no change can be journalled.
+    journal_fault: Option<JournalFault>,
     /// What the machine's sets want and it does not do, one step a line.
     unsettled: Vec<String>,
     /// What comes to sheltered processors and cannot be moved. Nothing is out of order with that.
@@ -117,6 +120,7 @@ impl Diagnosis {
             facets: facets(machine),
             sets,
             unfinished: unfinished.map(|u| u.operation.what),
+            journal_fault: session.journal_fault(),
             unsettled: settle.iter().map(ToString::to_string).collect(),
             staying: match machine.interrupts() {
                 Ok(interrupts) => read("interrupts", interrupts.staying())?,
@@ -127,7 +131,7 @@ impl Diagnosis {
 
     fn in_order(&self) -> bool {
         let breached = self.sets.iter().any(|set| !set.breaches.is_empty());
-        self.unfinished.is_none() && self.unsettled.is_empty() && !breached
+        self.unfinished.is_none() && self.journal_fault.is_none() && self.unsettled.is_empty() && !breached
     }
 
     fn print(&self, session: &Session, ctx: &mut Ctx<'_>) {
@@ -179,7 +183,10 @@ impl Diagnosis {
         if let Some(what) = &self.unfinished {
             ctx.out.line(format_args!("begun and not finished: {}", printable(what)));
         }
-        if self.in_order() {
+        if let Some(fault) = self.journal_fault {
+            ctx.out.line(format_args!("the journal cannot be written: {fault}"));
+            ctx.hint(fault.remedy());
+        } else if self.in_order() {
             ctx.out.line("all is in order");
         } else {
             ctx.hint("millpond doctor --repair");
@@ -194,7 +201,7 @@ impl Diagnosis {
             }
         };
         let set = |set: &Pset| json!({ "id": set.id, "mode": set.mode, "processors": set.members, "breaches": set.breaches });
-        json!({
+        let mut document = json!({
             "machine": session.machine().name(),
             "facets": self.facets.iter().map(facet).collect::<Vec<_>>(),
             "features": session.machine().kernel_features(),
@@ -204,7 +211,11 @@ impl Diagnosis {
             "unfinished": self.unfinished,
             "unsettled": self.unsettled,
             "staying": self.staying,
-        })
+        });
+        if let Some(fault) = self.journal_fault {
+            document["journal_fault"] = fault.to_string().into();
+        }
+        document
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_session::{Follower, Output, Program, stand_by};
+use millpond_session::{Follower, Output, Program, supervise};
 
 /// Stays until it is over, and gives the status. Nothing may be changed any more: the machine is free for others meanwhile.
 ///
@@ -19,7 +19,7 @@ pub fn stay(
     ctx.err.flush();
     // Signals are passed on and obeyed also while no process reads messages.
     ctx.err = Output::stderr_of_service();
-    let status = stand_by(program, follower, &mut |text| {
+    let status = supervise(program, follower, &mut |text| {
         ctx.warn(text);
         ctx.err.flush();
     });

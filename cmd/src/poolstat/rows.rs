@@ -83,17 +83,11 @@ fn shares(before: &Sample, after: &Sample) -> BTreeMap<PsetId, f64> {
 
 /// Whether pools, sets or their processors changed; loads and states of processors go on by themselves.
 pub fn is_changed(before: &PoolsState, now: &PoolsState) -> bool {
-    steady(before) != steady(now)
-}
-
-fn steady(state: &PoolsState) -> PoolsState {
-    let mut state = state.clone();
-    for set in &mut state.conf.psets {
-        set.load = None;
-        set.cpus_mut().for_each(|cpu| cpu.status = None);
-    }
-    state.zones.clear();
-    state
+    let PoolsState { conf, keep_others, zones: _ } = before;
+    let (sets, sets_now) = (&conf.psets, &now.conf.psets);
+    (&conf.system, &conf.pools, *keep_others) != (&now.conf.system, &now.conf.pools, now.keep_others)
+        || sets.len() != sets_now.len()
+        || !sets.iter().zip(sets_now).all(|(set, now)| set.is_alike(now))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The record of a decision: its frame, plan, alternatives, expectation and outcome.
 
-use crate::num::real;
+use crate::convert::real;
 use crate::solaris::Event;
 use crate::{Frame, Plan, check, demand};
 use millpond_model::{Move, Nanos, PsetId};

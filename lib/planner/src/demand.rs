@@ -12,7 +12,7 @@
 
 use crate::SetFrame;
 use crate::Waiting;
-use crate::num::{ratio, real};
+use crate::convert::{ratio, real};
 use millpond_model::Nanos;
 
 /// Above this share of its time a set is saturated.

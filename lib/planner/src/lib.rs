@@ -37,12 +37,12 @@
 //! Whether a plan was carried out it sees from the next frame.
 
 mod check;
+mod convert;
 mod decision;
 mod demand;
 mod frame;
 mod log;
 mod millpond;
-mod num;
 mod plan;
 mod policies;
 mod policy;

@@ -5,7 +5,7 @@
 //! it. Loads are known as far as they were measured: what threads would have done on processors that they never had is guessed from their
 //! waiting ([`demand()`]).
 
-use crate::num::{real, span};
+use crate::convert::{real, span};
 use crate::{Decision, Frame, Outlook, Policy, SetFrame, StateError, Waiting, demand};
 use millpond_model::{CpuId, CpuSet, Move, Nanos, PsetId};
 use serde::{Deserialize, Serialize};

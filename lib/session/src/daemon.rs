@@ -1,6 +1,6 @@
 //! What a daemon of ours keeps in files: that it is the only one, what it remembers, the record of what it decided, and its log.
 
-use crate::lossy::WAITING_MAX;
+use crate::lossy_writer::WAITING_MAX;
 use crate::output::reason;
 use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, open_plain, replace_file};
 use millpond_model::printable;

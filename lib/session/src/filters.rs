@@ -4,7 +4,7 @@
 //! everywhere. The last one's output, and what all of them complain of, is collected while the command writes.
 
 use crate::output::reason;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
@@ -159,20 +159,18 @@ fn stop(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Hands a text to filters that were just started, in one piece, and closes it. A reader that went away is no failure.
-pub fn feed(mut input: impl Write, text: &[u8]) {
-    let _ = input.write_all(text).and_then(|()| input.flush());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     fn through(lines: &[&[&str]], text: &str) -> Filtered {
         let commands: Vec<Vec<String>> =
             lines.iter().map(|words| words.iter().map(|w| (*w).to_owned()).collect()).collect();
-        let (filters, input) = Filters::start(&commands).unwrap();
-        feed(input, text.as_bytes());
+        let (filters, mut input) = Filters::start(&commands).unwrap();
+        // A reader that went away is no failure.
+        let _ = input.write_all(text.as_bytes()).and_then(|()| input.flush());
+        drop(input);
         filters.finish(&commands)
     }
 

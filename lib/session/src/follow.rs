@@ -1,7 +1,7 @@
 //! Runs a command at each change of a pool's size, for programs that cannot subscribe themselves.
 
 use crate::output::reason;
-use crate::stand::Watched;
+use crate::supervise::Watched;
 use millpond_member::{MemberError, POOL_VARIABLE, PoolSize, STATE_VARIABLE, Subscription, usual_state_dir};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,6 +1,6 @@
 //! Interrupts by name, for experiments on OS noise.
 
-use crate::{Kind, Session, place, reason};
+use crate::{Kind, Session, reason, state_dir};
 use millpond_linux::{Root, interrupt_counts};
 use millpond_machine::Absent;
 use millpond_model::InterruptCount;
@@ -14,7 +14,7 @@ impl Session {
         if self.kind() != Kind::Real {
             return Err(Absent::because("interrupts are told by name on the real machine only"));
         }
-        interrupt_counts(&Root::live(place::state_dir()))
+        interrupt_counts(&Root::live(state_dir::state_dir()))
             .map_err(|error| Absent::because(format!("interrupts cannot be read: {}", reason(&error))))
     }
 }

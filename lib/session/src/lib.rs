@@ -29,26 +29,26 @@ mod caps;
 mod capture;
 mod changed;
 mod daemon;
-mod described;
 mod filters;
 mod follow;
 mod interrupts;
 mod journal;
-mod kept;
 mod library;
-mod lossy;
+mod lossy_writer;
+mod machine_file;
 mod open;
 mod output;
-mod place;
 mod pools_file;
 mod posix;
 mod process;
 mod record;
+mod saved_machine;
 mod session;
 mod signals;
 mod simulation;
-mod stand;
+mod state_dir;
 mod stop;
+mod supervise;
 mod terminal;
 mod text;
 mod view;
@@ -58,26 +58,26 @@ mod zone;
 pub use caps::Cap;
 pub use changed::{FieldChange, machine_field};
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
-pub use described::is_machine_file;
-pub use filters::{FILTERS, Filtered, Filters, NotStarted, feed, filter_named};
+pub use filters::{FILTERS, Filtered, Filters, NotStarted, filter_named};
 pub use follow::{Follower, pool_environment};
-pub use journal::FileJournal;
-pub use kept::KeepError;
+pub use journal::{FileJournal, JournalFault};
 pub use library::Library;
+pub use machine_file::is_machine_file;
 pub use open::{MachineName, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{exec, own_pid, own_program, program_on_path};
 pub use record::{Recorded, RecordedLine, read_log};
+pub use saved_machine::KeepError;
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{
     Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Resident, Running,
     SYSTEM_FILE, Simulation,
 };
-pub use stand::{Program, stand_by};
 pub use stop::{
     refuse_writes_past_the_limit, stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop,
 };
+pub use supervise::{Program, supervise};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };

@@ -2,7 +2,7 @@
 
 use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
-use crate::{FileJournal, described, is_machine_file, place, reason};
+use crate::{FileJournal, is_machine_file, machine_file, reason, state_dir};
 use millpond_linux::{LinuxMachine, Root, check_state_dir};
 use millpond_machine::facets::Image;
 use millpond_machine::{Absent, Journal, Machine};
@@ -127,7 +127,7 @@ impl Session {
                 Err(OpenError::RootOfSimulated(name.clone()))
             }
             MachineName::Simulated(name) => {
-                let described = if is_machine_file(name) { Some(described::read(name)?) } else { None };
+                let described = if is_machine_file(name) { Some(machine_file::read(name)?) } else { None };
                 // A file that keeps a machine knows it by the name that it has in its own file.
                 let own =
                     described.as_ref().map_or_else(|| name.clone(), |machine| machine.name().to_owned());
@@ -181,7 +181,7 @@ fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
 fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     let (root, kind) = match &options.root {
         None => {
-            let path = options.state.clone().unwrap_or_else(place::state_dir);
+            let path = options.state.clone().unwrap_or_else(state_dir::state_dir);
             check_state_dir(&path)
                 .map_err(|error| OpenError::State { path: path.clone(), why: reason(&error) })?;
             (Root::live(path), Kind::Real)

@@ -6,7 +6,7 @@
 //! Control characters other than ends of lines and tabs are escaped, so that no name of a process moves the cursor of a terminal. Our own
 //! sequences go through [`Output::control`]. An end of a line in a name would make a row: machines escape it where they read the name (`millpond_model::printable`).
 
-use crate::lossy::Lossy;
+use crate::lossy_writer::LossyWriter;
 use millpond_model::{escaped, is_unprintable};
 use std::fmt::{Arguments, Display};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -39,7 +39,7 @@ impl<'a> Output<'a> {
     /// Standard error of a service, which goes on where no process reads it: lines are then lost, and their number is told.
     #[must_use]
     pub fn stderr_of_service() -> Output<'static> {
-        Output::to(io::LineWriter::new(Lossy::new(io::stderr())))
+        Output::to(io::LineWriter::new(LossyWriter::new(io::stderr())))
     }
 
     /// For somebody who writes here for a while. What goes wrong meanwhile is kept here.

@@ -9,7 +9,7 @@
 //! user changed meanwhile is left alone.
 
 use crate::output::reason;
-use crate::place::usual_dir;
+use crate::state_dir::usual_dir;
 use crate::{Kind, Session};
 use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, replace_file};
 use millpond_model::printable;

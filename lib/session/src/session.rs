@@ -1,8 +1,8 @@
 //! One machine, open, and what belongs to it.
 
-use crate::FileJournal;
-use crate::kept::Kept;
+use crate::saved_machine::Kept;
 use crate::zone;
+use crate::{FileJournal, JournalFault};
 use jiff::tz::TimeZone;
 use millpond_linux::Root;
 use millpond_machine::{Journal, JournalError, Machine, Operation, Reason, Refusal, Writing};
@@ -129,6 +129,12 @@ impl Session {
     #[must_use]
     pub fn journal_path(&self) -> Option<&Path> {
         self.journal.as_deref().map(FileJournal::path)
+    }
+
+    /// Why the journal cannot be written, if so: [`FileJournal::fault`].
+    #[must_use]
+    pub fn journal_fault(&self) -> Option<JournalFault> {
+        self.journal.as_ref()?.fault()
     }
 
     /// Mends a journal that cannot be understood, as the writer: [`FileJournal::salvage`].

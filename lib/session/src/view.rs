@@ -150,7 +150,7 @@ fn follow(view: &mut CpuView, pid: u32) {
 mod tests {
     use super::*;
     use crate::OpenOptions;
-    use crate::stand::{Program, stand_by};
+    use crate::supervise::{Program, supervise};
     use std::ffi::OsString;
 
     fn real() -> Session {
@@ -166,7 +166,7 @@ mod tests {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();
         let environment = vec![("MILLPOND_POOL", "web".into())];
         let program = Program { words: &words, environment, view: Some((view, "web")) };
-        stand_by(Some(program), None, &mut |text| panic!("{text}"))
+        supervise(Some(program), None, &mut |text| panic!("{text}"))
     }
 
     fn shell(view: View, script: &str) -> u8 {

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use millpond_session::{Follower, OpenOptions, Program, Session, pool_environment, stand_by};
+use millpond_session::{Follower, OpenOptions, Program, Session, pool_environment, supervise};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -40,7 +40,7 @@ fn puppet() {
         None
     };
     let program = words.as_deref().map(|words| Program { words, environment, view });
-    let status = stand_by(program, Some(follower), &mut |text| writeln!(out, "told: {text}").unwrap());
+    let status = supervise(program, Some(follower), &mut |text| writeln!(out, "told: {text}").unwrap());
     let status = status.unwrap_or_else(|why| {
         writeln!(out, "refused: {why}").unwrap();
         99

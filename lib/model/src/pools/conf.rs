@@ -204,9 +204,38 @@ impl PsetNode {
         &self.cpus
     }
 
-    /// Its CPUs, to change their settings.
-    pub fn cpus_mut(&mut self) -> impl Iterator<Item = &mut CpuNode> {
-        self.cpus.iter_mut()
+    /// Whether another set has the same settings and the same CPUs. Loads and states of CPUs may differ.
+    #[must_use]
+    pub fn is_alike(&self, other: &PsetNode) -> bool {
+        let PsetNode {
+            id,
+            name,
+            ref_id,
+            is_default,
+            min,
+            max,
+            units,
+            load: _,
+            comment,
+            objectives,
+            temporary,
+            user,
+            cpus,
+        } = self;
+        (id, name, ref_id, is_default, min, max, units)
+            == (
+                &other.id,
+                &other.name,
+                &other.ref_id,
+                &other.is_default,
+                &other.min,
+                &other.max,
+                &other.units,
+            )
+            && (comment, objectives, temporary, user)
+                == (&other.comment, &other.objectives, &other.temporary, &other.user)
+            && cpus.len() == other.cpus.len()
+            && cpus.iter().zip(&other.cpus).all(|(cpu, other)| cpu.is_alike(other))
     }
 
     /// The numbers of its CPUs.
@@ -235,6 +264,13 @@ impl PsetNode {
 }
 
 impl CpuNode {
+    /// Whether another CPU has the same settings. States may differ.
+    fn is_alike(&self, other: &CpuNode) -> bool {
+        let CpuNode { id, ref_id, comment, status: _, pinned, user } = self;
+        (id, ref_id, comment, pinned, user)
+            == (&other.id, &other.ref_id, &other.comment, &other.pinned, &other.user)
+    }
+
     /// A CPU with the settings of a new one.
     #[must_use]
     pub fn new(id: CpuId, status: State) -> Self {
@@ -338,7 +374,7 @@ impl PoolsConf {
 
     /// A CPU, to change its settings.
     pub fn cpu_mut(&mut self, id: CpuId) -> Option<&mut CpuNode> {
-        self.psets.iter_mut().flat_map(PsetNode::cpus_mut).find(|c| c.id == id)
+        self.psets.iter_mut().flat_map(|set| &mut set.cpus).find(|c| c.id == id)
     }
 
     /// Puts a CPU from the set that it is in into another one, by name. `false` when there is no such CPU or set.
@@ -363,12 +399,6 @@ impl PoolsConf {
             *highest = pool.importance.max(*highest);
         }
         all
-    }
-
-    /// The highest importance of the pools of a set; 0 where none uses it.
-    #[must_use]
-    pub fn importance_of(&self, pset: &PsetNode) -> i64 {
-        self.importances().get(&pset.ref_id).copied().unwrap_or(0)
     }
 }
 
@@ -410,11 +440,13 @@ mod tests {
     fn a_set_is_as_important_as_its_most_important_pool() {
         let mut conf = four();
         conf.psets.push(PsetNode::new("webset", "pset_1", Some(PsetId(1))));
-        assert_eq!(conf.importance_of(conf.pset("webset").unwrap()), 0);
+        let importance =
+            |conf: &PoolsConf, set: &str| conf.importances().get(&conf.pset(set).unwrap().ref_id).copied();
+        assert_eq!(importance(&conf, "webset"), None);
         for (name, importance) in [("a", 2i64), ("b", 5)] {
             conf.pools.push(PoolNode { importance, ..PoolNode::new(name, name, "pset_1", None) });
         }
-        assert_eq!(conf.importance_of(conf.pset("webset").unwrap()), 5);
-        assert_eq!(conf.importance_of(conf.default_pset().unwrap()), 1);
+        assert_eq!(importance(&conf, "webset"), Some(5));
+        assert_eq!(importance(&conf, "pset_default"), Some(1));
     }
 }

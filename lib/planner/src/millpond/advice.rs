@@ -8,7 +8,7 @@
 //! all when it does not. (What threads wait in a set that has idle processors on average is no demand, and should be none: more processors
 //! would stand idle most of the time.)
 
-use crate::num::{ratio, real};
+use crate::convert::{ratio, real};
 use crate::{Demand, Frame, SetFrame, Waiting};
 use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};

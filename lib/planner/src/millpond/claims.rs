@@ -7,7 +7,7 @@
 //! What a set uses of its speculative grants it *holds*: that comes after needs and wants.
 
 use super::fill::{Claim, pour_whole};
-use crate::num::{down, real, up, weight};
+use crate::convert::{down, real, up, weight};
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Bound, Objective};
 

@@ -7,7 +7,7 @@
 //! Processors come whole, so the reals are rounded: each set gets what is before the point, and what is left over goes where most is
 //! behind the point. A set that already has that processor is believed to have a little more, or noise would move it back and forth.
 
-use crate::num::{down, real};
+use crate::convert::{down, real};
 
 /// One vessel.
 #[derive(Debug, Clone, Copy, PartialEq)]

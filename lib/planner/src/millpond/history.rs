@@ -13,7 +13,7 @@
 //! leaves them at nothing.
 
 use super::speculation::{FALLEN, FALLEN_BY, Speculation};
-use crate::num::{real, span};
+use crate::convert::{real, span};
 use crate::{Demand, Frame};
 use millpond_model::Nanos;
 use serde::{Deserialize, Serialize};

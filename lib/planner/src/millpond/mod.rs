@@ -64,8 +64,8 @@ mod tests;
 mod view;
 mod views;
 
+use crate::convert::real;
 use crate::decision::Draft;
-use crate::num::real;
 use crate::policy::{Policy, StateError};
 use crate::{Alternative, Decision, Frame};
 use advice::Advice;

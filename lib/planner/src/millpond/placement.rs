@@ -6,7 +6,7 @@
 //! shared with others; a whole core is split only if nothing else is left. Among equals those come first that left the receiver most
 //! recently, whose caches may still know it, then idle ones.
 
-use crate::num::real;
+use crate::convert::real;
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Locality, Objective};
 use millpond_model::{CpuId, Move, Nanos, PsetId};

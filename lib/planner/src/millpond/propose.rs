@@ -3,7 +3,7 @@
 use super::placement::{Left, Placement};
 use super::share;
 use super::view::{SPECULATIVE_WORTH, SetView};
-use crate::num::real;
+use crate::convert::real;
 use crate::{Alternative, Frame};
 use millpond_model::{CpuId, Move};
 use std::cmp::Reverse;

@@ -2,7 +2,7 @@
 
 use super::propose::Proposal;
 use super::view::SetView;
-use crate::num::real;
+use crate::convert::real;
 use crate::{Frame, SetFrame};
 use millpond_model::Nanos;
 use std::fmt::Write;

@@ -4,7 +4,7 @@ use super::claims::standing;
 use super::fill::{Claim, pour_whole};
 use super::speculation::NOISE;
 use super::view::SetView;
-use crate::num::real;
+use crate::convert::real;
 use crate::{Frame, SetFrame};
 
 /// What a set keeps for itself: what it should have, what it uses, and what it cannot be without.

@@ -17,7 +17,7 @@
 //! *backoff*), and for twice as long after each further failure. A set that gave CPUs that it did not use has shown the same without a
 //! trial, and backs off for the longest time. Threads that wait for more, or a use that rises by itself, end the backoff.
 
-use crate::num::real;
+use crate::convert::real;
 use crate::{Demand, Frame, SetFrame};
 use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};

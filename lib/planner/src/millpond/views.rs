@@ -5,7 +5,7 @@ use super::claims::{Ask, allot, ask};
 use super::history::SetHistory;
 use super::view::SetView;
 use super::{share, speculation};
-use crate::num::{real, up};
+use crate::convert::{real, up};
 use crate::{Demand, Frame, demand};
 use millpond_model::{Nanos, PsetId};
 use std::collections::BTreeMap;

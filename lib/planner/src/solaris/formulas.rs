@@ -1,6 +1,6 @@
 //! The formulas of reference §13.4 and §13.5, one by one.
 
-use crate::num::real;
+use crate::convert::real;
 use millpond_model::pools::{Bound, Locality};
 
 /// How far a value is from its target, in standard deviations.
@@ -21,7 +21,7 @@ pub(super) fn share(busy: f64, all_busy: f64, total: usize) -> usize {
     if busy <= 0.0 || all_busy <= 0.0 {
         return 0;
     }
-    crate::num::down((busy / all_busy * real(total)).round())
+    crate::convert::down((busy / all_busy * real(total)).round())
 }
 
 /// The target of an objective: the value, or three standard deviations on its safe side.

@@ -1,6 +1,6 @@
 //! The decision history (reference §13.5): what came of moves that were made before.
 
-use crate::num::real;
+use crate::convert::real;
 use millpond_model::Move;
 use serde::{Deserialize, Serialize};
 

@@ -28,8 +28,8 @@ mod view;
 
 pub use event::{Category, Event, Found, Severity, Transfer};
 
+use crate::convert::{ratio, real};
 use crate::decision::Draft;
-use crate::num::{ratio, real};
 use crate::policy::{Policy, StateError};
 use crate::{Alternative, Decision, Frame, SetFrame, check};
 use history::History;

@@ -56,13 +56,13 @@ impl Samples {
     }
 
     fn mean(&self) -> f64 {
-        let count = crate::num::real(self.values.len().max(1));
+        let count = crate::convert::real(self.values.len().max(1));
         self.values.iter().sum::<f64>() / count
     }
 
     /// The standard deviation of what is there (not an estimate of anything beyond).
     pub fn sigma(&self) -> f64 {
-        let (mean, count) = (self.mean(), crate::num::real(self.values.len().max(1)));
+        let (mean, count) = (self.mean(), crate::convert::real(self.values.len().max(1)));
         (self.values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
     }
 

@@ -3,7 +3,7 @@
 use super::event::{Event, Found};
 use super::formulas::{is_violated, share, target};
 use super::samples::Samples;
-use crate::num::real;
+use crate::convert::real;
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Importance, Objective};
 

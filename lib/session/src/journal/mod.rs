@@ -34,6 +34,7 @@ use millpond_linux::{Replacing, make_state_dir, open_plain, replace_file};
 use millpond_machine::{Journal, JournalError, Knob, Operation, Step, Value};
 use millpond_model::Pid;
 use records::{Contents, Record};
+use rustix::fs::StatVfsMountFlags;
 use rustix::process::{Signal, getpid, kill_process};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -59,6 +60,8 @@ pub struct FileJournal {
     path: PathBuf,
     kill_at: Option<String>,
     state: RefCell<State>,
+    /// Why baselines could not be read, until that is reported.
+    unread: RefCell<Option<JournalError>>,
 }
 
 #[derive(Default)]
@@ -92,6 +95,35 @@ impl From<Metadata> for Stamp {
     }
 }
 
+/// Why no record can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JournalFault {
+    /// The file system is mounted read-only.
+    #[error("its file system is mounted read-only")]
+    ReadOnly,
+    /// The file system is full.
+    #[error("its file system has no space left")]
+    NoSpace,
+    /// The file system cannot have more files.
+    #[error("its file system has no inodes left")]
+    NoInodes,
+}
+
+impl JournalFault {
+    /// What helps.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            JournalFault::ReadOnly => {
+                "mount it for writing, or name another state directory in MILLPOND_STATE"
+            }
+            JournalFault::NoSpace | JournalFault::NoInodes => {
+                "remove files there, or name another state directory in MILLPOND_STATE"
+            }
+        }
+    }
+}
+
 impl FileJournal {
     /// The journal in the directory `dir`, which is made when there is something to write. Reads nothing yet.
     #[must_use]
@@ -101,6 +133,7 @@ impl FileJournal {
             path: dir.join(NAME),
             kill_at: std::env::var("MILLPOND_KILL_AT").ok(),
             state: RefCell::default(),
+            unread: RefCell::default(),
         }
     }
 
@@ -138,7 +171,34 @@ impl FileJournal {
             .and_then(|()| replace_file(&self.path, &Contents::salvage(&text), readable));
         made.map_err(|error| self.error(&error))?;
         *self.state.borrow_mut() = State::default();
+        *self.unread.borrow_mut() = None;
         Ok(Some(kept))
+    }
+
+    /// Why the file system cannot take a record: it is mounted read-only, or has no space or no inode left. Nothing is written to find out.
+    #[must_use]
+    pub fn fault(&self) -> Option<JournalFault> {
+        let dir = self.dir.ancestors().find(|dir| dir.is_dir())?;
+        let system = rustix::fs::statvfs(dir).ok()?;
+        let is_full = |all: u64, free: u64| all > 0 && free == 0;
+        match () {
+            () if system.f_flag.contains(StatVfsMountFlags::RDONLY) => Some(JournalFault::ReadOnly),
+            () if is_full(system.f_blocks, system.f_bavail) => Some(JournalFault::NoSpace),
+            () if is_full(system.f_files, system.f_favail) => Some(JournalFault::NoInodes),
+            () => None,
+        }
+    }
+
+    /// Baselines are read while a change is prepared. What keeps them from being read is reported by the next [`Journal::begin`], so that no change
+    /// is made without them.
+    fn baselines_of<T: Default>(&self, of: impl FnOnce(&Contents) -> T) -> T {
+        match self.refreshed() {
+            Ok(state) => of(&state.contents),
+            Err(error) => {
+                *self.unread.borrow_mut() = Some(error);
+                T::default()
+            }
+        }
     }
 
     /// The state, read again if the file is another one than we know.
@@ -252,6 +312,9 @@ impl FileJournal {
 
 impl Journal for FileJournal {
     fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError> {
+        if let Some(error) = self.unread.take() {
+            return Err(error);
+        }
         let pid = Pid(std::process::id());
         let record = Record::Begin {
             what: what.to_owned(),
@@ -303,11 +366,11 @@ impl Journal for FileJournal {
     }
 
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>> {
-        self.refreshed().ok()?.contents.baseline(knob)
+        self.baselines_of(|contents| contents.baseline(knob))
     }
 
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>> {
-        self.refreshed().map(|s| s.contents.folded()).unwrap_or_default()
+        self.baselines_of(Contents::folded)
     }
 
     fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError> {

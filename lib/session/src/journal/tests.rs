@@ -424,3 +424,21 @@ fn an_old_journal_is_read_and_each_of_its_knobs_is_written_as_before() {
     let lines: Vec<&str> = OLD_JOURNAL.split_inclusive('\n').collect();
     assert_eq!(Record::Extend { steps: steps[10..].to_vec() }.line(), lines[2]);
 }
+
+#[test]
+fn no_change_begins_without_the_baselines_that_could_not_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = FileJournal::in_dir(dir.path());
+    fs::create_dir(journal.path()).unwrap();
+    assert!(journal.baselines().is_empty());
+    fs::remove_dir(journal.path()).unwrap();
+    assert!(matches!(journal.begin("make a set", "boot", &[]), Err(JournalError::Unwritable(_))));
+    assert_eq!(journal.begin("make a set", "boot", &[]), Ok(()), "it was reported");
+}
+
+#[test]
+fn a_file_system_with_space_has_no_fault_even_where_the_directory_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(FileJournal::in_dir(&dir.path().join("not/yet")).fault(), None);
+    assert!(JournalFault::ReadOnly.remedy().contains("MILLPOND_STATE"));
+}

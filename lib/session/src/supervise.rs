@@ -1,4 +1,4 @@
-//! Standing by a program: this process is its parent, hands on to it what it is told, stops when a terminal stops it, and ends with its status.
+//! Supervises a program: this process is its parent, hands on to it what it is told, stops when a terminal stops it, and ends with its status.
 //! Beside it, or alone, a pool may be followed with a command at each change of its size.
 //!
 //! ```text
@@ -60,7 +60,7 @@ struct Started {
 ///
 /// # Errors
 /// The system's reason why the program cannot be executed, in words.
-pub fn stand_by(
+pub fn supervise(
     program: Option<Program<'_>>,
     mut follower: Option<Follower>,
     tell: &mut dyn FnMut(&str),

@@ -13,14 +13,14 @@ const AT_ONCE: usize = 4096;
 
 /// A pipe, a socket or a terminal to which nothing is written that would wait. What is lost is counted, and told when it is read again.
 #[derive(Debug)]
-pub(crate) struct Lossy<W> {
+pub(crate) struct LossyWriter<W> {
     to: W,
     lost: u64,
 }
 
-impl<W: Write + AsFd> Lossy<W> {
+impl<W: Write + AsFd> LossyWriter<W> {
     pub(crate) fn new(to: W) -> Self {
-        Lossy { to, lost: 0 }
+        LossyWriter { to, lost: 0 }
     }
 
     /// Whether it takes text within a time. An error is left for the writing to find.
@@ -36,7 +36,7 @@ impl<W: Write + AsFd> Lossy<W> {
     }
 }
 
-impl<W: Write + AsFd> Write for Lossy<W> {
+impl<W: Write + AsFd> Write for LossyWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.is_ready(if self.lost == 0 { WAITING_MAX } else { Duration::ZERO }) {
             self.lost += bytes.iter().filter(|byte| **byte == b'\n').count().max(1) as u64;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_a_full_pipe_does_not_take_is_lost_and_told_when_it_is_read() {
         let (mut reads, writes) = io::pipe().unwrap();
-        let mut lossy = Lossy::new(writes);
+        let mut lossy = LossyWriter::new(writes);
         // A pipe holds less than 20,000 lines of 100 bytes.
         let line = format!("{}\n", "x".repeat(99));
         for _ in 0..20_000 {
@@ -85,7 +85,7 @@ mod tests {
     fn a_reader_that_went_away_is_an_error_as_elsewhere() {
         let (reads, writes) = io::pipe().unwrap();
         drop(reads);
-        let error = Lossy::new(writes).write_all(b"a\n").unwrap_err();
+        let error = LossyWriter::new(writes).write_all(b"a\n").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }
