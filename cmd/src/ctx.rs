@@ -2,6 +2,7 @@
 
 use crate::command::Command;
 use crate::failure::{Complaint, Failure};
+use crate::json;
 use millpond_cli::{Common, Spec};
 use millpond_model::printable;
 use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
@@ -233,9 +234,7 @@ impl<'a> Ctx<'a> {
 
     /// One JSON document on a line of its own.
     pub fn json(&mut self, value: &impl Serialize) {
-        // Structs, texts and numbers of ours: nothing that JSON could not hold.
-        let text = serde_json::to_string(value).unwrap_or_default();
-        self.out.line(text);
+        self.out.line(json::document(value));
     }
 }
 

@@ -47,6 +47,7 @@ mod failure;
 mod help;
 mod interval;
 mod intrstat;
+mod json;
 mod latstat;
 mod lgroups;
 mod lgrpinfo;

@@ -79,7 +79,10 @@ fn a_command_is_run_when_another_command_changes_the_pool() {
     let say = "echo $MILLPOND_POOL $MILLPOND_POOL_SIZE $MILLPOND_POOL_CPUS";
     let mut follower =
         Running::start(&mut captured.command(&["poolbind", "--json", "-p", "web", "--on-resize", say, "77"]));
-    assert_eq!(follower.line(), r#"{"changes":[{"pid":77,"pool":"web"}],"notes":[],"refused":[]}"#);
+    assert_eq!(
+        follower.line(),
+        r#"{"changes":[{"pid":77,"pool":"web"}],"notes":[],"refused":[],"version":1}"#
+    );
 
     changes(&["poolcfg", "-d", "-c", "transfer to pset web ( cpu 1 )"]);
     assert_eq!(follower.line(), "web 3 1-3");
@@ -123,7 +126,10 @@ fn a_command_that_fills_an_error_stream_that_no_process_reads_keeps_no_follower_
         fill,
         "77",
     ]));
-    assert_eq!(follower.line(), r#"{"changes":[{"pid":77,"pool":"web"}],"notes":[],"refused":[]}"#);
+    assert_eq!(
+        follower.line(),
+        r#"{"changes":[{"pid":77,"pool":"web"}],"notes":[],"refused":[],"version":1}"#
+    );
     let grown = captured.run(&["poolcfg", "-d", "-c", "transfer to pset web ( cpu 1 )"]);
     assert!(grown.status.success(), "{grown:?}");
     assert_eq!(follower.line(), "filled");

@@ -87,7 +87,7 @@ impl<'a> Report<'a> {
                     record.line(&line);
                 }
                 if self.options.json {
-                    ctx.out.line(&line);
+                    ctx.json(&line);
                     continue;
                 }
             }

@@ -4,6 +4,7 @@ use super::options::Options;
 use super::sums::{Sum, Sums};
 use crate::counting::{Sets, share_note};
 use crate::failure::Exit;
+use crate::json;
 use millpond_formats::cpustat::{Figures, Layout, cputrack_head, cputrack_row};
 use millpond_machine::facets::{Happening, LwpReading};
 use millpond_model::{Lwp, LwpId, Nanos, Pid};
@@ -174,7 +175,7 @@ impl<'a, 'o> Lines<'a, 'o> {
             if let Some(name) = &self.layout.tick {
                 line["tick"] = json!({ "name": name, "count": sum.tick });
             }
-            self.out.line(line);
+            self.out.line(json::document(&line));
             return;
         }
         let notes = self.sets.note(set).into_iter().chain(share_note(share)).collect();
@@ -195,7 +196,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         if self.options.json {
             let mut line = json!({ "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": null });
             line[key] = value;
-            self.out.line(line);
+            self.out.line(json::document(&line));
             return;
         }
         let figures = Figures { notes: vec![note], ..Figures::default() };

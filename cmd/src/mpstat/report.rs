@@ -1,6 +1,7 @@
 //! One report: a frame as a table, or as JSON.
 
 use super::options::Options;
+use crate::json;
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
@@ -43,7 +44,7 @@ impl<'z> Reports<'z> {
         let shown = self.options.set.map(|set| frame.clone().of_set(set));
         let shown = shown.as_ref().unwrap_or(frame);
         if self.options.json {
-            let mut line = self.json(shown, changes).to_string();
+            let mut line = json::document(&self.json(shown, changes));
             line.push('\n');
             return line;
         }

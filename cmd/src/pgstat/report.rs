@@ -1,6 +1,7 @@
 //! One report: what the CPUs of each group did in an interval, as a table or as JSON; and the summary of all intervals.
 
 use super::options::{Key, Options, Order};
+use crate::json;
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{added, removed};
 use millpond_formats::pg::{self as listing, Load, Placed, Software, Summary};
@@ -56,7 +57,7 @@ impl<'a> Reports<'a> {
         self.on_line = frame.cpus.iter().map(|cpu| cpu.cpu).collect();
         let rows = self.rows(frame);
         if self.options.json {
-            return format!("{}\n", self.json(frame, changes, &rows, why));
+            return json::document(&self.json(frame, changes, &rows, why)) + "\n";
         }
         let mut text = String::new();
         for change in changes {
@@ -198,7 +199,7 @@ impl<'a> Reports<'a> {
             })
         };
         let rows: Vec<Value> = rows.iter().zip(&self.placed).map(row).collect();
-        format!("{}\n", json!({ "summary": rows, "seconds": rounded(seconds) }))
+        json::document(&json!({ "summary": rows, "seconds": rounded(seconds) })) + "\n"
     }
 }
 

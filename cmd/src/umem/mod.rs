@@ -58,7 +58,7 @@
 //!
 //! # JSON
 //!
-//! A list with an object for each copy of the library in the process, usually one. Addresses are strings.
+//! `heaps` has an object for each copy of the library in the process, usually one. Addresses are strings.
 //!
 //! ```text
 //! stat       {"caches":[{"name":"umem_alloc_48","address":"7f…","size":48,"in_use":3,"in_magazines":0,"total":83,"memory":4096,
@@ -87,6 +87,7 @@ use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
 use millpond_machine::facets::Image;
 use millpond_umem::{FindError, Heap, Memory};
+use serde_json::json;
 use target::Asked;
 
 pub(crate) const COMMAND: Command = Command {
@@ -201,7 +202,7 @@ fn look(
         }
     }
     if dress == Dress::Json {
-        ctx.json(&documents);
+        ctx.json(&json!({ "heaps": documents }));
     }
     Ok(exit)
 }

@@ -35,8 +35,9 @@ fn document(words: &str) -> Value {
     let said = umem(words);
     assert!(said.err.is_empty(), "{words}: {}", said.err);
     let all: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(all.as_array().unwrap().len(), 1, "{words}: {all}");
-    all[0].clone()
+    let heaps = all["heaps"].as_array().unwrap();
+    assert_eq!(heaps.len(), 1, "{words}: {all}");
+    heaps[0].clone()
 }
 
 /// A program that runs until it is dropped, and what it said before it was ready.
