@@ -7,6 +7,7 @@
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make docs      docs/ as a book in target/book, by mdBook
+#   make reference pages of docs/reference/commands anew, from what the program says of its commands
 #   make pictures  docs/pictures anew: sessions of `make demo` and `millpond quiet` on this machine
 #   make bench     each promise about speed beside a peer measured in the same run
 #   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
@@ -30,7 +31,7 @@ TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | 
 HAS_LIBC_A = $(filter /%,$(shell cc -print-file-name=libc.a 2>/dev/null))
 RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(if $(HAS_LIBC_A),-C target-feature=+crt-static)
 
-.PHONY: all build demo test test-all check docs pictures bench install tools
+.PHONY: all build demo test test-all check docs pictures bench install reference tools
 
 all: build
 
@@ -59,6 +60,9 @@ docs:
 	    echo 'make: there is no mdbook here' >&2; \
 	    echo 'hint: cargo install mdbook' >&2; exit 1; }
 	mdbook build docs
+
+reference:
+	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond --test reference
 
 # Recorded on the machine at hand, as root, with nothing else running.
 pictures: tools
