@@ -92,6 +92,7 @@ fn names(ctx: &Ctx<'_>) -> Vec<Candidate> {
 fn behind(spec: &Spec, words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     match place(spec, words) {
         Place::Nothing => Vec::new(),
+        Place::Argument(_) => vec![(FILES.to_owned(), String::new())],
         Place::Options(options) => options.into_iter().map(|(name, help)| (name, help.to_owned())).collect(),
         Place::Value { prefix, kind } => {
             let directive = |word: &str| vec![(word.to_owned(), String::new())];

@@ -69,7 +69,9 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::letter('b', "bind to one CPU").value("cpu", ValueKind::Cpus),
             Flag::letter('c', "bind to one or more CPUs, such as 1-3,5").value("cpus", ValueKind::Cpus),
-            Flag::letter('e', "run a command, bound to these CPUs").value("cpus", ValueKind::Cpus),
+            Flag::letter('e', "run a command, bound to these CPUs")
+                .value("cpus", ValueKind::Cpus)
+                .operands("", &[ValueKind::Program]),
             Flag::letter(
                 'q',
                 "show the binding of each; without operands, of all that are bound (the default)",

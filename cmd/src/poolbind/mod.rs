@@ -131,7 +131,7 @@ pub(crate) const COMMAND: Command = Command {
         ],
         flags: &[
             Flag::letter('Q', "show the resource of each process: its set"),
-            Flag::letter('e', "start a command in the pool"),
+            Flag::letter('e', "start a command in the pool").operands("", &[ValueKind::Program]),
             Flag::letter('i', "type of the ids: pid (the default), taskid, projid, zoneid")
                 .value("pid", ValueKind::Process),
             Flag::letter('p', "bind to this pool; pool_default ends a binding")

@@ -88,7 +88,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('l', "list the scheduling classes"),
             Flag::letter('d', "show the class and parameters of processes"),
             Flag::letter('s', "change processes; without -c all must be in one class, in which they stay"),
-            Flag::letter('e', "run a command in the class; without -c in the class of this command"),
+            Flag::letter('e', "run a command in the class; without -c in the class of this command")
+                .operands("", &[ValueKind::Program]),
             Flag::letter('c', "the scheduling class").value("class", ValueKind::Class),
             Flag::letter(
                 'i',

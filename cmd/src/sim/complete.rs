@@ -3,6 +3,7 @@
 use super::own;
 use super::shell::Shell;
 use crate::command::Command;
+use millpond_cli::ValueKind;
 use millpond_cli::complete::{Place, place};
 use millpond_model::{Pid, SERVICES};
 use millpond_session::{Workload, file_names};
@@ -63,10 +64,8 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
     let commands = || owned(specs().map(|spec| spec.name).chain(own::names()));
     match before {
         [] => commands(),
-        ["load"] | ["psrset" | "pbind", "-e", _] | ["poolbind", "-p", _, "-e"] => workloads(),
-        ["load", workload, ..]
-        | ["psrset" | "pbind", "-e", _, workload, ..]
-        | ["poolbind", "-p", _, "-e", workload, ..] => flags(workload),
+        ["load"] => workloads(),
+        ["load", workload, ..] => flags(workload),
         ["help"] => [commands(), workloads()].concat(),
         ["kill", ..] => known.processes.clone(),
         ["run"] => owned(["until"]),
@@ -80,6 +79,8 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
             let words: Vec<&str> = rest.iter().copied().chain([word]).collect();
             match place(spec, &words) {
                 Place::Options(options) => options.into_iter().map(|(name, _)| name).collect(),
+                Place::Value { kind: ValueKind::Program, .. } => workloads(),
+                Place::Argument(workload) => flags(&workload),
                 Place::Value { .. } | Place::Nothing => Vec::new(),
             }
         }
@@ -104,6 +105,8 @@ mod tests {
         assert_eq!(shown("poolbind --u"), "9 --unit");
         assert_eq!(shown("load s"), "5 service spin");
         assert_eq!(shown("psrset -e 1 na"), "12 nap");
+        assert_eq!(shown("priocntl -e -c FX -p 0 na"), "23 nap");
+        assert_eq!(shown("pbind -e 1-3 nap --"), "17 --run --sleep");
         assert_eq!(shown("load nap --"), "9 --run --sleep");
         assert_eq!(shown("kill "), "5 %nap 300 301");
         assert_eq!(shown("run until "), "10 idle");

@@ -4,7 +4,9 @@
 //! for each candidate, with a description behind a tab. What depends on the machine (sets, pools, CPUs) is named by its
 //! [`ValueKind`]; the caller reads it.
 
+use crate::scan::{Scanner, Token};
 use crate::spec::{Flag, Spec, ValueKind};
+use std::ffi::OsString;
 
 /// What may stand at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,66 +20,48 @@ pub enum Place {
         /// What it is.
         kind: ValueKind,
     },
+    /// A word of this program, which the words before name.
+    Argument(String),
     /// Nothing that is known.
     Nothing,
 }
+
+/// A word that no user types, in place of the one at the cursor: what the scanner takes it for tells the place.
+const CURSOR: &str = "--\u{1}";
 
 /// The place at the end of `words`, which are those behind the command's name; the last one is at the cursor.
 #[must_use]
 pub fn place(spec: &Spec, words: &[&str]) -> Place {
     let Some((last, before)) = words.split_last() else { return Place::Nothing };
-    let mut given: Vec<&'static Flag> = Vec::new();
-    let mut operands = 0;
-    let mut open: Option<&'static Flag> = None;
-    let mut only_operands = false;
-    for word in before {
-        if open.take().is_some() {
-            continue;
-        }
-        let is_option = !only_operands && (operands == 0 || spec.permutes);
-        if is_option && *word == "--" {
-            only_operands = true;
-        } else if let Some(long) = word.strip_prefix("--").filter(|_| is_option) {
-            let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
-            let flag = spec.all_flags().find(|flag| flag.long == Some(name));
-            given.extend(flag);
-            open = flag.filter(|flag| flag.value.is_some() && !has_value);
-        } else if let Some(letters) = word.strip_prefix('-').filter(|rest| is_option && !rest.is_empty()) {
-            let mut letters = letters.chars();
-            while let Some(letter) = letters.next() {
-                let flag = spec.all_flags().find(|flag| flag.letter == Some(letter));
-                given.extend(flag);
-                if flag.is_some_and(|flag| flag.value.is_some()) {
-                    open = flag.filter(|_| letters.as_str().is_empty());
-                    break;
-                }
-            }
-        } else {
-            operands += 1;
-        }
-    }
-    let value = |flag: &Flag, text: &str, before: &str| match flag.value {
-        Some(value) => {
-            Place::Value { prefix: before.to_owned() + list_prefix(value.kind, text), kind: value.kind }
-        }
-        None => Place::Nothing,
+    let value = |kind: ValueKind, text: &str, before: &str| Place::Value {
+        prefix: before.to_owned() + list_prefix(kind, text),
+        kind,
     };
-    if let Some(flag) = open {
-        return value(flag, last, "");
+    let (mut given, mut operands, mut may_be_option) = (Vec::new(), Vec::new(), false);
+    for token in Scanner::new(spec, before.iter().copied().chain([CURSOR]).map(OsString::from)) {
+        match token {
+            Token::Option(_, flag, Some(word)) if word == CURSOR => {
+                return flag.value.map_or(Place::Nothing, |of| value(of.kind, last, ""));
+            }
+            Token::Option(_, flag, _) => given.push(flag),
+            Token::Unknown(name) => may_be_option = name == CURSOR,
+            Token::Operand(word) if word != CURSOR => operands.push(word),
+            Token::Operand(_) | Token::Open(_) | Token::Wrong(_) => {}
+        }
     }
-    let may_be_option = !only_operands && (operands == 0 || spec.permutes);
     if may_be_option && last.starts_with('-') {
         if let Some((name, text)) = last.strip_prefix("--").and_then(|long| long.split_once('=')) {
-            let flag = spec.all_flags().find(|flag| flag.long == Some(name));
-            return flag.map_or(Place::Nothing, |flag| value(flag, text, &format!("--{name}=")));
+            let of = spec.all_flags().find(|flag| flag.long == Some(name)).and_then(|flag| flag.value);
+            return of.map_or(Place::Nothing, |of| value(of.kind, text, &format!("--{name}=")));
         }
         return Place::Options(options(spec, &given));
     }
-    let of_flag = given.iter().rev().find_map(|flag| flag.operands);
-    match of_flag.unwrap_or(spec.operands).kind(operands) {
-        Some(kind) => Place::Value { prefix: list_prefix(kind, last).to_owned(), kind },
-        None => Place::Nothing,
+    let expected = given.iter().rev().find_map(|flag| flag.operands).unwrap_or(spec.operands);
+    let is_program = |at: &usize| expected.kind(*at) == Some(ValueKind::Program);
+    if let Some(program) = (0..operands.len()).find(is_program) {
+        return Place::Argument(operands[program].to_string_lossy().into_owned());
     }
+    expected.kind(operands.len()).map_or(Place::Nothing, |kind| value(kind, last, ""))
 }
 
 /// What stands before the last comma of a list.
@@ -96,10 +80,7 @@ fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> 
         });
         !taken && !excluded
     };
-    let names = |flag: &'static Flag| {
-        let letter = flag.letter.map(|letter| format!("-{letter}"));
-        letter.into_iter().chain(flag.long.map(|long| format!("--{long}"))).map(|name| (name, flag.help))
-    };
+    let names = |flag: &'static Flag| flag.spellings().map(|name| (name, flag.help));
     spec.all_flags().filter(is_free).flat_map(names).collect()
 }
 
@@ -252,6 +233,20 @@ mod tests {
         assert_eq!(names(&["-"]), ["-b", "-c", "-p", "--class", "--root"]);
         assert_eq!(names(&["-b", "-"]), ["-p", "--class", "--root"]);
         assert_eq!(names(&["--class", "TS", "-"]), ["-b", "-c", "-p", "--class", "--root"]);
+    }
+
+    #[test]
+    fn words_behind_a_program_are_its_own() {
+        const RUN: Spec = Spec {
+            flags: &[Flag::letter('e', "run").operands("", &[ValueKind::Pset, ValueKind::Program])],
+            ..Spec::NEW
+        };
+        assert_eq!(
+            place(&RUN, &["-e", "1", "-"]),
+            Place::Value { prefix: String::new(), kind: ValueKind::Program }
+        );
+        assert_eq!(place(&RUN, &["-e", "1", "make", "-"]), Place::Argument("make".into()));
+        assert_eq!(place(&RUN, &["-e", "1", "make", "-j", ""]), Place::Argument("make".into()));
     }
 
     #[test]

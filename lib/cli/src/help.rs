@@ -1,5 +1,6 @@
 //! Help at a terminal: `--help` (short) and `help COMMAND` (the whole manual).
 
+use crate::manual::{Section, sections};
 use crate::prose::{self, Block};
 use crate::spec::{Flag, Spec};
 use crate::text::{WIDTH, table, wrap};
@@ -29,30 +30,22 @@ pub fn short(spec: &Spec) -> String {
 /// What `help COMMAND` prints: the whole manual.
 #[must_use]
 pub fn manual(spec: &Spec) -> String {
-    let (description, sections) = prose::parts(spec.prose);
-    let mut text = format!("{}: {}\n\n{}\n", spec.prog(), spec.summary, usage(spec));
-    text += &plain(&description);
-    if spec.own_flags().next().is_some() {
-        text += &format!("\nOPTIONS\n\n{}", options(spec.own_flags()));
-    }
-    if !spec.common.is_empty() {
-        text += &format!("\nOPTIONS OF EVERY COMMAND\n\n{}", options(spec.common));
-    }
-    if !spec.examples.is_empty() {
-        text += &format!("\nEXAMPLES\n\n{}", examples(spec));
-    }
-    text += &plain(&sections);
-    let rows = |rows: &'static [(&'static str, &'static str)]| {
-        table(rows.iter().map(|(name, what)| ((*name).to_owned(), *what)), 4, OPTION_WIDTH)
+    let head = format!("{}: {}\n\n{}\n", spec.prog(), spec.summary, usage(spec));
+    let section = |section| match section {
+        Section::Prose(blocks) => plain(&blocks),
+        Section::Options(title, flags, _) => under(title, &options(&flags)),
+        Section::Examples(_) => under("Examples", &examples(spec)),
+        Section::Rows(title, rows) => {
+            let rows = rows.iter().map(|(name, what)| ((*name).to_owned(), *what));
+            under(title, &table(rows, 4, OPTION_WIDTH))
+        }
+        Section::SeeAlso(pages) => under("See also", &wrap(&pages.join(", "), 4)),
     };
-    if !spec.files.is_empty() {
-        text += &format!("\nFILES\n\n{}", rows(spec.files));
-    }
-    text += &format!("\nEXIT STATUS\n\n{}", rows(spec.status));
-    if !spec.see_also.is_empty() {
-        text += &format!("\nSEE ALSO\n\n{}", wrap(&spec.see_also.join(", "), 4));
-    }
-    text
+    head + &sections(spec).into_iter().map(section).collect::<String>()
+}
+
+fn under(title: &str, body: &str) -> String {
+    format!("\n{}\n\n{body}", title.to_uppercase())
 }
 
 /// The text of a module's head, as manuals show it.

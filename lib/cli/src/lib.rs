@@ -33,10 +33,12 @@
 pub mod complete;
 pub mod help;
 pub mod man;
+mod manual;
 pub mod markdown;
 mod near;
 mod parse;
 pub mod prose;
+mod scan;
 mod spec;
 mod text;
 pub mod units;

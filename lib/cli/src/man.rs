@@ -1,7 +1,8 @@
 //! A manual page, in the macros of man(7).
 
-use crate::prose::{self, Block};
-use crate::spec::{Flag, Spec};
+use crate::manual::{Section, sections};
+use crate::prose::Block;
+use crate::spec::{Example, Flag, Spec};
 
 /// Text as troff must see it: no escapes, and characters beyond ASCII by their numbers.
 fn escaped(text: &str) -> String {
@@ -98,7 +99,6 @@ fn pairs(rows: &[(&str, &str)]) -> String {
 /// The page of a command. `version` is the program's, `date` is that of the release (`2026-11-25`).
 #[must_use]
 pub fn page(spec: &Spec, version: &str, date: &str) -> String {
-    let (description, sections) = prose::parts(spec.prose);
     let title = spec.page().to_uppercase();
     let (title, program) = (quoted(&title), quoted(&format!("millpond {version}")));
     // mandoc wants the date as it is, without escapes.
@@ -110,33 +110,20 @@ pub fn page(spec: &Spec, version: &str, date: &str) -> String {
         text = text.trim_end().to_owned() + "\n";
     }
     text += ".fi\n.SH DESCRIPTION\n";
-    text += &body(&description);
-    let own: Vec<Flag> = spec.own_flags().copied().collect();
-    if !own.is_empty() {
-        text += &section("Options");
-        text += &options(&own);
-    }
-    if !spec.common.is_empty() {
-        text += &section("Options of every command");
-        text += &options(spec.common);
-    }
-    if !spec.examples.is_empty() {
-        text += &section("Examples");
-        for example in spec.examples {
-            let words = format!("{} {}", spec.prog(), example.words);
-            text += &format!(".TP\n\\fB{}\\fR\n{}", line(words.trim_end()), paragraph(example.what));
-        }
-    }
-    text += &body(&sections);
-    if !spec.files.is_empty() {
-        text += &section("Files");
-        text += &pairs(spec.files);
-    }
-    text += &section("Exit status");
-    text += &pairs(spec.status);
-    if !spec.see_also.is_empty() {
-        text += &section("See also");
-        text += &format!("{}\n", line(&spec.see_also.join(", ")));
+    for part in sections(spec) {
+        text += &match part {
+            Section::Prose(blocks) => body(&blocks),
+            Section::Options(title, flags, _) => section(title) + &options(&flags),
+            Section::Examples(examples) => {
+                let example = |example: &Example| {
+                    let words = format!("{} {}", spec.prog(), example.words);
+                    format!(".TP\n\\fB{}\\fR\n{}", line(words.trim_end()), paragraph(example.what))
+                };
+                section("Examples") + &examples.iter().map(example).collect::<String>()
+            }
+            Section::Rows(title, rows) => section(title) + &pairs(rows),
+            Section::SeeAlso(pages) => format!("{}{}\n", section("See also"), line(&pages.join(", "))),
+        };
     }
     text
 }

@@ -1,6 +1,7 @@
 //! A page of the reference, in Markdown.
 
-use crate::prose::{self, Block};
+use crate::manual::{Section, sections};
+use crate::prose::Block;
 use crate::spec::{Flag, Spec};
 
 /// Characters that Markdown would take for its own, in plain words.
@@ -51,14 +52,13 @@ fn options(flags: &[Flag]) -> String {
     text + "\n"
 }
 
-fn pairs(rows: &[(&str, &str)]) -> String {
-    rows.iter().map(|(name, what)| format!("* `{name}`: {}\n", escaped(what))).collect::<String>() + "\n"
+fn pairs<'t>(rows: impl Iterator<Item = (&'t str, &'t str)>) -> String {
+    rows.map(|(name, what)| format!("* `{name}`: {}\n", escaped(what))).collect::<String>() + "\n"
 }
 
 /// The page of a command.
 #[must_use]
 pub fn page(spec: &Spec) -> String {
-    let (description, sections) = prose::parts(spec.prose);
     let prog = spec.prog();
     let mut text = format!("# {prog}\n\n{}.\n\n```text\n", escaped(&capitalised(spec.summary)));
     for form in spec.forms {
@@ -66,27 +66,21 @@ pub fn page(spec: &Spec) -> String {
         text.push('\n');
     }
     text += "```\n\n";
-    text += &body(&description);
-    let own: Vec<Flag> = spec.own_flags().copied().collect();
-    if !own.is_empty() {
-        text += &format!("## Options\n\n{}", options(&own));
+    for section in sections(spec) {
+        text += &match section {
+            Section::Prose(blocks) => body(&blocks),
+            Section::Options(title, flags, false) => format!("## {title}\n\n{}", options(&flags)),
+            Section::Examples(examples) => {
+                let lines =
+                    examples.iter().map(|example| (format!("{prog} {}", example.words), example.what));
+                let rows: Vec<_> = lines.map(|(line, what)| (line.trim_end().to_owned(), what)).collect();
+                format!("## Examples\n\n{}", pairs(rows.iter().map(|(line, what)| (line.as_str(), *what))))
+            }
+            Section::Rows(title, rows) => format!("## {title}\n\n{}", pairs(rows.iter().copied())),
+            // They stand in one place of the reference, which has links of its own.
+            Section::Options(..) | Section::SeeAlso(_) => continue,
+        };
     }
-    if !spec.examples.is_empty() {
-        text += "## Examples\n\n";
-        for example in spec.examples {
-            text += &format!(
-                "* `{}`: {}\n",
-                format!("{prog} {}", example.words).trim_end(),
-                escaped(example.what)
-            );
-        }
-        text.push('\n');
-    }
-    text += &body(&sections);
-    if !spec.files.is_empty() {
-        text += &format!("## Files\n\n{}", pairs(spec.files));
-    }
-    text += &format!("## Exit status\n\n{}", pairs(spec.status));
     text.trim_end().to_owned() + "\n"
 }
 

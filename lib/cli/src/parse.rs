@@ -1,8 +1,7 @@
 //! Words to options and operands.
 
-use crate::near::nearest;
+use crate::scan::{Scanner, Token, unknown};
 use crate::spec::{Flag, Spec};
-use lexopt::{Arg, Parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -58,6 +57,12 @@ pub struct Misuse {
     pub what: String,
     /// The option that was probably meant: `--keep-others`.
     pub meant: Option<String>,
+}
+
+impl Misuse {
+    pub(crate) fn new(what: String) -> Misuse {
+        Misuse { what, meant: None }
+    }
 }
 
 impl Parsed {
@@ -130,42 +135,25 @@ impl Parsed {
 /// exclude each other.
 pub fn parse(spec: &Spec, words: &[OsString]) -> Result<Parsed, Misuse> {
     let mut parsed = Parsed::default();
-    let mut parser = Parser::from_args(words.iter().cloned());
-    while let Some(argument) = parser.next().map_err(misuse)? {
-        let (flag, name) = match argument {
-            Arg::Short(letter) => {
-                let name = letter.to_string();
-                (spec.all_flags().find(|flag| flag.letter == Some(letter)), format!("-{name}"))
+    for token in Scanner::new(spec, words.iter().cloned()) {
+        match token {
+            Token::Option(_, flag, value) if spec.own_flags().any(|own| own == flag) => {
+                parsed.given.push(Given { flag, value });
             }
-            Arg::Long(name) => (spec.all_flags().find(|flag| flag.long == Some(name)), format!("--{name}")),
-            Arg::Value(operand) if spec.permutes => {
-                parsed.operands.push(operand);
-                continue;
-            }
-            Arg::Value(first) => {
-                parsed.operands.push(first);
-                parsed.operands.extend(parser.raw_args().map_err(misuse)?);
-                continue;
-            }
-        };
-        let Some(flag) = flag else {
-            let longs = || spec.all_flags().filter_map(|flag| flag.long);
-            let meant = name.strip_prefix("--").and_then(|name| nearest(name, longs()));
-            let what = format!("there is no option {name}");
-            return Err(Misuse { what, meant: meant.map(|meant| format!("--{meant}")) });
-        };
-        let value = if flag.value.is_some() { Some(parser.value().map_err(misuse)?) } else { None };
-        if spec.own_flags().any(|own| own == flag) {
-            parsed.given.push(Given { flag, value });
-        } else {
-            parsed.common.set(flag, value);
+            Token::Option(_, flag, value) => parsed.common.set(flag, value),
+            Token::Operand(operand) => parsed.operands.push(operand),
+            Token::Unknown(name) => return Err(unknown(spec, &name)),
+            Token::Open(name) => return Err(Misuse::new(format!("option {name} needs a value"))),
+            Token::Wrong(misuse) => return Err(misuse),
         }
     }
-    if let Some((one, other)) = parsed.conflict() {
-        let what = format!("options {} and {} are mutually exclusive", one.names(), other.names());
-        return Err(Misuse { what, meant: None });
+    match parsed.conflict() {
+        Some((one, other)) => {
+            let what = format!("options {} and {} are mutually exclusive", one.names(), other.names());
+            Err(Misuse::new(what))
+        }
+        None => Ok(parsed),
     }
-    Ok(parsed)
 }
 
 impl Common {
@@ -180,19 +168,6 @@ impl Common {
             _ => self.version = true,
         }
     }
-}
-
-fn misuse(error: lexopt::Error) -> Misuse {
-    use lexopt::Error::{MissingValue, UnexpectedOption, UnexpectedValue};
-    let what = match error {
-        MissingValue { option: Some(option) } => format!("option {option} needs a value"),
-        UnexpectedValue { option, value } => {
-            format!("option {option} takes no value, and was given `{}`", value.to_string_lossy())
-        }
-        UnexpectedOption(option) => format!("there is no option {option}"),
-        other => other.to_string(),
-    };
-    Misuse { what, meant: None }
 }
 
 #[cfg(test)]

@@ -174,12 +174,16 @@ impl Flag {
         self.long == Some(name) || self.letter.is_some_and(|letter| name.chars().eq([letter]))
     }
 
+    /// Each way to write it, without its value: `-n`, `--count`.
+    pub fn spellings(&self) -> impl Iterator<Item = String> + use<> {
+        let letter = self.letter.map(|letter| format!("-{letter}"));
+        letter.into_iter().chain(self.long.map(|long| format!("--{long}")))
+    }
+
     /// How it is written, without its value: `-n`, `--count`, or `-n, --count`.
     #[must_use]
     pub fn names(&self) -> String {
-        let letter = self.letter.map(|letter| format!("-{letter}"));
-        let long = self.long.map(|long| format!("--{long}"));
-        letter.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+        self.spellings().collect::<Vec<_>>().join(", ")
     }
 
     /// How it is written, with its value and its operands: `-a set cpu ...`.

@@ -1,5 +1,6 @@
 //! The forms of a command, and which of them are about what was typed.
 
+use crate::scan::{Scanner, Token};
 use crate::spec::{Flag, Spec};
 use std::ffi::OsString;
 
@@ -60,42 +61,15 @@ fn fitting(spec: &Spec, words: &[OsString]) -> Vec<&'static str> {
 
 /// The options among the words, each once for each time, and the first operand: `-c`, `--json`, `stat`.
 fn typed(spec: &Spec, words: &[OsString]) -> Vec<String> {
-    let takes_value = |flag: Option<&Flag>| flag.is_some_and(|flag| flag.value.is_some());
-    let mut typed: Vec<String> = Vec::new();
-    let mut words = words.iter().map(|word| word.to_string_lossy());
     let mut has_operand = false;
-    while let Some(word) = words.next() {
-        if word == "--" {
-            break;
-        } else if let Some(long) = word.strip_prefix("--") {
-            let name = long.split_once('=').map_or(long, |(name, _)| name);
-            typed.push(format!("--{name}"));
-            let value = takes_value(spec.own_flags().find(|flag| flag.long == Some(name)));
-            if value && name == long {
-                words.next();
-            }
-        } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-            let mut letters = letters.chars();
-            while let Some(letter) = letters.next() {
-                typed.push(format!("-{letter}"));
-                if takes_value(spec.own_flags().find(|flag| flag.letter == Some(letter))) {
-                    if letters.as_str().is_empty() {
-                        words.next();
-                    }
-                    break;
-                }
-            }
-        } else {
-            if !has_operand {
-                typed.push(word.into_owned());
-            }
-            has_operand = true;
-            if !spec.permutes {
-                break;
-            }
+    let typed = Scanner::new(spec, words.iter().cloned()).filter_map(|token| match token {
+        Token::Option(name, ..) | Token::Unknown(name) | Token::Open(name) => Some(name),
+        Token::Operand(word) if !std::mem::replace(&mut has_operand, true) => {
+            Some(word.to_string_lossy().into_owned())
         }
-    }
-    typed
+        Token::Operand(_) | Token::Wrong(_) => None,
+    });
+    typed.collect()
 }
 
 /// The options of a form and the words that it begins with, each with what it counts.
@@ -133,10 +107,9 @@ pub(crate) fn options(form: &str) -> Vec<(String, usize)> {
 /// Whether a form of the command shows the option.
 #[must_use]
 pub fn shows(spec: &Spec, flag: &Flag) -> bool {
-    let names = [flag.letter.map(|letter| format!("-{letter}")), flag.long.map(|long| format!("--{long}"))];
     let shown =
-        |name: &String| spec.forms.iter().any(|form| options(form).iter().any(|(option, _)| option == name));
-    names.iter().flatten().any(shown)
+        |name: String| spec.forms.iter().any(|form| options(form).iter().any(|(option, _)| *option == name));
+    flag.spellings().any(shown)
 }
 
 /// The options of forms that the command does not take: mistakes in its description.
