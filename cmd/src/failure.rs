@@ -160,9 +160,16 @@ impl From<Complaint> for Failure {
 /// # Errors
 /// [`Failure::Refused`] with why it is not there and what would help.
 pub fn facet<T>(noun: &str, facet: Result<T, Absent>) -> Result<T, Failure> {
-    facet.map_err(|absent| {
-        let Absent { why, what_would_help } = absent;
-        Failure::Refused(Complaint { what: format!("use {noun}"), reason: why, hint: what_would_help })
+    unless_absent(&format!("use {noun}"), facet)
+}
+
+/// Something that the machine may not have: `cannot watch processes: …`.
+///
+/// # Errors
+/// [`Failure::Refused`] with why it is not there and what would help.
+pub fn unless_absent<T>(what: &str, result: Result<T, Absent>) -> Result<T, Failure> {
+    result.map_err(|Absent { why, what_would_help }| {
+        Failure::Refused(Complaint { what: what.to_owned(), reason: why, hint: what_would_help })
     })
 }
 

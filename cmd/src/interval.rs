@@ -137,6 +137,42 @@ impl Cadence {
     }
 }
 
+/// The reports that are still to come.
+pub struct Rounds<'a> {
+    clock: &'a dyn Clock,
+    stop: &'a AtomicBool,
+    cadence: Cadence,
+    left: Option<u64>,
+}
+
+impl<'a> Rounds<'a> {
+    /// As many as `repetition` says, the first of them due an interval after now. The user's end is looked for in `stop`.
+    pub fn begin(repetition: Repetition, clock: &'a dyn Clock, stop: &'a AtomicBool) -> Rounds<'a> {
+        Rounds { clock, stop, cadence: Cadence::begin(repetition, clock.now()), left: repetition.count }
+    }
+
+    /// The same where the first report was made at `at`.
+    pub fn behind_first(self, at: Nanos) -> Rounds<'a> {
+        let left = self.left.map(|left| left - 1);
+        Rounds { cadence: Cadence { due: at, ..self.cadence }, left, ..self }
+    }
+
+    /// Waits until the next report is due. `false`: there is none, because all were made, the user wants an end, or the output is no
+    /// longer read.
+    pub fn wait(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if self.left == Some(0) || self.ends(ctx) {
+            return false;
+        }
+        wait_until(self.clock, self.stop, self.cadence.next(self.clock.now()), ctx);
+        self.left = self.left.map(|left| left - 1);
+        !self.ends(ctx)
+    }
+
+    fn ends(&self, ctx: &Ctx<'_>) -> bool {
+        self.stop.load(Ordering::Relaxed) || ctx.out.is_closed()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,11 +2,11 @@
 
 use super::locks::{self, Inversion, Lock, Waits};
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Failure, facet, read};
+use crate::failure::{Complaint, Failure, facet, read, unless_absent};
 use crate::interval::{wait_ends, wait_toward};
 use crate::pools;
 use millpond_machine::facets::{CensusOptions, Depth, LwpCounting, Wanted};
-use millpond_machine::{Absent, Machine, Refusal};
+use millpond_machine::{Machine, Refusal};
 use millpond_model::{Counted, LgrpId, Lwp, Microstate, Nanos, Pid, Roster, Spent};
 use millpond_observe::diagnosis::{Evidence, Shares, together};
 use millpond_observe::waits::Split;
@@ -75,11 +75,7 @@ pub fn gather(
         ..CensusOptions::default()
     };
     let mut pids = members(machine, whose)?;
-    let mut watch = census.watch(options).map_err(|Absent { why, what_would_help }| Complaint {
-        what: "watch processes".to_owned(),
-        reason: why,
-        hint: what_would_help,
-    })?;
+    let mut watch = unless_absent("watch processes", census.watch(options))?;
     let before = read("processes", watch.sample())?;
     check(&before, whose, &pids)?;
     let mut missing: Vec<String> =

@@ -28,19 +28,18 @@ mod table;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition, wait_until};
+use crate::failure::{Complaint, Exit, Failure, facet, read, unless_absent};
+use crate::interval::{Repetition, Rounds};
 use crate::operands::{self, expand};
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::print_iso;
+use millpond_machine::Machine;
 use millpond_machine::facets::{Job, WatchedJob};
-use millpond_machine::{Absent, Machine};
 use millpond_model::{CpuSet, Nanos, WallTime};
 use millpond_session::stop_on_signal;
 use serde_json::json;
-use std::sync::atomic::Ordering;
 use table::{Reading, Report};
 
 pub(crate) const COMMAND: Command = Command {
@@ -89,27 +88,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         worth_telling: Nanos(u64::MAX),
         by_counts: parsed.long("by-counts"),
     };
-    let stop = stop_on_signal();
     let watch = facet("disturbances", machine.disturbances())?.watch(&what);
-    let mut watch = watch.map_err(|Absent { why, what_would_help }| Complaint {
-        what: "watch interrupts".to_owned(),
-        reason: why,
-        hint: what_would_help,
-    })?;
+    let mut watch = unless_absent("watch interrupts", watch)?;
     let clock = machine.clock();
     let mut before = Reading::of(&read("interrupts", watch.collect())?);
-    let mut cadence = Cadence::begin(repetition, clock.now());
-    let mut left = repetition.count;
-    while left != Some(0) && !ctx.out.is_closed() {
-        wait_until(clock, stop, cadence.next(clock.now()), ctx);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+    let mut rounds = Rounds::begin(repetition, clock, stop_on_signal());
+    while rounds.wait(ctx) {
         let after = Reading::of(&read("interrupts", watch.collect())?);
         let report = Report::between(&before, &after, &cpus);
         show(&report, parsed.common.json, stamp, clock.wall(), session.zone(), ctx);
         before = after;
-        left = left.map(|left| left - 1);
     }
     Ok(Exit::DONE)
 }

@@ -5,7 +5,7 @@ use super::loads::{Got, Loads};
 use super::options::Options;
 use super::{files, place, show};
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Failure};
+use crate::failure::{Complaint, Failure, unless_absent};
 use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan, Stamps};
 use millpond_machine::{Absent, Machine, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId, Sharer};
@@ -130,10 +130,7 @@ fn begin<'p>(
         stamps = Stamps::None;
     }
     let what = if stamps == Stamps::Timerlat { "measure latency by timerlat" } else { "measure latency" };
-    let watch = probe.begin(&plan(stamps)).map_err(|Absent { why, what_would_help }| {
-        Failure::Refused(Complaint { what: what.into(), reason: why, hint: what_would_help })
-    })?;
-    Ok((watch, stamps))
+    Ok((unless_absent(what, probe.begin(&plan(stamps)))?, stamps))
 }
 
 /// Where goes what is measured.

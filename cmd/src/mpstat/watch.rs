@@ -3,13 +3,13 @@
 use super::options::Options;
 use super::report::Reports;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, read};
-use crate::interval::{Cadence, Repetition, wait_until};
+use crate::failure::{Exit, Failure, read, unless_absent};
+use crate::interval::Rounds;
 use millpond_machine::facets::{CounterWatch, WatchOptions};
-use millpond_machine::{Absent, Clock, Counters};
+use millpond_machine::{Clock, Counters};
 use millpond_model::Sample;
 use millpond_observe::{Change, Frame, changes};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// What the loop works with.
 pub struct Watcher<'a> {
@@ -43,13 +43,9 @@ impl Watcher<'_> {
         match watching {
             None => self.explain(&boot.missing, ctx),
             Some((repetition, watch)) => {
-                let mut watch = watch.map_err(|Absent { why, what_would_help }| Complaint {
-                    what: "watch processors".to_owned(),
-                    reason: why,
-                    hint: what_would_help,
-                })?;
-                let cadence = Cadence::begin(repetition, began);
-                self.repeat(watch.as_mut(), repetition, cadence, ctx)?;
+                let mut watch = unless_absent("watch processors", watch)?;
+                let rounds = Rounds::begin(repetition, self.clock, self.stop).behind_first(began);
+                self.repeat(watch.as_mut(), rounds, ctx)?;
             }
         }
         Ok(Exit::DONE)
@@ -58,24 +54,17 @@ impl Watcher<'_> {
     fn repeat(
         &mut self,
         watch: &mut dyn CounterWatch,
-        repetition: Repetition,
-        mut cadence: Cadence,
+        mut rounds: Rounds<'_>,
         ctx: &mut Ctx<'_>,
     ) -> Result<(), Failure> {
         let mut before = read("counters", watch.sample())?;
         let mut told = before.missing.clone();
         told.extend(watch.explain());
         self.explain(&told, ctx);
-        let mut left = repetition.count.map(|count| count - 1);
-        while left != Some(0) && !self.ends(ctx) {
-            wait_until(self.clock, self.stop, cadence.next(self.clock.now()), ctx);
-            if self.ends(ctx) {
-                break;
-            }
+        while rounds.wait(ctx) {
             let after = read("counters", watch.sample())?;
             self.compare(&before, &after, ctx)?;
             before = after;
-            left = left.map(|left| left - 1);
         }
         let last: Vec<String> = watch.explain().into_iter().filter(|line| !told.contains(line)).collect();
         self.explain(&last, ctx);
@@ -99,10 +88,6 @@ impl Watcher<'_> {
         ctx.out.flush();
     }
 
-    fn ends(&self, ctx: &Ctx<'_>) -> bool {
-        self.stop.load(Ordering::Relaxed) || ctx.out.is_closed()
-    }
-
     fn explain(&self, lines: &[String], ctx: &mut Ctx<'_>) {
         if self.options.verbose {
             for line in lines {
@@ -117,7 +102,7 @@ mod tests {
     use super::super::options::tests::options;
     use super::*;
     use jiff::tz::TimeZone;
-    use millpond_machine::Refusal;
+    use millpond_machine::{Absent, Refusal};
     use millpond_model::{COLUMNS, CpuId, CpuSample, Nanos, PsetId, Ticks, WallTime};
     use millpond_session::Output;
     use std::cell::Cell;

@@ -48,15 +48,13 @@ mod table;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition, wait_until};
+use crate::failure::{Exit, Failure, facet, read, unless_absent};
+use crate::interval::{Repetition, Rounds};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
-use millpond_machine::Absent;
 use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::stop_on_signal;
 use programs::Operands;
-use std::sync::atomic::Ordering;
 use table::Tables;
 
 /// Samples a second where nothing measures: a prime, out of step with every clock of the kernel.
@@ -123,25 +121,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         programs::of_zones(&zones, &roster.processes)?
     };
     let pids: Vec<Pid> = programs.iter().flat_map(|p| p.pids.iter().copied()).collect();
-    let stop = stop_on_signal();
-    let watch = sampler.watch(&pids, method);
-    let mut watch = watch.map_err(|Absent { why, what_would_help }| Complaint {
-        what: "watch where programs run".to_owned(),
-        reason: why,
-        hint: what_would_help,
-    })?;
+    let mut watch = unless_absent("watch where programs run", sampler.watch(&pids, method))?;
     if let Some(why) = watch.why_sampled() {
         ctx.warn(format_args!("times are estimated from samples: {why}"));
     }
-    let clock = machine.clock();
-    let mut cadence = Cadence::begin(repetition, clock.now());
+    let mut rounds = Rounds::begin(repetition, machine.clock(), stop_on_signal());
     let mut tables = Tables::default();
-    let mut left = repetition.count;
-    while left != Some(0) && !ctx.out.is_closed() {
-        wait_until(clock, stop, cadence.next(clock.now()), ctx);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+    while rounds.wait(ctx) {
         let residence = read("where programs run", watch.collect())?;
         if parsed.common.json {
             ctx.json(&table::json(&programs, &residence));
@@ -166,7 +152,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         if residence.alive.is_empty() {
             break;
         }
-        left = left.map(|left| left - 1);
     }
     Ok(Exit::DONE)
 }

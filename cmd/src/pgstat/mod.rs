@@ -57,7 +57,7 @@ mod report;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition, wait_until};
+use crate::interval::{Repetition, Rounds};
 use crate::processor_groups::Hardware;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
@@ -67,7 +67,6 @@ use millpond_observe::{Frame, Scope, changes};
 use millpond_session::stop_on_signal;
 use options::Options;
 use report::Reports;
-use std::sync::atomic::Ordering;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -149,17 +148,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let complaint = Complaint::new("watch processor groups", why);
         complaint.hint("pginfo shows them without their utilization; mpstat shows figures since boot")
     })?;
-    let (clock, stop) = (machine.clock(), stop_on_signal());
     let mut reports = Reports::new(&options, &hardware.groups, &meant, session.zone());
     let mut before = read("counters", watch.sample())?;
-    let mut cadence = Cadence::begin(repetition, clock.now());
-    let mut left = repetition.count;
+    let mut rounds = Rounds::begin(repetition, machine.clock(), stop_on_signal());
     let why = no_hardware_figure(machine);
-    while left != Some(0) && !ctx.out.is_closed() {
-        wait_until(clock, stop, cadence.next(clock.now()), ctx);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+    while rounds.wait(ctx) {
         let after = read("counters", watch.sample())?;
         let frame = Frame::between(&before, &after);
         let changes = changes(&before, &after, Scope::Processors);
@@ -169,7 +162,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             ctx.hint(&format!("HW is a dash: {why}"));
         }
         before = after;
-        left = left.map(|left| left - 1);
     }
     if options.summary {
         ctx.out.text(&reports.summary());

@@ -68,7 +68,7 @@ use crate::caps::{self, CapRow, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
-use crate::interval::{Cadence, wait_until};
+use crate::interval::{Repetition, Rounds};
 use crate::pools;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
@@ -80,7 +80,6 @@ use millpond_session::{Session, stop_on_signal};
 use options::Options;
 use rows::{Measured, is_changed, rows};
 use serde_json::{Value, json};
-use std::sync::atomic::Ordering;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -148,19 +147,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let machine = session.machine();
     let counters = facet("counters", machine.counters())?;
     let clock = machine.clock();
-    let stop = stop_on_signal();
-    let repetition = options.repetition;
-    let mut cadence = repetition.map(|repetition| Cadence::begin(repetition, clock.now()));
+    let once = Repetition { interval: Nanos(0), count: Some(1) };
+    let rounds = Rounds::begin(options.repetition.unwrap_or(once), clock, stop_on_signal());
+    let mut rounds = rounds.behind_first(clock.now());
     let mut caps = options.caps.then(Caps::default);
     let mut before = look(machine, counters, caps.as_mut())?;
     report(&before, None, false, &options, &session, ctx)?;
-    let mut left = repetition.map_or(Some(0), |r| r.count.map(|count| count - 1));
-    while left != Some(0) && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
-        let Some(cadence) = &mut cadence else { break };
-        wait_until(clock, stop, cadence.next(clock.now()), ctx);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+    while rounds.wait(ctx) {
         let now = look(machine, counters, caps.as_mut())?;
         if options.fields.is_some() && !options.json {
             ctx.out.line("");
@@ -168,7 +161,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let changed = is_changed(&before.state, &now.state);
         report(&now, Some(&before), changed, &options, &session, ctx)?;
         before = now;
-        left = left.map(|left| left - 1);
     }
     Ok(Exit::DONE)
 }

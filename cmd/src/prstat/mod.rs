@@ -107,20 +107,20 @@ mod report;
 use crate::caps::{self, Caps};
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::interval::{Cadence, Repetition, wait_until};
+use crate::failure::{Exit, Failure, facet, read, unless_absent};
+use crate::interval::{Repetition, Rounds};
 use crate::pools;
 use crate::stamp::Stamp;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_machine::Census;
 use millpond_machine::facets::{CensusWatch, Depth};
-use millpond_machine::{Absent, Census, Clock};
 use millpond_model::{Pid, Roster};
 use millpond_observe::{Follower, Picture};
 use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
 use options::Options;
 use report::Reports;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -272,15 +272,12 @@ impl Show<'_> {
             return self.report(roster, ctx);
         };
         // Watching begins before the first report, which takes its time.
-        let mut watch = census.watch(options).map_err(|Absent { why, what_would_help }| Complaint {
-            what: "watch processes".to_owned(),
-            reason: why,
-            hint: what_would_help,
-        })?;
+        let mut watch = unless_absent("watch processes", census.watch(options))?;
         let zero = read("processes", watch.sample())?;
         self.explain(&zero, watch.as_ref(), ctx);
         let clock = self.session.machine().clock();
-        let cadence = Cadence::begin(repetition, clock.now());
+        let rounds = Rounds::begin(repetition, clock, self.stop);
+        let mut rounds = rounds.behind_first(clock.now());
         if self.paints {
             ctx.out.control(WHOLE_SCREEN);
         }
@@ -291,32 +288,11 @@ impl Show<'_> {
         } else {
             self.report(zero, ctx)?;
         }
-        self.repeat(watch.as_mut(), clock, repetition, cadence, ctx)
-    }
-
-    fn repeat(
-        &mut self,
-        watch: &mut dyn CensusWatch,
-        clock: &dyn Clock,
-        repetition: Repetition,
-        mut cadence: Cadence,
-        ctx: &mut Ctx<'_>,
-    ) -> Result<(), Failure> {
-        let mut left = repetition.count.map(|count| count - 1);
-        while left != Some(0) && !self.ends(ctx) {
-            wait_until(clock, self.stop, cadence.next(clock.now()), ctx);
-            if self.ends(ctx) {
-                break;
-            }
+        while rounds.wait(ctx) {
             let roster = read("processes", watch.sample())?;
             self.report(roster, ctx)?;
-            left = left.map(|left| left - 1);
         }
         Ok(())
-    }
-
-    fn ends(&self, ctx: &Ctx<'_>) -> bool {
-        self.stop.load(Ordering::Relaxed) || ctx.out.is_closed()
     }
 
     /// Says where figures come from, if that was asked for; and what of the microstates is lacking beyond what always is, or was not asked for.

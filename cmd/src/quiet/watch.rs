@@ -3,12 +3,12 @@
 use super::options::Options;
 use super::remedy::Ground;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Failure, facet, read};
+use crate::failure::{Complaint, Failure, facet, read, unless_absent};
 use crate::interval::{wait_ends, wait_toward};
 use crate::operands::expand;
 use crate::start::started;
 use millpond_machine::facets::{Job, Launch, LaunchMode, Program, WatchedJob};
-use millpond_machine::{Absent, Machine, Subject};
+use millpond_machine::{Machine, Subject};
 use millpond_model::{CpuSet, Disturbed, KernelSettings, Nanos, PsetId, State, Stretch};
 use millpond_observe::{Quiet, QuietLine};
 use millpond_session::{Session, stop_on_signal};
@@ -63,12 +63,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         worth_telling: options.worth_telling(),
         by_counts: options.by_counts,
     };
-    let watch = disturbances.watch(&what).map_err(|Absent { why, what_would_help }| Complaint {
-        what: "watch processors".to_owned(),
-        reason: why,
-        hint: what_would_help,
-    });
-    let mut watch = watch?;
+    let mut watch = unless_absent("watch processors", disturbances.watch(&what))?;
     let jobless = what.job.set.filter(|set| options.command.is_empty() && !has_members(machine, *set));
     // Beginning to watch takes its time: the command comes after it.
     let mut child = start(session, options, ctx)?;

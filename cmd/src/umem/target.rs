@@ -2,9 +2,8 @@
 
 use crate::ctx::Ctx;
 use crate::dress::Dress;
-use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::failure::{Complaint, Exit, Failure, facet, unless_absent};
 use millpond_cli::Parsed;
-use millpond_machine::Absent;
 use millpond_machine::facets::Image;
 use millpond_model::Pid;
 use millpond_session::open_core;
@@ -32,12 +31,7 @@ pub(super) fn open(target: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<B
             Complaint { what, reason: refusal.reason.to_string(), hint }
         })?);
     }
-    let image = open_core(Path::new(target));
-    Ok(image.map_err(|Absent { why, what_would_help }| Complaint {
-        what,
-        reason: why,
-        hint: what_would_help,
-    })?)
+    unless_absent(&what, open_core(Path::new(target)))
 }
 
 /// Why there is nothing to look at.

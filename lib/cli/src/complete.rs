@@ -80,7 +80,7 @@ fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> 
         });
         !taken && !excluded
     };
-    let names = |flag: &'static Flag| flag.spellings().map(|name| (name, flag.help));
+    let names = |flag: &'static Flag| flag.spellings().into_iter().map(|name| (name, flag.help));
     spec.all_flags().filter(is_free).flat_map(names).collect()
 }
 

@@ -58,7 +58,7 @@ impl Iterator for Scanner<'_> {
                 return Some(Token::Operand(operand));
             }
         };
-        let Some(flag) = self.spec.all_flags().find(|flag| flag.spellings().any(|one| one == name)) else {
+        let Some(flag) = self.spec.all_flags().find(|flag| flag.spellings().contains(&name)) else {
             return Some(Token::Unknown(name));
         };
         if flag.value.is_none() {

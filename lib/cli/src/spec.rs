@@ -175,15 +175,16 @@ impl Flag {
     }
 
     /// Each way to write it, without its value: `-n`, `--count`.
-    pub fn spellings(&self) -> impl Iterator<Item = String> + use<> {
+    #[must_use]
+    pub fn spellings(&self) -> Vec<String> {
         let letter = self.letter.map(|letter| format!("-{letter}"));
-        letter.into_iter().chain(self.long.map(|long| format!("--{long}")))
+        letter.into_iter().chain(self.long.map(|long| format!("--{long}"))).collect()
     }
 
     /// How it is written, without its value: `-n`, `--count`, or `-n, --count`.
     #[must_use]
     pub fn names(&self) -> String {
-        self.spellings().collect::<Vec<_>>().join(", ")
+        self.spellings().join(", ")
     }
 
     /// How it is written, with its value and its operands: `-a set cpu ...`.

@@ -108,8 +108,8 @@ pub(crate) fn options(form: &str) -> Vec<(String, usize)> {
 #[must_use]
 pub fn shows(spec: &Spec, flag: &Flag) -> bool {
     let shown =
-        |name: String| spec.forms.iter().any(|form| options(form).iter().any(|(option, _)| *option == name));
-    flag.spellings().any(shown)
+        |name: &String| spec.forms.iter().any(|form| options(form).iter().any(|(option, _)| option == name));
+    flag.spellings().iter().any(shown)
 }
 
 /// The options of forms that the command does not take: mistakes in its description.

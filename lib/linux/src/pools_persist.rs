@@ -78,8 +78,15 @@ impl LinuxMachine {
         if stays {
             change.notes.push(format!("{unit} stays where it is until it is started again"));
         }
+        let knob = LinuxKnob::UnitSlice(unit.clone()).knob();
         if before != after {
-            change.steps.push(Step::new(LinuxKnob::UnitSlice(unit).knob(), before, after));
+            change.steps.push(Step::new(knob, before, after));
+        } else if after.is_some() && self.os.is_kept_unordered(&unit) {
+            change.notes.push(format!(
+                "the drop-in of an earlier version is written anew: {unit} waits for the pools"
+            ));
+            change.steps.push(Step::new(knob.clone(), before, None));
+            change.steps.push(Step::new(knob, None, after));
         }
         Ok(change)
     }

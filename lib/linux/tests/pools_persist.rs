@@ -69,6 +69,21 @@ fn a_unit_starts_in_its_pool_until_that_is_taken_back() {
 }
 
 #[test]
+fn a_drop_in_of_an_earlier_version_is_written_anew_with_its_order() {
+    let made = with_pool();
+    let machine = made.machine();
+    keep(&machine, "a.service", 1).unwrap();
+    let text = made.read(DROP_IN);
+    let order = "[Unit]\nAfter=millpond-pools.service\n";
+    assert!(text.contains(order), "{text}");
+    made.file(DROP_IN, &text.replace(order, ""));
+    let told = "the drop-in of an earlier version is written anew: a.service waits for the pools";
+    assert_eq!(keep(&machine, "a.service", 1), Ok(vec![told.into()]));
+    assert_eq!(made.read(DROP_IN), text);
+    assert_eq!(keep(&machine, "a.service", 1), Ok(vec![]));
+}
+
+#[test]
 fn a_file_of_somebody_else_is_left_alone() {
     let made = with_pool();
     made.file(DROP_IN, "[Service]\nSlice=theirs.slice\n");

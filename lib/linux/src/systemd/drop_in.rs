@@ -79,6 +79,13 @@ impl Os {
         Ok(slice_of(&is).map(str::to_owned))
     }
 
+    /// Whether our drop-in for a unit is of an earlier version, which let the unit start before the pools are there.
+    pub(crate) fn is_kept_unordered(&self, unit: &str) -> bool {
+        let text = self.root.read(&self.drop_in_of(unit)).ok().flatten();
+        let is_unordered = text.is_some_and(|text| text.starts_with(HEAD) && !text.contains(POOLS));
+        is_unordered && self.manager().is_ok_and(|manager| may_wait(&*manager, unit))
+    }
+
     /// The sets in which units start by drop-ins of ours.
     pub(crate) fn kept_sets(&self) -> BTreeSet<PsetId> {
         if !self.systemd {
