@@ -5,7 +5,7 @@ use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch};
 use millpond_model::Nanos;
 use millpond_planner::{POLICIES, Policy, policy};
 use millpond_pools::{Manager, OnPressure, POLICY_PROPERTY, Record, Rhythm, SLOW, dynamic};
-use millpond_session::{Resident, Simulation};
+use millpond_session::{SimDaemon, Simulation};
 use std::cell::RefCell;
 
 /// Under what name it keeps its record.
@@ -54,7 +54,7 @@ impl Poold {
     }
 }
 
-impl Resident for Poold {
+impl SimDaemon for Poold {
     fn due(&self) -> Nanos {
         let inside = self.0.borrow();
         let end = inside.fixed.unwrap_or(inside.began + inside.rhythm.interval);

@@ -5,7 +5,7 @@ use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use millpond_model::Service;
-use millpond_session::{Load, Resident, Session, Simulation};
+use millpond_session::{Load, Session, SimDaemon, Simulation};
 use std::ffi::OsString;
 use std::rc::Rc;
 
@@ -74,7 +74,7 @@ impl Shell {
         let is_wanted = simulation.is_enabled(Service::DynamicPools);
         if is_wanted && self.poold.is_none() {
             let poold = Rc::new(Poold::new(self.session.machine().clock().now()));
-            simulation.set_resident(Some(Rc::clone(&poold) as Rc<dyn Resident>));
+            simulation.set_daemon(Some(Rc::clone(&poold) as Rc<dyn SimDaemon>));
             self.poold = Some(poold);
         } else if !is_wanted {
             self.dismiss();
@@ -84,7 +84,7 @@ impl Shell {
     /// Stops the daemon on this machine.
     pub(super) fn dismiss(&mut self) {
         if let (Some(poold), Some(simulation)) = (self.poold.take(), self.session.simulation()) {
-            simulation.set_resident(None);
+            simulation.set_daemon(None);
             if let Some(line) = poold.end() {
                 simulation.record(poold::NAME, &line);
             }

@@ -36,7 +36,7 @@ const SORTS: &str = "sort \"$1\" | uniq -c >\"$2\"";
 /// What to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildSpec {
-    /// How many files are compiled at once; without it as many as the processors that the calling thread may use.
+    /// How many files are compiled at once; without it as many as the CPUs that the calling thread may use.
     pub jobs: Option<NonZeroU32>,
     /// For how long; without it until stopped.
     pub duration: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Time: processor time of the calling thread, and how the main thread of a load waits for the others.
+//! Time: CPU time of the calling thread, and how the main thread of a load waits for the others.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The longest that a waiting load leaves a stop flag unread.
 pub(crate) const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Processor time that the calling thread has had since it began.
+/// CPU time that the calling thread has had since it began.
 pub(crate) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     // The kernel's time specification is normalised and this clock begins at zero, so neither conversion can fail.

@@ -1,14 +1,14 @@
-//! Which processors the calling thread may use, on machines of any size.
+//! Which CPUs the calling thread may use, on machines of any size.
 
 use crate::Error;
 use std::io;
 
-/// A mask of this many bytes covers every kernel that can be built today (8,192 processors) 64 times over.
+/// A mask of this many bytes covers every kernel that can be built today (8,192 CPUs) 64 times over.
 const MASK_BYTES_MAX: usize = 1 << 16;
 
-/// The processors that the calling thread may run on, ascending, by the kernel's numbers.
+/// The CPUs that the calling thread may run on, ascending, by the kernel's numbers.
 ///
-/// The call is made raw with a buffer that grows, because the C library's set ends at 1,024 processors and the kernel answers
+/// The call is made raw with a buffer that grows, because the C library's set ends at 1,024 CPUs and the kernel answers
 /// `EINVAL` to a buffer that is smaller than its own mask.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn allowed_cpus() -> Result<Vec<u32>, Error> {
     }
 }
 
-/// How many processors the calling thread may run on: never less than one.
+/// How many CPUs the calling thread may run on: never less than one.
 pub(crate) fn allowed_cpu_count() -> Result<usize, Error> {
     Ok(allowed_cpus()?.len().max(1))
 }

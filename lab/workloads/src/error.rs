@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The affinity of the calling thread.
-    #[error("cannot read the allowed processors")]
+    #[error("cannot read the allowed CPUs")]
     ReadAllowedCpus {
         /// The kernel's answer.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Loads that show what sharing and separating processors does to real programs.
+//! Loads that show what sharing and separating CPUs does to real programs.
 //!
 //! # Theory
 //!
@@ -7,12 +7,12 @@
 //!
 //! | load | what it suffers from | what it reports |
 //! |---|---|---|
-//! | [`cg`] | threads that wait for each other by spinning while the one they wait for has no processor | Mop/s, and whether the answer is right |
+//! | [`cg`] | threads that wait for each other by spinning while the one they wait for has no CPU | Mop/s, and whether the answer is right |
 //! | [`hackbench`] | the cost of wake-ups and switches among hundreds of tasks | seconds from the wake to the last exit |
-//! | [`stream`] | interrupts, and the processors that take them | GBytes and Mbits/sec each way |
-//! | [`service`] | being late: a processor that is not there when a request comes | response times, p50, p99 and p99.9 |
+//! | [`stream`] | interrupts, and the CPUs that take them | GBytes and Mbits/sec each way |
+//! | [`service`] | being late: a CPU that is not there when a request comes | response times, p50, p99 and p99.9 |
 //! | [`build`] | the cost of processes that come and go, and of files | files a second |
-//! | [`spin`] | nothing but the want of processor time | iterations and CPU seconds per thread |
+//! | [`spin`] | nothing but the want of CPU time | iterations and CPU seconds per thread |
 //! | [`stacks`] | pages that come when they are touched | pages in memory of each kind of stack |
 //!
 //! They have the same shape. A `…Spec` says what to run; `run(&spec, &stop, &mut on_event)` runs it in the calling thread
@@ -35,7 +35,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not simulate (the simulator runs its own programs of phases), it does not choose processors, and it does not compare
+//! It does not simulate (the simulator runs its own programs of phases), it does not choose CPUs, and it does not compare
 //! its figures with published ones: that is what experiments are for.
 
 pub mod build;

@@ -2,10 +2,10 @@
 //!
 //! Requests arrive from outside, however many wait already (an open system); the times between are exponential, drawn from a seed, so that
 //! two runs of equal seed have the same requests. Threads take them in the order in which they arrive. The response time counts from the
-//! moment at which a request is due, and not from when a thread noticed it: a service that gets no processor is late, whether or not its own
+//! moment at which a request is due, and not from when a thread noticed it: a service that gets no CPU is late, whether or not its own
 //! clock ran. A thread that takes a request that is not due yet sleeps until then, so that no other thread stands between.
 //!
-//! The work is a number of rounds, measured by the thread's own processor time before it begins: more time on a processor that
+//! The work is a number of rounds, measured by the thread's own CPU time before it begins: more time on a CPU that
 //! the service slows down.
 
 use crate::Error;
@@ -26,7 +26,7 @@ pub struct ServiceSpec {
     pub threads: NonZeroU32,
     /// Requests a second, on average.
     pub rate: NonZeroU32,
-    /// Processor time of each, in milliseconds; 0.001 to 10000.
+    /// CPU time of each, in milliseconds; 0.001 to 10000.
     pub work_ms: f64,
     /// Where chance begins.
     pub seed: u64,
@@ -122,10 +122,10 @@ fn rounds(count: u64) {
     black_box(state);
 }
 
-/// How long the speed of a processor is measured, in its own time.
+/// How long the speed of a CPU is measured, in its own time.
 const MEASURED: Duration = Duration::from_millis(40);
 
-/// How many rounds so many milliseconds of processor time are.
+/// How many rounds so many milliseconds of CPU time are.
 fn rounds_of(work_ms: f64) -> u64 {
     let began = thread_cpu_time();
     let mut count = 0_u32;

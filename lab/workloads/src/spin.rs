@@ -1,11 +1,11 @@
-//! Threads that burn processor time and nothing else, all of the time or a share of it.
+//! Threads that burn CPU time and nothing else, all of the time or a share of it.
 //!
-//! The measure of how much processor a program gets: with no other thread about, each thread's CPU seconds are its share of the
+//! The measure of how much CPU a program gets: with no other thread about, each thread's CPU seconds are its share of the
 //! wall clock; beside others, the difference is what they took. Iterations tell how much work that time was worth, which
-//! is less on a strand that shares its core or a processor that was slowed down.
+//! is less on a strand that shares its core or a CPU that was slowed down.
 //!
 //! A duty cycle divides the wall clock into periods and spins during the first part of each. It is a demand, not a promise: a thread
-//! that finds no processor in its part of a period does not make up for it later.
+//! that finds no CPU in its part of a period does not make up for it later.
 
 use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise, thread_cpu_time};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpinSpec {
-    /// How many threads; without it as many as the processors that the calling thread may use.
+    /// How many threads; without it as many as the CPUs that the calling thread may use.
     pub threads: Option<NonZeroU32>,
     /// For how long; without it until stopped.
     pub duration: Option<Duration>,
@@ -114,7 +114,7 @@ pub enum SpinEvent {
 pub struct SpinThread {
     /// Rounds of a fixed piece of arithmetic.
     pub iterations: u64,
-    /// Processor time of the thread.
+    /// CPU time of the thread.
     pub cpu_seconds: f64,
 }
 
@@ -135,7 +135,7 @@ impl SpinResult {
         self.threads.iter().map(|thread| thread.iterations).sum()
     }
 
-    /// Processor time of all threads.
+    /// CPU time of all threads.
     pub fn cpu_seconds(&self) -> f64 {
         self.threads.iter().map(|thread| thread.cpu_seconds).sum()
     }
@@ -164,7 +164,7 @@ const CHUNK: u64 = 10_000;
 ///
 /// # Errors
 ///
-/// [`Error::StartThread`], [`Error::ReadAllowedCpus`] when the number of threads is left to the allowed processors.
+/// [`Error::StartThread`], [`Error::ReadAllowedCpus`] when the number of threads is left to the allowed CPUs.
 pub fn run(
     spec: &SpinSpec,
     stop: &AtomicBool,

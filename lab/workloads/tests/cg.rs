@@ -1,4 +1,4 @@
-//! CG as its callers see it: right answers for any number of threads, and changes of the allowed processors while it runs.
+//! CG as its callers see it: right answers for any number of threads, and changes of the allowed CPUs while it runs.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
@@ -14,7 +14,7 @@ fn spec(class: Class, threads: u32, barrier: BarrierKind) -> CgSpec {
     CgSpec { threads: NonZeroU32::new(threads), barrier, ..CgSpec::new(class) }
 }
 
-/// Spinning teams fight for processors, which is what they are for, but not with each other in one test program.
+/// Spinning teams fight for CPUs, which is what they are for, but not with each other in one test program.
 fn one_spinner_at_a_time() -> MutexGuard<'static, ()> {
     static SPINNER: Mutex<()> = Mutex::new(());
     SPINNER.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ fn class_s_verifies_with_one_two_and_three_threads_and_both_barriers_to_the_same
     }
 }
 
-/// Two iterations are enough to compare: where there are fewer processors than threads, each of the hundreds of meetings costs
+/// Two iterations are enough to compare: where there are fewer CPUs than threads, each of the hundreds of meetings costs
 /// a time slice.
 #[test]
 fn three_spinning_threads_compute_what_one_computes() {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Service {
     /// Resource pools (reference §12: `svc:/system/pools:default`).
     Pools,
-    /// What moves processors between pools by itself (reference §12: `svc:/system/pools/dynamic:default`); it
+    /// What moves CPUs between pools by itself (reference §12: `svc:/system/pools/dynamic:default`); it
     /// needs the pools.
     DynamicPools,
 }

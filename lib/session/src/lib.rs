@@ -71,8 +71,8 @@ pub use record::{Recorded, RecordedLine, read_log};
 pub use saved_machine::KeepError;
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{
-    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Resident, Running,
-    SYSTEM_FILE, Simulation,
+    Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
+    SimDaemon, Simulation,
 };
 pub use stop::{
     refuse_writes_past_the_limit, stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop,

@@ -88,7 +88,7 @@ pub const SYSTEM_FILE: &str = "/etc/system";
 pub const NULL_FILE: &str = "/dev/null";
 
 /// A daemon on a simulated machine: it acts at certain times, while the caller lets time pass.
-pub trait Resident {
+pub trait SimDaemon {
     /// When it acts next.
     fn due(&self) -> Nanos;
 
@@ -96,10 +96,10 @@ pub trait Resident {
     fn act(&self, simulation: Simulation<'_>);
 }
 
-/// A resident as the machine knows it.
-struct Tenant(Rc<dyn Resident>);
+/// A daemon as the machine knows it.
+struct Adapted(Rc<dyn SimDaemon>);
 
-impl millpond_sim::Resident for Tenant {
+impl millpond_sim::Daemon for Adapted {
     fn due(&self) -> Nanos {
         self.0.due()
     }
@@ -469,9 +469,9 @@ impl Simulation<'_> {
         }
     }
 
-    /// Gives the machine a resident in place of the one that it had, or none.
-    pub fn set_resident(&self, resident: Option<Rc<dyn Resident>>) {
-        self.0.house(resident.map(|resident| Rc::new(Tenant(resident)) as Rc<dyn millpond_sim::Resident>));
+    /// Gives the machine a daemon in place of the one that it had, or none.
+    pub fn set_daemon(&self, daemon: Option<Rc<dyn SimDaemon>>) {
+        self.0.set_daemon(daemon.map(|daemon| Rc::new(Adapted(daemon)) as Rc<dyn millpond_sim::Daemon>));
     }
 
     /// The machine as it is now.

@@ -120,7 +120,13 @@ impl SimState {
         let of_thread = |(thread, lwp): (&ThreadId, &Lwp)| {
             let record = tables.lwp(*lwp)?;
             let (part, bound) = view.confinement(record);
-            Some(ThreadSettings { thread: *thread, part, bound, wish: record.wish, class: record.class })
+            Some(ThreadSettings {
+                thread: *thread,
+                part,
+                bound,
+                affinities: record.affinities,
+                class: record.class,
+            })
         };
         kernel.apply(&Settings {
             dispatch: &tables.dispatch,

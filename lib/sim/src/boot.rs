@@ -1,7 +1,7 @@
 //! Booting again: what is kept over a boot, and the file that the kernel reads then.
 //!
 //! Kept are the hardware, the devices, the zones with the processes that they are described with, projects with what they are configured with, files, services that are enabled, and the default
-//! class. Sets, bindings, pools that no file has, states of processors, dispatch tables that were set by hand and all that ran are gone. The time since
+//! class. Sets, bindings, pools that no file has, states of CPUs, dispatch tables that were set by hand and all that ran are gone. The time since
 //! boot begins anew; the clock on the wall goes on.
 
 use crate::state::{self, SimState};

@@ -1,7 +1,7 @@
 //! The census facet: what lives on a simulated machine, and where its time went, as its kernel has it. Everything is counted all the time,
 //! and looking costs the machine nothing.
 //!
-//! Exact: user and system time, waiting for a processor (also under an interrupt, and for a cap), sleep, and sleep at a barrier, which counts as
+//! Exact: user and system time, waiting for a CPU (also under an interrupt, and for a cap), sleep, and sleep at a barrier, which counts as
 //! waiting for a lock; switches and calls. There are no traps, faults and signals, so that these are 0. Sizes are not known.
 
 use crate::kernel::{CpuIndex, Id, ThreadId};
@@ -26,7 +26,7 @@ const SYS_RESTED: i16 = 60;
 /// The priority of level 0 of RT.
 const RT_BASE: i16 = 100;
 
-/// The first process that somebody started.
+/// The first process that a user started.
 const FIRST_STARTED: u32 = 300;
 
 impl Census for SimMachine {

@@ -84,19 +84,19 @@ impl Controls for SimMachine {
         to: ControlSetting,
     ) -> Result<Change<Recontrolled>, Refusal> {
         let id = self.view(|s| number(s, holder))?;
-        let mut draft = self.draft();
+        let mut builder = self.builder();
         if let HolderId::Process(pid) = id
-            && draft.tables.processes.get(&pid).is_some_and(|process| process.kernel)
+            && builder.tables.processes.get(&pid).is_some_and(|process| process.kernel)
         {
             return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
         }
-        let from = draft.tables.controls_of(id).setting(to.control());
-        draft.control(id, to)?;
+        let from = builder.tables.controls_of(id).setting(to.control());
+        builder.control(id, to)?;
         let what = match to.value() {
             Some(value) => format!("set {} of {holder} to {value}", to.control()),
             None => format!("delete {} of {holder}", to.control()),
         };
-        let mut change = draft.finish(what, Recontrolled { holder: holder.clone(), from, to });
+        let mut change = builder.finish(what, Recontrolled { holder: holder.clone(), from, to });
         if matches!(to, ControlSetting::CpuShares(Some(_))) && !self.view(|s| is_shared(s, id)) {
             change.notes.push(format!(
                 "no process of {holder} is in class FSS: its shares have no effect until one is (priocntl -s -c FSS)"

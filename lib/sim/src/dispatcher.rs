@@ -51,22 +51,22 @@ impl Dispatcher for SimMachine {
     }
 
     fn prepare_set_table(&self, table: ClassTable) -> Result<Change<()>, Refusal> {
-        let mut draft = self.draft();
-        draft.set_table(&table)?;
-        Ok(draft.finish(format!("replace the dispatch table of {}", TableName::of(&table)), ()))
+        let mut builder = self.builder();
+        builder.set_table(&table)?;
+        Ok(builder.finish(format!("replace the dispatch table of {}", TableName::of(&table)), ()))
     }
 
     fn prepare_default_class(&self, class: Class) -> Result<Change<Option<Class>>, Refusal> {
-        let mut draft = self.draft();
-        let before = draft.tables.default_class;
-        draft.set_default_class(class)?;
-        Ok(draft.finish(format!("make {class} the default class"), before))
+        let mut builder = self.builder();
+        let before = builder.tables.default_class;
+        builder.set_default_class(class)?;
+        Ok(builder.finish(format!("make {class} the default class"), before))
     }
 
     fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal> {
-        let mut draft = self.draft();
+        let mut builder = self.builder();
         let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
-        let process = draft.tables.processes.get(&pid).ok_or_else(|| refuse(Reason::NoSuchProcess))?;
+        let process = builder.tables.processes.get(&pid).ok_or_else(|| refuse(Reason::NoSuchProcess))?;
         if process.kernel {
             return Err(refuse(Reason::KernelThread));
         }
@@ -76,16 +76,16 @@ impl Dispatcher for SimMachine {
         let mut clamped = None;
         for (lwp, class) in &now {
             let (params, over) = request
-                .apply(*class, &draft.tables.dispatch)
+                .apply(*class, &builder.tables.dispatch)
                 .map_err(|error| refuse(Reason::Machine(error.to_string())))?;
-            draft.reclass(*lwp, &params)?;
+            builder.reclass(*lwp, &params)?;
             after.push(params);
             clamped = clamped.or(over);
         }
         let stands = |threads: Vec<ClassParams>| most_favoured(threads).unwrap_or_default();
         let from = stands(now.into_iter().map(|(_, class)| class).collect());
         let outcome = Reclassed { pid, from, to: stands(after), clamped };
-        Ok(draft.finish(format!("put process {pid} into class {}", request.class()), outcome))
+        Ok(builder.finish(format!("put process {pid} into class {}", request.class()), outcome))
     }
 }
 

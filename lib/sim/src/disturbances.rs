@@ -1,8 +1,8 @@
-//! The disturbances facet: what the model has of them, exactly: handlers of devices and timers, calls from other processors, the clock, and threads
+//! The disturbances facet: what the model has of them, exactly: handlers of devices and timers, calls from other CPUs, the clock, and threads
 //! that are not the job's. Nothing that the model lacks (soft interrupts, workers, faults) is ever shown.
 
 use crate::kernel::Id;
-use crate::kernel::{Origin, Spells, Who};
+use crate::kernel::{Origin, SpellOf, Spells};
 use crate::machine::SimMachine;
 use crate::state::{Account, DeviceKind, SimState};
 use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
@@ -17,7 +17,7 @@ impl Disturbances for SimMachine {
 
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent> {
         let began = self.edit(|s| {
-            s.kernel.keep_ledger(true);
+            s.kernel.record_spells(true);
             s.account = Some(Account { job: what.job.clone(), seen: BTreeMap::new() });
             s.now()
         });
@@ -70,7 +70,7 @@ impl DisturbanceWatch for Watch<'_> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         self.machine.edit(|s| {
-            s.kernel.keep_ledger(false);
+            s.kernel.record_spells(false);
             s.account = None;
         });
     }
@@ -91,30 +91,32 @@ fn row(cpu: CpuId, cause: &Cause, pid: Option<Pid>, spells: &Spells) -> Disturba
 impl SimState {
     /// What the kernel put down gets the names that its threads have now.
     pub(crate) fn put_down(&mut self) {
-        if !self.kernel.keeps_ledger() {
+        if !self.kernel.records_spells() {
             return;
         }
-        for ((cpu, who), spells) in self.kernel.take_ledger() {
-            let cause = self.cause_of(who);
+        for ((cpu, source), spells) in self.kernel.take_spells() {
+            let cause = self.cause_of(source);
             if let (Some((cause, pid)), Some(account)) = (cause, self.account.as_mut()) {
                 account.seen.entry((cpu, cause, pid)).or_default().join(spells);
             }
         }
     }
 
-    /// Who it is in words; `None` for the job.
-    fn cause_of(&self, who: Who) -> Option<(Cause, Option<Pid>)> {
+    /// What it is in words; `None` for the job.
+    fn cause_of(&self, source: SpellOf) -> Option<(Cause, Option<Pid>)> {
         let cause = |kind, name: String, by, doer| Cause { kind, name, by, doer };
-        match who {
-            Who::Clock => Some((cause(DisturbanceKind::Tick, "clock".into(), None, Doer::Others), None)),
-            Who::Second => Some((cause(DisturbanceKind::Tick, "deadman".into(), None, Doer::Others), None)),
-            Who::Call(caller) => {
+        match source {
+            SpellOf::Clock => Some((cause(DisturbanceKind::Tick, "clock".into(), None, Doer::Others), None)),
+            SpellOf::Second => {
+                Some((cause(DisturbanceKind::Tick, "deadman".into(), None, Doer::Others), None))
+            }
+            SpellOf::Call(caller) => {
                 let pid = caller.and_then(|thread| self.threads.get(&thread)).map(|lwp| lwp.pid);
                 let doer = if pid.is_some_and(|pid| self.is_job(pid)) { Doer::Job } else { Doer::Others };
                 let by = pid.and_then(|pid| self.tables.processes.get(&pid)).map(|p| p.name.clone());
                 Some((cause(DisturbanceKind::Ipi, "cross call".into(), by, doer), pid))
             }
-            Who::Thread(thread) if self.kernel.thread(thread).level > 0 => {
+            SpellOf::Thread(thread) if self.kernel.thread(thread).level > 0 => {
                 let (kind, name) = match self.kernel.thread(thread).origin {
                     Origin::Network => (DisturbanceKind::Device, self.network()),
                     Origin::Timer(_) => (DisturbanceKind::Timer, "cyclic".to_owned()),
@@ -122,7 +124,7 @@ impl SimState {
                 };
                 Some((cause(kind, name, None, Doer::Others), None))
             }
-            Who::Thread(thread) => {
+            SpellOf::Thread(thread) => {
                 let pid = self.threads.get(&thread)?.pid;
                 let name = self.tables.processes.get(&pid)?.name.clone();
                 let task = || cause(DisturbanceKind::Task, name, None, Doer::Others);

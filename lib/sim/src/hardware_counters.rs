@@ -1,4 +1,4 @@
-//! The facet of hardware's counters: cycles and instructions, by processor and by thread. They are counted all the time; to start a set is to
+//! The facet of hardware's counters: cycles and instructions, by CPU and by thread. They are counted all the time; to start a set is to
 //! remember what they were.
 
 use crate::kernel::Executed;
@@ -112,7 +112,7 @@ impl HardwareCounters for SimMachine {
     }
 }
 
-/// Why a processor's counters cannot be read.
+/// Why a CPU's counters cannot be read.
 fn unreadable(state: &SimState, cpu: CpuId) -> Option<String> {
     match state.tables.processors.get(&cpu) {
         None => Some("there is no such processor".to_owned()),
@@ -121,7 +121,7 @@ fn unreadable(state: &SimState, cpu: CpuId) -> Option<String> {
     }
 }
 
-/// What a processor has executed since boot.
+/// What a CPU has executed since boot.
 fn of_cpu(state: &SimState, cpu: CpuId) -> Executed {
     let at = state.topology.processors().iter().position(|p| p.id == cpu);
     let cpu = at.and_then(|at| state.kernel.cpus().get(at));
@@ -235,7 +235,7 @@ struct Threads<'a> {
     sets: Vec<Vec<Wanted>>,
     set: usize,
     follow: Follow,
-    /// Those who are followed, with what they had executed when the set was started.
+    /// The threads that are followed, with what they had executed when the set was started.
     from: BTreeMap<Lwp, Executed>,
     told: VecDeque<Happening>,
 }

@@ -1,4 +1,4 @@
-//! The interrupts facet: each device's interrupts go to its own processor while that takes any, else to the
+//! The interrupts facet: each device's interrupts go to its own CPU while that takes any, else to the
 //! next one by number that does.
 
 use crate::machine::SimMachine;

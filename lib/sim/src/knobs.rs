@@ -14,15 +14,15 @@
 //! | `process/204/pool` | `0`: the pool it is in |
 //! | `set/1/memory` | `local`, or `0,1`: where its memory comes from; absent where nothing was said |
 //! | `lwp/204/1/lgroups` | `none`, `strong 0`, `weak 1,2`, `strong 0 weak 1`: which it prefers |
-//! | `zone/1/cpu-shares`, `project/100/cpu-cap`, `process/204/cpu-cap` | `20`: shares, or percent of one processor; absent where it was not set |
-//! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push nobody out |
+//! | `zone/1/cpu-shares`, `project/100/cpu-cap`, `process/204/cpu-cap` | `20`: shares, or percent of one CPU; absent where it was not set |
+//! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push no thread out |
 //!
 //! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
 //! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
 
 use crate::knob_values::{
-    TableName, control_value, memory_value, parse_control, parse_control_name, parse_memory, parse_wish,
-    read_row, wish_value, write_row,
+    TableName, affinities_value, control_value, memory_value, parse_affinities, parse_control,
+    parse_control_name, parse_memory, read_row, write_row,
 };
 use crate::tables::{Bond, HolderId, SetRecord, Tables};
 use millpond_formats::pools::record::Record;
@@ -41,15 +41,15 @@ pub enum Name {
     Set(PsetId),
     /// Where the memory of a set comes from.
     SetMemory(PsetId),
-    /// The set that a processor is in.
+    /// The set that a CPU is in.
     ProcessorSet(CpuId),
-    /// The state of a processor.
+    /// The state of a CPU.
     ProcessorState(CpuId),
     /// The set that a thread is bound to.
     LwpSet(Lwp),
-    /// The processors that a thread is bound to.
+    /// The CPUs that a thread is bound to.
     LwpCpu(Lwp),
-    /// Whether a thread keeps out of sets that push nobody out.
+    /// Whether a thread keeps out of sets that push no thread out.
     LwpAside(Lwp),
     /// Which lgroups a thread prefers.
     LwpLgroups(Lwp),
@@ -160,13 +160,13 @@ fn parse_name(text: &str) -> Option<Name> {
     }
 }
 
-/// The value of a processor's set.
+/// The value of a CPU's set.
 #[must_use]
 pub fn place_value(set: PsetId, arrival: u64) -> Value {
     if set.is_default() { "0".into() } else { format!("{set} {arrival}") }
 }
 
-/// The value of a processor's state.
+/// The value of a CPU's state.
 #[must_use]
 pub fn state_value(state: State, since: WallTime) -> Value {
     format!("{state} since {}", since.0)
@@ -206,13 +206,13 @@ pub fn pools_value(state: &PoolsState) -> Value {
     serde_json::to_string(&Record::from(state)).unwrap_or_default()
 }
 
-/// The present value; `None` when there is no such set, processor or thread.
+/// The present value; `None` when there is no such set, CPU or thread.
 #[must_use]
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
     match name {
         Name::Set(set) => tables.sets.get(&set).map(|s| set_value(*s)),
         Name::SetMemory(set) => tables.memory.get(&set).and_then(memory_value),
-        Name::LwpLgroups(lwp) => tables.lwp(lwp).map(|l| wish_value(l.wish)),
+        Name::LwpLgroups(lwp) => tables.lwp(lwp).map(|l| affinities_value(l.affinities)),
         Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
@@ -281,7 +281,7 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             Ok(())
         }
         (Name::LwpLgroups(lwp), Some(value)) => {
-            writable(tables, lwp)?.wish = parse_wish(value).ok_or_else(|| malformed(value))?;
+            writable(tables, lwp)?.affinities = parse_affinities(value).ok_or_else(|| malformed(value))?;
             Ok(())
         }
         (Name::LwpAside(lwp), Some(value)) => {
@@ -292,7 +292,7 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
         (Name::LwpClass(lwp), Some(value)) => {
             let class: ClassParams = value.parse().map_err(|_| malformed(value))?;
             if class == ClassParams::Sys {
-                return Err(KnobError::Refused("nobody enters SYS".into()));
+                return Err(KnobError::Refused("no thread enters SYS".into()));
             }
             writable(tables, lwp)?.class = class;
             Ok(())
@@ -383,7 +383,7 @@ fn write_state(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobE
     Ok(())
 }
 
-/// System threads live in the default set: at no moment may it be without a processor that runs.
+/// System threads live in the default set: at no moment may it be without a CPU that runs.
 fn keep_default_running(tables: &Tables, cpu: CpuId, state: State, set: PsetId) -> Result<(), KnobError> {
     let others = tables.processors.iter().filter(|(id, _)| **id != cpu);
     let runs = |state: State, set: PsetId| set.is_default() && state.runs_threads();

@@ -1,10 +1,10 @@
-//! A kernel for the processors of a topology.
+//! A kernel for the CPUs of a topology.
 
 use crate::kernel::{Hardware, Kernel, Layout, Tunables};
 use crate::tables;
 use millpond_model::{DispatchTables, Topology};
 
-/// How the processors of a topology stand, for the kernel: indices ascend with numbers.
+/// How the CPUs of a topology stand, for the kernel: indices ascend with numbers.
 #[must_use]
 pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     let lgroup = |id| topology.lgroups().iter().position(|l| l.id == id).unwrap_or(0);
@@ -16,7 +16,7 @@ pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     }
 }
 
-/// A new kernel for processors that stand so, all of them in the default set.
+/// A new kernel for CPUs that stand so, all of them in the default set.
 #[must_use]
 pub fn kernel(
     topology: &Topology,

@@ -1,7 +1,7 @@
 //! The lgroups facet: the topology's lgroups are the nodes, and homes are what the kernel has chosen.
 
 use crate::kernel::SegmentId;
-use crate::kernel::{Placed, Wish};
+use crate::kernel::{LgroupAffinities, Placed};
 use crate::machine::SimMachine;
 use crate::state::SimState;
 use crate::tables::{LwpRecord, Tables};
@@ -45,7 +45,7 @@ impl SimState {
             Some(thread) => self.kernel.thread(thread).home,
             None => self.first_home(record),
         };
-        let strength = |at: u32| match record.wish.of(at) {
+        let strength = |at: u32| match record.affinities.of(at) {
             0 => Affinity::None,
             1 => Affinity::Weak,
             _ => Affinity::Strong,
@@ -59,7 +59,9 @@ impl SimState {
     fn first_home(&self, record: &LwpRecord) -> u32 {
         let allowed = self.tables.allowed(record);
         let lgroups = (0u32..).zip(self.topology.lgroups()).filter(|(_, l)| !l.cpus.is_disjoint(&allowed));
-        lgroups.max_by_key(|(at, _)| (record.wish.of(*at), std::cmp::Reverse(*at))).map_or(0, |(at, _)| at)
+        lgroups
+            .max_by_key(|(at, _)| (record.affinities.of(*at), std::cmp::Reverse(*at)))
+            .map_or(0, |(at, _)| at)
     }
 
     fn place_of(&self, node: LgrpId) -> Result<u32, Refusal> {
@@ -79,13 +81,13 @@ impl SimState {
 }
 
 /// What a thread prefers after `node` is preferred so much.
-fn with(wish: Wish, at: u32, affinity: Affinity) -> Wish {
+fn with(affinities: LgroupAffinities, at: u32, affinity: Affinity) -> LgroupAffinities {
     let bit = 1u64 << at;
-    let (strong, weak) = (wish.strong & !bit, wish.weak & !bit);
+    let (strong, weak) = (affinities.strong & !bit, affinities.weak & !bit);
     match affinity {
-        Affinity::None => Wish { strong, weak },
-        Affinity::Weak => Wish { strong, weak: weak | bit },
-        Affinity::Strong => Wish { strong: strong | bit, weak },
+        Affinity::None => LgroupAffinities { strong, weak },
+        Affinity::Weak => LgroupAffinities { strong, weak: weak | bit },
+        Affinity::Strong => LgroupAffinities { strong: strong | bit, weak },
     }
 }
 
@@ -120,7 +122,7 @@ impl Lgroups for SimMachine {
         }))
     }
 
-    /// Who types commands is bound to nothing.
+    /// The user who types commands is bound to nothing.
     fn own_reach(&self) -> Result<Reach, Refusal> {
         Ok(self.view(|s| Reach {
             cpus: s.tables.allowed(&LwpRecord::default()),
@@ -163,9 +165,9 @@ impl Lgroups for SimMachine {
     }
 
     fn prepare_set_memory(&self, set: PsetId, to: SetMemory) -> Result<Change<SetMemory>, Refusal> {
-        let mut draft = self.draft();
-        existing(&draft.tables, set)?;
-        let before = draft.tables.memory.get(&set).cloned().unwrap_or_default();
+        let mut builder = self.builder();
+        existing(&builder.tables, set)?;
+        let before = builder.tables.memory.get(&set).cloned().unwrap_or_default();
         if let SetMemory::Nodes(nodes) = &to {
             let has_memory = |node: &LgrpId| {
                 self.view(|s| s.topology.lgroups().iter().any(|l| l.id == *node && l.memory_kib != Some(0)))
@@ -176,11 +178,11 @@ impl Lgroups for SimMachine {
                     .hint("lgrpinfo -m shows which have"));
             }
         }
-        draft.memory(set, &to)?;
-        let active = draft.tables.active(set);
+        builder.memory(set, &to)?;
+        let active = builder.tables.active(set);
         let near = |l: &Lgroup| l.memory_kib != Some(0) && !l.cpus.is_disjoint(&active);
         let nowhere = to == SetMemory::Local && !self.view(|s| s.topology.lgroups().iter().any(near));
-        let mut change = draft.finish(format!("confine the memory of set {set}"), before);
+        let mut change = builder.finish(format!("confine the memory of set {set}"), before);
         if nowhere {
             change.notes.push(nothing_near(set));
         }
@@ -193,8 +195,8 @@ impl Lgroups for SimMachine {
         lwps: Option<&[LwpId]>,
         homes: &[LgrpId],
     ) -> Result<Change<Vec<Homed>>, Refusal> {
-        let mut draft = self.draft();
-        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let mut builder = self.builder();
+        let targets = Targets::find(&builder.tables, pid, lwps)?;
         let mut before = Vec::new();
         for ((lwp, record), home) in targets.found.iter().zip(homes.iter().cycle()) {
             let at = self.view(|s| s.place_of(*home))?;
@@ -207,9 +209,9 @@ impl Lgroups for SimMachine {
                     .hint("bind it to a set with processors there first: psrset -b"));
             }
             before.push(self.view(|s| s.homed(*lwp, record)));
-            draft.prefer(*lwp, with(Wish::default(), at, Affinity::Strong))?;
+            builder.prefer(*lwp, with(LgroupAffinities::default(), at, Affinity::Strong))?;
         }
-        Ok(draft.finish(format!("move {} home", targets.noun()), before))
+        Ok(builder.finish(format!("move {} home", targets.noun()), before))
     }
 
     fn prepare_affinities(
@@ -218,18 +220,18 @@ impl Lgroups for SimMachine {
         lwps: Option<&[LwpId]>,
         affinities: &BTreeMap<LgrpId, Affinity>,
     ) -> Result<Change<Vec<Homed>>, Refusal> {
-        let mut draft = self.draft();
-        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let mut builder = self.builder();
+        let targets = Targets::find(&builder.tables, pid, lwps)?;
         let mut before = Vec::new();
         for (lwp, record) in &targets.found {
-            let mut wish = record.wish;
+            let mut wanted = record.affinities;
             for (node, affinity) in affinities {
-                wish = with(wish, self.view(|s| s.place_of(*node))?, *affinity);
+                wanted = with(wanted, self.view(|s| s.place_of(*node))?, *affinity);
             }
             before.push(self.view(|s| s.homed(*lwp, record)));
-            draft.prefer(*lwp, wish)?;
+            builder.prefer(*lwp, wanted)?;
         }
-        Ok(draft.finish(format!("set affinities of {}", targets.noun()), before))
+        Ok(builder.finish(format!("set affinities of {}", targets.noun()), before))
     }
 }
 

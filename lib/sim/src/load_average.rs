@@ -1,4 +1,4 @@
-//! Averages of load: how many threads ran or waited for a processor, over one, five and fifteen minutes.
+//! Averages of load: how many threads ran or waited for a CPU, over one, five and fifteen minutes.
 //!
 //! Each second the number of threads that ran or waited, on average over that second, goes into three exponential averages:
 //!
@@ -73,7 +73,7 @@ impl LoadAverage {
 }
 
 impl SimState {
-    /// How long threads have run and waited for processors since boot, all together, in nanoseconds.
+    /// How long threads have run and waited for CPUs since boot, all together, in nanoseconds.
     pub(crate) fn run_and_waited(&self) -> u64 {
         let ran: u64 = self.kernel.cpus().iter().map(|cpu| cpu.user + cpu.sys).sum();
         self.kernel.waited().iter().fold(ran, |sum, waited| sum.saturating_add(*waited))
@@ -101,7 +101,7 @@ mod tests {
     fn six_who_never_sleep_come_near_to_six_by_the_minute() {
         // 6 (1 - e^-1), 6 (1 - e^(-1/5)), 6 (1 - e^(-1/15)).
         assert_eq!(after("spin -t 6", &[60]), [379, 109, 39]);
-        // Two processors are enough for them, or not: who waits counts as who runs.
+        // Two CPUs are enough for them, or not: a thread that waits counts as one that runs.
         assert_eq!(after("spin -t 2", &[60]), [126, 36, 13]);
     }
 

@@ -1,11 +1,11 @@
 //! The machine itself: its constructors, its clock and lock, and what happens on it by itself (processes come,
 //! divide and go).
 
+use crate::change_builder::ChangeBuilder;
+use crate::daemon::Daemon;
 use crate::description::DescriptionError;
-use crate::draft::Draft;
 use crate::kernel::Program;
 use crate::knobs::{self, Name};
-use crate::resident::Resident;
 use crate::state::{self, LoadError, SimState};
 use crate::tables::{LwpRecord, Tunables};
 use crate::workloads::Load;
@@ -24,7 +24,7 @@ pub struct SimMachine {
     state: RefCell<SimState>,
     journal: Box<dyn Journal>,
     writing: Rc<Cell<bool>>,
-    pub(crate) resident: RefCell<Option<Rc<dyn Resident>>>,
+    pub(crate) daemon: RefCell<Option<Rc<dyn Daemon>>>,
 }
 
 /// A simulated machine cannot be had.
@@ -53,7 +53,7 @@ impl SimMachine {
             state: RefCell::new(state),
             journal,
             writing: Rc::new(Cell::new(false)),
-            resident: RefCell::new(None),
+            daemon: RefCell::new(None),
         }
     }
 
@@ -75,7 +75,7 @@ impl SimMachine {
         Ok(Self::new(state, Box::new(MemoryJournal::default())))
     }
 
-    /// A machine whose processors stand as those of another one do (`like-host`).
+    /// A machine whose CPUs stand as those of another one do (`like-host`).
     #[must_use]
     pub fn like(topology: Topology) -> Self {
         let hardware = description::hardware::like(&topology);
@@ -182,12 +182,12 @@ impl SimMachine {
         })
     }
 
-    pub(crate) fn draft(&self) -> Draft {
-        self.view(|s| Draft::of(&s.tables))
+    pub(crate) fn builder(&self) -> ChangeBuilder {
+        self.view(|s| ChangeBuilder::of(&s.tables))
     }
 }
 
-/// No processor may be named twice in one operation.
+/// No CPU may be named twice in one operation.
 pub(crate) fn named_twice(cpus: &[CpuId]) -> Result<(), Refusal> {
     let mut seen = millpond_model::CpuSet::new();
     match cpus.iter().find(|cpu| !seen.insert(**cpu)) {
@@ -247,7 +247,7 @@ impl Knobs for SimMachine {
     }
 
     /// A thread that was born or bound while a change was under way may be left bound to a set that is gone,
-    /// or to a processor where it may not run: such bindings end.
+    /// or to a CPU where it may not run: such bindings end.
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         let lost = self.view(|s| {
             let t = &s.tables;
@@ -267,19 +267,19 @@ impl Knobs for SimMachine {
         if lost.is_empty() && strays.is_empty() {
             return Ok(Vec::new());
         }
-        let mut draft = self.draft();
+        let mut builder = self.builder();
         for (lwp, set, cpu) in lost {
             if cpu {
-                draft.bind_cpu(lwp, None, true)?;
+                builder.bind_cpu(lwp, None, true)?;
             }
             if set {
-                draft.bind_set(lwp, None, true)?;
+                builder.bind_set(lwp, None, true)?;
             }
         }
         for (lwp, bond) in strays {
-            draft.bind_set(lwp, bond, true)?;
+            builder.bind_set(lwp, bond, true)?;
         }
-        Ok(draft.into_steps())
+        Ok(builder.into_steps())
     }
 
     fn called(&self, knob: &Knob) -> String {

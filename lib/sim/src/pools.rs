@@ -1,10 +1,10 @@
 //! The pools facet.
 //!
 //! A process carries the number of its pool, its threads are firmly bound to the pool's set; both are inherited. A commit is
-//! written down on a draft in an order in which no step breaks a rule: sets that come, processors on their way into the default set, those
+//! written down in an order in which no step breaks a rule: sets that come, CPUs on their way into the default set, those
 //! between others, those out of the default set, processes after their pools, sets that go, and the configuration.
 
-use crate::draft::Draft;
+use crate::change_builder::ChangeBuilder;
 use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, SetRecord, Tables};
 use crate::threads::check_cpu_stays_inside;
@@ -38,49 +38,49 @@ impl Pools for SimMachine {
     }
 
     fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal> {
-        let mut draft = self.draft();
-        if draft.tables.pools.is_none() && !draft.tables.sets.is_empty() {
-            let sets = draft.tables.sets.keys().copied().collect();
+        let mut builder = self.builder();
+        if builder.tables.pools.is_none() && !builder.tables.sets.is_empty() {
+            let sets = builder.tables.sets.keys().copied().collect();
             return Err(Refusal::operation(Reason::PsetsExist(sets)));
         }
         let to = to.map(PoolsState::numbered);
         let now = self.view(crate::state::SimState::wall);
-        let wanted = wanted(&draft, to.as_ref())?;
+        let wanted = wanted(&builder, to.as_ref())?;
         let (starting, stopping): (Vec<_>, Vec<_>) =
             wanted.states.iter().copied().partition(|(_, state)| state.runs_threads());
         for (cpu, state) in starting {
-            draft.change_state(cpu, state, false, now)?;
+            builder.change_state(cpu, state, false, now)?;
         }
         let shared = to.as_ref().is_some_and(|s| s.keep_others);
         for set in wanted.sets.keys().filter(|s| !s.is_default()) {
-            if !draft.tables.sets.contains_key(set) {
-                let serial = draft.tables.sets.values().map(|s| s.serial).max().unwrap_or(0) + 1;
-                draft.set(*set, Some(SetRecord { shared, serial }))?;
+            if !builder.tables.sets.contains_key(set) {
+                let serial = builder.tables.sets.values().map(|s| s.serial).max().unwrap_or(0) + 1;
+                builder.set(*set, Some(SetRecord { shared, serial }))?;
             }
         }
-        move_processors(&mut draft, &wanted.sets)?;
+        move_processors(&mut builder, &wanted.sets)?;
         for pset in to.iter().flat_map(|s| &s.conf.psets) {
             let local = local_memory(pset);
             if let (Some(local), Some(set)) = (local, pset.id.filter(|set| !set.is_default())) {
-                draft.memory(set, if local { &SetMemory::Local } else { &SetMemory::All })?;
+                builder.memory(set, if local { &SetMemory::Local } else { &SetMemory::All })?;
             }
         }
         let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();
-        follow(&mut draft, &pools)?;
-        self.bind_zones(&mut draft, to.as_ref(), &pools)?;
+        follow(&mut builder, &pools)?;
+        self.bind_zones(&mut builder, to.as_ref(), &pools)?;
         let gone: Vec<PsetId> =
-            draft.tables.sets.keys().copied().filter(|s| !wanted.sets.contains_key(s)).collect();
+            builder.tables.sets.keys().copied().filter(|s| !wanted.sets.contains_key(s)).collect();
         for set in gone {
-            draft.set(set, None)?;
+            builder.set(set, None)?;
         }
         for (cpu, state) in stopping {
-            draft.change_state(cpu, state, false, now)?;
+            builder.change_state(cpu, state, false, now)?;
         }
-        check(&draft.tables)?;
-        draft.pools(to.as_ref())?;
+        check(&builder.tables)?;
+        builder.pools(to.as_ref())?;
         let what = if to.is_some() { "commit a configuration of pools" } else { "disable pools" };
-        let outcome = present(&draft.tables);
-        Ok(draft.finish(what, outcome))
+        let outcome = present(&builder.tables);
+        Ok(builder.finish(what, outcome))
     }
 
     fn zone_key(&self, zone: &str) -> Result<String, Refusal> {
@@ -88,15 +88,15 @@ impl Pools for SimMachine {
     }
 
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
-        let mut draft = self.draft();
-        let Some(mut state) = draft.tables.pools.clone() else {
+        let mut builder = self.builder();
+        let Some(mut state) = builder.tables.pools.clone() else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let Some(set) = state.sets().get(&to).copied() else {
             return Err(Refusal::new(Subject::Pool(to), Reason::NoSuchPool));
         };
         let (subject, pids) = self.processes_of(member)?;
-        if draft.tables.active(set).is_empty() {
+        if builder.tables.active(set).is_empty() {
             return Err(Refusal::new(subject, Reason::EmptyPset(set))
                 .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
         }
@@ -105,12 +105,12 @@ impl Pools for SimMachine {
             if !to.is_default() {
                 state.zones.insert(name.clone(), to);
             }
-            draft.pools(Some(&state))?;
+            builder.pools(Some(&state))?;
         }
         for pid in pids {
-            join(&mut draft, pid, to, set, Some(&subject))?;
+            join(&mut builder, pid, to, set, Some(&subject))?;
         }
-        Ok(draft.finish(format!("bind {member} to pool {to}"), ()))
+        Ok(builder.finish(format!("bind {member} to pool {to}"), ()))
     }
 
     fn prepare_persist(&self, zone: &str, _: PoolId) -> Result<Change<()>, Refusal> {
@@ -131,23 +131,23 @@ impl SimMachine {
     /// Binds the zones that were not bound so before. One that there is not yet is remembered.
     fn bind_zones(
         &self,
-        draft: &mut Draft,
+        builder: &mut ChangeBuilder,
         to: Option<&PoolsState>,
         pools: &BTreeMap<PoolId, PsetId>,
     ) -> Result<(), Refusal> {
-        let before = draft.tables.pools.as_ref().map(|state| state.zones.clone()).unwrap_or_default();
+        let before = builder.tables.pools.as_ref().map(|state| state.zones.clone()).unwrap_or_default();
         for (name, pool) in to.iter().flat_map(|state| &state.zones) {
             let Some(set) = pools.get(pool).filter(|_| before.get(name) != Some(pool)) else { continue };
             if !self.view(|s| s.zones.contains(name)) {
                 continue;
             }
             let (subject, pids) = self.processes_of(&Member::Zone(name.clone()))?;
-            if draft.tables.active(*set).is_empty() {
+            if builder.tables.active(*set).is_empty() {
                 return Err(Refusal::new(subject, Reason::EmptyPset(*set))
                     .hint("leave it a processor, or bind the zone to another pool (poolbind)"));
             }
             for pid in pids {
-                join(draft, pid, *pool, *set, Some(&subject))?;
+                join(builder, pid, *pool, *set, Some(&subject))?;
             }
         }
         Ok(())
@@ -175,31 +175,31 @@ impl SimMachine {
     }
 }
 
-/// The configuration with processors as the tables have them.
+/// The configuration with CPUs as the tables have them.
 fn present(tables: &Tables) -> Option<PoolsState> {
     let mut state = tables.pools.clone()?;
     state.catch_up(&tables.processors.iter().map(|(id, p)| (*id, (p.set, p.state))).collect());
     Some(state)
 }
 
-/// What a configuration wants of processors.
+/// What a configuration wants of CPUs.
 struct WantedCpus {
     sets: BTreeMap<PsetId, CpuSet>,
     states: Vec<(CpuId, State)>,
 }
 
-fn wanted(draft: &Draft, to: Option<&PoolsState>) -> Result<WantedCpus, Refusal> {
+fn wanted(builder: &ChangeBuilder, to: Option<&PoolsState>) -> Result<WantedCpus, Refusal> {
     let mut wanted = WantedCpus { sets: BTreeMap::new(), states: Vec::new() };
-    let mut rest = draft.tables.where_cpu(|_| true);
+    let mut rest = builder.tables.where_cpu(|_| true);
     for pset in to.iter().flat_map(|s| &s.conf.psets) {
         let set = pset.id.unwrap_or(PsetId::DEFAULT);
         for cpu in pset.cpus() {
             if !rest.remove(cpu.id) {
-                let known = draft.tables.processors.contains_key(&cpu.id);
-                let reason = if known { Reason::NamedTwice } else { draft.no_such_processor() };
+                let known = builder.tables.processors.contains_key(&cpu.id);
+                let reason = if known { Reason::NamedTwice } else { builder.no_such_processor() };
                 return Err(Refusal::new(Subject::Processor(cpu.id), reason));
             }
-            let is = draft.tables.processors.get(&cpu.id).map(|p| p.state);
+            let is = builder.tables.processors.get(&cpu.id).map(|p| p.state);
             if let (Some(state), Some(is)) = (cpu.state(), is)
                 && state != is
             {
@@ -213,13 +213,13 @@ fn wanted(draft: &Draft, to: Option<&PoolsState>) -> Result<WantedCpus, Refusal>
     Ok(wanted)
 }
 
-/// Puts every processor where it is wanted. The default set gets before it gives, for it may never be without one.
-fn move_processors(draft: &mut Draft, wanted: &BTreeMap<PsetId, CpuSet>) -> Result<(), Refusal> {
-    let from = |cpu: CpuId, draft: &Draft| draft.tables.processors.get(&cpu).map(|p| p.set);
+/// Puts every CPU where it is wanted. The default set gets before it gives, for it may never be without one.
+fn move_processors(builder: &mut ChangeBuilder, wanted: &BTreeMap<PsetId, CpuSet>) -> Result<(), Refusal> {
+    let from = |cpu: CpuId, builder: &ChangeBuilder| builder.tables.processors.get(&cpu).map(|p| p.set);
     let mut moves: Vec<(u8, CpuId, PsetId)> = Vec::new();
     for (set, cpus) in wanted {
         for cpu in cpus.iter() {
-            let is = from(cpu, draft).unwrap_or(PsetId::DEFAULT);
+            let is = from(cpu, builder).unwrap_or(PsetId::DEFAULT);
             let turn = if set.is_default() { 0 } else { 1 + u8::from(is.is_default()) };
             if is != *set {
                 moves.push((turn, cpu, *set));
@@ -228,48 +228,48 @@ fn move_processors(draft: &mut Draft, wanted: &BTreeMap<PsetId, CpuSet>) -> Resu
     }
     moves.sort_unstable();
     for (_, cpu, set) in moves {
-        draft.release_cpu(cpu, true)?;
-        draft.place(cpu, set)?;
+        builder.release_cpu(cpu, true)?;
+        builder.place(cpu, set)?;
     }
     Ok(())
 }
 
 /// Puts every process into the set of its pool; one whose pool is gone into the default pool.
-fn follow(draft: &mut Draft, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
-    let inside = draft.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
+fn follow(builder: &mut ChangeBuilder, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
+    let inside = builder.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
     let members: Vec<(Pid, PoolId)> = inside.map(|(pid, p)| (*pid, p.pool)).collect();
     for (pid, pool) in members {
         match pools.get(&pool) {
-            Some(set) => join(draft, pid, pool, *set, None)?,
-            None => join(draft, pid, PoolId::DEFAULT, PsetId::DEFAULT, None)?,
+            Some(set) => join(builder, pid, pool, *set, None)?,
+            None => join(builder, pid, PoolId::DEFAULT, PsetId::DEFAULT, None)?,
         }
     }
     Ok(())
 }
 
-/// Puts a process into a pool with a set. Its threads that are bound to a processor outside of it hold it back where it was named.
+/// Puts a process into a pool with a set. Its threads that are bound to a CPU outside of it hold it back where it was named.
 fn join(
-    draft: &mut Draft,
+    builder: &mut ChangeBuilder,
     pid: Pid,
     pool: PoolId,
     set: PsetId,
     named: Option<&Subject>,
 ) -> Result<(), Refusal> {
-    draft.pool(pid, pool)?;
+    builder.pool(pid, pool)?;
     let bond = Some(set).filter(|s| !s.is_default()).map(Bond::hard);
-    let threads: Vec<(Lwp, LwpRecord)> = match draft.tables.processes.get(&pid) {
+    let threads: Vec<(Lwp, LwpRecord)> = match builder.tables.processes.get(&pid) {
         None => Vec::new(),
         Some(p) => p.lwps.iter().map(|(lwp, r)| (Lwp { pid, lwp: *lwp }, r.clone())).collect(),
     };
     for (lwp, record) in threads {
         let subject = named.cloned().unwrap_or(Subject::Process(pid));
-        check_cpu_stays_inside(&draft.tables, subject, &record, bond.map(|b| b.to))?;
-        draft.bind_set(lwp, bond, named.is_none())?;
+        check_cpu_stays_inside(&builder.tables, subject, &record, bond.map(|b| b.to))?;
+        builder.bind_set(lwp, bond, named.is_none())?;
     }
     Ok(())
 }
 
-/// What must hold at the end: where something runs there is a processor.
+/// What must hold at the end: where something runs there is a CPU.
 fn check(tables: &Tables) -> Result<(), Refusal> {
     let used = tables.lwps().map(|(_, l)| l.set_id()).find(|set| tables.active(*set).is_empty());
     match used {

@@ -1,6 +1,6 @@
-//! The processors facet.
+//! The CPUs facet.
 
-use crate::draft::Draft;
+use crate::change_builder::ChangeBuilder;
 use crate::machine::{SimMachine, named_twice};
 use millpond_machine::facets::{ProcessorStatus, StateChange};
 use millpond_machine::{Change, Processors, Refusal};
@@ -23,9 +23,9 @@ impl Processors for SimMachine {
     }
 
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
-        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
-        let outcome = draft.change_state(cpu, to, forced, now)?;
-        Ok(draft.finish(format!("make processor {cpu} {to}"), outcome))
+        let (mut builder, now) = self.view(|s| (ChangeBuilder::of(&s.tables), s.wall()));
+        let outcome = builder.change_state(cpu, to, forced, now)?;
+        Ok(builder.finish(format!("make processor {cpu} {to}"), outcome))
     }
 
     fn prepare_states(
@@ -45,10 +45,10 @@ impl Processors for SimMachine {
         to: State,
         forced: bool,
     ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
-        let (mut draft, now) = self.view(|s| (Draft::of(&s.tables), s.wall()));
-        // What is refused has changed nothing in the draft.
-        let outcome: Vec<_> = cpus.iter().map(|cpu| draft.change_state(*cpu, to, forced, now)).collect();
+        let (mut builder, now) = self.view(|s| (ChangeBuilder::of(&s.tables), s.wall()));
+        // What is refused has changed nothing in the builder.
+        let outcome: Vec<_> = cpus.iter().map(|cpu| builder.change_state(*cpu, to, forced, now)).collect();
         let which: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
-        Ok(draft.finish(format!("make processors {which} {to}"), outcome))
+        Ok(builder.finish(format!("make processors {which} {to}"), outcome))
     }
 }

@@ -44,7 +44,7 @@ impl SimState {
                 return Outcome::Idle;
             }
             let stuck = self.kernel.stuck();
-            // Devices and handlers may wait for ever too, and are nobody's threads.
+            // Devices and handlers may wait for ever too, and are threads of no process.
             let waiting = self.named(&stuck);
             let ends = waiting.iter().any(|one| self.ends.contains_key(&one.lwp.pid));
             if waiting.len() == self.threads.len() && !ends {
@@ -113,7 +113,7 @@ mod tests {
         let gone = load(&machine, "latstat");
         machine.sleep_until(Nanos::from_millis(10));
         assert!(machine.exit(gone));
-        // What served it waits for ever, and is nobody's thread.
+        // What served it waits for ever, and is a thread of no process.
         let pid = load(&machine, "build --files 2");
         machine.sleep_until(Nanos::from_millis(20));
         assert!(machine.exit(Pid(pid.0 + 1)));

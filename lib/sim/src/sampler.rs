@@ -40,7 +40,7 @@ impl OccupancyWatch for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// What the watched programs spent where, on each processor.
+    /// What the watched programs spent where, on each CPU.
     fn residence(
         &self,
         tables: &Tables,

@@ -1,6 +1,6 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
-use crate::holdings::Holdings;
+use crate::holder_map::HolderMap;
 use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Spells, ThreadId};
 use crate::layout;
 use crate::load_average::LoadAverage;
@@ -36,7 +36,7 @@ pub struct SimState {
     pub boot: String,
     /// When it was booted, on the wall.
     pub booted: WallTime,
-    /// Where its processors stand.
+    /// Where its CPUs stand.
     pub topology: Topology,
     /// What interrupts it.
     pub devices: Vec<Device>,
@@ -51,18 +51,18 @@ pub struct SimState {
     pub kernel: Kernel,
     /// The threads that run, by their number in the kernel. Others sleep for ever and cost nothing.
     pub threads: BTreeMap<ThreadId, Lwp>,
-    /// Where processes ran while somebody watches: nanoseconds by process and processor's index.
+    /// Where processes ran while they are watched: nanoseconds by process and CPU's index.
     pub residence: BTreeMap<Pid, BTreeMap<CpuIndex, u64>>,
     /// What holds threads, with shares and caps.
-    #[serde(default)]
-    pub holdings: Holdings,
-    /// What disturbed whom while somebody asks.
+    #[serde(rename = "holdings", default)]
+    pub holder_map: HolderMap,
+    /// What disturbed the job, while that is asked for.
     #[serde(skip)]
     pub account: Option<Account>,
     /// Operations that threads noted as done before they ended, by process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<Pid, u64>,
-    /// What became of threads, while somebody follows them.
+    /// What became of threads, while they are followed.
     #[serde(skip)]
     pub notes: Option<Vec<Note>>,
     /// What it died of, if it did.
@@ -124,11 +124,11 @@ pub enum Note {
     },
 }
 
-/// What was seen so far, and for whom.
+/// What was seen so far, and for which job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub(crate) job: Job,
-    /// By the processor's index, cause and process.
+    /// By the CPU's index, cause and process.
     pub(crate) seen: BTreeMap<(CpuIndex, Cause, Option<Pid>), Spells>,
 }
 
@@ -158,13 +158,13 @@ fn is_usual_class(class: &ClassParams) -> bool {
     *class == ClassParams::default()
 }
 
-/// A device and the processor that its interrupts go to by themselves.
+/// A device and the CPU that its interrupts go to by themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Its name and instance (`e1000g0`).
     pub name: String,
-    /// Where its interrupts go while that processor takes any; else to the next one that does.
+    /// Where its interrupts go while that CPU takes any; else to the next one that does.
     pub processor: CpuId,
     /// What it is for.
     #[serde(default)]
@@ -209,7 +209,7 @@ pub enum LoadError {
 }
 
 impl SimState {
-    /// A machine that was just booted: all processors on-line, in the default set, and the processes that
+    /// A machine that was just booted: all CPUs on-line, in the default set, and the processes that
     /// every machine of the family has.
     #[must_use]
     pub fn booted(
@@ -231,7 +231,7 @@ impl SimState {
             kernel: layout::kernel(&topology, hardware, dispatch.clone(), &tunables),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
-            holdings: Holdings::default(),
+            holder_map: HolderMap::default(),
             account: None,
             operations: BTreeMap::new(),
             notes: None,
@@ -360,7 +360,7 @@ impl SimState {
             return Err("the kernel has other processors than the table".into());
         }
         self.kernel.check()?;
-        self.check_holdings()?;
+        self.check_holder_map()?;
         for (thread, lwp) in &self.threads {
             if self.kernel.threads().row(*thread).is_none() || t.lwp(*lwp).is_none() {
                 return Err(format!(

@@ -1,7 +1,7 @@
-//! What commands can change: processors, sets, and processes with their threads. Plain data and questions
+//! What commands can change: CPUs, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
-use crate::kernel::Wish;
+use crate::kernel::LgroupAffinities;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
-    /// Every processor of the topology.
+    /// Every CPU of the topology.
     pub processors: BTreeMap<CpuId, ProcessorRecord>,
     /// Every set but the default one.
     pub sets: BTreeMap<PsetId, SetRecord>,
@@ -73,7 +73,7 @@ pub enum HolderId {
     Process(Pid),
 }
 
-/// The project of what runs before anybody logs in.
+/// The project of what runs before any user logs in.
 pub const SYSTEM_PROJECT: u32 = 0;
 /// The project of what the superuser starts.
 pub const ROOT_PROJECT: u32 = 1;
@@ -107,9 +107,9 @@ pub struct Tunables {
     pub hz: u32,
     /// -1, as it stands before boot, or 0: the standard time-sharing table. Anything else: the one for large servers.
     pub ts_dispatch_extended: i32,
-    /// 1: large shared segments of memory are placed within the processor set of who makes them.
+    /// 1: large shared segments of memory are placed within the processor set of the thread that makes them.
     pub lgrp_mem_pset_aware: u32,
-    /// A thread is at home in a processor's cache for so many ticks after it left; 3 where it is not set.
+    /// A thread is at home in a CPU's cache for so many ticks after it left; 3 where it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rechoose_interval: Option<u64>,
     /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds; 100,000 where it is not set.
@@ -138,7 +138,7 @@ impl Tunables {
     }
 }
 
-/// A processor's place and state.
+/// A CPU's place and state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorRecord {
@@ -152,11 +152,11 @@ pub struct ProcessorRecord {
     pub arrival: u64,
 }
 
-/// A set. Its members are told by the processors.
+/// A set. Its members are told by the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRecord {
-    /// Others may run on its processors too.
+    /// Others may run on its CPUs too.
     pub shared: bool,
     /// The order of creation is the order of these.
     pub serial: u64,
@@ -204,23 +204,23 @@ fn is_default_pool(pool: &PoolId) -> bool {
     pool.is_default()
 }
 
-/// A thread's class and bindings. Bindings that are *hard* keep a processor where it is, those that are *soft* give way.
+/// A thread's class and bindings. Bindings that are *hard* keep a CPU where it is, those that are *soft* give way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LwpRecord {
     /// The set it is bound to, if any.
     pub set: Option<Bond<PsetId>>,
-    /// The processors it is bound to, if any.
+    /// The CPUs it is bound to, if any.
     pub cpu: Option<Bond<CpuSet>>,
-    /// Whether it keeps out of sets that push nobody out.
+    /// Whether it keeps out of sets that push no thread out.
     #[serde(default)]
     pub aside: bool,
     /// Its class, and its parameters in it.
     #[serde(default)]
     pub class: ClassParams,
     /// Which lgroups it prefers, by their place in the topology.
-    #[serde(default, skip_serializing_if = "Wish::is_none")]
-    pub wish: Wish,
+    #[serde(rename = "wish", default, skip_serializing_if = "LgroupAffinities::is_none")]
+    pub affinities: LgroupAffinities,
 }
 
 /// What a thread is bound to, and how firmly.
@@ -296,7 +296,7 @@ impl Tables {
         self.where_cpu(|p| p.set == set && p.state.runs_threads())
     }
 
-    /// The processors that take device interrupts.
+    /// The CPUs that take device interrupts.
     #[must_use]
     pub fn interruptible(&self) -> CpuSet {
         self.where_cpu(|p| p.state.takes_interrupts())
@@ -309,7 +309,7 @@ impl Tables {
         takers.iter().find(|cpu| *cpu >= own).or_else(|| takers.lowest())
     }
 
-    /// The processors for which `wanted` holds.
+    /// The CPUs for which `wanted` holds.
     pub fn where_cpu(&self, wanted: impl Fn(&ProcessorRecord) -> bool) -> CpuSet {
         self.processors.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect()
     }
@@ -348,8 +348,8 @@ impl Tables {
         self.processes.get_mut(&lwp.pid)?.lwps.get_mut(&lwp.lwp)
     }
 
-    /// Where a thread may run: its processor, the active members of its set, or, unbound, every active
-    /// processor of the default set and (unless it keeps aside) of the sets that are shared.
+    /// Where a thread may run: its CPU, the active members of its set, or, unbound, every active
+    /// CPU of the default set and (unless it keeps aside) of the sets that are shared.
     #[must_use]
     pub fn allowed(&self, record: &LwpRecord) -> CpuSet {
         match (&record.cpu, record.set) {
@@ -378,7 +378,7 @@ impl Tables {
     }
 
     /// Threads that are not in the set of their pool although something runs there, with the binding that they should have. A set whose last
-    /// processor failed loses its threads, and gets them back with the next one.
+    /// CPU failed loses its threads, and gets them back with the next one.
     #[must_use]
     pub fn strays(&self) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
         let Some(state) = &self.pools else { return Vec::new() };

@@ -1,6 +1,6 @@
 //! The threads facet.
 
-use crate::draft::Draft;
+use crate::change_builder::ChangeBuilder;
 use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, Tables};
 use millpond_machine::facets::{Launch, LwpStatus, Process, Program, Rebinding};
@@ -33,33 +33,33 @@ impl Threads for SimMachine {
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal> {
         self.sets_are_free()?;
-        let mut draft = self.draft();
-        check_set(&draft.tables, to)?;
-        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let mut builder = self.builder();
+        check_set(&builder.tables, to)?;
+        let targets = Targets::find(&builder.tables, pid, lwps)?;
         let outcome = targets.outcome(to, |found| {
             // Asked about a whole process, the kernel answers with the last thread of its list.
             found.last().and_then(|r| r.set).map(|b| b.to)
         });
         for (lwp, record) in &targets.found {
-            check_cpu_stays_inside(&draft.tables, targets.subject(*lwp), record, to)?;
-            draft.bind_set(*lwp, to.map(Bond::hard), false)?;
+            check_cpu_stays_inside(&builder.tables, targets.subject(*lwp), record, to)?;
+            builder.bind_set(*lwp, to.map(Bond::hard), false)?;
         }
         let what = match to {
             Some(set) => format!("bind {} to set {set}", targets.noun()),
             None => format!("unbind {} from its set", targets.noun()),
         };
-        Ok(draft.finish(what, outcome))
+        Ok(builder.finish(what, outcome))
     }
 
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
-        let mut draft = self.draft();
-        let targets = Targets::find(&draft.tables, pid, None)?;
+        let mut builder = self.builder();
+        let targets = Targets::find(&builder.tables, pid, None)?;
         for (lwp, record) in &targets.found {
-            check_cpu_stays_inside(&draft.tables, targets.subject(*lwp), record, None)?;
-            draft.bind_set(*lwp, None, false)?;
-            draft.keep_aside(*lwp)?;
+            check_cpu_stays_inside(&builder.tables, targets.subject(*lwp), record, None)?;
+            builder.bind_set(*lwp, None, false)?;
+            builder.keep_aside(*lwp)?;
         }
-        Ok(draft.finish(format!("start {} in the default set", targets.noun()), ()))
+        Ok(builder.finish(format!("start {} in the default set", targets.noun()), ()))
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Program + '_>, Refusal> {
@@ -72,8 +72,8 @@ impl Threads for SimMachine {
         lwps: Option<&[LwpId]>,
         to: &CpuSet,
     ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal> {
-        let mut draft = self.draft();
-        let targets = Targets::find(&draft.tables, pid, lwps)?;
+        let mut builder = self.builder();
+        let targets = Targets::find(&builder.tables, pid, lwps)?;
         let bound = Some(to.clone()).filter(|to| !to.is_empty());
         let outcome = targets.outcome(bound.clone(), |found| {
             // Asked about a whole process, the kernel answers with any thread that is bound.
@@ -81,15 +81,15 @@ impl Threads for SimMachine {
         });
         for (lwp, record) in &targets.found {
             for cpu in to.iter() {
-                check_cpu(&draft, targets.subject(*lwp), cpu, record.set_id())?;
+                check_cpu(&builder, targets.subject(*lwp), cpu, record.set_id())?;
             }
-            draft.bind_cpu(*lwp, bound.clone().map(Bond::hard), false)?;
+            builder.bind_cpu(*lwp, bound.clone().map(Bond::hard), false)?;
         }
         let what = match bound {
             Some(to) => format!("bind {} to processors {to}", targets.noun()),
             None => format!("unbind {} from its processors", targets.noun()),
         };
-        Ok(draft.finish(what, outcome))
+        Ok(builder.finish(what, outcome))
     }
 }
 
@@ -155,7 +155,7 @@ impl Targets {
     }
 }
 
-/// A set that can be bound to exists and has a processor that runs.
+/// A set that can be bound to exists and has a CPU that runs.
 pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refusal> {
     let Some(set) = to else { return Ok(()) };
     let refuse = |reason| Refusal::new(Subject::Pset(set), reason);
@@ -171,7 +171,7 @@ pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refus
     Ok(())
 }
 
-/// A thread that is bound to a processor goes to the set of that processor only.
+/// A thread that is bound to a CPU goes to the set of that CPU only.
 pub(crate) fn check_cpu_stays_inside(
     tables: &Tables,
     subject: Subject,
@@ -189,10 +189,10 @@ pub(crate) fn check_cpu_stays_inside(
     }
 }
 
-fn check_cpu(draft: &Draft, subject: Subject, cpu: CpuId, thread: PsetId) -> Result<(), Refusal> {
+fn check_cpu(builder: &ChangeBuilder, subject: Subject, cpu: CpuId, thread: PsetId) -> Result<(), Refusal> {
     let about_cpu = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-    let Some(record) = draft.tables.processors.get(&cpu) else {
-        return about_cpu(draft.no_such_processor());
+    let Some(record) = builder.tables.processors.get(&cpu) else {
+        return about_cpu(builder.no_such_processor());
     };
     if !record.state.runs_threads() {
         return about_cpu(Reason::NotActive(record.state));

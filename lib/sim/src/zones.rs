@@ -16,24 +16,24 @@ impl Zones for SimMachine {
     fn prepare_bind(&self, name: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
         self.sets_are_free()?;
         let subject = Subject::Zone(name.to_owned());
-        let mut draft = self.draft();
+        let mut builder = self.builder();
         let Some(mut outcome) =
             self.view(|s| s.zones.iter().any(|z| z == name && runs(s, z)).then(|| zone(s, name)))
         else {
             return Err(Refusal::new(subject, Reason::NoSuchZone));
         };
-        check_set(&draft.tables, to)?;
+        check_set(&builder.tables, to)?;
         let threads = self.view(|s| threads(s, name));
         for (lwp, record) in threads {
-            check_cpu_stays_inside(&draft.tables, subject.clone(), &record, to)?;
-            draft.bind_set(lwp, to.map(Bond::hard), true)?;
+            check_cpu_stays_inside(&builder.tables, subject.clone(), &record, to)?;
+            builder.bind_set(lwp, to.map(Bond::hard), true)?;
         }
         outcome.set = to.unwrap_or(PsetId::DEFAULT);
         let what = match to {
             Some(set) => format!("bind zone {name} to set {set}"),
             None => format!("unbind zone {name} from its set"),
         };
-        Ok(draft.finish(what, outcome))
+        Ok(builder.finish(what, outcome))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counters of hardware's events on simulated machines: what they say, and what becomes of processors and threads while they count.
+//! Counters of hardware's events on simulated machines: what they say, and what becomes of CPUs and threads while they count.
 
 use millpond_machine::facets::{CpuCounting, Follow, Happening, Tracked, Tracking, Wanted};
 use millpond_machine::{Clock, HardwareCounters};

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 /// So many random operations at least, over all machines.
 const OPERATIONS: u64 = 100_000;
 
-/// How many scripts a job runs. The jobs are shared out among the processors.
+/// How many scripts a job runs. The jobs are shared out among the CPUs.
 const SCRIPTS: u32 = 100;
 
 /// How many jobs each machine gets: many for small ones, on which more things collide.

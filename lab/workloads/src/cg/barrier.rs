@@ -1,8 +1,8 @@
 //! The two barriers: one that spins, one that blocks.
 //!
-//! The spinning one is the subject of the published experiment. It burns its processor until the last thread arrives; when that
-//! thread waits for the very processor, a whole quantum passes for nothing. It must therefore neither yield
-//! nor fall asleep after a while, however tempting. The blocking one gives the processor away.
+//! The spinning one is the subject of the published experiment. It burns its CPU until the last thread arrives; when that
+//! thread waits for the very CPU, a whole quantum passes for nothing. It must therefore neither yield
+//! nor fall asleep after a while, however tempting. The blocking one gives the CPU away.
 //!
 //! A barrier can be *broken*, for good, by a thread that will never arrive (it panicked, or could not be started). Every
 //! `wait` then returns [`Broken`], so that a failure never leaves threads spinning.
@@ -28,7 +28,7 @@ use std::sync::{Condvar, Mutex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BarrierKind {
-    /// Burning the processor, never giving it away.
+    /// Burning the CPU, never giving it away.
     Spinning,
     /// Asleep, by a condition variable.
     Blocking,
@@ -154,7 +154,7 @@ impl Spinning {
         loop {
             match self.turn.0.load(Ordering::Acquire) {
                 BROKEN => return Err(Broken),
-                // The hint frees the pipeline for a sibling strand; it does not give the processor away.
+                // The hint frees the pipeline for a sibling strand; it does not give the CPU away.
                 now if now == turn => spin_loop(),
                 _ => return Ok(()),
             }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn nobody_passes_a_spinning_barrier_before_all_arrived() {
-        // Few rounds: beyond the processors at hand each of them costs a time slice, which is the point of this barrier.
+        // Few rounds: beyond the CPUs at hand each of them costs a time slice, which is the point of this barrier.
         nobody_runs_ahead(BarrierKind::Spinning, 1, ROUNDS);
         nobody_runs_ahead(BarrierKind::Spinning, 2, ROUNDS);
         nobody_runs_ahead(BarrierKind::Spinning, 3, 5);

@@ -1,16 +1,16 @@
-//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration, and the best known victim of processors
+//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration, and the best known victim of CPUs
 //! that are shared in time.
 //!
 //! # Theory
 //!
 //! Threads meet at a barrier three times in each of 25 steps of each iteration: in class S, every few microseconds. Where each
-//! thread has a processor, waiting is short and the spinning barrier the fastest. Where two such programs share
-//! the processors, a thread spins for one that is not running, so that a time slice (milliseconds) passes for every few
+//! thread has a CPU, waiting is short and the spinning barrier the fastest. Where two such programs share
+//! the CPUs, a thread spins for one that is not running, so that a time slice (milliseconds) passes for every few
 //! microseconds of work. That is the loss that processor sets and pools cure, and blocking barriers only ease.
 //!
 //! ```text
 //! run      matrix, one untimed iteration, then the clock starts
-//!  └ team         threads of one count; ended and begun anew only when a malleable run sees another number of processors
+//!  └ team         threads of one count; ended and begun anew only when a malleable run sees another number of CPUs
 //!     └ repetition    x = 1, then the class's iterations; each one's zeta is verified
 //!        └ iteration      25 steps of conjugate gradient; zeta and the residual
 //! ```
@@ -47,18 +47,18 @@ use std::time::Duration;
 pub struct CgSpec {
     /// The problem.
     pub class: Class,
-    /// How many threads; without it as many as the processors that the calling thread may use. In a malleable run, the most.
+    /// How many threads; without it as many as the CPUs that the calling thread may use. In a malleable run, the most.
     pub threads: Option<NonZeroU32>,
     /// How they wait for each other.
     pub barrier: BarrierKind,
-    /// Read the allowed processors again after each iteration and go on with that many threads.
+    /// Read the allowed CPUs again after each iteration and go on with that many threads.
     pub malleable: bool,
     /// Repeat the whole benchmark until this time is reached at the end of a repetition; without it one repetition.
     pub duration: Option<Duration>,
 }
 
 impl CgSpec {
-    /// One repetition of `class` with a spinning barrier on all allowed processors.
+    /// One repetition of `class` with a spinning barrier on all allowed CPUs.
     pub fn new(class: Class) -> Self {
         Self { class, threads: None, barrier: BarrierKind::Spinning, malleable: false, duration: None }
     }
@@ -173,13 +173,13 @@ impl CgResult {
 ///
 /// # Errors
 ///
-/// [`Error::StartThread`] when a thread cannot be had, [`Error::ReadAllowedCpus`] when the number of processors is needed and cannot be read.
+/// [`Error::StartThread`] when a thread cannot be had, [`Error::ReadAllowedCpus`] when the number of CPUs is needed and cannot be read.
 /// A wrong zeta is no error but part of the result.
 pub fn run(spec: &CgSpec, stop: &AtomicBool, on_event: &mut dyn FnMut(CgEvent)) -> Result<CgResult, Error> {
     run_within(spec, stop, &mut || None, on_event)
 }
 
-/// The same for a program that is told how many processors it has: it takes as many threads as `most` says, and never more than the processors
+/// The same for a program that is told how many CPUs it has: it takes as many threads as `most` says, and never more than the CPUs
 /// that the calling thread may use. `most` is asked where those are read, between iterations; `None` leaves it to them.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Vectors that several threads read and write: doubles kept as atomics.
 //!
-//! Relaxed loads and stores of 64 bits are plain moves on every processor this runs on, so the atomics cost nothing in the
+//! Relaxed loads and stores of 64 bits are plain moves on every CPU this runs on, so the atomics cost nothing in the
 //! product of matrix and vector; order between threads comes from the barrier that stands between writing and reading.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Runs `spec`; `count_cpus` says how many processors may be used now.
+/// Runs `spec`; `count_cpus` says how many CPUs may be used now.
 pub(super) fn run(
     spec: &CgSpec,
     stop: &AtomicBool,
@@ -283,7 +283,7 @@ mod tests {
         CgSpec { malleable: true, barrier, ..CgSpec::new(Class::S) }
     }
 
-    /// Runs class S while the allowed processors change as told: one count per iteration, the last one for ever.
+    /// Runs class S while the allowed CPUs change as told: one count per iteration, the last one for ever.
     fn run_with_counts(spec: &CgSpec, counts: &[usize]) -> (CgResult, Vec<u32>) {
         let (mut asked, mut threads) = (0, Vec::new());
         let mut count_cpus = || {

@@ -126,7 +126,7 @@ fn divisors(number: usize) -> String {
     all.map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// What is known of a machine from where its processors stand.
+/// What is known of a machine from where its CPUs stand.
 pub fn like(topology: &Topology) -> Hardware {
     let cpus = topology.processors();
     let mhz = cpus.first().and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(CLOCK_MHZ);

@@ -25,7 +25,7 @@
 //!
 //! In place of the three numbers of chips, cores and strands, `"cores": [ { "chip": 0, "strands": [0, 1] } ]` names every
 //! strand. In place of `lgroups` and `distances`, `"board": { "chips": 4, "memory_kib": 67108864 }` makes an lgroup of so
-//! many chips each; without any, all processors and memory are in one group. In place of `latencies_ns`,
+//! many chips each; without any, all CPUs and memory are in one group. In place of `latencies_ns`,
 //! `"memory": { "local_ns": 553, "remote_ns": 553, "per_board_ns": 94.7 }` has memory of another lgroup answer after `remote_ns`
 //! (else `local_ns`) and so much more for each lgroup of the machine, as where all are asked. Unknown fields are errors.
 
@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use time::parse_time;
 use topology::{BoardDescription, CacheDescription, CoreDescription, LgroupDescription, Numbering, topology};
 
-/// More processors than any machine has had; it bounds what a typing error can allocate.
+/// More CPUs than any machine has had; it bounds what a typing error can allocate.
 const PROCESSORS_MAX: u32 = 16_384;
 
 /// The same for chips. How far memory is from each is a table of their square.

@@ -1,4 +1,4 @@
-//! Where processors, caches and memory of a machine file stand.
+//! Where CPUs, caches and memory of a machine file stand.
 
 use super::{CHIPS_MAX, Description, PROCESSORS_MAX, Wrong};
 use millpond_model::{

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 /// The lgroups that a thread prefers: a bit for each, those beyond the last bit never are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct LgroupAffinities {
     /// As long as it can run there.
     pub strong: u64,
     /// Where nothing speaks against it.
     pub weak: u64,
 }
 
-impl Wish {
+impl LgroupAffinities {
     /// Whether it prefers none.
     #[must_use]
     pub fn is_none(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Barriers: threads wait for one another, asleep or spinning. Who spins keeps its processor busy with nothing, and learns that
+//! Barriers: threads wait for one another, asleep or spinning. A thread that spins keeps its CPU busy with nothing, and learns that
 //! the others have come only while it runs.
 
 use super::ids::{BarrierId, CpuIndex, MixId, ThreadId};
@@ -31,7 +31,7 @@ impl Kernel {
         false
     }
 
-    /// When all who belong to a barrier are there, they go on.
+    /// When all threads that belong to a barrier are there, they go on.
     pub(super) fn open_if_full(&mut self, barrier: BarrierId) -> bool {
         let found = &mut self.barriers[barrier];
         if found.there.len() < found.parties as usize || found.there.is_empty() {

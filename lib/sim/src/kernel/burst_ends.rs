@@ -25,8 +25,8 @@ impl Kernel {
             if is_now && t.left == 0 && !owes {
                 return;
             }
-            // No pace is better than that of a thread alone.
-            let alone = self.cpus[cpu].pace.alone;
+            // No instruction is faster than that of a thread alone.
+            let alone = self.cpus[cpu].instruction_time.alone;
             let later = owes || t.left > 0 && (alone == 0 || t.left.saturating_mul(alone) > t.rest_fs);
             if later && !is_now {
                 self.index.ends.late.insert(cpu);
@@ -43,13 +43,13 @@ impl Kernel {
         self.heap.set(Source::Cpu(cpu), self.now);
     }
 
-    /// Whether the end of a burst was put off, so that another pace changes nothing before time goes on.
+    /// Whether the end of a burst was put off, so that another speed changes nothing before time goes on.
     pub(super) fn is_late(&self, cpu: CpuIndex) -> bool {
         self.index.ends.late.contains(cpu)
     }
 
     fn enter_end(&mut self, cpu: CpuIndex, thread: ThreadId) {
-        self.pace_beside(cpu);
+        self.retime_instruction(cpu);
         match self.remaining(cpu, thread) {
             None => self.heap.cancel(Source::Cpu(cpu)),
             Some(left) => self.heap.set(Source::Cpu(cpu), self.now.saturating_add(left)),

@@ -1,10 +1,10 @@
-//! CPU caps (reference §3.3, §3.8): how much CPU time a holder may use, on whichever processors.
+//! CPU caps (reference §3.3, §3.8): how much CPU time a holder may use, on whichever CPUs.
 //!
-//! A thread is charged to each capped holder above it for the time that it ran: at each tick, and when it leaves its processor. Usage decays: as time
+//! A thread is charged to each capped holder above it for the time that it ran: at each tick, and when it leaves its CPU. Usage decays: as time
 //! passes, as much falls away as the cap allows for that time. Up to a [`PERIOD`] of that may be used ahead; a thread that is
-//! charged beyond leaves its processor as soon as it may be preempted, and waits in the queue of that cap. A later tick lets those go
+//! charged beyond leaves its CPU as soon as it may be preempted, and waits in the queue of that cap. A later tick lets those go
 //! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
-//! period at most, and a tick of each processor.
+//! period at most, and a tick of each CPU.
 
 use super::heap::Source;
 use super::holder::{Cap, PERCENT, Taken};
@@ -14,7 +14,7 @@ use super::thread::RunState;
 use std::collections::BTreeSet;
 
 impl Kernel {
-    /// Sets the cap of a holder in percent of one processor, 1 at least, or takes it away. What was used stays used.
+    /// Sets the cap of a holder in percent of one CPU, 1 at least, or takes it away. What was used stays used.
     pub fn set_cap(&mut self, holder: HolderIndex, percent: Option<u32>) {
         let percent = percent.map(|percent| percent.max(1));
         let now = self.now;
@@ -66,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// A tick found the thread on a processor. One with a cap that is used up is asked to leave it.
+    /// A tick found the thread on a CPU. One with a cap that is used up is asked to leave it.
     pub(super) fn tick_caps(&mut self, cpu: CpuIndex, thread: ThreadId) {
         if self.capped {
             self.account(cpu);
@@ -109,7 +109,7 @@ impl Kernel {
         self.holders_of(thread).find(is_used_up)
     }
 
-    /// The thread leaves its processor against its will. `true`: a cap is used up, and it waits for that.
+    /// The thread leaves its CPU against its will. `true`: a cap is used up, and it waits for that.
     pub(super) fn park_if_capped(&mut self, thread: ThreadId) -> bool {
         self.charge_caps(thread);
         let Some(holder) = self.used_up(thread) else { return false };
@@ -128,7 +128,7 @@ impl Kernel {
         }
     }
 
-    /// Takes a thread out of the queue of its cap, if it waits there; whoever calls puts it elsewhere.
+    /// Takes a thread out of the queue of its cap, if it waits there; the caller puts it elsewhere.
     pub(super) fn uncap(&mut self, thread: ThreadId) {
         if self.thread(thread).state != RunState::Capped {
             return;
@@ -164,7 +164,7 @@ impl Kernel {
         }
     }
 
-    /// Every thread that waits for a cap is in the queue of one of its own once, nobody else is, and the clock will let them go.
+    /// Every thread that waits for a cap is in the queue of one of its own once, no other thread is, and the clock will let them go.
     pub(super) fn check_caps(&self) -> Result<(), String> {
         let capped = || self.holders.with_ids().filter_map(|(n, holder)| Some((n, holder.cap.as_ref()?)));
         if self.capped != capped().next().is_some() {

@@ -1,4 +1,4 @@
-//! Whether a kernel that somebody saved can be one.
+//! Whether a kernel that was saved can be one.
 
 use super::classes::table;
 use super::cpu_mask::CpuMask;
@@ -150,12 +150,12 @@ impl Kernel {
         }
         let running = self.threads.iter().filter(|t| t.state == RunState::Running).count();
         if running != self.busy.len() {
-            return Err("threads of the kernel run where nobody knows of them".into());
+            return Err("threads of the kernel run on CPUs that do not know of them".into());
         }
         Ok(())
     }
 
-    /// Every thread that waits is in its queue once, at its priority, and nobody else is.
+    /// Every thread that waits is in its queue once, at its priority, and no other thread is.
     fn check_queues(&self) -> Result<(), String> {
         let wrong = |number: QueueId| Err(format!("queue {number} of the kernel does not hang together"));
         let mut waiting = 0usize;
@@ -195,7 +195,7 @@ impl Kernel {
                 Source::Cpu(cpu) => self.cpus.row(cpu).is_some(),
             };
             if !possible {
-                return Err("the kernel has an event for somebody who cannot have one".into());
+                return Err("the kernel has an event for a thread or CPU that cannot have one".into());
             }
         }
         let is = |thread: &ThreadId, what: fn(RunState) -> bool| {

@@ -1,4 +1,4 @@
-//! Choices among processors: the one with the least to lose, the neighbour, the one to steal from, a home
+//! Choices among CPUs: the one with the least to lose, the neighbour, the one to steal from, a home
 //! (reference §3.9, §3.10).
 
 use super::cpu_mask::{CpuMask, first_in};
@@ -12,20 +12,20 @@ use std::cmp::Reverse;
 const STEAL_AT_ONCE: i16 = 60;
 
 impl Kernel {
-    /// Whether what the thread left in its processor's cache is still there: it runs, or left not long ago.
+    /// Whether what the thread left in its CPU's cache is still there: it runs, or left not long ago.
     pub(super) fn is_warm(&self, thread: ThreadId) -> bool {
         let t = self.thread(thread);
         self.cpus[t.cpu].running == Some(thread)
             || t.left_tick.is_some_and(|left| self.lbolt() - left <= self.tunables.rechoose_interval)
     }
 
-    /// The processor of the thread's partition with the least to lose, looked for from its home outwards. A level is
+    /// The CPU of the thread's partition with the least to lose, looked for from its home outwards. A level is
     /// left when the thread is better than its least.
     pub(super) fn lowest(&self, hint: CpuIndex, thread: ThreadId, pri: i16) -> CpuIndex {
         self.lowest_where(hint, thread, pri, |_| true)
     }
 
-    /// The same among some of its processors.
+    /// The same among some of its CPUs.
     pub(super) fn lowest_where(
         &self,
         hint: CpuIndex,
@@ -46,7 +46,7 @@ impl Kernel {
         at_home.unwrap_or(hint)
     }
 
-    /// The first processor in both sets with the least to lose, and what that is. What the thread itself is about to
+    /// The first CPU in both sets with the least to lose, and what that is. What the thread itself is about to
     /// leave counts as nothing.
     fn least(
         &self,
@@ -76,7 +76,7 @@ impl Kernel {
         }
     }
 
-    /// The next processor of the leaf for a thread, or, alone in it, of the thread's partition.
+    /// The next CPU of the leaf for a thread, or, alone in it, of the thread's partition.
     pub(super) fn neighbour(&self, thread: ThreadId, number: CpuIndex) -> CpuIndex {
         let leaf = &self.index.rings[self.cpus[number].lgroup as usize][0];
         let part = &self.parts[self.thread(thread).part].cpus;
@@ -85,11 +85,11 @@ impl Kernel {
         in_leaf.or_else(|| first_in(&[part], after, other)).unwrap_or(number)
     }
 
-    /// A thread waits behind others: the nearest idle processor of the partition looks whether to take it.
+    /// A thread waits behind others: the nearest idle CPU of the partition looks whether to take it.
     pub(super) fn poke_idle(&mut self, thread: ThreadId, near: CpuIndex) {
         let t = self.thread(thread);
         let idles = |cpu: CpuIndex| self.cpus[cpu].running.is_none();
-        // Nobody idles who has something to lose.
+        // No CPU idles that has something to lose.
         let Some((IDLE, free)) = self.index.scores.next_above(IDLE - 1) else { return };
         if t.bound.is_some() {
             return;
@@ -103,12 +103,12 @@ impl Kernel {
         }
     }
 
-    /// A thread that waits for another processor of the partition and may be taken from there. Where it should be left
-    /// for a moment, the processor looks again then.
+    /// A thread that waits for another CPU of the partition and may be taken from there. Where it should be left
+    /// for a moment, the CPU looks again then.
     pub(super) fn stealable(&mut self, thief: CpuIndex) -> Option<ThreadId> {
         let (part, lgroup) = (self.cpus[thief].part, self.cpus[thief].lgroup);
         let peers = &self.parts[part].peers;
-        // Who idles and has one thread waiting is about to take it.
+        // A CPU that idles and has one thread waiting is about to take it.
         let is_switching = |cpu: CpuIndex| self.cpus[cpu].running.is_none() && self.queues[cpu].len() == 1;
         let open =
             |cpu: CpuIndex| cpu != thief && self.queues[cpu].steal_after <= self.now && !is_switching(cpu);
@@ -122,7 +122,7 @@ impl Kernel {
         let victim = self.index.rings[lgroup as usize].iter().find_map(best_in);
         let victim = victim?;
         let Kernel { queues, threads, parts, .. } = self;
-        // Those that are bound to a processor do not come into question.
+        // Those that are bound to a CPU do not come into question.
         let may_come = |thread: ThreadId| parts[threads[thread].part].cpus.contains(thief);
         let thread = queues[victim].first_unbound(threads, may_come);
         self.rescore(victim);
@@ -141,8 +141,8 @@ impl Kernel {
         Some(thread)
     }
 
-    /// The lgroup where a new thread is at home: among those with processors in its partition, and of these among those that it prefers most,
-    /// the one with the fewest threads for its processors.
+    /// The lgroup where a new thread is at home: among those with CPUs in its partition, and of these among those that it prefers most,
+    /// the one with the fewest threads for its CPUs.
     pub(super) fn choose_home(&self, thread: ThreadId) -> u32 {
         let t = self.thread(thread);
         if let Some(cpu) = t.bound {
@@ -152,7 +152,7 @@ impl Kernel {
         let load = |(lgroup, rings): (u32, &Vec<CpuMask>)| {
             let cpus = rings[0].iter().filter(|cpu| part.contains(*cpu)).count() as u64;
             let threads = self.index.at_home[t.part][lgroup as usize];
-            (cpus > 0).then(|| (Reverse(t.wish.of(lgroup)), threads * 1_000_000 / cpus, lgroup))
+            (cpus > 0).then(|| (Reverse(t.affinities.of(lgroup)), threads * 1_000_000 / cpus, lgroup))
         };
         (0u32..).zip(&self.index.rings).filter_map(load).min().map_or(0, |(_, _, lgroup)| lgroup)
     }

@@ -208,7 +208,7 @@ impl Kernel {
         if self.thread(thread).left_tick == Some(self.lbolt()) { End::Front } else { End::Back }
     }
 
-    /// Asks the processor of a running thread to switch.
+    /// Asks the CPU of a running thread to switch.
     pub(super) fn surrender(&mut self, thread: ThreadId) {
         let number = self.thread(thread).cpu;
         let best = self.best_here(number);
@@ -219,7 +219,7 @@ impl Kernel {
         self.asked.insert(number);
     }
 
-    /// Asks the processor to switch if a thread that runs is now worse than one that waits for this processor.
+    /// Asks the CPU to switch if a thread that runs is now worse than one that waits for this CPU.
     pub(super) fn surrender_if_worse(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         if t.state == RunState::Running && t.effective() < self.best_here(t.cpu) {
@@ -227,7 +227,7 @@ impl Kernel {
         }
     }
 
-    /// The best priority that waits for a processor: in its queue or in that of its partition.
+    /// The best priority that waits for a CPU: in its queue or in that of its partition.
     pub(super) fn best_here(&self, cpu: CpuIndex) -> i16 {
         let kp = self.kp_queue(self.cpus[cpu].part);
         self.queues[cpu].best.max(self.queues[kp].best)

@@ -1,11 +1,11 @@
-//! The clock tick (reference §3.9, §3.11): it charges whoever runs, and once a second updates the waits.
+//! The clock tick (reference §3.9, §3.11): it charges the threads that run, and once a second updates the waits.
 
 use super::classes::CLASSES;
 use super::heap::Source;
 use super::ids::CpuIndex;
 use super::state::Kernel;
 impl Kernel {
-    /// The clock ticks while somebody runs or waits for a cap.
+    /// The clock ticks while a thread runs or waits for a cap.
     pub(super) fn wind_clock(&mut self) {
         if self.busy.is_empty() && !self.any_capped() {
             self.heap.cancel(Source::Clock);

@@ -1,4 +1,4 @@
-//! Sets of processors by index, and processors sorted into levels: what is asked at every switch, in a few words each.
+//! Sets of CPUs by index, and CPUs sorted into levels: what is asked at every switch, in a few words each.
 
 use super::ids::{CpuIndex, Id, Table};
 use super::queue::LEVELS;

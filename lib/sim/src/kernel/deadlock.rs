@@ -1,4 +1,4 @@
-//! Who waits for what nobody will do any more, and who never ends. Reads only.
+//! Which threads wait for what no thread will do any more, and which never end. Reads only.
 
 use super::ids::{BarrierId, ChannelId, ThreadId};
 use super::program::{Action, Program};
@@ -87,13 +87,13 @@ impl Help {
 }
 
 impl Kernel {
-    /// The threads that wait for what only threads could do that wait for ever themselves, or nobody at all: for a post
+    /// The threads that wait for what only threads could do that wait for ever themselves, or no thread at all: for a post
     /// to a channel, or at a barrier for more others than can still come. Channels first, then barriers, each by number
     /// and in order of arrival.
     #[must_use]
     pub fn stuck(&self) -> Vec<Stuck> {
         let mut stuck = self.waiting();
-        // Whoever goes on may help some; those who are helped go on.
+        // A thread that goes on may help some; those that are helped go on.
         while !stuck.is_empty() {
             let waits: BTreeSet<ThreadId> = stuck.iter().map(|s| s.thread).collect();
             let mut help = Help::default();
@@ -123,7 +123,7 @@ impl Kernel {
         channels.chain(barriers).collect()
     }
 
-    /// The threads that end only if somebody ends them, ascending. One that spins at a barrier computes no longer than
+    /// The threads that end only if they are killed, ascending. One that spins at a barrier computes no longer than
     /// until the others come.
     #[must_use]
     pub fn endless(&self) -> Vec<ThreadId> {
@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(kernel.endless(), [] as [ThreadId; 0]);
         kernel.end(late);
         assert_eq!(kernel.stuck(), stuck);
-        kernel.set_parties(barrier, 2);
+        kernel.barriers[barrier].parties = 2;
+        kernel.open_if_full(barrier);
         assert_eq!(kernel.stuck(), []);
         kernel.run_until(2_000_000).unwrap();
         assert!([spins, sleeps].iter().all(|thread| kernel.thread(*thread).state == RunState::Gone));
@@ -246,7 +247,7 @@ mod tests {
         let (first, second) = (kernel.barrier(2), kernel.barrier(2));
         let channel = kernel.channel();
         let spin = |barrier| Action::Meet(barrier, Waiting::Spin);
-        // The first barrier lacks one; who waits there would post, and who waits for that would meet the last one.
+        // The first barrier lacks one; the thread that waits there would post, and the one that waits for that would meet the last one.
         let one = start(&mut kernel, Program::once(vec![spin(first), Action::Post(channel)]));
         let two = start(&mut kernel, Program::once(vec![Action::Wait(channel), spin(second)]));
         let three = start(&mut kernel, Program::once(vec![Action::Meet(second, Waiting::Block)]));
@@ -265,7 +266,7 @@ mod tests {
         let again = start(&mut kernel, Program::repeat(vec![Action::Sleep(1_000)]));
         start(&mut kernel, Program::once(vec![Action::User(9_000_000)]));
         assert_eq!(kernel.endless(), [hog, again]);
-        // Who spins at a barrier waits; who begins again does so for ever.
+        // A thread that spins at a barrier waits; one that begins again does so for ever.
         let (once, repeat) = (kernel.barrier(2), kernel.barrier(2));
         let meet = |barrier| vec![Action::Meet(barrier, Waiting::Spin)];
         start(&mut kernel, Program::once(meet(once)));

@@ -1,4 +1,4 @@
-//! Into a queue and out of one: where a thread waits, whom that asks to switch, and what a processor takes next
+//! Into a queue and out of one: where a thread waits, which CPU that asks to switch, and what a CPU takes next
 //! (reference §3.9).
 
 use super::class::End;
@@ -23,7 +23,7 @@ impl Kernel {
             (None, End::Back) => self.choose_back(thread, pri),
             (None, End::Front) => self.choose_front(thread, pri),
         };
-        // A new best asks the processor to switch.
+        // A new best asks the CPU to switch.
         if self.insert(thread, cpu.into(), end) {
             self.resched(cpu, pri);
         }
@@ -46,13 +46,13 @@ impl Kernel {
         better
     }
 
-    /// Into the queue of the partition. The processor with the least to lose is told.
+    /// Into the queue of the partition. The CPU with the least to lose is told.
     fn enqueue_kp(&mut self, thread: ThreadId, end: End) {
         let t = self.thread(thread);
         let (pri, part, hint) = (t.effective(), t.part, t.cpu);
         let queue = self.kp_queue(part);
         self.insert(thread, queue, end);
-        // Only processors that look into this queue.
+        // Only CPUs that look into this queue.
         let cpu = self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c].part) == queue);
         let chosen = &mut self.cpus[cpu].chosen_level;
         *chosen = pri.max(*chosen);
@@ -75,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// Asks a processor to switch to something of priority `pri`, unless what it runs is as good.
+    /// Asks a CPU to switch to something of priority `pri`, unless what it runs is as good.
     pub(super) fn resched(&mut self, number: CpuIndex, pri: i16) {
         let kernel_too = pri >= self.tunables.kpreempt_pri;
         let cpu = &mut self.cpus[number];
@@ -88,7 +88,7 @@ impl Kernel {
         self.cross_call(number);
     }
 
-    /// The queue's processor for a thread that goes behind its equals.
+    /// The queue's CPU for a thread that goes behind its equals.
     fn choose_back(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
         if !self.may_run(thread, t.cpu) {
@@ -114,7 +114,7 @@ impl Kernel {
         if i64::from(self.queues[neighbour].len_at(pri)) < len { neighbour } else { cpu }
     }
 
-    /// The queue's processor for a thread that goes before its equals.
+    /// The queue's CPU for a thread that goes before its equals.
     fn choose_front(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
         let last = &self.cpus[t.cpu];
@@ -126,7 +126,7 @@ impl Kernel {
         }
     }
 
-    /// What a processor runs next: out of its partition's queue, its own, or another's. The thread is in no queue any
+    /// What a CPU runs next: out of its partition's queue, its own, or another's. The thread is in no queue any
     /// more.
     pub(super) fn next_thread(&mut self, cpu: CpuIndex) -> Option<ThreadId> {
         // Whatever it did comes to no end here any more.
@@ -136,7 +136,7 @@ impl Kernel {
         }
         let part = self.cpus[cpu].part;
         let kp = self.kp_queue(part);
-        // Who is out of service keeps its set, and takes nothing from it.
+        // A CPU that is out of service keeps its set, and takes nothing from it.
         let serves = self.parts[part].cpus.contains(cpu);
         let kp_best = if serves { self.queues[kp].best } else { IDLE };
         let own_best = self.queues[cpu].best;

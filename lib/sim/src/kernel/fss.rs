@@ -129,7 +129,7 @@ impl Kernel {
         self.fss(thread).timeleft = slice;
     }
 
-    /// The set of processors that a thread shares: those that keep aside of shared sets share the default one.
+    /// The set of CPUs that a thread shares: those that keep aside of shared sets share the default one.
     fn fss_part(&self, thread: ThreadId) -> PartitionId {
         let part = self.thread(thread).part;
         if part == ASIDE { DEFAULT } else { part }
@@ -223,7 +223,7 @@ impl Kernel {
         (together.max(ONE) * ONE).checked_div(own).unwrap_or_default()
     }
 
-    /// Whether a thread may only have what nobody else wants: its process, its project or its zone has no shares.
+    /// Whether a thread may only have what no other thread wants: its process, its project or its zone has no shares.
     fn fss_has_none(&self, thread: ThreadId) -> bool {
         self.holders_of(thread).any(|holder| self.holders[holder].shares == Some(0))
     }
@@ -373,7 +373,7 @@ impl Kernel {
         self.surrender_if_worse(thread);
     }
 
-    /// The update of each second: usage decays, and threads that wait for a processor or for a cap are ranked anew. Those that run are when their
+    /// The update of each second: usage decays, and threads that wait for a CPU or for a cap are ranked anew. Those that run are when their
     /// slice ends.
     fn fss_update(&mut self) {
         if self.fss.is_empty() && self.index.fss.is_empty() {

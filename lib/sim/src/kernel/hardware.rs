@@ -30,9 +30,9 @@ pub struct Hardware {
     pub cycle_fs: u64,
     /// What keeps a pipeline from others.
     pub exclusive: Exclusive,
-    /// For each processor the pipeline that it shares; pipelines count from 0.
+    /// For each CPU the pipeline that it shares; pipelines count from 0.
     pub pipelines: Table<CpuIndex, PipelineId>,
-    /// For each processor its outer cache; caches count from 0.
+    /// For each CPU its outer cache; caches count from 0.
     pub caches: Table<CpuIndex, CacheId>,
     /// The size of an outer cache, in KiB; 0 for none.
     pub cache_kib: u64,
@@ -44,7 +44,7 @@ pub struct Hardware {
     pub exposed_milli: u64,
     /// Thousandths of a mix's reach that leave the first cache here: 1,000 with lines of 64 bytes.
     pub reach_milli: u64,
-    /// Picoseconds until memory answers: for each lgroup of a processor, by lgroup of the memory.
+    /// Picoseconds until memory answers: for each lgroup of a CPU, by lgroup of the memory.
     pub latency_ps: Vec<Vec<u64>>,
     /// Memory of each lgroup, in KiB.
     pub memory_kib: Vec<u64>,
@@ -53,7 +53,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Processors of 1 GHz that share nothing, in so many lgroups with memory at 100 ns.
+    /// CPUs of 1 GHz that share nothing, in so many lgroups with memory at 100 ns.
     #[must_use]
     pub fn plain(cpus: u32, lgroups: usize) -> Self {
         Hardware {
@@ -78,7 +78,7 @@ impl Hardware {
         self.caches.iter().max().map_or(0, |last| last.place() + 1)
     }
 
-    /// Whether it fits so many processors and lgroups.
+    /// Whether it fits so many CPUs and lgroups.
     ///
     /// # Errors
     /// A sentence that names the first thing that does not.
@@ -110,10 +110,10 @@ impl Hardware {
     }
 }
 
-/// What a processor's hardware is doing.
+/// What a CPU's hardware is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pace {
+pub struct InstructionTime {
     /// Femtoseconds of an instruction, alone on the pipeline; 0 while what runs is measured by time.
     pub alone: u64,
     /// Femtoseconds of an instruction, as things are.

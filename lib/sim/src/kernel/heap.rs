@@ -1,10 +1,10 @@
 //! The event heap: what happens next. Every source of events has at most one pending, so a source is moved in the
 //! heap instead of being entered twice, and nothing stale is ever taken out.
 //!
-//! Events of one instant come in the order clock, threads, processors, each by number. The order does not depend on when
+//! Events of one instant come in the order clock, threads, CPUs, each by number. The order does not depend on when
 //! an event was entered, so a machine that was saved and loaded goes on as the one that was not.
 //!
-//! Processors that are due at the instant that is being worked through lie beside the heap, as bits: threads that spin at a barrier all learn in one instant that it is
+//! CPUs that are due at the instant that is being worked through lie beside the heap, as bits: threads that spin at a barrier all learn in one instant that it is
 //! open, and each would otherwise rise to the top of the heap and sink the others on its way out.
 
 use super::cpu_mask::CpuMask;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Children of a node. Four keep a node's children in one cache line or two, and the tree flat.
 const FAN: usize = 4;
 
-/// More threads, or processors, than any machine has.
+/// More threads, or CPUs, than any machine has.
 const SOURCES_MAX: u32 = 1 << 22;
 
 /// Stands for "not in the heap" among positions.
@@ -28,7 +28,7 @@ pub enum Source {
     Clock,
     /// The timer of a thread, by its index.
     Thread(ThreadId),
-    /// What a processor does comes to its end, by its index.
+    /// What a CPU does comes to its end, by its index.
     Cpu(CpuIndex),
 }
 
@@ -38,7 +38,7 @@ type Entry = (u64, Source);
 /// The same as one number that is compared in one go: 64 bits of time, then 32 of the source in the order of [`Source`].
 type Key = u128;
 
-/// Where numbers of threads and of processors begin among the sources.
+/// Where numbers of threads and of CPUs begin among the sources.
 const THREADS: u32 = 1 << 30;
 const CPUS: u32 = 2 << 30;
 
@@ -80,7 +80,7 @@ pub struct Heap {
     cpus: Table<CpuIndex, Place>,
     /// When what was taken out last was due.
     instant: u64,
-    /// Processors that are due then.
+    /// CPUs that are due then.
     due: CpuMask,
     /// How many entries were entered, moved or taken out so far.
     #[cfg(test)]
@@ -159,7 +159,7 @@ impl Heap {
         self.entries.get(place as usize).map(|key| at_of(*key))
     }
 
-    /// Everybody who has an event, in no order.
+    /// Everything that has an event, in no order.
     pub fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         let due = self.due.iter().map(Source::Cpu);
         self.entries.iter().map(|key| source_of(*key)).chain(due)

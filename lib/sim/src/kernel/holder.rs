@@ -39,14 +39,14 @@ pub(super) struct Holder {
 /// Usage ahead of a cap is allowed for so many nanoseconds, and for a tick at least.
 pub const PERIOD: u64 = SECOND / 10;
 
-/// Usage is counted in hundredths of nanoseconds of a processor, so that a percent of a nanosecond is a whole number.
+/// Usage is counted in hundredths of nanoseconds of a CPU, so that a percent of a nanosecond is a whole number.
 pub(super) const PERCENT: u64 = 100;
 
 /// A cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cap {
-    /// Percent of one processor.
+    /// Percent of one CPU.
     pub percent: u32,
     /// What was used and has not decayed, in hundredths of nanoseconds.
     pub used: u64,
@@ -93,7 +93,7 @@ impl Cap {
         self.used > self.ahead(tick)
     }
 
-    /// Counts the period of this moment, once as one in which somebody wanted to run, and once as one in which somebody waited.
+    /// Counts the period of this moment, once as one in which a thread wanted to run, and once as one in which a thread waited.
     pub fn note(&mut self, now: u64, waits: bool) {
         let period = now / PERIOD;
         if std::mem::replace(&mut self.counted[0], period) != period {

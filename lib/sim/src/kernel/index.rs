@@ -1,5 +1,5 @@
-//! What the kernel keeps beside its truth so that nobody searches: processors by what they would lose, queues by what could
-//! be taken from them, who is near whom, threads at home. It follows from the rest and is not saved.
+//! What the kernel keeps beside its truth so that nothing is searched for: CPUs by what they would lose, queues by what could
+//! be taken from them, which CPUs are near each other, threads at home. It follows from the rest and is not saved.
 
 use super::class_state::{ClassState, Runnable};
 use super::cpu_mask::{CpuLevels, CpuMask};
@@ -10,21 +10,21 @@ use super::thread::RunState;
 /// The index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index {
-    /// Processors by the best of what they run, what waits there and what is on its way.
+    /// CPUs by the best of what they run, what waits there and what is on its way.
     pub scores: CpuLevels,
-    /// Processors by the best that could be taken from their queues.
+    /// CPUs by the best that could be taken from their queues.
     pub unbound: CpuLevels,
-    /// For each lgroup the processors in its rings.
+    /// For each lgroup the CPUs in its rings.
     pub rings: Vec<Vec<CpuMask>>,
     /// Runnable threads by partition and lgroup.
     pub at_home: Table<PartitionId, Vec<u64>>,
-    /// For each pipeline the processors that share it.
+    /// For each pipeline the CPUs that share it.
     pub mates: Table<PipelineId, Vec<CpuIndex>>,
-    /// For each pipeline the sum of how much those that share it need it: see [`super::Pace::usage`].
+    /// For each pipeline the sum of how much those that share it need it: see [`super::InstructionTime::usage`].
     pub usage: Table<PipelineId, u64>,
     /// Whether any pipeline has two of them.
     pub shares_pipelines: bool,
-    /// Processors that idle, by how many threads run on their pipeline; others at no level.
+    /// CPUs that idle, by how many threads run on their pipeline; others at no level.
     pub idle_by_load: CpuLevels,
     /// For each outer cache how many threads run beside it.
     pub busy_by_cache: Table<CacheId, u32>,
@@ -37,9 +37,9 @@ pub(super) struct Index {
 /// Ends of bursts that are put off: see [`super::burst_ends`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// An instant is being worked through. At other times the heap is always right, since anybody may look at it.
+    /// An instant is being worked through. At other times the heap is always right, since callers may look at it.
     pub put_off: bool,
-    /// Processors whose end in the heap is not right. Neither it nor the right one is now, whatever their neighbours do.
+    /// CPUs whose end in the heap is not right. Neither it nor the right one is now, whatever their neighbours do.
     pub late: CpuMask,
     /// Nothing is put off, for comparison.
     #[cfg(test)]
@@ -78,7 +78,8 @@ impl Kernel {
         for (cpu, pipeline) in self.cpus.ids().zip(&self.hardware.pipelines) {
             mates[*pipeline].push(cpu);
         }
-        let usage_of = |mates: &Vec<CpuIndex>| mates.iter().map(|mate| self.cpus[*mate].pace.usage).sum();
+        let usage_of =
+            |mates: &Vec<CpuIndex>| mates.iter().map(|mate| self.cpus[*mate].instruction_time.usage).sum();
         let usage = mates.iter().map(usage_of).collect();
         self.index = Index {
             scores: CpuLevels::new(count),
@@ -124,7 +125,7 @@ impl Kernel {
         }
     }
 
-    /// A processor begins to have something to do, or has nothing to do any more.
+    /// A CPU begins to have something to do, or has nothing to do any more.
     fn note_busy(&mut self, number: CpuIndex, is_busy: bool) {
         let beside = &mut self.index.busy_by_cache[self.hardware.caches[number]];
         *beside = if is_busy { *beside + 1 } else { beside.saturating_sub(1) };
@@ -140,7 +141,7 @@ impl Kernel {
         }
     }
 
-    /// How many processors of a pipeline have something to do.
+    /// How many CPUs of a pipeline have something to do.
     pub(super) fn load(&self, pipeline: PipelineId) -> i16 {
         let mates = self.index.mates[pipeline].iter();
         let load = mates.filter(|mate| self.index.scores.level(**mate) > IDLE).count();

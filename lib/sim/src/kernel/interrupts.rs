@@ -1,12 +1,12 @@
 //! Interrupts: devices that act by themselves, handlers that run as threads of the highest priorities, and the clock's.
 //!
-//! A handler is a thread of the class SYS that waits at a channel; whoever posts there raises the interrupt. It runs where
+//! A handler is a thread of the class SYS that waits at a channel; a thread that posts there raises the interrupt. It runs where
 //! the interrupt arrives, on the back of the thread that runs there: that one is *pinned*, cannot be taken elsewhere
 //! and goes on afterwards as if nothing had been (no switch is counted). CpuLevels up to 10 are handled in threads of the priorities
 //! 160 to 169 (column `ithr`); higher ones count as interrupts alone.
 //!
-//! Every processor has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
-//! processor has the clock's. Nobody is there to see them until somebody looks, so that they are counted then.
+//! Every CPU has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
+//! CPU has the clock's. They are counted when they are read.
 
 use super::class_state::ClassState;
 use super::heap::Source;
@@ -28,7 +28,7 @@ const LEVEL_MAX: u8 = 15;
 const STEPS_MAX: u32 = 100_000;
 
 impl Kernel {
-    /// A device: it executes its program beside all processors. It can sleep, wait, post and note moments; anything else
+    /// A device: it executes its program beside all CPUs. It can sleep, wait, post and note moments; anything else
     /// is its end.
     pub fn device(&mut self, program: Program) -> ThreadId {
         let thread = Thread { device: true, beats: self.beats(), ..Thread::new(ClassState::Sys, 0, program) };
@@ -37,7 +37,7 @@ impl Kernel {
         thread
     }
 
-    /// The handler of an interrupt of that level, 1 to 15. It waits at the channel `raised`, and does these whenever somebody
+    /// The handler of an interrupt of that level, 1 to 15. It waits at the channel `raised`, and does these whenever a thread
     /// posts there.
     pub fn handler(
         &mut self,
@@ -111,7 +111,7 @@ impl Kernel {
         Err(Halt::EndlessProgram { thread: device })
     }
 
-    /// Takes a post that nobody waited for yet. `false`: there is none, and the thread waits at the channel from now on.
+    /// Takes a post that no thread waited for yet. `false`: there is none, and the thread waits at the channel from now on.
     pub(super) fn take_post(&mut self, channel: ChannelId, thread: ThreadId) -> bool {
         let channel = &mut self.channels[channel];
         let Some(left) = channel.posts.checked_sub(1) else {
@@ -131,7 +131,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a handler waits for the processor that is better than what runs there.
+    /// Whether a handler waits for the CPU that is better than what runs there.
     pub(super) fn is_interrupted(&self, cpu: CpuIndex) -> bool {
         let best = self.queues[cpu].best;
         best >= HANDLERS && best > self.cpus[cpu].dispatch_pri
@@ -155,7 +155,7 @@ impl Kernel {
         self.cpus[cpu].pinned.pop()
     }
 
-    /// Takes a thread out from under its handlers; whoever calls puts it elsewhere.
+    /// Takes a thread out from under its handlers; the caller puts it elsewhere.
     pub(super) fn unpin(&mut self, thread: ThreadId) {
         let cpu = self.thread(thread).cpu;
         self.cpus[cpu].pinned.retain(|pinned| *pinned != thread);
@@ -170,7 +170,7 @@ impl Kernel {
         }
     }
 
-    /// One processor calls another, which is an interrupt there.
+    /// One CPU calls another, which is an interrupt there.
     pub(super) fn cross_call(&mut self, to: CpuIndex) {
         let Some(from) = self.at.filter(|from| *from != to) else { return };
         self.count(from, Column::Xcal);

@@ -1,6 +1,6 @@
 //! Where memory is: segments that threads share, what threads have for themselves, and sets whose memory comes from some lgroups only.
 
-use super::affinity::Wish;
+use super::affinity::LgroupAffinities;
 use super::ids::{CpuIndex, Id, PartitionId, SegmentId, ThreadId};
 use super::state::{Kernel, Placed};
 use super::thread::{RunState, Thread};
@@ -11,7 +11,7 @@ impl Kernel {
         self.segments.add(None)
     }
 
-    /// The thread uses a segment of so many KiB. Who comes first places it, by the policies of shared segments
+    /// The thread uses a segment of so many KiB. The first to use it places it, by the policies of shared segments
     /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
     /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home. Where the memory of
     /// the set comes from some lgroups only, it comes from these.
@@ -53,7 +53,7 @@ impl Kernel {
         }
     }
 
-    /// Picoseconds until memory that is spread over lgroups answers, for each lgroup of a processor.
+    /// Picoseconds until memory that is spread over lgroups answers, for each lgroup of a CPU.
     fn mean_latency(&self, lgroups: &[u32]) -> Vec<u64> {
         let mean = |row: &Vec<u64>| {
             lgroups.iter().map(|lgroup| row[*lgroup as usize]).sum::<u64>() / lgroups.len().max(1) as u64
@@ -61,7 +61,7 @@ impl Kernel {
         self.hardware.latency_ps.iter().map(mean).collect()
     }
 
-    /// Picoseconds until the thread's memory answers a processor. What it has for itself is at its home, or where its set's memory is.
+    /// Picoseconds until the thread's memory answers a CPU. What it has for itself is at its home, or where its set's memory is.
     pub(super) fn latency(&self, t: &Thread, cpu: CpuIndex) -> u64 {
         let lgroup = self.cpus[cpu].lgroup as usize;
         let segment = t.memory.and_then(|segment| self.segments[segment].as_ref());
@@ -107,7 +107,7 @@ impl Kernel {
         }
         if runs {
             self.account(cpu);
-            self.repace(cpu);
+            self.update_instruction_time(cpu);
             self.set_end(cpu, thread);
         }
     }
@@ -119,7 +119,7 @@ impl Kernel {
         self.placed.iter().find(|placed| placed.segment == segment)
     }
 
-    /// Segments that somebody uses.
+    /// Segments that a thread uses.
     pub fn segments_in_use(&self) -> impl Iterator<Item = &Placed> {
         let used = |placed: &&Placed| {
             self.threads.iter().any(|t| t.state != RunState::Gone && t.memory == Some(placed.segment))
@@ -127,7 +127,7 @@ impl Kernel {
         self.placed.iter().filter(used)
     }
 
-    /// How many threads run or wait for a processor, by the lgroup that is their home.
+    /// How many threads run or wait for a CPU, by the lgroup that is their home.
     #[must_use]
     pub fn runnable_by_home(&self) -> Vec<u64> {
         let of = |lgroup: usize| self.index.at_home.iter().map(|homes| homes[lgroup]).sum();
@@ -135,15 +135,15 @@ impl Kernel {
     }
 
     /// What a thread prefers. It gets another home if it has a better one by that.
-    pub fn prefer(&mut self, thread: ThreadId, wish: Wish) {
+    pub fn prefer(&mut self, thread: ThreadId, affinities: LgroupAffinities) {
         let t = self.thread(thread);
-        if t.wish == wish || t.state == RunState::Gone {
+        if t.affinities == affinities || t.state == RunState::Gone {
             return;
         }
-        self.t(thread).wish = wish;
+        self.t(thread).affinities = affinities;
         let home = self.choose_home(thread);
         let t = self.thread(thread);
-        if wish.of(home) > wish.of(t.home) {
+        if affinities.of(home) > affinities.of(t.home) {
             self.count_at_home(thread, false);
             self.t(thread).home = home;
             self.count_at_home(thread, true);

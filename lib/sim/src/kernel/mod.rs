@@ -3,17 +3,17 @@
 //! # Nouns
 //!
 //! A [`Thread`] has a class, which gives it a *global priority*, 0 to 169. Threads that could run wait in dispatch
-//! queues: one for each processor, and one for each *partition* (a processor set, or what is left) for those that may
-//! preempt the kernel. A processor runs the best of its own queue and its partition's, and takes one from
+//! queues: one for each CPU, and one for each *partition* (a processor set, or what is left) for those that may
+//! preempt the kernel. A CPU runs the best of its own queue and its partition's, and takes one from
 //! elsewhere before it idles. What a class does on each event is in the files of the classes ([`ts`], [`fx`],
-//! [`rt`]); where a thread waits and what a processor takes is in [`dispatch`] and [`choose_cpu`].
+//! [`rt`]); where a thread waits and what a CPU takes is in [`dispatch`] and [`choose_cpu`].
 //!
 //! ```text
-//!   Heap ──next event──▶ clock tick ─▶ class tick of whoever runs, once a second the update
-//!                        timer      ─▶ class wake-up ─▶ queue ─▶ ask a processor to switch
+//!   Heap ──next event──▶ clock tick ─▶ class tick of what runs, once a second the update
+//!                        timer      ─▶ class wake-up ─▶ queue ─▶ ask a CPU to switch
 //!                        burst ends ─▶ the program's next action: compute, sleep, wait, fork …
 //!                            │
-//!                            └─ then every processor that was asked switches, if it may
+//!                            └─ then every CPU that was asked switches, if it may
 //! ```
 //!
 //! # What callers must know
@@ -21,8 +21,8 @@
 //! * Time is in nanoseconds and moves by [`Kernel::run_until`] alone. Everything is plain data; two kernels that
 //!   are equal have the same future. One that was loaded needs [`Kernel::reindex`] before anything else.
 //! * At one instant things happen in the order of the reference's §3.11: the clock, timers and wake-ups by number of
-//!   their thread, ends of bursts by number of their processor, and then the switches.
-//! * The clock ticks only while somebody runs or waits for a cap. Threads that sleep learn of the updates of each second when they
+//!   their thread, ends of bursts by number of their CPU, and then the switches.
+//! * The clock ticks only while a thread runs or waits for a cap. Threads that sleep learn of the updates of each second when they
 //!   wake up ([`ts`]), so that a machine that does nothing costs nothing.
 //!
 //! # How true
@@ -31,15 +31,15 @@
 //! |---|---|
 //! | TS, IA, FX and RT: events, tables, priorities | exact (reference §3.2–§3.7, the rules of 2019) |
 //! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
-//! | choice of a processor, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
+//! | choice of a CPU, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
 //! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
-//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes; to leave a processor idle costs nothing |
-//! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`pace`]) |
+//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes; to leave a CPU idle costs nothing |
+//! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`instruction_time`]) |
 //! | caches | approximate: the outer one, shared evenly by those that run; a thread that comes back, or moves, loads what was pushed out. Inner ones are part of a mix's rates |
 //! | memory | approximate: a latency for each two lgroups, under load; no bandwidth, no queues |
 //! | where shared memory is placed | exact (§3.10), except that a segment is of one kind: random over all lgroups is the mean of their latencies |
 //! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
-//! | cross calls | counted where one processor asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
+//! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
 //! | locks with priority inheritance, faults | absent |
 //! | FSS | exact (§3.8), but for what it does not say: a thread enters at 59, and a child has its parent's priority. Shares of processes are ours |
 //! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
@@ -66,11 +66,11 @@ mod holder;
 mod holders;
 mod ids;
 mod index;
+mod instruction_time;
 mod interrupts;
 mod logs;
 mod memory;
 mod noise;
-mod pace;
 mod partition;
 mod placement;
 mod program;
@@ -87,10 +87,10 @@ mod ts;
 #[cfg(test)]
 mod tests;
 
-pub use affinity::Wish;
+pub use affinity::LgroupAffinities;
 pub use class_state::{ClassState, FssState, FxState, RtState, TsState};
 pub use deadlock::{Stuck, WaitsFor};
-pub use hardware::{Exclusive, Hardware, Pace};
+pub use hardware::{Exclusive, Hardware, InstructionTime};
 pub use heap::{Heap, Source};
 pub use holder::{Level, PERIOD, Taken};
 pub use ids::{
@@ -98,7 +98,7 @@ pub use ids::{
     SegmentId, Table, ThreadId,
 };
 pub use logs::Log;
-pub use noise::{Ledger, Spells, Who};
+pub use noise::{SpellLog, SpellOf, Spells};
 pub use partition::{ASIDE, Arrangement, DEFAULT, SETS};
 pub use program::{Action, Mix, Program, Waiting};
 pub use queue::{IDLE, LEVELS, Queue};

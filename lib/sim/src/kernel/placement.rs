@@ -9,7 +9,7 @@ use super::state::Kernel;
 use super::thread::RunState;
 
 impl Kernel {
-    /// Whether a thread may run on a processor.
+    /// Whether a thread may run on a CPU.
     #[must_use]
     pub fn may_run(&self, thread: ThreadId, cpu: CpuIndex) -> bool {
         let t = self.thread(thread);
@@ -19,7 +19,7 @@ impl Kernel {
         }
     }
 
-    /// Shares out processors anew. Threads that are or wait where they may not be any more go elsewhere at once.
+    /// Shares out CPUs anew. Threads that are or wait where they may not be any more go elsewhere at once.
     pub fn arrange(&mut self, wanted: &Arrangement) {
         if !self.place_processors(wanted) {
             return;
@@ -45,12 +45,12 @@ impl Kernel {
         }
         for cpu in cpus {
             self.leave_if_lost(cpu);
-            // Who idles may now be allowed to take something.
+            // A CPU that idles may now be allowed to take something.
             self.asked.insert(cpu);
         }
     }
 
-    /// Notes who may run where; `false` when nothing is new.
+    /// Notes which threads may run where; `false` when nothing is new.
     fn place_processors(&mut self, wanted: &Arrangement) -> bool {
         let last = wanted.cpus.iter().copied().max().unwrap_or(DEFAULT).place();
         let most = self.parts.len().max(wanted.parts.len()).max(last + 1);
@@ -74,14 +74,14 @@ impl Kernel {
         true
     }
 
-    /// Makes partitions, without processors, until there are so many.
+    /// Makes partitions, without CPUs, until there are so many.
     pub(super) fn make_parts(&mut self, most: usize) {
         self.parts.resize_with(most, Partition::default);
         self.queues.resize_with(self.cpus.len() + most, Queue::default);
         self.index.at_home.resize(most, vec![0; self.levels.len()]);
     }
 
-    /// Binds a thread to a partition, and to one processor of it or to none. It goes there at once.
+    /// Binds a thread to a partition, and to one CPU of it or to none. It goes there at once.
     pub fn confine(&mut self, thread: ThreadId, part: PartitionId, bound: Option<CpuIndex>) {
         let t = self.thread(thread);
         if (t.part, t.bound) == (part, bound) || t.state == RunState::Gone {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Compute in user mode for so many nanoseconds of processor time; `u64::MAX` for ever.
+    /// Compute in user mode for so many nanoseconds of CPU time; `u64::MAX` for ever.
     User(u64),
     /// Compute in the kernel. Only better threads of the kernel's own rank preempt there.
     Kernel(u64),
@@ -24,11 +24,11 @@ pub enum Action {
     Sleep(u64),
     /// Sleep for one of these times, drawn by lot.
     SleepAmong(Vec<u64>),
-    /// Sleep until somebody posts to the channel of that number, unless somebody did already.
+    /// Sleep until a thread posts to the channel of that number, unless one did already.
     Wait(ChannelId),
     /// Let one thread that waits at the channel go on, or the next one that will.
     Post(ChannelId),
-    /// Wait at the barrier of that number until all who belong to it are there.
+    /// Wait at the barrier of that number until all threads that belong to it are there.
     Meet(BarrierId, Waiting),
     /// Count so many more system calls: of those that are left out where one stands for many.
     Calls(u64),
@@ -195,7 +195,7 @@ impl Program {
         }))
     }
 
-    /// Whether it goes on for ever unless somebody ends it.
+    /// Whether it goes on for ever unless it is killed.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         let exits = self.actions.contains(&Action::Exit) || self.actions.is_empty();

@@ -1,4 +1,4 @@
-//! A dispatch queue: a list of threads for each global priority, first in, first out. Every processor has one; every
+//! A dispatch queue: a list of threads for each global priority, first in, first out. Every CPU has one; every
 //! partition has one more, for threads that may preempt the kernel (the kp queue, reference §3.9).
 
 use super::ids::{CpuIndex, QueueId, Table, ThreadId};
@@ -12,7 +12,7 @@ pub const LEVELS: usize = 170;
 /// One more than the best priority.
 pub const LEVELS_END: i16 = 170;
 
-/// The priority of nothing at all: an idle processor, an empty queue.
+/// The priority of nothing at all: an idle CPU, an empty queue.
 pub const IDLE: i16 = -1;
 
 /// Stands for "no thread" in links.
@@ -48,9 +48,9 @@ pub struct Queue {
     len: u32,
     /// The best priority in it, [`IDLE`] for none.
     pub best: i16,
-    /// No thread of it that is bound to no processor has a better priority than this.
+    /// No thread of it that is bound to no CPU has a better priority than this.
     pub best_unbound: i16,
-    /// Nobody takes threads away from here before then, in nanoseconds.
+    /// No CPU takes threads away from here before then, in nanoseconds.
     pub steal_after: u64,
 }
 
@@ -172,7 +172,7 @@ impl Queue {
         if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
     }
 
-    /// The best thread that is bound to no processor and for which `wanted` holds. Corrects [`Queue::best_unbound`].
+    /// The best thread that is bound to no CPU and for which `wanted` holds. Corrects [`Queue::best_unbound`].
     pub fn first_unbound(
         &mut self,
         threads: &Table<ThreadId, Thread>,

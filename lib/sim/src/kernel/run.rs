@@ -1,4 +1,4 @@
-//! Time moves: events happen, programs go on, processors switch.
+//! Time moves: events happen, programs go on, CPUs switch.
 
 use super::heap::Source;
 use super::ids::{CpuIndex, MixId, ThreadId};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// So many actions of one thread that take no time are more than any program means.
 const STEPS_MAX: u32 = 100_000;
 
-/// So many events of one instant are more than any workload means, for each thread and processor.
+/// So many events of one instant are more than any workload means, for each thread and CPU.
 const EVENTS_MAX: u64 = 1_000;
 
 /// The ways in which a simulated machine dies. Its state is kept for looking at; it cannot go on.
@@ -35,7 +35,7 @@ pub enum Halt {
 
 impl Kernel {
     /// Lets everything happen that is due until `until`, in nanoseconds since boot, that instant included, and forgets
-    /// who was born and who ended.
+    /// which threads were born and which ended.
     ///
     /// # Errors
     /// [`Halt`] when the machine died.
@@ -110,7 +110,7 @@ impl Kernel {
         self.now = until.max(self.now);
     }
 
-    /// Every processor that was asked switches, if it may.
+    /// Every CPU that was asked switches, if it may.
     fn settle(&mut self) {
         while let Some(cpu) = self.asked.pop_first() {
             self.at = Some(cpu);
@@ -131,7 +131,7 @@ impl Kernel {
         }
     }
 
-    /// The running thread leaves its processor against its will.
+    /// The running thread leaves its CPU against its will.
     pub(super) fn displace(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.account(cpu);
         if self.is_interrupted(cpu) && self.may_run(thread, cpu) {
@@ -144,7 +144,7 @@ impl Kernel {
         self.switch(cpu, Some(thread), next);
     }
 
-    /// A processor goes from one thread to another. The old one was put where it belongs by whoever calls.
+    /// A CPU goes from one thread to another. The old one was put where it belongs by the caller.
     pub(super) fn switch(&mut self, number: CpuIndex, from: Option<ThreadId>, to: Option<ThreadId>) {
         self.account(number);
         if from != to {
@@ -153,7 +153,7 @@ impl Kernel {
                 self.note_warmth(from, number);
             }
             self.happened += 1;
-            // Handlers of interrupts come and go on the back of whoever runs.
+            // Handlers of interrupts come and go on the back of what runs.
             let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
             if handler(to) || handler(from) {
                 self.count_interrupt(number, to);
@@ -167,7 +167,7 @@ impl Kernel {
         match to {
             None => {
                 self.busy.remove(number);
-                self.repace(number);
+                self.update_instruction_time(number);
             }
             Some(to) => {
                 let resumed = self.thread(to).state == RunState::Pinned;
@@ -180,7 +180,7 @@ impl Kernel {
                     self.note_begin(number, to);
                     self.arrive(to, number);
                 }
-                self.repace(number);
+                self.update_instruction_time(number);
                 self.set_end(number, to);
                 if wanted {
                     self.asked.insert(number);
@@ -216,7 +216,7 @@ impl Kernel {
         }
     }
 
-    /// Counts a processor's time until now.
+    /// Counts a CPU's time until now.
     pub(super) fn account(&mut self, number: CpuIndex) {
         let cpu = &mut self.cpus[number];
         let passed = self.now - cpu.since;
@@ -246,7 +246,7 @@ impl Kernel {
         }
     }
 
-    /// What a processor did has come to its end. One that idles looks again for something to take.
+    /// What a CPU did has come to its end. One that idles looks again for something to take.
     fn burst_ended(&mut self, cpu: CpuIndex) -> Result<(), Halt> {
         self.account(cpu);
         match self.cpus[cpu].running {
@@ -377,7 +377,7 @@ impl Kernel {
             self.warm_up(thread, cpu);
         }
         if mix.is_some() || changed {
-            self.repace(cpu);
+            self.update_instruction_time(cpu);
         }
         if !in_kernel {
             // On its way back to user mode it does what it was asked to.
@@ -402,7 +402,7 @@ impl Kernel {
         self.leave(cpu, thread);
     }
 
-    /// The running thread leaves its processor of its own will.
+    /// The running thread leaves its CPU of its own will.
     fn leave(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.t(thread).tally.voluntary += 1;
         let next = self.next_thread(cpu);
@@ -458,7 +458,7 @@ impl Kernel {
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);
         (child.bound, child.part, child.cpu, child.beats) = (p.bound, p.part, p.cpu, p.beats);
-        (child.holder, child.wish) = (p.holder, p.wish);
+        (child.holder, child.affinities) = (p.holder, p.affinities);
         child.pri = self.class_pri(&child);
         let child = self.adopt(child);
         let home = self.choose_home(child);

@@ -1,7 +1,7 @@
 //! What the tables of a machine say, as far as the kernel is concerned. The kernel keeps a view of it, for speed: it is made from the
 //! tables alone, and nothing is read back.
 
-use super::affinity::Wish;
+use super::affinity::LgroupAffinities;
 use super::ids::{CpuIndex, PartitionId, Table, ThreadId};
 use super::partition::Arrangement;
 use super::state::Kernel;
@@ -17,7 +17,7 @@ pub struct ThreadSettings {
     /// The only CPU that it may run on, where it is bound to one.
     pub bound: Option<CpuIndex>,
     /// The lgroups that it prefers.
-    pub wish: Wish,
+    pub affinities: LgroupAffinities,
     /// Its class and parameters.
     pub class: ClassParams,
 }
@@ -52,7 +52,7 @@ impl Kernel {
         }
         for t in &settings.threads {
             self.confine(t.thread, t.part, t.bound);
-            self.prefer(t.thread, t.wish);
+            self.prefer(t.thread, t.affinities);
             self.set_params(t.thread, t.class);
         }
     }

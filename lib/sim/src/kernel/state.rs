@@ -2,7 +2,7 @@
 
 use super::class_state::{ClassState, FssSet};
 use super::cpu_mask::CpuMask;
-use super::hardware::{Hardware, Pace};
+use super::hardware::{Hardware, InstructionTime};
 use super::heap::Heap;
 use super::holder::Holder;
 use super::ids::{
@@ -11,7 +11,7 @@ use super::ids::{
 };
 use super::index::Index;
 use super::logs::Log;
-use super::noise::Ledger;
+use super::noise::SpellLog;
 use super::partition::{ASIDE, DEFAULT, Partition};
 use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
@@ -29,7 +29,7 @@ pub const HZ_MAX: u32 = 10_000;
 pub struct Tunables {
     /// Clock ticks per second.
     pub hz: u32,
-    /// A thread is at home in a processor's cache for so many ticks after it left.
+    /// A thread is at home in a CPU's cache for so many ticks after it left.
     pub rechoose_interval: u64,
     /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds. 0: it is at once.
     pub nosteal_nsec: u64,
@@ -57,7 +57,7 @@ impl Default for Tunables {
     }
 }
 
-/// A processor as the dispatcher sees it. Its queue has its index.
+/// A CPU as the dispatcher sees it. Its queue has its index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
@@ -92,7 +92,8 @@ pub struct Cpu {
     /// Those of them that were executed in user mode.
     pub user_instructions: u64,
     /// How fast what it runs goes on.
-    pub pace: Pace,
+    #[serde(rename = "pace")]
+    pub instruction_time: InstructionTime,
     /// Threads under the handlers of interrupts, the innermost last.
     pub pinned: Vec<ThreadId>,
 }
@@ -101,7 +102,7 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Channel {
-    /// Posts that nobody waited for yet.
+    /// Posts that no thread waited for yet.
     pub posts: u64,
     /// Threads that wait, in order of arrival.
     pub waiting: VecDeque<ThreadId>,
@@ -113,7 +114,7 @@ pub(super) struct Channel {
 pub(super) struct Barrier {
     /// How many belong to it.
     pub parties: u32,
-    /// Who is there already.
+    /// The threads that are there already.
     pub there: Vec<ThreadId>,
 }
 
@@ -160,7 +161,7 @@ pub struct Kernel {
     pub(super) hardware: Hardware,
     /// What instructions are like; the first is what spins.
     pub(super) mixes: Table<MixId, Mix>,
-    /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the processor.
+    /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the CPU.
     pub(super) segments: Table<SegmentId, Option<Vec<u64>>>,
     /// Where these are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -171,28 +172,28 @@ pub struct Kernel {
     pub(super) logs: Table<LogId, Log>,
     /// What lots are drawn from.
     pub(super) seed: u64,
-    /// The processor where the clock's interrupts arrive.
+    /// The CPU where the clock's interrupts arrive.
     pub(super) clock_cpu: CpuIndex,
     /// Until when those were counted, in nanoseconds.
     pub(super) counted: u64,
-    /// The processor whose doing has effects now.
+    /// The CPU whose doing has effects now.
     pub(super) at: Option<CpuIndex>,
-    /// Processors that have something to decide.
+    /// CPUs that have something to decide.
     pub(super) asked: CpuMask,
-    /// Processors that run a thread.
+    /// CPUs that run a thread.
     pub(super) busy: CpuMask,
-    /// The processor at which the next tick begins.
+    /// The CPU at which the next tick begins.
     pub(super) tick_start: CpuIndex,
     /// The list at which the next update begins.
     pub(super) update_start: u32,
-    /// Where threads ran, in nanoseconds, by thread and processor, while somebody watches.
+    /// Where threads ran, in nanoseconds, by thread and CPU, while they are watched.
     pub(super) seen: Option<BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>>>,
-    /// Who had each processor how often and how long, while somebody asks what disturbs.
+    /// What ran on each CPU, how often and how long, while OS noise is measured.
     #[serde(skip)]
-    pub(super) ledger: Option<Ledger>,
-    /// Threads that were born of others and threads that ended, in order, for whoever asks.
+    pub(super) spell_log: Option<SpellLog>,
+    /// Threads that were born of others and threads that ended, in order, for [`Kernel::take_news`].
     pub(super) news: Vec<News>,
-    /// For each partition, how long its threads waited for a processor, all together, before they got one: nanoseconds since boot.
+    /// For each partition, how long its threads waited for a CPU, all together, before they got one: nanoseconds since boot.
     #[serde(default)]
     pub(super) waited: Table<PartitionId, u64>,
     /// How much happened since boot: see [`Kernel::happened`].
@@ -224,10 +225,10 @@ pub enum News {
     },
 }
 
-/// How a machine's processors stand.
+/// How a machine's CPUs stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// For each processor its lgroup and its core.
+    /// For each CPU its lgroup and its core.
     pub cpus: Vec<(u32, u32)>,
     /// For each lgroup the distances to all.
     pub distances: Vec<Vec<u32>>,
@@ -236,7 +237,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// So many processors, each a core of its own, in one lgroup.
+    /// So many CPUs, each a core of its own, in one lgroup.
     #[must_use]
     pub fn flat(cpus: u32) -> Self {
         Layout {
@@ -254,18 +255,18 @@ pub struct Start {
     pub class: ClassState,
     /// The global priority of a thread of the class SYS; others have theirs from their class.
     pub sys_pri: i16,
-    /// The only processor that it may run on.
+    /// The only CPU that it may run on.
     pub bound: Option<CpuIndex>,
     /// Its partition.
     pub part: PartitionId,
-    /// The processor on whose queue it is put first.
+    /// The CPU on whose queue it is put first.
     pub cpu: CpuIndex,
     /// What it executes.
     pub program: Program,
 }
 
 impl Start {
-    /// In the default partition, bound to nothing, beginning at processor 0.
+    /// In the default partition, bound to nothing, beginning at CPU 0.
     #[must_use]
     pub fn new(class: ClassState, program: Program) -> Self {
         Start { class, sys_pri: 60, bound: None, part: DEFAULT, cpu: CpuIndex(0), program }
@@ -273,7 +274,7 @@ impl Start {
 }
 
 impl Kernel {
-    /// A kernel that was just booted: all processors idle and in the default partition.
+    /// A kernel that was just booted: all CPUs idle and in the default partition.
     #[must_use]
     pub fn new(layout: &Layout, tables: DispatchTables, tunables: Tunables) -> Self {
         let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
@@ -292,7 +293,7 @@ impl Kernel {
             events: [0; COLUMNS.len()],
             instructions: 0,
             user_instructions: 0,
-            pace: Pace::default(),
+            instruction_time: InstructionTime::default(),
             pinned: Vec::new(),
         };
         let cpus: Table<CpuIndex, Cpu> = layout.cpus.iter().map(cpu).collect();
@@ -328,7 +329,7 @@ impl Kernel {
             tick_start: CpuIndex(0),
             update_start: 0,
             seen: None,
-            ledger: None,
+            spell_log: None,
             news: Vec::new(),
             waited: Table::default(),
             happened: 0,
@@ -382,13 +383,13 @@ impl Kernel {
         self.tables = tables;
     }
 
-    /// All processors.
+    /// All CPUs.
     #[must_use]
     pub fn cpus(&self) -> &Table<CpuIndex, Cpu> {
         &self.cpus
     }
 
-    /// The queue of a processor.
+    /// The queue of a CPU.
     #[must_use]
     pub fn queue(&self, cpu: CpuIndex) -> &Queue {
         &self.queues[cpu]
@@ -406,7 +407,7 @@ impl Kernel {
         &self.threads[thread]
     }
 
-    /// How long the threads of each partition have waited for a processor, all together: nanoseconds since boot. Those that wait now count.
+    /// How long the threads of each partition have waited for a CPU, all together: nanoseconds since boot. Those that wait now count.
     #[must_use]
     pub fn waited(&self) -> Table<PartitionId, u64> {
         let mut waited = self.waited.clone();
@@ -417,7 +418,7 @@ impl Kernel {
         waited
     }
 
-    /// How many threads run or wait for a processor.
+    /// How many threads run or wait for a CPU.
     #[must_use]
     pub fn runnable(&self) -> u64 {
         self.index.at_home.iter().flatten().sum()
@@ -455,7 +456,7 @@ impl Kernel {
         self.seen = if on { Some(self.seen.take().unwrap_or_default()) } else { None };
     }
 
-    /// For how many nanoseconds each thread ran on each processor since the watching began or this was asked last.
+    /// For how many nanoseconds each thread ran on each CPU since the watching began or this was asked last.
     pub fn take_seen(&mut self) -> BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>> {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -469,18 +470,12 @@ impl Kernel {
         self.barriers.add(Barrier { parties, there: Vec::new() })
     }
 
-    /// Another number of threads belongs to a barrier. If they are all there, they go on.
-    pub fn set_parties(&mut self, barrier: BarrierId, parties: u32) {
-        self.barriers[barrier].parties = parties;
-        self.open_if_full(barrier);
-    }
-
     /// A new channel; gives its number.
     pub fn channel(&mut self) -> ChannelId {
         self.filled_channel(0)
     }
 
-    /// The same with so many posts that nobody waited for yet.
+    /// The same with so many posts that no thread waited for yet.
     pub fn filled_channel(&mut self, posts: u64) -> ChannelId {
         self.channels.add(Channel { posts, ..Channel::default() })
     }

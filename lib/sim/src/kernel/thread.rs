@@ -1,6 +1,6 @@
 //! A thread as the dispatcher sees it, and what its class remembers about it.
 
-use super::affinity::Wish;
+use super::affinity::LgroupAffinities;
 use super::class_state::ClassState;
 use super::ids::{
     CacheId, ChannelId, CpuIndex, HolderIndex, MixId, PartitionId, QueueId, SegmentId, ThreadId,
@@ -22,27 +22,27 @@ pub struct Thread {
     pub inherited: i16,
     /// What it is doing.
     pub state: RunState,
-    /// The processor that it runs on, or whose queue it waits in, or where it was when it fell asleep.
+    /// The CPU that it runs on, or whose queue it waits in, or where it was when it fell asleep.
     pub cpu: CpuIndex,
-    /// The processor it last left; `None` before it ever ran.
+    /// The CPU it last left; `None` before it ever ran.
     pub ran_on: Option<CpuIndex>,
-    /// The tick during which it last left a processor; `None` before it ever ran.
+    /// The tick during which it last left a CPU; `None` before it ever ran.
     pub left_tick: Option<u64>,
-    /// The only processor that it may run on, if it is bound to one.
+    /// The only CPU that it may run on, if it is bound to one.
     pub bound: Option<CpuIndex>,
     /// The partition (processor set) that it may run in.
     pub part: PartitionId,
     /// What holds it, with shares and caps: its process, or its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderIndex>,
-    /// For how much of its processor time its caps were charged, in nanoseconds.
+    /// For how much of its CPU time its caps were charged, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub charged: u64,
-    /// Its home: the lgroup from which processors are looked for.
+    /// Its home: the lgroup from which CPUs are looked for.
     pub home: u32,
     /// Which lgroups it prefers.
-    #[serde(default, skip_serializing_if = "Wish::is_none")]
-    pub wish: Wish,
+    #[serde(rename = "wish", default, skip_serializing_if = "LgroupAffinities::is_none")]
+    pub affinities: LgroupAffinities,
     /// Since when it is in a queue, in nanoseconds.
     pub queued_at: u64,
     /// Its neighbours in its queue.
@@ -71,7 +71,7 @@ pub struct Thread {
     pub owed_user: u64,
     /// The outer cache that it used last, and how much had been loaded there when it was warm.
     pub warm: Option<(CacheId, u64)>,
-    /// It came to its processor and has not looked yet what its cache has lost.
+    /// It came to its CPU and has not looked yet what its cache has lost.
     pub arrived: bool,
     /// The segment of memory that it uses; `None` for memory at its home.
     pub memory: Option<SegmentId>,
@@ -84,11 +84,11 @@ pub struct Thread {
     pub level: u8,
     /// Where its interrupt arrives.
     pub origin: Origin,
-    /// It is a device: what it does takes no processor.
+    /// It is a device: what it does takes no CPU.
     pub device: bool,
-    /// Processor time so far in user mode, in nanoseconds.
+    /// CPU time so far in user mode, in nanoseconds.
     pub user: u64,
-    /// Processor time so far in the kernel, in nanoseconds.
+    /// CPU time so far in the kernel, in nanoseconds.
     pub sys: u64,
     /// Where the rest of its time went.
     #[serde(default, skip_serializing_if = "Tally::is_empty")]
@@ -99,7 +99,7 @@ pub struct Thread {
     pub program: Program,
 }
 
-/// Where the time of a thread went that it was on no processor, in nanoseconds, and how often it left one. What is left of its age it could
+/// Where the time of a thread went that it was on no CPU, in nanoseconds, and how often it left one. What is left of its age it could
 /// have run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -114,7 +114,7 @@ pub struct Tally {
     pub locked: u64,
     /// How long it slept for any other reason; not the sleep that goes on.
     pub slept: u64,
-    /// Left a processor of its own will.
+    /// Left a CPU of its own will.
     pub voluntary: u64,
     /// Was made to leave one.
     pub involuntary: u64,
@@ -153,11 +153,11 @@ impl Tally {
 pub enum RunState {
     /// It waits for something.
     Asleep,
-    /// It waits in the queue of that number: of a processor, or beyond those of a partition.
+    /// It waits in the queue of that number: of a CPU, or beyond those of a partition.
     Queued(QueueId),
-    /// It is on its processor.
+    /// It is on its CPU.
     Running,
-    /// It is on its processor, under the handler of an interrupt.
+    /// It is on its CPU, under the handler of an interrupt.
     Pinned,
     /// It waits until one of its caps lets it go on.
     Capped,
@@ -183,7 +183,7 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// What was executed, by a processor or by a thread.
+/// What was executed, by a CPU or by a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Executed {
@@ -231,7 +231,7 @@ impl Thread {
             holder: None,
             charged: 0,
             home: 0,
-            wish: Wish::default(),
+            affinities: LgroupAffinities::default(),
             queued_at: 0,
             prev: NONE,
             next: NONE,

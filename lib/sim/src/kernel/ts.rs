@@ -286,7 +286,7 @@ impl Kernel {
         true
     }
 
-    /// The system's part becomes that of one who waited long.
+    /// The system's part becomes that of a thread that waited long.
     fn ts_promote(&mut self, thread: ThreadId) {
         let raised = self.tables.ts.row(self.ts_seen(thread).cpupri).lwait;
         let state = self.ts(thread);

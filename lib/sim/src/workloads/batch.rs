@@ -1,7 +1,6 @@
 //! Threads that do operations of a fixed length, and count them.
 
-use super::options::{MILLI, THREADS};
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// 0 milliseconds: none.
@@ -9,13 +8,13 @@ const NO_SLEEP: u64 = 0;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "batch",
-    summary: "Threads that do operations of so much processor time each, and count them, for ever.",
+    summary: "Threads that do operations of so much CPU time each, and count them, for ever.",
     options: &[
         THREADS,
         Opt {
             flag: "--op",
             value: "MS",
-            summary: "milliseconds of processor time of an operation; 1 if not given",
+            summary: "milliseconds of CPU time of an operation; 1 if not given",
             unit: Unit::Millis(0, 86_400_000),
             default: MILLI,
         },

@@ -1,10 +1,9 @@
 //! A build of many files: jobs that start compilers and wait for them.
 
-use super::options::MILLI;
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
-/// What a compiler does with a file: 50 milliseconds where it has a processor to itself.
+/// What a compiler does with a file: 50 milliseconds where it has a CPU to itself.
 const FILE: [Action; 4] = [
     Action::User(30 * MILLI),
     // The disk.

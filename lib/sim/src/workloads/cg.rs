@@ -19,8 +19,7 @@
 //! Rows have a mean number of elements, so that shares differ by whole rows only. The step before the first, in which the
 //! program makes its matrix, is over.
 
-use super::options::THREADS;
-use super::{Opt, Unit, Values, Workload};
+use super::options::{Opt, THREADS, Unit, Values, Workload};
 use crate::kernel::{Action, Mix, Program, Waiting};
 use crate::kernel::{BarrierId, MixId};
 use std::collections::BTreeMap;
@@ -76,7 +75,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 1_000,
         },
         // Of the six, three are loads; the matrix is read in order, so that a line of 64 bytes has five elements: 3 in a hundred, and
-        // a few for the vectors. Fitted: smartos-2, a job with a processor to itself, 1,000 Mop/s.
+        // a few for the vectors. Fitted: smartos-2, a job with a CPU to itself, 1,000 Mop/s.
         Opt {
             flag: "--op-reach",
             value: "X",
@@ -200,7 +199,7 @@ mod tests {
     fn threads_share_the_rows_out() {
         assert_eq!(operations("-t 2", RUN / 2), RUN);
         assert_eq!(operations("-t 2 --wait block", RUN / 2), RUN);
-        // 466, 467 and 467 rows: those who have most are waited for.
+        // 466, 467 and 467 rows: those that have most are waited for.
         assert_eq!(operations("-t 3", RUN / 1_400 * 467), RUN);
         assert!(operations("-t 3", RUN / 1_400 * 466) < RUN);
     }

@@ -1,9 +1,8 @@
 //! What a system does by itself: daemons that wake up at times drawn by lot, and compute for a moment.
 //!
-//! Jobs that spin for each other feel them more than any other: whoever is held up for a moment holds up all.
+//! Jobs that spin for each other feel them more than any other: a thread that is held up for a moment holds up all.
 
-use super::options::MILLI;
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// Threads, each of which takes its part.
@@ -20,7 +19,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--busy",
             value: "X",
-            summary: "percent of a processor that they take together; 5 if not given (assumed)",
+            summary: "percent of a CPU that they take together; 5 if not given (assumed)",
             unit: Unit::Milli(1, 100_000),
             default: 5_000,
         },

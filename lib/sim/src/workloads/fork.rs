@@ -1,7 +1,6 @@
 //! A thread that starts children.
 
-use super::options::MILLI;
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -18,7 +17,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--life",
             value: "MS",
-            summary: "milliseconds of processor time that a child uses; 5 if not given",
+            summary: "milliseconds of CPU time that a child uses; 5 if not given",
             unit: Unit::Millis(0, 86_400_000),
             default: 5 * MILLI,
         },

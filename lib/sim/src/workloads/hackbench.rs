@@ -1,10 +1,10 @@
 //! Hackbench: groups of senders and receivers that pass messages (reference §6.2).
 //!
-//! Every sender of a group writes its messages to each receiver of the group, in turns; a receiver reads as many as come. A write
+//! Every sender of a group writes its messages to each receiver of the group, one after the other; a receiver reads as many as come. A write
 //! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
-//! wait for a reader; who writes more waits itself.
+//! wait for a reader; a sender that writes more waits itself.
 
-use super::{Opt, Unit, Workload};
+use super::options::{Opt, Unit, Workload};
 use crate::kernel::ChannelId;
 use crate::kernel::{Action, Mix, Program};
 
@@ -63,7 +63,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         },
     ],
     programs: |values, kernel| {
-        // What a message touches is new to the processor that reads it: some ten lines.
+        // What a message touches is new to the CPU that reads it: some ten lines.
         let mix =
             kernel.mix(Mix { base_milli: 1_000, reach_ppm: 20_000, miss_ppm: 1_000, footprint_kib: 16 });
         let call = Action::KernelWork(mix, values.get("--instructions"));
@@ -106,7 +106,7 @@ mod tests {
         let machine = plain();
         machine.start_load(&Load::parse(&words).unwrap());
         assert_eq!(machine.run_until_idle(Nanos::from_secs(10)), Outcome::Idle);
-        // 20 senders, 20 receivers, 3 messages: 1,200 writes and reads of at least 1 us each, on 32 processors.
+        // 20 senders, 20 receivers, 3 messages: 1,200 writes and reads of at least 1 us each, on 32 CPUs.
         let sys: u64 = machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.sys).sum());
         assert!(sys >= 2 * 1_200 * 1_000, "{sys}");
         assert!(machine.now() >= Nanos(2 * 1_200 * 1_000 / 32));

@@ -10,10 +10,10 @@
 //!   receiver ─▶ acknowledged ─▶ the other machine ─▶ link ─▶ interrupt: a pair is there ─▶ receiver
 //! ```
 //!
-//! A write, a read and an interrupt are so many instructions; where the threads run, and beside whom, makes the stream fast or
+//! A write, a read and an interrupt are so many instructions; where the threads run, and beside which others, makes the stream fast or
 //! slow. Operations that are noted are frames' pairs in both directions; logs have them apart.
 
-use super::{Opt, Unit, Workload};
+use super::options::{Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Origin, Program};
 use crate::kernel::{ChannelId, CpuIndex};
 
@@ -75,7 +75,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(3, 1_024),
             default: 48,
         },
-        // Fitted: t2000, all processors taking interrupts, 540 Mbit/s out.
+        // Fitted: t2000, all CPUs taking interrupts, 540 Mbit/s out.
         Opt {
             flag: "--peer-us",
             value: "N",
@@ -85,7 +85,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         },
     ],
     programs: |values, kernel| {
-        // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the processor.
+        // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the CPU.
         let mix =
             kernel.mix(Mix { base_milli: 1_000, reach_ppm: 10_000, miss_ppm: 4_000, footprint_kib: 64 });
         let look = kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 8 });

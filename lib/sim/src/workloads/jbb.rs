@@ -2,12 +2,11 @@
 //!
 //! # What is imitated
 //!
-//! SPECjbb2005 at its peak: a warehouse for each processor of the machine's share, transactions without end and without
+//! SPECjbb2005 at its peak: a warehouse for each CPU of the machine's share, transactions without end and without
 //! waiting. An operation is so many instructions of one mix. The heap is one shared segment, which the first thread places
-//! (reference §3.10). Collecting garbage is a part of what an operation costs, and stops nobody.
+//! (reference §3.10). Collecting garbage is a part of what an operation costs, and stops no thread.
 
-use super::options::THREADS;
-use super::{Opt, Unit, Workload};
+use super::options::{Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
 
 /// Operations between two notes.

@@ -5,17 +5,17 @@
 //!   stage 0         stage 1                  stage 2                      stage 3                      stage 4
 //! ```
 //!
-//! The timer interrupts the processor where the program waits, at one of 24 prime intervals near a millisecond, drawn by lot. The
+//! The timer interrupts the CPU where the program waits, at one of 24 prime intervals near a millisecond, drawn by lot. The
 //! program takes what class and processors it is given: `priocntl` and `psrset` make it a real-time one.
 //!
 //! # What comes between
 //!
-//! Whoever gives kernel memory back calls all processors, also those of sets without interrupts, to forget an address. Such a call
-//! comes at an even higher level, at random, and holds its processor until every other one has answered: from one to so many
+//! A thread that gives kernel memory back calls all CPUs, also those of sets without interrupts, to forget an address. Such a call
+//! comes at an even higher level, at random, and holds its CPU until every other one has answered: from one to so many
 //! microseconds, one as likely as the other. They are rare: to be seen at all in a run of reasonable length they are made so
 //! many times as often, and a sample that one delayed weighs as much less (`--boost`).
 
-use super::{Opt, Unit, Workload};
+use super::options::{Opt, Unit, Workload};
 use crate::kernel::CpuIndex;
 use crate::kernel::{Action, Mix, Origin, Program};
 
@@ -43,7 +43,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--calls",
             value: "N",
-            summary: "calls to all processors in a thousand seconds; 120 if not given (fitted)",
+            summary: "calls to all CPUs in a thousand seconds; 120 if not given (fitted)",
             unit: Unit::Count(0, 1_000_000),
             default: 120,
         },

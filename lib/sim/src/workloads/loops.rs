@@ -1,7 +1,6 @@
 //! Loops for counting cycles: one that stays in the core, one that is all over memory, and an application between.
 
-use super::options::THREADS;
-use super::{Opt, Unit, Values, Workload};
+use super::options::{Opt, THREADS, Unit, Values, Workload};
 use crate::kernel::{Action, Kernel, Mix, Program};
 
 const MISSES: Opt = Opt {
@@ -105,7 +104,7 @@ mod tests {
     use millpond_machine::Clock;
     use millpond_model::Nanos;
 
-    /// Thousandths of a cycle for an instruction of the first processor, over a second.
+    /// Thousandths of a cycle for an instruction of the first CPU, over a second.
     fn cpi(machine: &str, words: &str) -> u64 {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let machine = SimMachine::named(machine).unwrap();

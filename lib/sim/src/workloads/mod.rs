@@ -122,7 +122,7 @@ impl Load {
     /// Understands a workload's name and options.
     ///
     /// # Errors
-    /// [`WorkloadError`] with the word, for a name that does not exist and for options that make no sense.
+    /// [`WorkloadError`] with the word, for a name that does not exist and for invalid options.
     pub fn parse(words: &[String]) -> Result<Load, WorkloadError> {
         let names = || WORKLOADS.iter().map(|w| w.name).collect::<Vec<_>>().join(", ");
         let refuse = |what| WorkloadError { word: 0, what, remedy: format!("there are {}", names()) };

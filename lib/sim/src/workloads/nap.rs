@@ -1,7 +1,6 @@
 //! Threads that compute and sleep in turn.
 
-use super::options::{MILLI, THREADS};
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -12,7 +11,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--run",
             value: "MS",
-            summary: "milliseconds of processor time between two sleeps; 10 if not given",
+            summary: "milliseconds of CPU time between two sleeps; 10 if not given",
             unit: Unit::Millis(0, 86_400_000),
             default: 10 * MILLI,
         },

@@ -1,6 +1,7 @@
 //! What a workload is, and its options: numbers with units, and words.
 
 use crate::kernel::{Kernel, Program};
+use millpond_cli::{ValueKind, units};
 use millpond_model::WorkloadError;
 use millpond_workloads::options::{self as spelled, Placed};
 
@@ -46,13 +47,13 @@ pub(super) const THREADS: Opt = Opt {
 pub enum Unit {
     /// Things.
     Count(u64, u64),
-    /// Milliseconds, with a fraction if need be; the bounds too. Read as nanoseconds.
+    /// A time, in milliseconds where it has no unit; the bounds too. Read as nanoseconds.
     Millis(u64, u64),
     /// A number with up to three digits after the point. Read as thousandths, in which the bounds are, too.
     Milli(u64, u64),
     /// One of these words. Read as its index.
     Word(&'static [&'static str]),
-    /// Seconds, with a fraction if need be; up to a day. Read as nanoseconds.
+    /// A time, in seconds where it has no unit; up to a day. Read as nanoseconds.
     Seconds,
     /// It takes no value. Read as 1 where it is given.
     Given,
@@ -64,12 +65,6 @@ pub enum Unit {
 
 /// Nanoseconds of a millisecond.
 pub(super) const MILLI: u64 = 1_000_000;
-
-/// Digits of a millisecond's fraction that are not lost.
-const MILLIS_DIGITS: usize = 6;
-
-/// Digits after the point of a number that is read as thousandths.
-const MILLI_DIGITS: usize = 3;
 
 impl Opt {
     /// How it is written, with its value: `-t N`.
@@ -87,7 +82,7 @@ impl Opt {
                 format!("{} is a number of milliseconds from {least} to {most}", self.form())
             }
             Unit::Milli(least, most) => {
-                let (least, most) = (thousandths(least), thousandths(most));
+                let (least, most) = (from_thousandths(least), from_thousandths(most));
                 let form = self.form();
                 format!("{form} is a number from {least} to {most} with up to three digits after the point")
             }
@@ -106,15 +101,13 @@ impl Opt {
 
     fn read(&self, text: &str) -> Option<u64> {
         match self.unit {
-            Unit::Count(least, most) => digits(text).filter(|n| (least..=most).contains(n)),
+            Unit::Count(least, most) => ValueKind::Count(least, most).read(text).ok()?.pop(),
             Unit::Millis(least, most) => {
-                let nanos = decimal(text, MILLIS_DIGITS)?;
                 let least = (least * MILLI).max(1_000);
-                (least..=most * MILLI).contains(&nanos).then_some(nanos)
+                let time = units::time(text, MILLI)?.0;
+                (least..=most * MILLI).contains(&time).then_some(time)
             }
-            Unit::Milli(least, most) => {
-                decimal(text, MILLI_DIGITS).filter(|number| (least..=most).contains(number))
-            }
+            Unit::Milli(least, most) => thousandths(text).filter(|number| (least..=most).contains(number)),
             Unit::Word(words) => words.iter().zip(0u64..).find(|(word, _)| **word == text).map(|(_, i)| i),
             Unit::Seconds => seconds(text),
             Unit::Any => Some(1),
@@ -126,28 +119,21 @@ impl Opt {
 /// The longest time that a load is given, in seconds: a day.
 const SECONDS_MAX: u64 = 86_400;
 
-/// Seconds with up to nine digits behind the point, in nanoseconds: more than none, up to a day.
+/// A time, in seconds where it has no unit, as nanoseconds: more than none, up to a day.
 pub(super) fn seconds(text: &str) -> Option<u64> {
-    decimal(text, 9).filter(|nanos| (1..=SECONDS_MAX * 1_000 * MILLI).contains(nanos))
+    units::seconds(text).map(|time| time.0).filter(|nanos| *nanos <= SECONDS_MAX * 1_000 * MILLI)
 }
 
-fn digits(text: &str) -> Option<u64> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-/// `2`, `0.25`: a number in units of which `places` digits after the point make one. More digits than that are none.
-fn decimal(text: &str, places: usize) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if fraction.len() > places {
-        return None;
-    }
-    let unit = 10u64.checked_pow(u32::try_from(places).ok()?)?;
-    let fraction = digits(&format!("{fraction:0<places$}")).filter(|_| !fraction.is_empty())?;
-    digits(whole).filter(|_| !whole.is_empty())?.checked_mul(unit)?.checked_add(fraction)
+/// A number with up to three digits after the point, in thousandths.
+fn thousandths(text: &str) -> Option<u64> {
+    let fraction = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let is_bare = text.ends_with(|last: char| last.is_ascii_digit());
+    // A number of thousandths is one of microseconds in nanoseconds.
+    units::time(text, 1_000).map(|number| number.0).filter(|_| is_bare && fraction <= 3)
 }
 
 /// Thousandths as a number: `2500` is `2.5`.
-fn thousandths(number: u64) -> String {
+fn from_thousandths(number: u64) -> String {
     let (whole, fraction) = (number / 1_000, number % 1_000);
     let text = format!("{whole}.{fraction:03}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -165,7 +151,7 @@ impl Values {
     /// effect, and is noted.
     ///
     /// # Errors
-    /// [`WorkloadError`] for the first word that makes no sense.
+    /// [`WorkloadError`] for the first invalid word.
     pub(super) fn parse(
         workload: &'static Workload,
         program: Option<&'static spelled::Program>,
@@ -264,6 +250,7 @@ mod tests {
         summary: "",
         options: &[
             Opt { flag: "--cpi", value: "N", summary: "", unit: Unit::Milli(500, 100_000), default: 1_000 },
+            Opt { flag: "--run", value: "MS", summary: "", unit: Unit::Millis(0, 1_000), default: 7 },
             Opt {
                 flag: "--wait",
                 value: "WORD",
@@ -300,11 +287,37 @@ mod tests {
             assert_eq!(parse(text).unwrap().get("--cpi"), value, "{text}");
         }
         let most = u64::MAX;
-        for bad in
-            ["0.499", "100.001", "2.5000", "2.", ".5", "+2", "-2", "2e1", "1.2.3", "x", &most.to_string()]
-        {
+        for bad in [
+            "2us",
+            "2s",
+            "0.499",
+            "100.001",
+            "2.5000",
+            "2.",
+            ".5",
+            "+2",
+            "-2",
+            "2e1",
+            "1.2.3",
+            "x",
+            &most.to_string(),
+        ] {
             assert_eq!(refused(&format!("--cpi {bad}")).0, 2, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_time_may_have_a_unit() {
+        for (text, nanos) in
+            [("", 7), ("--run 5", 5_000_000), ("--run 5ms", 5_000_000), ("--run 0.5s", 500_000_000)]
+        {
+            assert_eq!(parse(text).unwrap().get("--run"), nanos, "{text}");
+        }
+        for bad in ["2s", "999ns", "5x", "ms"] {
+            assert_eq!(refused(&format!("--run {bad}")).0, 2, "{bad}");
+        }
+        assert_eq!(seconds("1m"), Some(60_000_000_000));
+        assert_eq!(seconds("1.5d"), None);
     }
 
     #[test]
@@ -325,7 +338,7 @@ mod tests {
         let word = "--wait WORD is one of spin, block";
         assert_eq!(refused("--cpi 1 --wait nap"), named(4, "`nap` is no WORD of wl", word));
         assert_eq!(refused("--wait"), named(2, "--wait needs a value", word));
-        let usage = "usage: wl [--cpi N] [--wait WORD]";
+        let usage = "usage: wl [--cpi N] [--run MS] [--wait WORD]";
         assert_eq!(refused("spin"), named(1, "wl does not take `spin`", usage));
     }
 }

@@ -1,6 +1,6 @@
 //! Pairs of threads that wake one another.
 
-use super::{Opt, Unit, Workload};
+use super::options::{Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// What each does before it wakes the other, in nanoseconds.

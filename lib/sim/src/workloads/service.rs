@@ -3,11 +3,10 @@
 //! # What is imitated
 //!
 //! Requests come from outside, however many wait already (an open system). The time between two is drawn by lot, nearly exponential, from
-//! 32 values as likely as each other. Each wants the same time of a processor. Threads take them in the order in which they came. From
+//! 32 values as likely as each other. Each wants the same time of a CPU. Threads take them in the order in which they came. From
 //! arrival to answer is the response time: a log for each thread has it, as its stage 1.
 
-use super::options::MILLI;
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// Thousandths of the mean: of an exponential distribution the medians of its 32 equal parts, made so that their mean is one.
@@ -37,7 +36,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--work",
             value: "MS",
-            summary: "milliseconds of processor time of each request; 2 if not given",
+            summary: "milliseconds of CPU time of each request; 2 if not given",
             unit: Unit::Millis(0, 86_400_000),
             default: 2 * MILLI,
         },

@@ -1,7 +1,6 @@
 //! Threads that compute.
 
-use super::options::{MILLI, THREADS};
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// 0 milliseconds: without end.
@@ -15,7 +14,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--for",
             value: "MS",
-            summary: "milliseconds of processor time until each thread ends; never if not given",
+            summary: "milliseconds of CPU time until each thread ends; never if not given",
             unit: Unit::Millis(0, 86_400_000),
             default: FOR_EVER,
         },

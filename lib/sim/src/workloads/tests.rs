@@ -76,10 +76,10 @@ fn what_makes_no_sense_is_named_by_its_word_with_a_remedy() {
 fn help_has_a_line_for_each_option() {
     let help = Workload::named("nap").unwrap().help();
     assert!(help.starts_with("nap [-t N] [--run MS] [--sleep MS]\nThreads that compute"), "{help}");
-    assert!(help.contains("\n    --run MS     milliseconds of processor time"), "{help}");
+    assert!(help.contains("\n    --run MS     milliseconds of CPU time"), "{help}");
 }
 
-/// Processors of 1 GHz, an instruction in each cycle, that share nothing, and switches that take no time.
+/// CPUs of 1 GHz, an instruction in each cycle, that share nothing, and switches that take no time.
 pub fn plain() -> SimMachine {
     let text = r#"{ "name": "plain", "about": "", "chips": 32, "cores_per_chip": 1, "strands_per_core": 1,
         "processor": { "isa": "plain", "clock_mhz": 1000, "implementation": "plain" } }"#;

@@ -2,13 +2,12 @@
 //!
 //! # What is imitated
 //!
-//! A TPC-E-like load with dedicated servers: several for each processor, all in one shared segment. A transaction is a part of
+//! A TPC-E-like load with dedicated servers: several for each CPU, all in one shared segment. A transaction is a part of
 //! computing, a read that waits for the disk, the rest of the computing, and a write of the log. How long disks take is drawn
 //! by lot. No figure of it was published that it could be fitted to: throughput is a prediction, and what counts is one
 //! dispatch table beside the other.
 
-use super::options::{MILLI, THREADS};
-use super::{Opt, Unit, Workload};
+use super::options::{MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
 
 /// Milliseconds that a disk with a cache takes, one as likely as the other.

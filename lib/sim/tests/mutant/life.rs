@@ -112,7 +112,7 @@ impl OccupancyWatch for Watch<'_> {
     fn collect(&mut self) -> Result<Residence, Refusal> {
         let mut residence = self.inner.collect()?;
         if self.mutant.is(Defect::SharesBuyNothing) {
-            // Everything on a processor has run for as long.
+            // Everything on a CPU has run for as long.
             let all = residence.sightings.clone();
             for sighting in &mut residence.sightings {
                 let beside: Vec<u64> =
@@ -177,7 +177,7 @@ impl Dispatcher for Mutant {
     }
 }
 
-/// Where an interrupt of a mutant goes that stays at home, whatever the state of its processor.
+/// Where an interrupt of a mutant goes that stays at home, whatever the state of its CPU.
 pub(super) fn stays_at_home(mutant: &Mutant, name: &str) -> Option<CpuSet> {
     let home = |s: &millpond_sim::SimState| {
         s.devices.iter().find(|device| device.name == name).map(|device| device.processor)

@@ -76,7 +76,7 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// Four processors on two chips, and a defect.
+    /// Four CPUs on two chips, and a defect.
     pub fn new(defect: Defect) -> Self {
         let state = SimMachine::named("x4200").expect("it comes with the program").view(Clone::clone);
         let sim = SimMachine::new(state, Box::new(SpoiledJournal::new(defect)));
@@ -111,7 +111,7 @@ impl Mutant {
     ) -> Result<Change<Vec<Move>>, Refusal> {
         let mut change = match prepare(&self.sim) {
             Err(Refusal { reason: Reason::LastOfDefault, .. }) if self.is(Defect::AcceptsLastOfDefault) => {
-                // A fifth processor makes the last one the last but one.
+                // A fifth CPU makes the last one the last but one.
                 self.prepared_on(add_processor, prepare)?
             }
             other => other?,
@@ -169,7 +169,7 @@ impl Mutant {
     }
 }
 
-/// One more processor, on-line in the default set.
+/// One more CPU, on-line in the default set.
 fn add_processor(state: &mut SimState) {
     let record = *state.tables.processors.values().next().expect("there is one");
     let record = millpond_sim::tables::ProcessorRecord {
@@ -181,7 +181,7 @@ fn add_processor(state: &mut SimState) {
     state.tables.processors.insert(CpuId(99), record);
 }
 
-/// The same for the set that a processor is in.
+/// The same for the set that a CPU is in.
 fn add_member(state: &mut SimState, beside: CpuId) {
     add_processor(state);
     let set = state.tables.processors[&beside].set;

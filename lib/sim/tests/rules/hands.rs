@@ -87,7 +87,7 @@ impl Hands {
         members.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a thread is bound to, and where it may run, as text: `set 1, processor none, 1-3`.
+    /// What a thread is bound to, and where it may run, as text: `set 1, CPU none, 1-3`.
     pub fn thread(&self, pid: u32, lwp: u32) -> String {
         let lwps = self.0.lwps(Pid(pid)).expect("the process exists");
         let t = lwps.iter().find(|t| t.lwp == self::lwp(pid, lwp)).expect("the thread exists");
@@ -95,7 +95,7 @@ impl Hands {
         format!("set {}, processor {cpu}, {}", t.set, t.allowed)
     }
 
-    /// The state of a processor.
+    /// The state of a CPU.
     pub fn state_of(&self, cpu: u32) -> State {
         let states = self.0.states().expect("they can be read");
         states.iter().find(|s| s.cpu == CpuId(cpu)).expect("the processor exists").state

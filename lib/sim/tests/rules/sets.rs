@@ -5,7 +5,7 @@ use crate::hands::{Hands, lwp, refusal};
 use millpond_machine::Psets;
 use millpond_model::{CpuId, CpuSet, Pid, PsetId, State};
 
-/// Four processors on two chips: 0 and 1, 2 and 3.
+/// Four CPUs on two chips: 0 and 1, 2 and 3.
 fn x4200() -> Hands {
     Hands::on("x4200")
 }
@@ -281,7 +281,7 @@ fn children_and_new_threads_inherit_from_their_creator() {
     assert_eq!(m.thread(child.0, 1), "set 1, processor 3, 3");
     let thread = m.0.add_thread(lwp(204, 1)).unwrap();
     assert_eq!(m.thread(204, thread.lwp.0), "set 0, processor none, 0-1");
-    // The softness is inherited too: nobody holds the processors.
+    // The softness is inherited too: nobody holds the CPUs.
     m.assign(0, &[3]).unwrap();
     assert_eq!(m.thread(child.0, 1), "set 1, processor none, 2");
 }

@@ -1,4 +1,4 @@
-//! The rules about processor states by name (reference §2.1, §2.2), and interrupts.
+//! The rules about CPU states by name (reference §2.1, §2.2), and interrupts.
 
 use crate::hands::{Hands, refusal};
 use millpond_machine::facets::ProcessorStatus;

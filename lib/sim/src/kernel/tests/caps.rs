@@ -1,4 +1,4 @@
-//! Processor caps: time is limited to the tick, nobody else notices, and whatever else happens to threads happens to capped ones.
+//! CPU caps: time is limited to the tick, no other thread notices, and whatever else happens to threads happens to capped ones.
 
 use super::*;
 
@@ -239,7 +239,7 @@ fn the_smallest_cap_above_a_thread_holds_and_each_tells_what_it_took() {
 fn who_runs_between_the_ticks_is_charged_all_the_same() {
     let mut k = kernel(1, standard());
     let cap = capped(&mut k, 20);
-    // It is never on a processor when the clock ticks: 6 ms of each 10, beginning 2 ms behind a tick.
+    // It is never on a CPU when the clock ticks: 6 ms of each 10, beginning 2 ms behind a tick.
     let rounds = Program::repeat(vec![Action::User(6_000_000), Action::Sleep(4_000_000)]);
     k.run_until(2_000_000).unwrap();
     let thread = k.ts_start(rounds);

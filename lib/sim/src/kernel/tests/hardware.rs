@@ -7,7 +7,7 @@ use millpond_model::Lgroup;
 pub const MIX: Mix = Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000, footprint_kib: 0 };
 
 /// 1 GHz; caches of 1 MiB at 20 cycles, one for each core; memory at 100 ns, at 300 in the other lgroup. So many strands to a
-/// core and pipeline; the first half of the processors in lgroup 0.
+/// core and pipeline; the first half of the CPUs in lgroup 0.
 pub fn layout(cpus: u32, strands: u32) -> Layout {
     let lgroups = if cpus < 2 { 1 } else { 2 };
     let lgroup = |cpu: CpuIndex| u32::from(cpus > 1 && cpu >= CpuIndex(cpus.div_ceil(2)));
@@ -32,7 +32,7 @@ fn machine(cpus: u32, strands: u32) -> Kernel {
     Kernel::new(&layout(cpus, strands), standard(), Tunables::default())
 }
 
-/// When each of these is over, in nanoseconds, each bound to its processor.
+/// When each of these is over, in nanoseconds, each bound to its CPU.
 fn ends(k: &mut Kernel, programs: &[(CpuIndex, Vec<Action>)]) -> Vec<u64> {
     let start = |(cpu, actions): &(CpuIndex, Vec<Action>)| {
         let start = Start::new(k.ts_entry_at(0), Program::once(actions.clone()));
@@ -209,7 +209,7 @@ fn threads_spread_over_pipelines_before_they_share_one() {
 
 #[test]
 fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
-    // Eight threads of equal shares on one pipeline begin together and end together: the pace of each changes with each of the others.
+    // Eight threads of equal shares on one pipeline begin together and end together: the speed of each changes with each of the others.
     let (strands, rounds) = (8u32, 1_000u64);
     let mut k = machine(strands, strands);
     let (mix, barrier) = (k.mix(MIX), k.barrier(strands));

@@ -1,4 +1,4 @@
-//! Interrupts: who is interrupted, what is counted, and that nobody is moved for it.
+//! Interrupts: which thread is interrupted, what is counted, and that no thread is moved for it.
 
 use super::*;
 use millpond_model::Column;
@@ -7,7 +7,7 @@ fn counted(k: &Kernel, cpu: CpuIndex) -> [u64; 4] {
     [Column::Intr, Column::Ithr, Column::Csw, Column::Xcal].map(|c| k.cpus()[cpu].events[c.index()])
 }
 
-/// A device that interrupts processor 0 once a millisecond for 0.1 ms, from 0.5 ms on.
+/// A device that interrupts CPU 0 once a millisecond for 0.1 ms, from 0.5 ms on.
 fn noisy(k: &mut Kernel, level: u8) -> ThreadId {
     let raised = k.channel();
     k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
@@ -26,7 +26,7 @@ fn a_handler_runs_on_the_back_of_a_thread_that_goes_on_afterwards_where_it_was()
     assert_eq!(k.thread(hog).state, RunState::Pinned);
     assert_eq!(k.check(), Ok(()));
     k.run_until(4_000_000).unwrap();
-    // Three interrupts of 0.1 ms; the hog had the rest of its processor, and nobody took it to the other one.
+    // Three interrupts of 0.1 ms; the hog had the rest of its CPU, and no CPU took it to the other one.
     assert_eq!((k.thread(hog).state, k.thread(hog).cpu), (RunState::Running, CpuIndex(0)));
     assert_eq!((k.cpus()[CpuIndex(0)].sys, k.thread(hog).user), (300_000, 3_700_000));
     assert_eq!(k.cpus()[CpuIndex(1)].idle, 4_000_000);
@@ -158,23 +158,24 @@ fn the_account_has_every_spell_once() {
     let mut k = kernel(1, standard());
     let handler = noisy(&mut k, 6);
     let hog = k.ts_start(Program::hog());
-    k.keep_ledger(true);
+    k.record_spells(true);
     k.run_until(4_000_000).unwrap();
-    let ledger = k.take_ledger();
-    // Three interrupts of 0.1 ms on the back of a thread that had the processor in one spell, which they do not end.
-    let of = |who| ledger.get(&(CpuIndex(0), who)).map(|s| (s.count, s.total, s.longest, s.longest_at));
+    let spell_log = k.take_spells();
+    // Three interrupts of 0.1 ms on the back of a thread that had the CPU in one spell, which they do not end.
+    let of =
+        |source| spell_log.get(&(CpuIndex(0), source)).map(|s| (s.count, s.total, s.longest, s.longest_at));
     assert_eq!(
-        of(Who::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)),
+        of(SpellOf::Thread(handler)).map(|(count, total, longest, _)| (count, total, longest)),
         Some((3, 300_000, 100_000))
     );
-    assert_eq!(of(Who::Thread(hog)), Some((1, 3_700_000, 3_700_000, 0)));
-    let total: u64 = ledger.values().map(|spells| spells.total).sum();
+    assert_eq!(of(SpellOf::Thread(hog)), Some((1, 3_700_000, 3_700_000, 0)));
+    let total: u64 = spell_log.values().map(|spells| spells.total).sum();
     assert_eq!(total, 4_000_000);
     // What was taken is not there again, and the spell goes on.
     k.run_until(5_000_000).unwrap();
-    let spells = k.take_ledger()[&(CpuIndex(0), Who::Thread(hog))];
+    let spells = k.take_spells()[&(CpuIndex(0), SpellOf::Thread(hog))];
     assert_eq!((spells.count, spells.total, spells.longest), (0, 1_000_000, 4_700_000));
-    k.keep_ledger(false);
+    k.record_spells(false);
     k.run_until(6_000_000).unwrap();
-    assert!(k.take_ledger().is_empty());
+    assert!(k.take_spells().is_empty());
 }

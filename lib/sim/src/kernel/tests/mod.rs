@@ -27,7 +27,7 @@ pub fn extended() -> DispatchTables {
     default_tables(true)
 }
 
-/// A machine of so many processors, each a core of its own.
+/// A machine of so many CPUs, each a core of its own.
 pub fn kernel(cpus: u32, tables: DispatchTables) -> Kernel {
     Kernel::new(&Layout::flat(cpus), tables, Tunables::default())
 }
@@ -78,7 +78,7 @@ impl Kernel {
         self.start(Start::new(ClassState::Ts(state), program))
     }
 
-    /// The thread that a processor runs.
+    /// The thread that a CPU runs.
     pub fn on(&self, cpu: CpuIndex) -> Option<ThreadId> {
         self.cpus()[cpu].running
     }

@@ -88,7 +88,7 @@ fn usage_is_normalised_by_the_square_of_the_part_of_shares() {
 
 #[test]
 fn projects_get_time_as_their_shares_stand() {
-    // With few threads for each of several processors it matters which threads meet on one: shares are kept less exactly then.
+    // With few threads for each of several CPUs it matters which threads meet on one: shares are kept less exactly then.
     for (cpus, threads, shares, most) in [
         (1, 1, vec![1, 1], 0.02),
         (1, 2, vec![1, 3], 0.02),
@@ -123,7 +123,7 @@ fn the_number_of_threads_buys_little() {
     close(&parts(&mut k, &[many, alone]), &[0.5, 0.5], 0.03);
 }
 
-/// Contests of the page: processors, threads of each project, shares of each.
+/// Contests of the page: CPUs, threads of each project, shares of each.
 const CONTESTS: [(u32, &[u32], &[u32]); 10] = [
     (1, &[1, 1], &[1, 1]),
     (1, &[1, 1], &[1, 3]),

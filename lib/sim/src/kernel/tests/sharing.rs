@@ -1,10 +1,10 @@
-//! Several processors: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
+//! Several CPUs: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
 
 use super::{hardware, *};
 use millpond_model::Column;
 use proptest::prelude::*;
 
-/// One thread leaves its processor for a better one while another processor idles.
+/// One thread leaves its CPU for a better one while another CPU idles.
 fn displaced(layout: &Layout) -> (Kernel, ThreadId) {
     let mut k = Kernel::new(layout, standard(), Tunables::default());
     let hog = k.ts_start_at(0, Program::hog());
@@ -235,7 +235,7 @@ fn threads_leave_a_processor_that_is_given_to_others() {
     let mut k = kernel(4, standard());
     let hogs: Vec<ThreadId> = (0..4).map(|_| k.ts_start(Program::hog())).collect();
     k.pass(10);
-    // Processors 2 and 3 become a set, and one hog is bound to it.
+    // CPUs 2 and 3 become a set, and one hog is bound to it.
     let set = SETS + 1;
     let apart = Arrangement {
         cpus: vec![DEFAULT, DEFAULT, PartitionId(set), PartitionId(set)],
@@ -288,7 +288,7 @@ fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
     assert!(k.cpus().iter().all(|cpu| cpu.idle < TICK));
 }
 
-/// Two jobs of two threads each that compute for a while and meet, on two processors; operations done by each job in a minute.
+/// Two jobs of two threads each that compute for a while and meet, on two CPUs; operations done by each job in a minute.
 fn two_jobs(waiting: Waiting, apart: bool) -> [u64; 2] {
     let mut k = kernel(2, standard());
     let mut jobs = Vec::new();

@@ -21,17 +21,17 @@
 //! max(1 + u × Σ others, Σ all)
 //! ```
 //!
-//! the first-order term of a closed queue of one server (who comes finds the others as often as they are there), and its
+//! the first-order term of a closed queue of one server (a thread that comes finds the others as often as they are there), and its
 //! bound (a pipeline issues one instruction in a cycle).
 //!
 //! # Warmth
 //!
 //! An outer cache counts what was ever loaded into it. A thread that leaves notes the count; when it comes back,
 //! what was loaded since has filled what it left free, and then pushed out as much of what it had, at most all: what was
-//! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So whoever moves
+//! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So a thread that moves
 //! to another cache, or comes back after others had the cache, pays once.
 
-use super::hardware::{Exclusive, Hardware, Pace};
+use super::hardware::{Exclusive, Hardware, InstructionTime};
 use super::ids::{CpuIndex, MixId, ThreadId};
 use super::program::Mix;
 use super::state::Kernel;
@@ -56,10 +56,10 @@ impl Kernel {
         known.unwrap_or_else(|| self.mixes.add(mix))
     }
 
-    /// What an instruction of the thread costs on a processor alone on its pipeline.
-    fn alone(&self, thread: ThreadId, cpu: CpuIndex) -> Pace {
+    /// What an instruction of the thread costs on a CPU alone on its pipeline.
+    fn alone(&self, thread: ThreadId, cpu: CpuIndex) -> InstructionTime {
         let t = self.thread(thread);
-        let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return Pace::default() };
+        let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return InstructionTime::default() };
         let h = &self.hardware;
         let base = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
         let busy = u64::from(self.index.busy_by_cache[h.caches[cpu]].max(1));
@@ -77,27 +77,27 @@ impl Kernel {
             Exclusive::Issue => h.cycle_fs.min(base),
             Exclusive::Base => base + near,
         };
-        Pace { alone, now: alone, usage: (needs * FULL / alone).min(FULL) }
+        InstructionTime { alone, now: alone, usage: (needs * FULL / alone).min(FULL) }
     }
 
-    /// What runs on a processor, or how, has changed: its pace and that of those that share its pipeline follow. Where a thread runs, [`Kernel::set_end`] is to
+    /// What runs on a CPU, or how, has changed: its time of an instruction and that of those that share its pipeline follow. Where a thread runs, [`Kernel::set_end`] is to
     /// be called next.
-    pub(super) fn repace(&mut self, number: CpuIndex) {
-        let pace = match self.cpus[number].running {
+    pub(super) fn update_instruction_time(&mut self, number: CpuIndex) {
+        let instruction_time = match self.cpus[number].running {
             Some(thread) => self.alone(thread, number),
-            None => Pace::default(),
+            None => InstructionTime::default(),
         };
-        let before = std::mem::replace(&mut self.cpus[number].pace, pace);
-        if before.usage == pace.usage {
+        let before = std::mem::replace(&mut self.cpus[number].instruction_time, instruction_time);
+        if before.usage == instruction_time.usage {
             return;
         }
         let pipeline = self.hardware.pipelines[number];
         let usage = &mut self.index.usage[pipeline];
-        *usage = *usage - before.usage + pace.usage;
+        *usage = *usage - before.usage + instruction_time.usage;
         for at in 0..self.index.mates[pipeline].len() {
             let mate = self.index.mates[pipeline][at];
             let cpu = &self.cpus[mate];
-            if mate == number || cpu.pace.alone == 0 || self.is_late(mate) {
+            if mate == number || cpu.instruction_time.alone == 0 || self.is_late(mate) {
                 continue;
             }
             let running = cpu.running;
@@ -110,16 +110,16 @@ impl Kernel {
         }
     }
 
-    /// The pace of a processor as things are.
-    pub(super) fn pace_beside(&mut self, number: CpuIndex) {
-        if self.cpus[number].pace.alone > 0 {
-            self.cpus[number].pace.now = self.beside(number);
+    /// Sets the time of an instruction on a CPU as things are.
+    pub(super) fn retime_instruction(&mut self, number: CpuIndex) {
+        if self.cpus[number].instruction_time.alone > 0 {
+            self.cpus[number].instruction_time.now = self.beside(number);
         }
     }
 
     /// Femtoseconds of an instruction beside those that share the pipeline.
     fn beside(&self, number: CpuIndex) -> u64 {
-        let own = self.cpus[number].pace;
+        let own = self.cpus[number].instruction_time;
         let others = self.index.usage[self.hardware.pipelines[number]] - own.usage;
         if others == 0 {
             return own.alone;
@@ -128,7 +128,7 @@ impl Kernel {
         own.alone.saturating_mul(slower) / FULL
     }
 
-    /// The thread left a processor: what it has in the cache there may be pushed out from now on.
+    /// The thread left a CPU: what it has in the cache there may be pushed out from now on.
     pub(super) fn note_warmth(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let cache = self.hardware.caches[cpu];
         let filled = self.filled[cache];
@@ -137,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// The thread comes to a processor. What its cache has lost matters as soon as it works.
+    /// The thread comes to a CPU. What its cache has lost matters as soon as it works.
     pub(super) fn arrive(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.t(thread);
         t.arrived = t.mix.is_none();
@@ -146,7 +146,7 @@ impl Kernel {
         }
     }
 
-    /// The thread comes to a processor: it owes the time to load what of its footprint is not there.
+    /// The thread comes to a CPU: it owes the time to load what of its footprint is not there.
     pub(super) fn warm_up(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.thread(thread);
         let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return };
@@ -174,9 +174,9 @@ impl Kernel {
 
     /// Goes on for so many nanoseconds of work, owing nothing.
     pub(super) fn progress(&mut self, number: CpuIndex, thread: ThreadId, passed: u64) {
-        let pace = self.cpus[number].pace.now;
+        let instruction_time = self.cpus[number].instruction_time.now;
         let t = &mut self.threads[thread];
-        let done = if t.mix.is_none() || pace == 0 {
+        let done = if t.mix.is_none() || instruction_time == 0 {
             if t.left != u64::MAX {
                 t.left = t.left.saturating_sub(passed);
             }
@@ -186,8 +186,11 @@ impl Kernel {
             let total = u128::from(passed) * u128::from(FS) + u128::from(t.rest_fs);
             let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
             let (done, rest) = match u64::try_from(total) {
-                Ok(total) => (total / pace, total % pace),
-                Err(_) => (narrow(total / u128::from(pace)), narrow(total % u128::from(pace))),
+                Ok(total) => (total / instruction_time, total % instruction_time),
+                Err(_) => (
+                    narrow(total / u128::from(instruction_time)),
+                    narrow(total % u128::from(instruction_time)),
+                ),
             };
             t.rest_fs = rest;
             if t.left != u64::MAX {
@@ -210,14 +213,14 @@ impl Kernel {
         if t.left == u64::MAX {
             return None;
         }
-        let pace = self.cpus[number].pace.now;
-        let work = if t.mix.is_none() || pace == 0 {
+        let instruction_time = self.cpus[number].instruction_time.now;
+        let work = if t.mix.is_none() || instruction_time == 0 {
             t.left
         } else {
-            match t.left.checked_mul(pace) {
+            match t.left.checked_mul(instruction_time) {
                 Some(fs) => fs.saturating_sub(t.rest_fs).div_ceil(FS),
                 None => {
-                    let fs = u128::from(t.left) * u128::from(pace);
+                    let fs = u128::from(t.left) * u128::from(instruction_time);
                     u64::try_from(fs.saturating_sub(u128::from(t.rest_fs)).div_ceil(u128::from(FS)))
                         .unwrap_or(u64::MAX)
                 }
@@ -226,7 +229,7 @@ impl Kernel {
         Some(work.saturating_add(t.owed_sys).saturating_add(t.owed_user))
     }
 
-    /// A less busy pipeline of the leaf than that of `cpu`, with a processor that idles: the groups of processors that share
+    /// A less busy pipeline of the leaf than that of `cpu`, with a CPU that idles: the groups of CPUs that share
     /// something are loaded evenly (reference §3.9, step 2).
     pub(super) fn spread(&self, thread: ThreadId, cpu: CpuIndex) -> CpuIndex {
         if !self.index.shares_pipelines {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Holders of the kernel by what they are, and what of their time is past.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Holdings {
+pub struct HolderMap {
     /// By the number of the zone.
     zones: BTreeMap<u32, HolderIndex>,
     /// By the number of the zone, times 2^32, and that of the project.
@@ -73,7 +73,7 @@ impl SimState {
 
     /// The kernel's number of what holds a process, which is made where it is new.
     fn holder(&mut self, above: Above) -> HolderIndex {
-        let SimState { kernel, holdings, tables, .. } = self;
+        let SimState { kernel, holder_map, tables, .. } = self;
         let controls = |c: ControlValues| (c.shares.map(Shares::get), c.cap.map(CpuCap::get));
         let mut make = |level, parent, values: ControlValues| {
             let number = kernel.hold(level, parent);
@@ -83,17 +83,17 @@ impl SimState {
             number
         };
         let of_zone = tables.zone_controls.get(&above.zone).copied().unwrap_or_default();
-        let zone = *holdings.zones.entry(above.zone).or_insert_with(|| make(Level::Zone, None, of_zone));
+        let zone = *holder_map.zones.entry(above.zone).or_insert_with(|| make(Level::Zone, None, of_zone));
         let of_project = match tables.projects.get(&above.project) {
             Some(project) if above.zone == 0 => project.controls,
             _ => ControlValues::default(),
         };
-        let project = holdings.projects.entry(key(above.zone, above.project));
+        let project = holder_map.projects.entry(key(above.zone, above.project));
         let project = *project.or_insert_with(|| make(Level::Project, Some(zone), of_project));
         let Some(pid) = above.process else { return project };
         let own = tables.processes.get(&pid).map(|process| process.controls).unwrap_or_default();
         let process =
-            *holdings.processes.entry(pid).or_insert_with(|| make(Level::Process, Some(project), own));
+            *holder_map.processes.entry(pid).or_insert_with(|| make(Level::Process, Some(project), own));
         if tables.processes.contains_key(&pid) {
             kernel.set_project(process, project);
         }
@@ -102,20 +102,20 @@ impl SimState {
 
     /// Controls of the tables go to the holders that there are.
     fn apply_controls(&mut self) {
-        let SimState { kernel, holdings, tables, .. } = self;
+        let SimState { kernel, holder_map, tables, .. } = self;
         let mut set = |number: HolderIndex, values: ControlValues| {
             kernel.set_shares(number, values.shares.map(Shares::get));
             kernel.set_cap(number, values.cap.map(CpuCap::get));
         };
-        for (zone, number) in &holdings.zones {
+        for (zone, number) in &holder_map.zones {
             set(*number, tables.zone_controls.get(zone).copied().unwrap_or_default());
         }
-        for (project, number) in &holdings.projects {
+        for (project, number) in &holder_map.projects {
             if let Some(record) = u32::try_from(*project).ok().and_then(|id| tables.projects.get(&id)) {
                 set(*number, record.controls);
             }
         }
-        for (pid, number) in &holdings.processes {
+        for (pid, number) in &holder_map.processes {
             if let Some(process) = tables.processes.get(pid) {
                 set(*number, process.controls);
             }
@@ -124,26 +124,26 @@ impl SimState {
 
     /// Processes that hold nothing any more are no holders.
     fn drop_holders(&mut self) {
-        let SimState { kernel, holdings, tables, .. } = self;
-        holdings.processes.retain(|pid, number| {
+        let SimState { kernel, holder_map, tables, .. } = self;
+        holder_map.processes.retain(|pid, number| {
             let holds_itself = tables.processes.get(pid).is_some_and(|p| !p.controls.is_none());
             let stays = holds_itself || tables.processes.values().any(|p| p.held_by == Some(*pid));
             if !stays {
                 kernel.release_holder(*number);
-                holdings.used.remove(number);
+                holder_map.used.remove(number);
             }
             stays
         });
     }
 
-    /// A project that nothing is in is removed: what was used in it is another one's no more.
+    /// A project that nothing is in is removed: what was used in it counts no more.
     pub(crate) fn forget_project(&mut self, id: u32) {
-        let SimState { kernel, holdings, .. } = self;
-        holdings.projects.retain(|key, number| {
+        let SimState { kernel, holder_map, .. } = self;
+        holder_map.projects.retain(|key, number| {
             let stays = *key & u64::from(u32::MAX) != u64::from(id);
             if !stays {
                 kernel.release_holder(*number);
-                holdings.used.remove(number);
+                holder_map.used.remove(number);
             }
             stays
         });
@@ -153,14 +153,14 @@ impl SimState {
     pub(crate) fn keep_used(&mut self, pid: Pid, used: u64) {
         let Some(process) = self.tables.processes.get(&pid) else { return };
         let above = self.above(pid, process);
-        let holdings = &mut self.holdings;
+        let holder_map = &mut self.holder_map;
         let numbers = [
-            holdings.zones.get(&above.zone),
-            holdings.projects.get(&key(above.zone, above.project)),
-            above.process.and_then(|pid| holdings.processes.get(&pid)),
+            holder_map.zones.get(&above.zone),
+            holder_map.projects.get(&key(above.zone, above.project)),
+            above.process.and_then(|pid| holder_map.processes.get(&pid)),
         ];
         for number in numbers.into_iter().flatten() {
-            let sum = holdings.used.entry(*number).or_default();
+            let sum = holder_map.used.entry(*number).or_default();
             *sum = sum.saturating_add(used);
         }
     }
@@ -168,9 +168,9 @@ impl SimState {
     /// The kernel's number of a holder; `None` while nothing ran there yet.
     fn number_of(&self, holder: HolderId) -> Option<HolderIndex> {
         match holder {
-            HolderId::Zone(zone) => self.holdings.zones.get(&zone),
-            HolderId::Project(project) => self.holdings.projects.get(&key(0, project)),
-            HolderId::Process(pid) => self.holdings.processes.get(&pid),
+            HolderId::Zone(zone) => self.holder_map.zones.get(&zone),
+            HolderId::Project(project) => self.holder_map.projects.get(&key(0, project)),
+            HolderId::Process(pid) => self.holder_map.processes.get(&pid),
         }
         .copied()
     }
@@ -178,7 +178,7 @@ impl SimState {
     /// CPU time that the processes of a holder used, those included that ended.
     pub(crate) fn used(&self, holder: HolderId) -> Nanos {
         let past =
-            self.number_of(holder).and_then(|number| self.holdings.used.get(&number)).copied().unwrap_or(0);
+            self.number_of(holder).and_then(|number| self.holder_map.used.get(&number)).copied().unwrap_or(0);
         let of = |pid: Pid| {
             let Some(process) = self.tables.processes.get(&pid) else { return false };
             let above = self.above(pid, process);
@@ -201,8 +201,8 @@ impl SimState {
     }
 
     /// Whether holders are those of the kernel, each once.
-    pub(crate) fn check_holdings(&self) -> Result<(), String> {
-        let Holdings { zones, projects, processes, .. } = &self.holdings;
+    pub(crate) fn check_holder_map(&self) -> Result<(), String> {
+        let HolderMap { zones, projects, processes, .. } = &self.holder_map;
         let are = |mut numbers: Vec<HolderIndex>, level: Level| {
             let count = numbers.len();
             numbers.sort_unstable();

@@ -1,4 +1,4 @@
-//! Somebody who lives on the machine: a daemon that others start in its shell. Time that passes for anybody passes for it too, and at its moments it acts.
+//! A daemon on the machine, started from its shell. Whatever advances time runs the daemon when it is due.
 
 use crate::machine::SimMachine;
 use crate::state::SimState;
@@ -6,8 +6,8 @@ use millpond_machine::Clock;
 use millpond_model::{Nanos, Outcome, Pid};
 use std::rc::Rc;
 
-/// Somebody who acts at moments of its own. It never sleeps: it says when it wants to act again.
-pub trait Resident {
+/// It acts at moments of its own. It never sleeps: it says when it acts next.
+pub trait Daemon {
     /// The moment at which it acts next.
     fn due(&self) -> Nanos;
 
@@ -16,34 +16,28 @@ pub trait Resident {
 }
 
 impl SimMachine {
-    /// Gives the machine a resident, in place of the one that it had; or none.
-    pub fn house(&self, resident: Option<Rc<dyn Resident>>) {
-        self.resident.replace(resident);
+    /// Gives the machine a daemon, in place of the one that it had; or none.
+    pub fn set_daemon(&self, daemon: Option<Rc<dyn Daemon>>) {
+        self.daemon.replace(daemon);
     }
 
-    /// Whether somebody lives here.
-    #[must_use]
-    pub fn is_inhabited(&self) -> bool {
-        self.resident.borrow().is_some()
-    }
-
-    /// Lets time pass until `until`, with the resident's moments on the way. `go` goes to a moment, and gives what ended the way before its time.
+    /// Lets time pass until `until`, and runs the daemon when it is due. `go` goes to a moment, and gives what ended the way before its time.
     fn pass<T>(&self, until: Nanos, mut go: impl FnMut(&mut SimState, Nanos) -> Option<T>) -> Option<T> {
         let mut acted: Option<Nanos> = None;
         loop {
             let now = self.now();
-            let resident = self.resident.borrow().clone();
-            // Who acted at this moment acts again at a later one.
+            let daemon = self.daemon.borrow().clone();
+            // A daemon that acted at this moment acts again at a later one.
             let earliest = if acted == Some(now) { now + Nanos(1) } else { now };
-            let due = resident.as_ref().map(|resident| resident.due().max(earliest));
+            let due = daemon.as_ref().map(|daemon| daemon.due().max(earliest));
             let next = due.filter(|due| *due < until).unwrap_or(until);
             if let Some(end) = self.edit(|s| go(s, next)) {
                 return Some(end);
             }
-            match resident {
-                Some(resident) if next < until => {
+            match daemon {
+                Some(daemon) if next < until => {
                     acted = Some(next);
-                    resident.act(self);
+                    daemon.act(self);
                 }
                 _ => return None,
             }
@@ -81,7 +75,7 @@ impl SimMachine {
         ended.unwrap_or(false)
     }
 
-    /// Lets time pass until nothing is left to do, at most until `until`. What a resident may do yet is not waited for.
+    /// Lets time pass until nothing is left to do, at most until `until`. What the daemon may do later is not waited for.
     pub fn run_until_idle(&self, until: Nanos) -> Outcome {
         let end = self.pass(until, |s, next| match s.advance_until_idle(next.0) {
             Outcome::Due => None,
@@ -101,7 +95,7 @@ mod tests {
     #[derive(Default)]
     struct Clerk(RefCell<Vec<u64>>);
 
-    impl Resident for Clerk {
+    impl Daemon for Clerk {
         fn due(&self) -> Nanos {
             Nanos::from_millis(10 * (1 + self.0.borrow().len() as u64))
         }
@@ -116,39 +110,39 @@ mod tests {
     }
 
     #[test]
-    fn a_resident_acts_at_its_moments_whoever_lets_time_pass() {
+    fn a_daemon_acts_at_its_moments_whatever_lets_time_pass() {
         let machine = SimMachine::named("x4200").unwrap();
         let clerk = Rc::new(Clerk::default());
-        machine.house(Some(Rc::clone(&clerk) as Rc<dyn Resident>));
-        assert!(machine.is_inhabited());
+        machine.set_daemon(Some(Rc::clone(&clerk) as Rc<dyn Daemon>));
+        assert!(machine.daemon.borrow().is_some());
         machine.sleep_until(Nanos::from_millis(25));
         assert_eq!(
             (machine.now(), clerk.0.borrow().as_slice()),
             (Nanos::from_millis(25), &[ms(10), ms(20)][..])
         );
-        // The moment at which somebody wakes up is theirs; who lives here acts when time goes on.
+        // The moment at which a sleeper wakes up is the sleeper's; the daemon acts when time goes on.
         machine.sleep_until(Nanos::from_millis(30));
         assert_eq!(clerk.0.borrow().len(), 2);
         let words: Vec<String> = ["nap", "--run", "1", "--sleep", "1"].map(str::to_owned).to_vec();
         let pid = Load::parse(&words).map(|load| machine.start_load(&load)).unwrap();
         assert!(!machine.run_until_ended(pid, Nanos::from_millis(45)));
         assert_eq!(clerk.0.borrow()[2..], [ms(30), ms(40)]);
-        machine.house(None);
+        machine.set_daemon(None);
         machine.sleep_until(Nanos::from_millis(100));
         assert_eq!(clerk.0.borrow().len(), 4);
     }
 
     #[test]
-    fn who_wants_to_act_again_at_once_does_not_stop_time() {
+    fn a_daemon_that_wants_to_act_again_at_once_does_not_stop_time() {
         struct Hasty;
-        impl Resident for Hasty {
+        impl Daemon for Hasty {
             fn due(&self) -> Nanos {
                 Nanos(0)
             }
             fn act(&self, _: &SimMachine) {}
         }
         let machine = SimMachine::named("smartos-2").unwrap();
-        machine.house(Some(Rc::new(Hasty)));
+        machine.set_daemon(Some(Rc::new(Hasty)));
         machine.sleep_until(Nanos(50));
         assert_eq!(machine.now(), Nanos(50));
     }

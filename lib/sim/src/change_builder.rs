@@ -1,8 +1,8 @@
-//! A draft: a copy of the tables on which a change is tried out step by step while it is prepared, by the same
+//! Builds a change: a copy of the tables on which it is tried out step by step while it is prepared, by the same
 //! code that will make it. So each rule is asked in the situation that the steps before it have led to.
 
-use crate::kernel::Wish;
-use crate::knob_values::{TableName, control_value, memory_value, row_values, wish_value};
+use crate::kernel::LgroupAffinities;
+use crate::knob_values::{TableName, affinities_value, control_value, memory_value, row_values};
 use crate::knobs::{
     self, Name, aside_value, bond_value, default_class_value, place_value, pools_value, set_value,
     state_value,
@@ -17,17 +17,17 @@ use millpond_model::{
 };
 
 /// A change in the making.
-pub struct Draft {
+pub struct ChangeBuilder {
     /// The tables as they will be after the steps so far.
     pub tables: Tables,
     steps: Vec<Step>,
 }
 
-impl Draft {
+impl ChangeBuilder {
     /// Starts from the tables as they are.
     #[must_use]
     pub fn of(tables: &Tables) -> Self {
-        Draft { tables: tables.clone(), steps: Vec::new() }
+        ChangeBuilder { tables: tables.clone(), steps: Vec::new() }
     }
 
     /// The finished change.
@@ -55,8 +55,8 @@ impl Draft {
     }
 
     /// Says which lgroups a thread prefers.
-    pub fn prefer(&mut self, lwp: Lwp, wish: Wish) -> Result<(), Refusal> {
-        self.step(Name::LwpLgroups(lwp), Some(wish_value(wish)), false)
+    pub fn prefer(&mut self, lwp: Lwp, affinities: LgroupAffinities) -> Result<(), Refusal> {
+        self.step(Name::LwpLgroups(lwp), Some(affinities_value(affinities)), false)
     }
 
     /// Binds a thread to a set, or to none. A thread may vanish before its turn comes where that does not
@@ -65,12 +65,12 @@ impl Draft {
         self.step(Name::LwpSet(lwp), Some(bond_value(to)), may_vanish)
     }
 
-    /// Binds a thread to a processor, or to none.
+    /// Binds a thread to a CPU, or to none.
     pub fn bind_cpu(&mut self, lwp: Lwp, to: Option<Bond<CpuSet>>, may_vanish: bool) -> Result<(), Refusal> {
         self.step(Name::LwpCpu(lwp), Some(bond_value(to)), may_vanish)
     }
 
-    /// Keeps a thread out of sets that push nobody out.
+    /// Keeps a thread out of sets that push no thread out.
     pub fn keep_aside(&mut self, lwp: Lwp) -> Result<(), Refusal> {
         self.step(Name::LwpAside(lwp), Some(aside_value(true)), true)
     }
@@ -109,13 +109,13 @@ impl Draft {
         self.step(Name::Pools, to.map(pools_value), false)
     }
 
-    /// Puts a processor at the end of a set, without asking any rule.
+    /// Puts a CPU at the end of a set, without asking any rule.
     pub fn place(&mut self, cpu: CpuId, to: PsetId) -> Result<(), Refusal> {
         let last = self.tables.processors.values().map(|p| p.arrival).max().unwrap_or(0);
         self.step(Name::ProcessorSet(cpu), Some(place_value(to, last + 1)), false)
     }
 
-    /// Moves a processor by the rules: it must be active, it may not be the last active one of the default
+    /// Moves a CPU by the rules: it must be active, it may not be the last active one of the default
     /// set or of a set that threads are firmly bound to, and threads that are firmly bound to it hold it
     /// unless `forced`. Loose bindings give way.
     pub fn move_cpu(&mut self, cpu: CpuId, to: PsetId, forced: bool) -> Result<Move, Refusal> {
@@ -148,7 +148,7 @@ impl Draft {
         Ok(Move { cpu, from, to })
     }
 
-    /// Changes a processor's state by the rules of [`State::transition`], and those about the last one.
+    /// Changes a CPU's state by the rules of [`State::transition`], and those about the last one.
     pub fn change_state(
         &mut self,
         cpu: CpuId,
@@ -202,7 +202,7 @@ impl Draft {
         Ok(StateChange { cpu, from, to })
     }
 
-    /// Why there is no such processor.
+    /// Why there is no such CPU.
     #[must_use]
     pub fn no_such_processor(&self) -> Reason {
         Reason::NoSuchProcessor { present: self.tables.where_cpu(|_| true) }
@@ -214,7 +214,7 @@ impl Draft {
         self.tables.lwps().filter(move |(_, r)| r.set == Some(bond)).map(|(lwp, _)| lwp)
     }
 
-    /// Unbinds the threads that are bound to a processor; those that are firmly bound only by force.
+    /// Unbinds the threads that are bound to a CPU; those that are firmly bound only by force.
     pub fn release_cpu(&mut self, cpu: CpuId, forced: bool) -> Result<(), Refusal> {
         let bound: Vec<(Lwp, bool)> = self
             .tables
