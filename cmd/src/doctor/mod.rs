@@ -295,7 +295,7 @@ fn word(finding: &Finding) -> String {
         Finding::Gone => "its owner is gone".into(),
         Finding::Foreign { is } => {
             let is = is.as_deref().unwrap_or("absent");
-            format!("left alone: somebody else made it `{is}`")
+            format!("left alone: another writer made it `{is}`")
         }
         Finding::Refused(why) => format!("cannot be put back: {why}"),
     }

@@ -1,4 +1,4 @@
-//! How long it takes from a timer to a program: by stage (reference §6.1).
+//! Timer wake-up latency, by stage (reference §6.1).
 //!
 //! ```text
 //!   timer due ─▶ interrupt of level 14 ─▶ soft interrupt of level 6 ─▶ the program leaves its ioctl ─▶ user mode
