@@ -13,7 +13,7 @@
 //! t2000> run 10s
 //! t2000> ps
 //!    PID  THR CLS    SET        TIME NAME
-//!    300    4  TS      1      20.000 nap
+//!    300    4  TS      1      20.006 nap
 //! ```
 //!
 //! Time stands still while you type. It passes in `run`, and in commands that wait: `mpstat 1 5` returns at once, five
