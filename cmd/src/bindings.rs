@@ -9,7 +9,8 @@ use millpond_machine::facets::{LwpStatus, Rebinding};
 use millpond_machine::{Change, Machine, Reason, Refusal, Subject, Threads};
 use millpond_model::{CpuId, CpuSet, Lwp, LwpId, Pid, PsetId};
 use millpond_session::Session;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -30,7 +31,13 @@ pub trait Bond: Clone + PartialEq + Display {
     /// What of it a refusal is about.
     fn subject(&self, subject: &Subject) -> Option<Self>;
     /// How it stands in JSON.
-    fn json(&self) -> Value;
+    type Json: Serialize;
+    /// The same.
+    fn json(&self) -> Self::Json;
+    /// How a binding stands in JSON.
+    type Binding: Serialize;
+    /// The same.
+    fn binding(pid: Pid, lwp: Option<LwpId>, to: Option<Self::Json>) -> Self::Binding;
     /// Prepares a binding.
     ///
     /// # Errors
@@ -49,6 +56,50 @@ pub trait Bond: Clone + PartialEq + Display {
     fn prepare_start(threads: &dyn Threads, pid: Pid, to: Option<&Self>) -> Result<Change<()>, Refusal> {
         Self::prepare(threads, pid, None, to).map(|change| change.map(drop))
     }
+}
+
+/// A thread, or a process as a whole, and the set to which it is bound.
+#[derive(Serialize, JsonSchema)]
+pub struct SetBinding {
+    pid: Pid,
+    /// A thread; null for a process as a whole.
+    lwp: Option<LwpId>,
+    set: Option<PsetId>,
+}
+
+/// A thread, or a process as a whole, and the CPUs to which it is bound.
+#[derive(Serialize, JsonSchema)]
+pub struct CpuBinding {
+    pid: Pid,
+    /// A thread; null for a process as a whole.
+    lwp: Option<LwpId>,
+    processor: Option<Cpus>,
+}
+
+/// The CPUs of a binding.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cpus {
+    One(CpuId),
+    Several(Vec<CpuId>),
+}
+
+/// Bindings, as queries print them.
+#[derive(Serialize, JsonSchema)]
+pub struct Bindings<B> {
+    bindings: Vec<B>,
+}
+
+/// A binding that was changed.
+#[derive(Serialize, JsonSchema)]
+pub struct Rebound<J> {
+    pid: Pid,
+    /// A thread; null for a process as a whole.
+    lwp: Option<LwpId>,
+    /// What it was bound to: `set` or `processor`.
+    bound: &'static str,
+    from: Option<J>,
+    to: Option<J>,
 }
 
 impl Bond for PsetId {
@@ -72,8 +123,16 @@ impl Bond for PsetId {
         (*subject == Subject::Pset(*self)).then_some(*self)
     }
 
-    fn json(&self) -> Value {
-        json!(self)
+    type Json = PsetId;
+
+    fn json(&self) -> PsetId {
+        *self
+    }
+
+    type Binding = SetBinding;
+
+    fn binding(pid: Pid, lwp: Option<LwpId>, set: Option<PsetId>) -> SetBinding {
+        SetBinding { pid, lwp, set }
     }
 
     fn prepare(
@@ -117,11 +176,19 @@ impl Bond for CpuSet {
         }
     }
 
-    fn json(&self) -> Value {
+    type Json = Cpus;
+
+    fn json(&self) -> Cpus {
         match self.lowest() {
-            Some(cpu) if self.len() == 1 => json!(cpu),
-            _ => self.iter().map(|cpu| json!(cpu)).collect(),
+            Some(cpu) if self.len() == 1 => Cpus::One(cpu),
+            _ => Cpus::Several(self.iter().collect()),
         }
+    }
+
+    type Binding = CpuBinding;
+
+    fn binding(pid: Pid, lwp: Option<LwpId>, processor: Option<Cpus>) -> CpuBinding {
+        CpuBinding { pid, lwp, processor }
     }
 
     fn prepare(
@@ -227,9 +294,9 @@ fn rebind<B: Bond>(
     changer.unless_refused(ctx, &main, names, made)
 }
 
-fn json_of<B: Bond>(r: &Rebinding<B>) -> Value {
+fn json_of<B: Bond>(r: &Rebinding<B>) -> Rebound<B::Json> {
     let (from, to) = (r.from.as_ref().map(B::json), r.to.as_ref().map(B::json));
-    json!({ "pid": r.pid, "lwp": r.lwp, "bound": B::KEY, "from": from, "to": to })
+    Rebound { pid: r.pid, lwp: r.lwp, bound: B::KEY, from, to }
 }
 
 /// The threads that a target names; none when it names the process.
@@ -291,9 +358,8 @@ struct Answer<B> {
 
 fn show<B: Bond>(answers: &[Answer<B>], json: bool, ctx: &mut Ctx<'_>) {
     if json {
-        let one = |a: &Answer<B>| json!({ "pid": a.pid, "lwp": a.lwp, B::KEY: a.to.as_ref().map(B::json) });
-        let bindings: Vec<Value> = answers.iter().map(one).collect();
-        ctx.json(&json!({ "bindings": bindings }));
+        let one = |a: &Answer<B>| B::binding(a.pid, a.lwp, a.to.as_ref().map(B::json));
+        ctx.json(&Bindings { bindings: answers.iter().map(one).collect() });
     } else {
         for a in answers {
             ctx.out.line(listing::bound(a.pid, a.lwp, a.to.as_ref()));

@@ -6,8 +6,9 @@ use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
 use millpond_cli::Common;
 use millpond_machine::{Baseline, Change, Machine, Refusal, Step, Subject, Writer};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Makes the changes of one command.
 pub struct Changer<'m> {
@@ -23,10 +24,28 @@ pub struct Changer<'m> {
 }
 
 /// A change that is only shown.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Operation {
     what: String,
     steps: Vec<Step>,
+}
+
+/// What a command did: each change as the command describes it, what it could not do, and what else the user should know.
+#[derive(Serialize, JsonSchema)]
+pub struct Changes<'a, C> {
+    changes: &'a [C],
+    refused: &'a [Complaint],
+    notes: &'a [String],
+}
+
+/// What a command would do (`--dry-run`).
+#[derive(Serialize, JsonSchema)]
+pub struct DryRun<'a> {
+    /// Always true.
+    dry_run: bool,
+    operations: &'a [Operation],
+    refused: &'a [Complaint],
+    notes: &'a [String],
 }
 
 impl<'m> Changer<'m> {
@@ -176,10 +195,11 @@ impl<'m> Changer<'m> {
         self.refused.push(complaint);
     }
 
-    /// Tells that something was done: `line` as text (nothing where the command is silent), `value` in JSON.
-    pub fn report(&mut self, ctx: &mut Ctx<'_>, line: Option<String>, value: Value) {
+    /// Tells that something was done: `line` as text (nothing where the command is silent), `change` in JSON.
+    pub fn report(&mut self, ctx: &mut Ctx<'_>, line: Option<String>, change: impl Serialize) {
         match line {
-            _ if self.json => self.changes.push(value),
+            // Structs, texts and numbers of ours: nothing that JSON could not hold.
+            _ if self.json => self.changes.push(serde_json::to_value(change).unwrap_or_default()),
             Some(line) => ctx.out.line(line),
             None => {}
         }
@@ -187,14 +207,11 @@ impl<'m> Changer<'m> {
 
     /// Ends the writing, and gives the status.
     pub fn finish(self, ctx: &mut Ctx<'_>) -> Exit {
-        if self.json {
-            let Changer { changes, operations, refused, notes, .. } = &self;
-            let done = if !self.only_shows {
-                json!({ "changes": changes, "refused": refused, "notes": notes })
-            } else {
-                json!({ "dry_run": true, "operations": operations, "refused": refused, "notes": notes })
-            };
-            ctx.json(&done);
+        let Changer { changes, operations, refused, notes, .. } = &self;
+        match (self.json, self.only_shows) {
+            (true, false) => ctx.json(&Changes { changes, refused, notes }),
+            (true, true) => ctx.json(&DryRun { dry_run: true, operations, refused, notes }),
+            (false, _) => {}
         }
         if self.refused.is_empty() { Exit::DONE } else { Exit::REFUSED }
     }

@@ -44,7 +44,7 @@ pub enum Failure {
 }
 
 /// One thing that was not done: `cannot assign processor 7: it is the last one in the default set`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Complaint {
     /// Verb, noun and number: `assign processor 7`.
     pub what: String,

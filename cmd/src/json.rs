@@ -1,7 +1,9 @@
-//! JSON for programs: each document of each command is written here, with its version.
+//! JSON for programs: each document of each command is written here, with its version, and has a schema.
 
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Raised when a field goes, or gets another meaning or type; `docs/reference/json.md` is the promise.
 const VERSION: u32 = 1;
@@ -16,10 +18,50 @@ pub fn document(document: &impl Serialize) -> String {
     document.to_string()
 }
 
+/// Makes the schema of one document.
+pub type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// That of a type.
+pub const fn of<T: JsonSchema>() -> Describe {
+    SchemaGenerator::subschema_for::<T>
+}
+
+/// The schema of what a command prints with `--json`: one of its documents, with the version.
+pub fn schema(command: &str, documents: &[Describe]) -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let any: Vec<Value> = documents.iter().map(|describe| describe(&mut generator).to_value()).collect();
+    let mut types = generator.take_definitions(true);
+    for document in &any {
+        let name = document["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+        if let Some(found) = name.and_then(|name| types.get_mut(name)) {
+            with_version(found);
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": format!("{command} --json"),
+        "anyOf": any,
+        "$defs": types,
+    })
+}
+
+/// Adds the version to an object, or to each of the objects that there can be.
+fn with_version(schema: &mut Value) {
+    for choice in ["oneOf", "anyOf"] {
+        if let Some(choices) = schema.get_mut(choice).and_then(Value::as_array_mut) {
+            return choices.iter_mut().for_each(with_version);
+        }
+    }
+    schema["properties"]["version"] = json!({ "const": VERSION });
+    match schema["required"].as_array_mut() {
+        Some(required) => required.push("version".into()),
+        None => schema["required"] = json!(["version"]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_document_is_one_line_with_a_version() {

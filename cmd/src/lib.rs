@@ -87,7 +87,7 @@ mod zones;
 pub use command::Command;
 pub use ctx::Ctx;
 pub use failure::Exit;
-pub use table::COMMANDS;
+pub use table::{COMMANDS, schemas};
 
 use std::ffi::OsString;
 

@@ -6,8 +6,16 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_model::{Pid, WorkloadError};
 use millpond_session::{Kind, Load, Moment, Session, exec, own_pid};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::ffi::OsString;
+
+/// A workload that was started on a simulated machine.
+#[derive(Serialize, JsonSchema)]
+pub struct Started {
+    started: String,
+    pid: Pid,
+}
 
 /// What is to be started, understood.
 pub struct Start {
@@ -121,11 +129,8 @@ impl Start {
                 for note in self.load.iter().flat_map(|load| &load.notes) {
                     changer.note(ctx, note.clone(), None);
                 }
-                changer.report(
-                    ctx,
-                    Some(started(name, begun.pid)),
-                    json!({ "started": name, "pid": begun.pid }),
-                );
+                let done = Started { started: name.to_owned(), pid: begun.pid };
+                changer.report(ctx, Some(started(name, begun.pid)), done);
             }
             _ => {}
         }

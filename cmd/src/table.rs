@@ -1,12 +1,25 @@
 //! The table of commands. Each has a folder; nothing but this table names them all.
 
 use crate::command::Command;
+use crate::json;
 use crate::{
     capture, compare, complete, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help,
     intrstat, latstat, lgrpinfo, load, mpstat, occupancy, pbind, pginfo, pgstat, plgrp, pooladm, poolbind,
     poolcfg, poolstat, posix, prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem,
     zonecfg, zones,
 };
+
+/// The schema of each command that has one, by the command's name.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
+    let documents = [
+        ("psrinfo", psrinfo::DOCUMENTS),
+        ("psradm", psradm::DOCUMENTS),
+        ("psrset", psrset::DOCUMENTS),
+        ("pbind", pbind::DOCUMENTS),
+    ];
+    documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
+}
 
 /// Every command, in the order in which each group of help shows them.
 pub const COMMANDS: &[Command] = &[

@@ -17,11 +17,14 @@ use std::process::Command;
 #[test]
 fn the_service_has_a_manual_like_the_commands() {
     let overview = out(&run(["help"]));
-    assert!(overview.contains("\n  poold    resize the processor sets of pools\n"), "{overview}");
+    assert!(
+        overview.contains("\n  poold    resize pools by load: move CPUs between processor sets\n"),
+        "{overview}"
+    );
     assert!(overview.contains(", poold\n"), "{overview}");
     let manual = out(&run(["help", "poold"]));
     assert!(
-        manual.starts_with("poold: resize the processor sets of pools\n\nusage: poold [-l level] [--policy "),
+        manual.starts_with("poold: resize pools by load: move CPUs between processor sets\n\nusage: poold [-l level] [--policy "),
         "{manual}"
     );
     assert!(manual.contains("\nOPTIONS\n") && manual.contains("\nEXIT STATUS\n"), "{manual}");

@@ -38,17 +38,33 @@
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 
-use crate::bindings;
-use crate::change::Changer;
+use crate::bindings::{self, Bindings, CpuBinding, Cpus, Rebound};
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use crate::operands;
-use crate::start::Start;
+use crate::start::{Start, Started};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::CpuOperand;
 use millpond_machine::Machine;
 use millpond_model::{CpuId, CpuSet};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Bindings<CpuBinding>>(), json::of::<Changes<'_, Done>>(), json::of::<DryRun<'_>>()];
+
+/// What `pbind` did.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "for the schema: bindings and starts report the structs themselves")]
+enum Done {
+    Bound(Rebound<Cpus>),
+    Started(Started),
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

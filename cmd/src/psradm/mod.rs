@@ -30,17 +30,17 @@
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::json::{self, Describe};
 use crate::operands::{self, Expanded};
 use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::psradm as listing;
 use millpond_machine::facets::StateChange;
 use millpond_machine::{Processors, Subject};
 use millpond_model::{CpuId, CpuSet, State};
-use serde_json::json;
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -230,11 +230,13 @@ impl Job<'_> {
     }
 }
 
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Changes<'_, StateChange>>(), json::of::<DryRun<'_>>()];
+
 fn report(done: StateChange, verbose: bool, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
     let StateChange { cpu, from, to } = done;
     let line = if from == to { listing::already(cpu, to) } else { listing::changed(cpu, to) };
-    let value = json!({ "processor": cpu, "from": from, "to": to });
-    changer.report(ctx, verbose.then_some(line), value);
+    changer.report(ctx, verbose.then_some(line), done);
 }
 
 #[cfg(test)]

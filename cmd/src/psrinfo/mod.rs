@@ -29,15 +29,75 @@ mod form;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::json::{self, Describe};
 use crate::operands;
 use form::{Form, Total};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::{CpuOperand, print_iso, psrinfo as listing};
 use millpond_machine::facets::ProcessorStatus;
-use millpond_model::{ChipId, Core, CpuId, CpuSet, State, Topology};
+use millpond_model::{ChipId, Core, CoreId, CoreKind, CpuId, CpuSet, LgrpId, State, Topology};
 use millpond_session::Session;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Listing<'_>>(), json::of::<Count>(), json::of::<Smt>(), json::of::<OnLine>()];
+
+/// The CPUs that were asked for, and their chips.
+#[derive(Serialize, JsonSchema)]
+struct Listing<'t> {
+    machine: String,
+    processors: Vec<ListedCpu<'t>>,
+    chips: Vec<ListedChip<'t>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListedCpu<'t> {
+    id: CpuId,
+    state: State,
+    /// When it came into the state, as ISO 8601.
+    since: String,
+    core: CoreId,
+    chip: ChipId,
+    lgroup: LgrpId,
+    kind: CoreKind,
+    isa: &'t str,
+    clock_mhz: Option<u64>,
+    fpu: Option<&'t str>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListedChip<'t> {
+    id: ChipId,
+    processors: CpuSet,
+    /// How many.
+    cores: usize,
+    implementation: Option<&'t str>,
+    brand: Option<&'t str>,
+}
+
+/// `-t`.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Count {
+    Processors(usize),
+    Cores(usize),
+    Chips(usize),
+}
+
+/// `-r`.
+#[derive(Serialize, JsonSchema)]
+struct Smt {
+    smt_enabled: bool,
+}
+
+/// `-s`.
+#[derive(Serialize, JsonSchema)]
+struct OnLine {
+    on_line: bool,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -134,7 +194,7 @@ impl View<'_> {
             self.states()?.iter().filter(|s| s.state == State::Disabled).map(|s| s.cpu).collect();
         let threaded = self.topology()?.cores().iter().any(|core| (&core.cpus - &off).len() > 1);
         if self.json {
-            ctx.json(&json!({ "smt_enabled": threaded }));
+            ctx.json(&Smt { smt_enabled: threaded });
         } else {
             ctx.out.line(format_args!("smt_enabled={threaded}"));
         }
@@ -143,23 +203,24 @@ impl View<'_> {
 
     /// `-t`.
     fn total(&self, total: Total, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-        let (noun, count) = match total {
-            Total::Processors => ("processors", self.states()?.len()),
+        let count = match total {
+            Total::Processors => Count::Processors(self.states()?.len()),
             Total::InState(state) => {
-                ("processors", self.states()?.iter().filter(|s| s.state == state).count())
+                Count::Processors(self.states()?.iter().filter(|s| s.state == state).count())
             }
-            Total::Cores => ("cores", self.topology()?.cores().len()),
-            Total::Chips => ("chips", self.topology()?.chips().len()),
+            Total::Cores => Count::Cores(self.topology()?.cores().len()),
+            Total::Chips => Count::Chips(self.topology()?.chips().len()),
         };
-        self.number(noun, count, ctx);
+        self.count(&count, ctx);
         Ok(Exit::DONE)
     }
 
-    fn number(&self, noun: &str, count: usize, ctx: &mut Ctx<'_>) {
+    fn count(&self, count: &Count, ctx: &mut Ctx<'_>) {
         if self.json {
-            ctx.json(&json!({ noun: count }));
+            ctx.json(count);
         } else {
-            ctx.out.line(count);
+            let (Count::Processors(number) | Count::Cores(number) | Count::Chips(number)) = count;
+            ctx.out.line(number);
         }
     }
 
@@ -183,7 +244,7 @@ impl View<'_> {
         };
         let on_line = states.iter().filter(|s| asked.contains(s.cpu)).all(|s| s.state == State::OnLine);
         if self.json {
-            ctx.json(&json!({ "on_line": on_line }));
+            ctx.json(&OnLine { on_line });
         } else {
             ctx.out.line(u8::from(on_line));
         }
@@ -211,7 +272,7 @@ impl View<'_> {
                 let on_line: CpuSet =
                     states.iter().filter(|s| s.state == State::OnLine).map(|s| s.cpu).collect();
                 packages.retain(|_, cores| cores.iter().any(|core| !core.cpus.is_disjoint(&on_line)));
-                self.number("chips", packages.len(), ctx);
+                self.count(&Count::Chips(packages.len()), ctx);
             }
             _ if self.json => ctx.json(&self.document(&topology, &packages, shown())),
             Form::ChipDetails => {
@@ -231,33 +292,40 @@ impl View<'_> {
         Ok(exit)
     }
 
-    fn document<'p>(
+    fn document<'t, 'p>(
         &self,
-        topology: &Topology,
+        topology: &'t Topology,
         packages: &BTreeMap<ChipId, Vec<Core>>,
         states: impl Iterator<Item = &'p ProcessorStatus>,
-    ) -> serde_json::Value {
-        let processors: Vec<_> = states
+    ) -> Listing<'t> {
+        let processors = states
             .filter_map(|s| topology.processor(s.cpu).map(|p| (s, p)))
-            .map(|(s, p)| {
-                json!({
-                    "id": s.cpu, "state": s.state, "since": print_iso(s.since), "core": p.core,
-                    "chip": p.chip, "lgroup": p.lgroup, "kind": p.kind, "isa": p.isa,
-                    "clock_mhz": p.clock_mhz, "fpu": p.fpu,
-                })
+            .map(|(s, p)| ListedCpu {
+                id: s.cpu,
+                state: s.state,
+                since: print_iso(s.since),
+                core: p.core,
+                chip: p.chip,
+                lgroup: p.lgroup,
+                kind: p.kind,
+                isa: &p.isa,
+                clock_mhz: p.clock_mhz,
+                fpu: p.fpu.as_deref(),
             })
             .collect();
         let chip = |(id, cores): (&ChipId, &Vec<Core>)| {
-            let cpus: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
-            let first = cpus.lowest().and_then(|cpu| topology.processor(cpu));
-            json!({
-                "id": id, "processors": cpus,
-                "cores": cores.len(),
-                "implementation": first.map(|p| &p.implementation), "brand": first.map(|p| &p.brand),
-            })
+            let processors: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
+            let first = processors.lowest().and_then(|cpu| topology.processor(cpu));
+            ListedChip {
+                id: *id,
+                processors,
+                cores: cores.len(),
+                implementation: first.map(|p| p.implementation.as_str()),
+                brand: first.map(|p| p.brand.as_str()),
+            }
         };
-        let chips: Vec<_> = packages.iter().map(chip).collect();
-        json!({ "machine": self.session.machine().name(), "processors": processors, "chips": chips })
+        let chips = packages.iter().map(chip).collect();
+        Listing { machine: self.session.machine().name().to_owned(), processors, chips }
     }
 }
 

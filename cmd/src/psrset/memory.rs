@@ -1,5 +1,6 @@
 //! `psrset --mems`: where the memory of what is bound to sets comes from.
 
+use super::sets::Done;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
@@ -8,7 +9,6 @@ use millpond_cli::Parsed;
 use millpond_formats::psrset as listing;
 use millpond_machine::{Machine, Subject};
 use millpond_model::{GroupId, LgroupTree, PsetId, SetMemory};
-use serde_json::json;
 
 /// What was typed.
 fn wanted(word: &str, tree: impl FnOnce() -> Result<LgroupTree, Failure>) -> Result<SetMemory, Failure> {
@@ -40,8 +40,8 @@ pub(super) fn confine(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
         let prepared = facet.prepare_set_memory(set, to.clone());
         if let Some(before) = changer.attempt(ctx, &main, names, prepared) {
             let (from, to) = (lgroups::memory_word(&before, &tree), lgroups::memory_word(&to, &tree));
-            let json = json!({ "set": set, "memory": to, "from": from });
-            changer.report(ctx, Some(listing::memory_moved(set, &from, &to)), json);
+            let line = listing::memory_moved(set, &from, &to);
+            changer.report(ctx, Some(line), Done::Memory { set, from, memory: to });
         }
     }
     Ok(changer.finish(ctx))

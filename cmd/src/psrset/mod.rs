@@ -70,18 +70,28 @@ mod memory;
 mod sets;
 mod show;
 
-use crate::bindings;
-use crate::change::Changer;
+use self::sets::Done;
+use crate::bindings::{self, Bindings, SetBinding};
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet};
+use crate::json::{self, Describe};
 use crate::operands;
 use crate::start::Start;
 use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::psrset as listing;
 use millpond_machine::Subject;
 use millpond_model::PsetId;
-use serde_json::json;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[
+    json::of::<show::Sets<'_>>(),
+    json::of::<show::Assignments>(),
+    json::of::<Bindings<SetBinding>>(),
+    json::of::<Changes<'_, Done>>(),
+    json::of::<DryRun<'_>>(),
+];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -289,7 +299,7 @@ fn bind_zone(zone: &str, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) -
         ours.then(|| main.clone())
     };
     if changer.attempt(ctx, &main, names, zones.prepare_bind(zone, to)).is_some() {
-        changer.report(ctx, Some(listing::zone_bound(zone, set)), json!({ "zone": zone, "set": set }));
+        changer.report(ctx, Some(listing::zone_bound(zone, set)), Done::Zone { zone: zone.to_owned(), set });
     }
     Ok(changer.finish(ctx))
 }

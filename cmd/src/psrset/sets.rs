@@ -1,18 +1,20 @@
 //! The operations of `psrset` on sets and their processors.
 
 use super::cores;
-use crate::bindings;
+use crate::bindings::{self, Cpus, Rebound};
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;
 use crate::psradm::phrase;
+use crate::start::Started;
 use millpond_cli::Parsed;
 use millpond_formats::psrset as listing;
-use millpond_machine::facets::CreateOptions;
+use millpond_machine::facets::{CreateOptions, StateChange};
 use millpond_machine::{Machine, Psets, Reason, Refusal, Subject};
 use millpond_model::{CpuId, CpuSet, Move, PsetId, State};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The sets facet, or why it is not there.
 pub(super) fn psets(machine: &dyn Machine) -> Result<&dyn Psets, Failure> {
@@ -66,7 +68,7 @@ pub(super) fn move_processors(
         let options = CreateOptions { keep_others: parsed.long("keep-others") };
         let prepared = psets.prepare_create(&cpus, options, forced);
         if let Some((set, moves)) = changer.attempt(ctx, &main, names, prepared) {
-            changer.report(ctx, Some(listing::created(set)), json!({ "created": set }));
+            changer.report(ctx, Some(listing::created(set)), Done::Created { created: set });
             report_moves(&cpus, set, &moves, &mut changer, ctx);
             split.iter().for_each(|split| ctx.hint(split));
         }
@@ -90,9 +92,44 @@ pub(super) fn move_processors(
 fn report_moves(cpus: &[CpuId], to: PsetId, moves: &[Move], changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
     for &cpu in cpus {
         let from = moves.iter().find(|m| m.cpu == cpu).map_or(to, |m| m.from);
-        let json = json!({ "processor": cpu, "from": number(from), "to": number(to) });
-        changer.report(ctx, Some(listing::assigned(cpu, from, to)), json);
+        let done = Done::Assigned { processor: cpu, from: number(from), to: number(to) };
+        changer.report(ctx, Some(listing::assigned(cpu, from, to)), done);
     }
+}
+
+/// What `psrset` did, in JSON.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Done {
+    Created {
+        created: PsetId,
+    },
+    Removed {
+        removed: PsetId,
+    },
+    /// A CPU went from one set to another; null is the default set.
+    Assigned {
+        processor: CpuId,
+        from: Option<PsetId>,
+        to: Option<PsetId>,
+    },
+    /// Where the memory of what is bound to a set comes from: `all`, `local`, or a list of lgroups.
+    Memory {
+        set: PsetId,
+        from: String,
+        memory: String,
+    },
+    Zone {
+        zone: String,
+        set: PsetId,
+    },
+    State(StateChange),
+    #[expect(dead_code, reason = "for the schema: bindings report the struct itself")]
+    Bound(Rebound<PsetId>),
+    #[expect(dead_code, reason = "as Bound, when -F unbinds")]
+    Unbound(Rebound<Cpus>),
+    #[expect(dead_code, reason = "as Bound, by -e")]
+    Started(Started),
 }
 
 /// In JSON, no set is `null`.
@@ -114,7 +151,7 @@ pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
             bindings::unbind_all::<CpuSet>(session.machine(), Some(&members), &mut changer, ctx)?;
         }
         if changer.attempt(ctx, &main, names, psets.prepare_destroy(set)).is_some() {
-            changer.report(ctx, Some(listing::removed(set)), json!({ "removed": set }));
+            changer.report(ctx, Some(listing::removed(set)), Done::Removed { removed: set });
         }
     }
     Ok(changer.finish(ctx))
@@ -151,8 +188,7 @@ pub(super) fn interrupts(
     };
     let prepared = processors.prepare_states(&active, to, false);
     for change in changer.attempt(ctx, &main, names, prepared).unwrap_or_default() {
-        let json = json!({ "processor": change.cpu, "from": change.from, "to": change.to });
-        changer.report(ctx, None, json);
+        changer.report(ctx, None, Done::State(change));
     }
     Ok(changer.finish(ctx))
 }

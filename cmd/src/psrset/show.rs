@@ -10,9 +10,59 @@ use millpond_cli::Parsed;
 use millpond_formats::{CpuOperand, psrset as listing};
 use millpond_machine::Machine;
 use millpond_machine::facets::ProcessorStatus;
-use millpond_model::{CpuId, CpuSet, Pset, PsetId};
-use serde_json::json;
+use millpond_model::{CpuId, CpuSet, GroupId, Pset, PsetId, PsetMode};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// `-i`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Sets<'a> {
+    sets: Vec<Set<'a>>,
+    default: DefaultSet,
+}
+
+/// The CPUs that are in no other set.
+#[derive(Serialize, JsonSchema)]
+struct DefaultSet {
+    processors: Vec<CpuId>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Set<'a> {
+    id: PsetId,
+    /// Its CPUs in order of arrival, off-line ones included.
+    processors: &'a [CpuId],
+    /// Those that run threads.
+    active: Vec<CpuId>,
+    mode: PsetMode,
+    /// What breaks its exclusiveness.
+    breaches: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+}
+
+/// Of a set whose memory is confined.
+#[derive(Serialize, JsonSchema)]
+struct Memory {
+    /// `local`, or a list of lgroups.
+    wanted: String,
+    /// The lgroups that this means now.
+    lgroups: Vec<GroupId>,
+}
+
+/// `-p`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Assignments {
+    processors: Vec<Assignment>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Assignment {
+    id: CpuId,
+    /// Null for the default set.
+    set: Option<PsetId>,
+}
 
 fn states(machine: &dyn Machine) -> Result<Vec<ProcessorStatus>, Failure> {
     read("processors", facet("processors", machine.processors())?.states())
@@ -48,20 +98,20 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
         set.members.iter().copied().filter(|cpu| runs.contains(*cpu)).collect()
     };
     if parsed.common.json {
-        let one = |set: &&Pset| {
-            let mut value = json!({
-                "id": set.id, "processors": set.members, "active": active(set), "mode": set.mode,
-                "breaches": set.breaches,
-            });
-            if let Some((wanted, lgroups)) = memory::shown(machine, set.id) {
-                value["memory"] = json!({ "wanted": wanted, "lgroups": lgroups });
-            }
-            value
-        };
         let taken: CpuSet = all.iter().flat_map(|set| set.members.iter().copied()).collect();
-        let free: Vec<CpuId> = states.iter().map(|s| s.cpu).filter(|cpu| !taken.contains(*cpu)).collect();
-        let sets: Vec<_> = shown.iter().map(one).collect();
-        ctx.json(&json!({ "sets": sets, "default": { "processors": free } }));
+        let free = states.iter().map(|s| s.cpu).filter(|cpu| !taken.contains(*cpu)).collect();
+        let sets = shown
+            .iter()
+            .map(|set| Set {
+                id: set.id,
+                processors: &set.members,
+                active: active(set),
+                mode: set.mode,
+                breaches: &set.breaches,
+                memory: memory::shown(machine, set.id).map(|(wanted, lgroups)| Memory { wanted, lgroups }),
+            })
+            .collect();
+        ctx.json(&Sets { sets, default: DefaultSet { processors: free } });
         return Ok(exit);
     }
     for set in shown {
@@ -110,9 +160,8 @@ pub(super) fn processors(
         }
     }
     if parsed.common.json {
-        let one = |(cpu, set): &(CpuId, PsetId)| json!({ "id": cpu, "set": number(*set) });
-        let processors: Vec<_> = shown.iter().map(one).collect();
-        ctx.json(&json!({ "processors": processors }));
+        let one = |(id, set)| Assignment { id, set: number(set) };
+        ctx.json(&Assignments { processors: shown.into_iter().map(one).collect() });
     } else {
         for (cpu, set) in shown {
             ctx.out.line(listing::assignment(cpu, set));

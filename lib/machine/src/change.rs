@@ -1,11 +1,12 @@
 //! Prepared changes: knobs, steps, and the outcome they lead to.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The name of one thing that can be set. What the text means is the machine's own business; two equal
 /// texts are the same thing for as long as the machine is up.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Knob(pub String);
 
@@ -19,7 +20,7 @@ impl fmt::Display for Knob {
 pub type Value = String;
 
 /// What a step does to the memory of a knob's original value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Baseline {
     /// Nothing: the knob is ours from its first day to its last.
@@ -32,7 +33,7 @@ pub enum Baseline {
 }
 
 /// One knob, from the value it was seen to have to the value it should have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Which.
     pub knob: Knob,

@@ -21,7 +21,7 @@ pub struct ParseIdError {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $noun:literal $(, at most $max:expr)?) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub u32);
 

@@ -11,7 +11,20 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The number of an lgroup in the tree; 0 is the root. Nodes, as machines number them, are [`LgrpId`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct GroupId(pub u32);
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 crate::words! {
     /// How a set is enforced. A machine reports what it really did, never what was hoped for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum PsetMode {
         /// Exclusive, and every member was moved or started by us.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 crate::words! {
     /// What a processor may be used for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum State {
         /// Runs threads and takes interrupts.

@@ -161,7 +161,7 @@ fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
         Law::MemoryIsThere,
     ]);
     let text = report.to_string();
-    for why in ["this machine makes no exclusive sets", "processors cannot be sheltered here"] {
+    for why in ["this machine makes no exclusive sets", "CPUs cannot be sheltered here"] {
         assert!(text.contains(why), "{why}\n{text}");
     }
 }

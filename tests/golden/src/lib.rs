@@ -42,6 +42,7 @@ mod counters;
 pub mod document;
 mod machine;
 mod play;
+mod schemas;
 mod script;
 
 pub use machine::Stage;

@@ -1,6 +1,7 @@
 //! Plays a transcript, and says where it was not as written.
 
 use crate::machine::Stage;
+use crate::schemas;
 use crate::script::{Line, parse};
 use millpond_cmd::{Ctx, run};
 use millpond_machine::{Guard, Journal, Knob, KnobError, Knobs, Machine, Step};
@@ -38,6 +39,9 @@ pub fn play(text: &str, machines: &Path) -> Result<Played, String> {
             Line::Run { at, words, out, err, err_open, status } => {
                 played.commands += 1;
                 let got = theatre.run(&words);
+                if let Some(why) = schemas::breach(&words, &got.out) {
+                    let _ = writeln!(played.differences, "line {at}: $ {}: {why}", words.join(" "));
+                }
                 let mut err_got = got.err.clone();
                 if err_open {
                     err_got.truncate(err.len());

@@ -15,9 +15,10 @@ pub struct ProcessorStatus {
 }
 
 /// The outcome of a change of state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct StateChange {
     /// Which.
+    #[serde(rename = "processor")]
     pub cpu: CpuId,
     /// The state it had.
     pub from: State,

@@ -6,3 +6,4 @@ mod any_pools;
 mod any_words;
 mod document;
 mod library;
+mod schemas;

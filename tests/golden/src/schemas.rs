@@ -1,0 +1,122 @@
+//! What commands print with `--json`, against the schemas of their documents.
+
+use jsonschema::Validator;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Commands that print JSON and have no schema yet. None may be added.
+const WITHOUT: [&str; 33] = [
+    "capture",
+    "compare",
+    "cpustat",
+    "cputrack",
+    "demo",
+    "diagnose",
+    "dispadmin",
+    "doctor",
+    "experiment",
+    "intrstat",
+    "latstat",
+    "lgrpinfo",
+    "load",
+    "mpstat",
+    "occupancy",
+    "pginfo",
+    "pgstat",
+    "plgrp",
+    "pooladm",
+    "poolbind",
+    "poolcfg",
+    "poold",
+    "poolstat",
+    "posix",
+    "prctl",
+    "priocntl",
+    "prstat",
+    "quiet",
+    "replay",
+    "sim",
+    "umem",
+    "zonecfg",
+    "zones",
+];
+
+/// By command.
+static VALIDATORS: LazyLock<BTreeMap<&str, Result<Validator, String>>> = LazyLock::new(|| {
+    let closed = |(name, mut schema): (&'static str, Value)| {
+        close(&mut schema);
+        (name, jsonschema::validator_for(&schema).map_err(|error| error.to_string()))
+    };
+    millpond_cmd::schemas().into_iter().map(closed).collect()
+});
+
+/// Readers accept fields that they do not know. Here such a field is one that the schema lacks.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("properties").is_some_and(Value::is_object) && fields.contains_key("type") {
+                fields.entry("additionalProperties").or_insert(false.into());
+            }
+            fields.values_mut().for_each(close);
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// What of a command's output is not as its schema says; none for a command that printed no JSON.
+#[must_use]
+pub fn breach(words: &[String], out: &[String]) -> Option<String> {
+    if !words.iter().take_while(|word| *word != "--").any(|word| word == "--json") || out.is_empty() {
+        return None;
+    }
+    let name = words.iter().map(String::as_str).find(|word| *word != "millpond")?;
+    let Some(validator) = VALIDATORS.get(name) else {
+        return (!WITHOUT.contains(&name)).then(|| format!("{name} prints JSON, and has no schema"));
+    };
+    let validator = match validator {
+        Ok(validator) => validator,
+        Err(why) => return Some(format!("the schema is invalid: {why}")),
+    };
+    out.iter().find_map(|line| match serde_json::from_str(line) {
+        Err(error) => Some(format!("not JSON: {error}: {line}")),
+        Ok(document) => validator
+            .validate(&document)
+            .err()
+            .map(|error| format!("not as its schema says: {error}: {line}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> Option<String> {
+        breach(&["psrset".to_owned(), "-p".to_owned(), "--json".to_owned()], &[line.to_owned()])
+    }
+
+    #[test]
+    fn each_command_has_a_schema_or_is_known_to_have_none() {
+        let named = millpond_cmd::COMMANDS.iter().map(|command| command.spec.name);
+        let without = |name: &&str| !VALIDATORS.contains_key(name) && !WITHOUT.contains(name);
+        assert_eq!(named.filter(without).collect::<Vec<_>>(), ["help", "complete"]);
+        assert!(WITHOUT.iter().all(|name| !VALIDATORS.contains_key(name)));
+    }
+
+    #[test]
+    fn a_document_that_differs_from_its_schema_is_found() {
+        assert_eq!(said(r#"{"processors":[{"id":1,"set":null}],"version":1}"#), None);
+        for wrong in [
+            r#"{"processors":[{"id":1,"set":null}]}"#,
+            r#"{"processors":[{"id":1,"set":null}],"version":2}"#,
+            r#"{"processors":[{"id":1}],"version":1}"#,
+            r#"{"processors":[{"id":"1","set":null}],"version":1}"#,
+            r#"{"processors":[{"id":1,"set":null,"more":1}],"version":1}"#,
+            r#"{"processors":[],"more":1,"version":1}"#,
+            "{",
+        ] {
+            assert!(said(wrong).is_some(), "{wrong}");
+        }
+    }
+}
