@@ -51,7 +51,7 @@ mod unit {
         let within = |begin: u64, end: u64| words.within(begin, end).collect::<Vec<_>>();
         assert_eq!(within((edge - 2) * 8, (edge + 2) * 8), [edge - 2, edge - 1, edge, edge + 1]);
         assert_eq!(within(edge * 8 - 7, edge * 8 + 1), [edge]);
-        assert_eq!(within(count * 8, u64::MAX), []);
+        assert_eq!(within(count * 8, u64::MAX), [0_u64; 0]);
         assert_eq!(within(0, 8), [0]);
         assert_eq!(Words::default().within(0, 8).count(), 0);
     }
