@@ -176,6 +176,7 @@ impl FileJournal {
     }
 
     /// Why the file system cannot take a record: it is mounted read-only, or has no space or no inode left. Nothing is written to find out.
+    /// A file system without a free block still has room for a record in the last block of the journal, unless that is nearly full.
     #[must_use]
     pub fn fault(&self) -> Option<JournalFault> {
         let dir = self.dir.ancestors().find(|dir| dir.is_dir())?;
@@ -183,10 +184,19 @@ impl FileJournal {
         let is_full = |all: u64, free: u64| all > 0 && free == 0;
         match () {
             () if system.f_flag.contains(StatVfsMountFlags::RDONLY) => Some(JournalFault::ReadOnly),
-            () if is_full(system.f_blocks, system.f_bavail) => Some(JournalFault::NoSpace),
+            () if is_full(system.f_blocks, system.f_bavail) && !self.has_room() => {
+                Some(JournalFault::NoSpace)
+            }
             () if is_full(system.f_files, system.f_favail) => Some(JournalFault::NoInodes),
             () => None,
         }
+    }
+
+    /// Whether what the journal occupies has room for a record.
+    fn has_room(&self) -> bool {
+        /// More than the records of an ordinary change.
+        const RECORD: u64 = 2048;
+        fs::metadata(&self.path).is_ok_and(|of| of.blocks() * 512 >= of.len() + RECORD)
     }
 
     /// Baselines are read while a change is prepared. What keeps them from being read is reported by the next [`Journal::begin`], so that no change

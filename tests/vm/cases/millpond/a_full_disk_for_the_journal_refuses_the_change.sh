@@ -11,6 +11,10 @@ hint: nothing was changed; free some space and try again
 END
 state now
 same before now "after the refusal"
+status=0
+doctor >said 2>&1 || status=$?
+want 1 $status "status of doctor on a full disk"
+grep -q "the journal cannot be written: its file system has no space left" said || fail "doctor says: $(cat said)"
 rm tiny/full
 need psrset -c 2
 in_order
