@@ -3,44 +3,50 @@
 use crate::ctx::Ctx;
 use millpond_machine::{Absent, Machine};
 use millpond_model::{Effect, RealTimeSetting};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
-/// The settings, or why there are none.
-pub(crate) struct Readiness(Result<Vec<RealTimeSetting>, Absent>);
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Readiness {
+    /// Whether no setting makes threads late; null where that cannot be told.
+    ready: Option<bool>,
+    settings: Vec<RealTimeSetting>,
+}
 
 impl Readiness {
     /// Looks at a machine.
-    pub fn of(machine: &dyn Machine) -> Readiness {
-        Readiness(machine.disturbances().and_then(|disturbances| disturbances.real_time_settings()))
+    pub fn of(machine: &dyn Machine) -> Result<Readiness, Absent> {
+        let settings = machine.disturbances()?.real_time_settings()?;
+        Ok(Readiness { ready: ready(&settings), settings })
     }
+}
 
-    /// A line with the verdict, and one for each setting.
-    pub fn print(&self, ctx: &mut Ctx<'_>) {
-        let settings = match &self.0 {
-            Ok(settings) => settings,
-            Err(absent) => {
-                return ctx.out.line(format_args!("real-time readiness: not told: {}", absent.why));
-            }
-        };
-        ctx.out.line(format_args!("real-time readiness: {}", verdict(settings)));
-        for RealTimeSetting { name, is, remedy, effect } in settings {
-            let mark = match effect {
-                Effect::Good => "good",
-                Effect::Delays => "delays",
-                Effect::Unknown => "not told",
-            };
-            ctx.out.line(format_args!("  {name:<19}  {mark:<8}  {is}"));
-            if let Some(remedy) = remedy {
-                ctx.out.line(format_args!("  {:<19}  {:<8}  hint: {remedy}", "", ""));
-            }
+/// Null where it is not known.
+pub(crate) fn serialize<S: Serializer>(
+    readiness: &Result<Readiness, Absent>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    readiness.as_ref().ok().serialize(serializer)
+}
+
+/// A line with the verdict, and one for each setting.
+pub(crate) fn print(readiness: &Result<Readiness, Absent>, ctx: &mut Ctx<'_>) {
+    let settings = match readiness {
+        Ok(readiness) => &readiness.settings,
+        Err(absent) => {
+            return ctx.out.line(format_args!("real-time readiness: not told: {}", absent.why));
         }
-    }
-
-    /// Null where there are none.
-    pub fn json(&self) -> Value {
-        match &self.0 {
-            Ok(settings) => json!({ "ready": ready(settings), "settings": settings }),
-            Err(_) => Value::Null,
+    };
+    ctx.out.line(format_args!("real-time readiness: {}", verdict(settings)));
+    for RealTimeSetting { name, is, remedy, effect } in settings {
+        let mark = match effect {
+            Effect::Good => "good",
+            Effect::Delays => "delays",
+            Effect::Unknown => "not told",
+        };
+        ctx.out.line(format_args!("  {name:<19}  {mark:<8}  {is}"));
+        if let Some(remedy) = remedy {
+            ctx.out.line(format_args!("  {:<19}  {:<8}  hint: {remedy}", "", ""));
         }
     }
 }

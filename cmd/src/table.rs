@@ -17,6 +17,9 @@ pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
         ("psradm", psradm::DOCUMENTS),
         ("psrset", psrset::DOCUMENTS),
         ("pbind", pbind::DOCUMENTS),
+        ("doctor", doctor::DOCUMENTS),
+        ("posix", posix::DOCUMENTS),
+        ("capture", capture::DOCUMENTS),
     ];
     documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
 }

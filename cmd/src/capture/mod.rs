@@ -14,16 +14,28 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"directory":"/tmp/web7","files":1204,"skipped":3}
-//! ```
+//! The schema is docs/reference/json/capture.json.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Captured<'_>>()];
+
+/// What was copied, and where to.
+#[derive(Serialize, JsonSchema)]
+struct Captured<'d> {
+    directory: &'d Path,
+    files: usize,
+    /// Files that could not be read.
+    skipped: usize,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -54,7 +66,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let (files, skipped) = session.capture(directory).map_err(refused)?;
     if parsed.common.json {
-        ctx.json(&json!({ "directory": directory, "files": files, "skipped": skipped }));
+        ctx.json(&Captured { directory, files, skipped });
     } else {
         let skipped = match skipped {
             0 => String::new(),

@@ -14,29 +14,24 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"facets":[{"name":"processor sets","present":true},
-//!            {"name":"zones","present":false,"what_would_help":null,"why":"…"}],
-//!  "features":[{"known_by":"cpuset.cpus.exclusive","name":"remote partitions","present":true,"since":"6.7"}],
-//!  "journal":"/run/millpond/journal","machine":"real",
-//!  "real_time":{"ready":false,"settings":[{"effect":"delays","is":"no CPU","name":"nohz_full","remedy":"boot with …"}]},
-//!  "repair":{"abandoned":["…"],"forgotten":["…"],"settled":["…"],"unfinished":{"findings":[{"finding":"put back","knob":"…"}],"what":"…"}},
-//!  "sets":[{"breaches":[],"id":1,"mode":"own","processors":[1]}],"staying":["interrupt 25 (req.0) stays on 1: …"],
-//!  "unfinished":null,"unsettled":[]}
-//! ```
-//!
-//! `journal_fault` exists only if the journal cannot be written, `repair` with `--repair` only; its `unfinished` is null if nothing was undone. `forgotten` lists records of
-//! threads, processes and cgroups that have ended, which the next change removes as well.
+//! The schema is docs/reference/json/doctor.json. `journal_fault` exists only if the journal cannot be written, `repair` only
+//! with `--repair`.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
-use crate::readiness::Readiness;
+use crate::json::{self, Describe};
+use crate::readiness::{self, Readiness};
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
-use millpond_machine::{Absent, Finding, Machine, PutBack, Repair, Writer};
-use millpond_model::{KernelFeature, Pset, printable};
+use millpond_machine::{Absent, Finding, Knob, Machine, Writer};
+use millpond_model::{CpuId, CpuSet, KernelFeature, Pset, PsetId, PsetMode, printable};
 use millpond_session::{JournalFault, Session};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Diagnosis>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -67,10 +62,16 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 /// One ability of a machine.
-type Facet = (&'static str, Result<(), Absent>);
+#[derive(Serialize, JsonSchema)]
+struct Facet {
+    name: &'static str,
+    present: bool,
+    #[serde(flatten)]
+    absent: Option<Absent>,
+}
 
 fn facets(machine: &dyn Machine) -> Vec<Facet> {
-    vec![
+    let all = [
         ("processors", machine.processors().map(drop)),
         ("processor sets", machine.psets().map(drop)),
         ("bindings", machine.threads().map(drop)),
@@ -88,24 +89,60 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
         ("classes", machine.dispatcher().map(drop)),
         ("latency probes", machine.latency().map(drop)),
         ("live tables", machine.dispatcher().and_then(|dispatcher| dispatcher.live())),
-    ]
+    ];
+    let facet =
+        |(name, found): (_, Result<(), Absent>)| Facet { name, present: found.is_ok(), absent: found.err() };
+    all.into_iter().map(facet).collect()
 }
 
 /// What was found.
+#[derive(Serialize, JsonSchema)]
 struct Diagnosis {
+    machine: String,
     facets: Vec<Facet>,
-    sets: Vec<Pset>,
+    /// Features of the kernel that matter here.
+    features: Vec<KernelFeature>,
+    /// Null where the settings are not known.
+    #[serde(serialize_with = "readiness::serialize")]
+    #[schemars(with = "Option<Readiness>")]
+    real_time: Result<Readiness, Absent>,
+    /// The file of the journal; null for a machine that has none.
+    journal: Option<PathBuf>,
+    /// Why the journal cannot be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal_fault: Option<String>,
+    #[serde(skip)]
+    journal_remedy: Option<&'static str>,
+    sets: Vec<CheckedSet>,
+    /// The change that is not finished.
     unfinished: Option<String>,
-    /// Why no change can be journalled.
-    journal_fault: Option<JournalFault>,
-    /// What the machine's sets want and it does not do, one step a line.
+    /// Where the machine is not as its sets want it, one step a line.
     unsettled: Vec<String>,
-    /// What comes to sheltered processors and cannot be moved. Nothing is out of order with that.
+    /// Interrupts that cannot leave no-intr CPUs. They are no fault.
     staying: Vec<String>,
+    /// What `--repair` did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repair: Option<Repaired>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CheckedSet {
+    id: PsetId,
+    mode: PsetMode,
+    /// Its CPUs in order of arrival.
+    processors: Vec<CpuId>,
+    /// What breaks its exclusiveness.
+    breaches: Vec<String>,
+}
+
+impl From<Pset> for CheckedSet {
+    fn from(Pset { id, mode, members, breaches }: Pset) -> CheckedSet {
+        CheckedSet { id, mode, processors: members, breaches }
+    }
 }
 
 impl Diagnosis {
-    fn of(session: &Session) -> Result<Diagnosis, Failure> {
+    fn of(session: &Session, repair: Option<Repaired>) -> Result<Diagnosis, Failure> {
         let machine = session.machine();
         let sets = match machine.psets() {
             Ok(psets) => read("processor sets", psets.list())?,
@@ -116,16 +153,23 @@ impl Diagnosis {
             complaint.hint("millpond doctor --repair keeps what can be understood of it")
         })?;
         let settle = read("what the sets want", machine.settle())?;
+        let fault = session.journal_fault();
         Ok(Diagnosis {
+            machine: machine.name().to_owned(),
             facets: facets(machine),
-            sets,
+            features: machine.kernel_features(),
+            real_time: Readiness::of(machine),
+            journal: session.journal_path().map(Into::into),
+            journal_fault: fault.map(|fault| fault.to_string()),
+            journal_remedy: fault.map(JournalFault::remedy),
+            sets: sets.into_iter().map(CheckedSet::from).collect(),
             unfinished: unfinished.map(|u| u.operation.what),
-            journal_fault: session.journal_fault(),
             unsettled: settle.iter().map(ToString::to_string).collect(),
             staying: match machine.interrupts() {
                 Ok(interrupts) => read("interrupts", interrupts.staying())?,
                 Err(_) => Vec::new(),
             },
+            repair,
         })
     }
 
@@ -134,12 +178,15 @@ impl Diagnosis {
         self.unfinished.is_none() && self.journal_fault.is_none() && self.unsettled.is_empty() && !breached
     }
 
-    fn print(&self, session: &Session, ctx: &mut Ctx<'_>) {
-        ctx.out.line(format_args!("machine {}", session.machine().name()));
-        for (name, facet) in &self.facets {
-            match facet {
-                Ok(()) => ctx.out.line(format_args!("  {name:<14}  present")),
-                Err(absent) => {
+    fn print(&self, ctx: &mut Ctx<'_>) {
+        if let Some(repair) = &self.repair {
+            repair.print(ctx);
+        }
+        ctx.out.line(format_args!("machine {}", self.machine));
+        for Facet { name, absent, .. } in &self.facets {
+            match absent {
+                None => ctx.out.line(format_args!("  {name:<14}  present")),
+                Some(absent) => {
                     ctx.out.line(format_args!("  {name:<14}  absent: {}", printable(&absent.why)));
                     if let Some(help) = &absent.what_would_help {
                         ctx.out.line(format_args!("  {:<14}  hint: {}", "", printable(help)));
@@ -147,23 +194,22 @@ impl Diagnosis {
                 }
             }
         }
-        let features = session.machine().kernel_features();
-        if !features.is_empty() {
+        if !self.features.is_empty() {
             ctx.out.line("kernel features");
         }
-        for KernelFeature { name, present, since, known_by } in features {
-            let has = if present { "present" } else { "absent" };
+        for KernelFeature { name, present, since, known_by } in &self.features {
+            let has = if *present { "present" } else { "absent" };
             ctx.out.line(format_args!("  {name:<25}  {has:<7}  since Linux {since}, known by {known_by}"));
         }
-        Readiness::of(session.machine()).print(ctx);
-        if let Some(path) = session.journal_path() {
+        readiness::print(&self.real_time, ctx);
+        if let Some(path) = &self.journal {
             ctx.out.line(format_args!("journal {}", path.display()));
         }
         if self.sets.is_empty() {
             ctx.out.line("no processor sets");
         }
         for set in &self.sets {
-            let cpus = set.cpus();
+            let cpus: CpuSet = set.processors.iter().copied().collect();
             let members = match cpus.len() {
                 0 => "empty".to_owned(),
                 1 => format!("processor {cpus}"),
@@ -183,39 +229,14 @@ impl Diagnosis {
         if let Some(what) = &self.unfinished {
             ctx.out.line(format_args!("begun and not finished: {}", printable(what)));
         }
-        if let Some(fault) = self.journal_fault {
+        if let Some(fault) = &self.journal_fault {
             ctx.out.line(format_args!("the journal cannot be written: {fault}"));
-            ctx.hint(fault.remedy());
+            self.journal_remedy.into_iter().for_each(|remedy| ctx.hint(remedy));
         } else if self.in_order() {
             ctx.out.line("all is in order");
         } else {
             ctx.hint("millpond doctor --repair");
         }
-    }
-
-    fn json(&self, session: &Session) -> Value {
-        let facet = |(name, facet): &Facet| match facet {
-            Ok(()) => json!({ "name": name, "present": true }),
-            Err(Absent { why, what_would_help }) => {
-                json!({ "name": name, "present": false, "why": why, "what_would_help": what_would_help })
-            }
-        };
-        let set = |set: &Pset| json!({ "id": set.id, "mode": set.mode, "processors": set.members, "breaches": set.breaches });
-        let mut document = json!({
-            "machine": session.machine().name(),
-            "facets": self.facets.iter().map(facet).collect::<Vec<_>>(),
-            "features": session.machine().kernel_features(),
-            "sets": self.sets.iter().map(set).collect::<Vec<_>>(),
-            "journal": session.journal_path(),
-            "real_time": Readiness::of(session.machine()).json(),
-            "unfinished": self.unfinished,
-            "unsettled": self.unsettled,
-            "staying": self.staying,
-        });
-        if let Some(fault) = self.journal_fault {
-            document["journal_fault"] = fault.to_string().into();
-        }
-        document
     }
 }
 
@@ -229,26 +250,14 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         salvage(&session, ctx)?;
     }
     let repaired = if repairs { Some(repair(session.machine())?) } else { None };
-    let diagnosis = Diagnosis::of(&session)?;
-    let mut exit = if diagnosis.in_order() { Exit::DONE } else { Exit::REFUSED };
-    if let Some(repaired) = &repaired
-        && repaired.left_something()
-    {
-        exit = Exit::REFUSED;
-    }
+    let diagnosis = Diagnosis::of(&session, repaired)?;
+    let left_something = diagnosis.repair.as_ref().is_some_and(|repair| repair.left_something);
     if parsed.common.json {
-        let mut document = diagnosis.json(&session);
-        if let Some(repaired) = &repaired {
-            document["repair"] = repaired.json();
-        }
-        ctx.json(&document);
+        ctx.json(&diagnosis);
     } else {
-        if let Some(repaired) = &repaired {
-            repaired.print(ctx);
-        }
-        diagnosis.print(&session, ctx);
+        diagnosis.print(ctx);
     }
-    Ok(exit)
+    Ok(if diagnosis.in_order() && !left_something { Exit::DONE } else { Exit::REFUSED })
 }
 
 /// Mends a journal that cannot be understood.
@@ -265,27 +274,61 @@ fn salvage(session: &Session, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `--repair` did.
+#[derive(Serialize, JsonSchema)]
 struct Repaired {
-    repair: Option<Repair>,
+    /// The change that was undone, if one was unfinished.
+    unfinished: Option<Undone>,
     /// What killed processes had for themselves.
-    abandoned: Vec<PutBack>,
+    abandoned: Vec<String>,
     settled: Vec<String>,
-    /// What was still kept of things that have ended.
+    /// Records of threads, processes and cgroups that have ended. The next change removes them as well.
     forgotten: Vec<String>,
+    #[serde(skip)]
+    left_something: bool,
+}
+
+/// A change that was undone.
+#[derive(Serialize, JsonSchema)]
+struct Undone {
+    what: String,
+    #[serde(skip)]
+    sentence: String,
+    findings: Vec<UndoneKnob>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UndoneKnob {
+    knob: Knob,
+    finding: String,
 }
 
 /// Becomes the writer, which puts back what was not finished and what killed processes had for themselves, and settles the machine.
 fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
     let refused = |refusal| Failure::Refused(Complaint::refused("repair the machine", |_| None, &refusal));
     let writer = Writer::open(machine).map_err(refused)?;
-    let repair = writer.repaired().cloned();
+    let repair = writer.repaired();
     let abandoned = machine.latency().map(|probe| writer.put_back_abandoned(probe)).unwrap_or_default();
     let wanted = machine.settle().map_err(refused)?;
     let forgotten = machine.stale().iter().map(|step| machine.called(&step.knob)).collect();
     writer.settle().map_err(refused)?;
-    let settled = wanted.iter().map(ToString::to_string).collect();
-    Ok(Repaired { repair, abandoned, settled, forgotten })
+    let left = |finding: &Finding| matches!(finding, Finding::Refused(_) | Finding::Foreign { .. });
+    let unfinished = repair.map(|repair| Undone {
+        what: repair.what.clone(),
+        sentence: repair.to_string(),
+        findings: repair
+            .findings
+            .iter()
+            .map(|(knob, finding)| UndoneKnob { knob: knob.clone(), finding: word(finding) })
+            .collect(),
+    });
+    Ok(Repaired {
+        unfinished,
+        left_something: abandoned.iter().any(|found| found.result.is_err())
+            || repair.iter().flat_map(|repair| &repair.findings).any(|(_, finding)| left(finding)),
+        abandoned: abandoned.iter().map(ToString::to_string).collect(),
+        settled: wanted.iter().map(ToString::to_string).collect(),
+        forgotten,
+    })
 }
 
 fn word(finding: &Finding) -> String {
@@ -302,19 +345,13 @@ fn word(finding: &Finding) -> String {
 }
 
 impl Repaired {
-    fn left_something(&self) -> bool {
-        let left = |f: &Finding| matches!(f, Finding::Refused(_) | Finding::Foreign { .. });
-        let resists = self.abandoned.iter().any(|found| found.result.is_err());
-        resists || self.repair.iter().flat_map(|r| &r.findings).any(|(_, finding)| left(finding))
-    }
-
     fn print(&self, ctx: &mut Ctx<'_>) {
-        match &self.repair {
+        match &self.unfinished {
             None => ctx.out.line("nothing was unfinished"),
-            Some(repair) => {
-                ctx.out.line(repair);
-                for (knob, finding) in &repair.findings {
-                    ctx.out.line(format_args!("  {knob}: {}", word(finding)));
+            Some(undone) => {
+                ctx.out.line(&undone.sentence);
+                for UndoneKnob { knob, finding } in &undone.findings {
+                    ctx.out.line(format_args!("  {knob}: {finding}"));
                 }
             }
         }
@@ -325,20 +362,5 @@ impl Repaired {
         for what in &self.forgotten {
             ctx.out.line(format_args!("forgotten, because it has ended: {what}"));
         }
-    }
-
-    fn json(&self) -> Value {
-        let finding = |(knob, finding): &(_, Finding)| json!({ "knob": knob, "finding": word(finding) });
-        let repair = self.repair.as_ref().map(|r| {
-            let findings: Vec<_> = r.findings.iter().map(finding).collect();
-            json!({ "what": r.what, "findings": findings })
-        });
-        let abandoned: Vec<String> = self.abandoned.iter().map(ToString::to_string).collect();
-        json!({
-            "unfinished": repair,
-            "abandoned": abandoned,
-            "settled": self.settled,
-            "forgotten": self.forgotten,
-        })
     }
 }

@@ -18,23 +18,52 @@
 //!
 //! # JSON
 //!
-//! An answer is `supported`, `at run time` or `not supported`; `version` is null for the last two.
-//!
-//! ```text
-//! {"bundles":[{"name":"Realtime Threads","lacks":0,
-//!              "options":[{"name":"_POSIX_THREAD_PRIO_INHERIT","answer":"supported","version":200809}]}],
-//!  "machine":"real","real_time":{"ready":false,"settings":[…]}}
-//! ```
+//! The schema is docs/reference/json/posix.json.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use crate::failure::{Exit, Failure, facet};
-use crate::readiness::Readiness;
+use crate::json::{self, Describe};
+use crate::readiness::{self, Readiness};
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_model::{PosixAnswer, PosixBundle, PosixOption};
-use millpond_report::{Align, Cell, Table};
-use serde_json::{Value, json};
+use millpond_report::{Cell, Table};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Options<'_>>()];
+
+#[derive(Serialize, JsonSchema)]
+struct Options<'m> {
+    machine: &'m str,
+    /// Null on a captured machine, where no library can be asked.
+    bundles: Option<Vec<Bundle>>,
+    /// Null where the settings are not known.
+    real_time: Option<Readiness>,
+}
+
+/// Options that the Single UNIX Specification has together.
+#[derive(Serialize, JsonSchema)]
+struct Bundle {
+    name: &'static str,
+    /// How many options are not supported.
+    lacks: usize,
+    options: Vec<Answer>,
+}
+
+/// What the system says of an option.
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    name: &'static str,
+    #[serde(skip)]
+    summary: &'static str,
+    /// `supported`, `at run time` or `not supported`.
+    answer: &'static str,
+    /// The version of the standard; null unless supported.
+    version: Option<u32>,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -59,103 +88,85 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// Options with their answers.
-type Answers = [(PosixOption, PosixAnswer)];
-
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if !parsed.operands.is_empty() {
         return Err(Failure::Usage("it takes no operands".into()));
     }
-    let is_csv = Dress::of(parsed, parsed.common.json, &[Dress::Csv, Dress::Json])? == Dress::Csv;
+    let dress = Dress::of(parsed, parsed.common.json, &[Dress::Csv, Dress::Json])?;
     let session = ctx.reading(&parsed.common)?;
-    let answers = match facet("options of POSIX", session.posix_answers()) {
-        Ok(answers) => answers,
-        Err(Failure::Refused(complaint)) if !is_csv => {
-            // A captured machine has no library to ask, and is as ready as it was.
+    let bundles = match facet("options of POSIX", session.posix_answers()) {
+        Ok(answers) => Some(bundles(&answers)),
+        // A captured machine has no library to ask, and is as ready as it was.
+        Err(Failure::Refused(complaint)) if dress != Dress::Csv => {
             ctx.complain(&complaint);
-            let ready = Readiness::of(session.machine());
-            if parsed.common.json {
-                let name = session.machine().name();
-                ctx.json(&json!({ "machine": name, "bundles": null, "real_time": ready.json() }));
-            } else {
-                ready.print(ctx);
-            }
-            return Ok(Exit::REFUSED);
+            None
         }
         Err(failure) => return Err(failure),
     };
-    if parsed.common.json {
-        ctx.json(&json!({ "machine": session.machine().name(), "bundles": bundles(&answers), "real_time": Readiness::of(session.machine()).json() }));
-    } else if is_csv {
-        ctx.out.text(&table(&answers).csv());
-    } else {
-        print(&answers, ctx);
-        ctx.out.line("");
-        Readiness::of(session.machine()).print(ctx);
-    }
-    Ok(Exit::DONE)
-}
-
-/// Those of one bundle.
-fn of(bundle: PosixBundle, answers: &Answers) -> impl Iterator<Item = &(PosixOption, PosixAnswer)> {
-    answers.iter().filter(move |(option, _)| option.bundle() == bundle)
-}
-
-fn lacks(bundle: PosixBundle, answers: &Answers) -> usize {
-    of(bundle, answers).filter(|(_, answer)| *answer == PosixAnswer::Unsupported).count()
-}
-
-/// In words, but for the version.
-fn word(answer: PosixAnswer) -> &'static str {
-    match answer {
-        PosixAnswer::Supported(_) => "supported",
-        PosixAnswer::Undecided => "at run time",
-        PosixAnswer::Unsupported => "not supported",
-    }
-}
-
-fn cell(answer: PosixAnswer) -> Cell {
-    match answer {
-        PosixAnswer::Supported(version) => Cell::Count(version.into()),
-        other => Cell::from(word(other)),
-    }
-}
-
-fn print(answers: &Answers, ctx: &mut Ctx<'_>) {
-    for (at, bundle) in PosixBundle::ALL.into_iter().enumerate() {
-        if at > 0 {
-            ctx.out.line("");
+    let exit = if bundles.is_some() { Exit::DONE } else { Exit::REFUSED };
+    let machine = session.machine();
+    match (dress, bundles) {
+        (Dress::Json, bundles) => {
+            let real_time = Readiness::of(machine).ok();
+            ctx.json(&Options { machine: machine.name(), bundles, real_time });
         }
-        let count = of(bundle, answers).count();
-        ctx.out.line(format_args!("{}: lacks {} of {count}", bundle, lacks(bundle, answers)));
-        for (option, answer) in of(bundle, answers) {
-            let answer = cell(*answer);
-            ctx.out.line(format_args!("  {:<33}  {answer:<13}  {}", option.name(), option.summary()));
+        (Dress::Csv, bundles) => ctx.out.text(&table(&bundles.unwrap_or_default()).csv()),
+        (_, bundles) => {
+            for bundle in bundles.iter().flatten() {
+                print(bundle, ctx);
+            }
+            readiness::print(&Readiness::of(machine), ctx);
         }
     }
+    Ok(exit)
 }
 
-fn table(answers: &Answers) -> Table {
-    let mut table = Table::new(&[("bundle", Align::Left), ("option", Align::Left), ("answer", Align::Left)]);
-    for (option, answer) in answers {
-        table.row([Cell::from(option.bundle().word()), Cell::from(option.name()), cell(*answer)]);
-    }
-    table
-}
-
-fn bundles(answers: &Answers) -> Vec<Value> {
+fn bundles(answers: &[(PosixOption, PosixAnswer)]) -> Vec<Bundle> {
     let one = |bundle: PosixBundle| {
-        let option = |(option, answer): &(PosixOption, PosixAnswer)| {
-            let version = match answer {
-                PosixAnswer::Supported(version) => Some(*version),
-                PosixAnswer::Undecided | PosixAnswer::Unsupported => None,
-            };
-            json!({ "name": option.name(), "answer": word(*answer), "version": version })
-        };
-        let options: Vec<Value> = of(bundle, answers).map(option).collect();
-        json!({ "name": bundle.word(), "lacks": lacks(bundle, answers), "options": options })
+        let of_it = answers.iter().filter(|(option, _)| option.bundle() == bundle);
+        let options: Vec<Answer> = of_it.map(|(option, answer)| Answer::of(*option, *answer)).collect();
+        let lacks = options.iter().filter(|option| option.answer == LACKING).count();
+        Bundle { name: bundle.word(), lacks, options }
     };
     PosixBundle::ALL.into_iter().map(one).collect()
+}
+
+const LACKING: &str = "not supported";
+
+impl Answer {
+    fn of(option: PosixOption, answer: PosixAnswer) -> Answer {
+        let (answer, version) = match answer {
+            PosixAnswer::Supported(version) => ("supported", Some(version)),
+            PosixAnswer::Undecided => ("at run time", None),
+            PosixAnswer::Unsupported => (LACKING, None),
+        };
+        Answer { name: option.name(), summary: option.summary(), answer, version }
+    }
+
+    /// The version, or else what is said.
+    fn cell(&self) -> Cell {
+        self.version.map_or(Cell::from(self.answer), Cell::from)
+    }
+}
+
+/// A bundle, and an empty line.
+fn print(bundle: &Bundle, ctx: &mut Ctx<'_>) {
+    let Bundle { name, lacks, options } = bundle;
+    ctx.out.line(format_args!("{name}: lacks {lacks} of {}", options.len()));
+    for option in options {
+        ctx.out.line(format_args!("  {:<33}  {:<13}  {}", option.name, option.cell(), option.summary));
+    }
+    ctx.out.line("");
+}
+
+fn table(bundles: &[Bundle]) -> Table {
+    let mut table = Table::of(&["bundle", "option", "answer"], &[]);
+    for bundle in bundles {
+        for option in &bundle.options {
+            table.row([bundle.name.into(), option.name.into(), option.cell()]);
+        }
+    }
+    table
 }
 
 #[cfg(test)]
@@ -168,12 +179,13 @@ mod tests {
             (PosixOption::Barriers, PosixAnswer::Undecided),
             (PosixOption::SpinLocks, PosixAnswer::Unsupported),
         ];
-        assert_eq!(lacks(PosixBundle::AdvancedRealtimeThreads, &answers), 1);
-        let bundle = &bundles(&answers)[3];
+        let bundles = bundles(&answers);
+        let bundle = serde_json::to_value(&bundles[3]).unwrap();
+        assert_eq!(bundle["lacks"], 1);
         assert_eq!(bundle["options"][0]["answer"], "at run time");
-        assert_eq!(bundle["options"][0]["version"], Value::Null);
+        assert_eq!(bundle["options"][0]["version"], serde_json::Value::Null);
         assert_eq!(
-            table(&answers).csv(),
+            table(&bundles).csv(),
             "bundle,option,answer\nAdvanced Realtime Threads,_POSIX_BARRIERS,at run time\nAdvanced Realtime Threads,_POSIX_SPIN_LOCKS,not supported\n"
         );
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// One feature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct KernelFeature {
     /// What it is called.
     pub name: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a setting does to a real-time thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// Nothing that it could be rid of.
@@ -15,7 +15,7 @@ pub enum Effect {
 }
 
 /// One setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RealTimeSetting {
     /// What it is called.
     pub name: String,

@@ -47,4 +47,5 @@ mod script;
 
 pub use machine::Stage;
 pub use play::{Played, play};
+pub use schemas::breach;
 pub use script::{Line, ScriptError, parse};

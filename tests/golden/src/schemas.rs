@@ -6,15 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Commands that print JSON and have no schema yet. None may be added.
-const WITHOUT: [&str; 33] = [
-    "capture",
+const WITHOUT: [&str; 30] = [
     "compare",
     "cpustat",
     "cputrack",
     "demo",
     "diagnose",
     "dispadmin",
-    "doctor",
     "experiment",
     "intrstat",
     "latstat",
@@ -30,7 +28,6 @@ const WITHOUT: [&str; 33] = [
     "poolcfg",
     "poold",
     "poolstat",
-    "posix",
     "prctl",
     "priocntl",
     "prstat",

@@ -6,4 +6,5 @@ mod any_pools;
 mod any_words;
 mod document;
 mod library;
+mod printed;
 mod schemas;
