@@ -2,7 +2,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// Raised when a field goes, or gets another meaning or type; `docs/reference/json.md` is the promise.
@@ -16,6 +16,14 @@ pub fn document(document: &impl Serialize) -> String {
         fields.insert("version".to_owned(), VERSION.into());
     }
     document.to_string()
+}
+
+/// For `serialize_with`: a figure, or none, with three digits behind the point. More is noise.
+pub fn thousandths<S: Serializer>(
+    value: &(impl Into<Option<f64>> + Copy),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*value).into().map(|value| (value * 1000.0).round() / 1000.0).serialize(serializer)
 }
 
 /// Makes the schema of one document.

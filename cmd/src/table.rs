@@ -20,6 +20,12 @@ pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
         ("doctor", doctor::DOCUMENTS),
         ("posix", posix::DOCUMENTS),
         ("capture", capture::DOCUMENTS),
+        ("lgrpinfo", lgrpinfo::DOCUMENTS),
+        ("plgrp", plgrp::DOCUMENTS),
+        ("pginfo", pginfo::DOCUMENTS),
+        ("occupancy", occupancy::DOCUMENTS),
+        ("intrstat", intrstat::DOCUMENTS),
+        ("compare", compare::DOCUMENTS),
     ];
     documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
 }

@@ -22,19 +22,40 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"a":{"cpus":48,"file":"near.json","machine":"e6900","samples":144},"b":{…},
-//!  "figures":[{"A":1200000000.0,"B":1350000000.0,"B/A":1.13,"figure":"Cycle_cnt/s"},…]}
-//! ```
+//! Figures have the digits of the table. The schema is `docs/reference/json/compare.json`.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
-use millpond_observe::recording::{Recording, beside, parse};
+use millpond_observe::recording::{Figure, Recording, beside, parse, table};
 use millpond_session::read_log;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Comparison<'_>>()];
+
+/// Two recordings.
+#[derive(Serialize, JsonSchema)]
+struct Comparison<'a> {
+    a: About<'a>,
+    b: About<'a>,
+    figures: Vec<Figure>,
+}
+
+/// A recording.
+#[derive(Serialize, JsonSchema)]
+struct About<'a> {
+    file: &'a str,
+    machine: &'a str,
+    /// How many.
+    cpus: usize,
+    /// Over all CPUs.
+    samples: usize,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -59,22 +80,28 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage("which two recordings?".to_owned()));
     };
     let (first, second) = (load(a)?, load(b)?);
-    let table = beside(&first, &second);
+    let figures = beside(&first, &second);
+    let (a, b) = (About::of(a, &first), About::of(b, &second));
     if parsed.common.json {
-        let about = |file: &str, r: &Recording| json!({ "file": file, "machine": r.machine, "cpus": r.cpus, "samples": r.samples });
-        let (about_a, about_b) = (about(a, &first), about(b, &second));
-        ctx.json(&json!({ "a": about_a, "b": about_b, "figures": table.json() }));
+        ctx.json(&Comparison { a, b, figures });
         return Ok(Exit::DONE);
     }
-    for (letter, file, recording) in [("A", a, &first), ("B", b, &second)] {
+    for (letter, About { file, machine, cpus, samples }) in [("A", a), ("B", b)] {
         let plural = |count: usize, noun: &str| {
             if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
         };
-        let (cpus, samples) = (plural(recording.cpus, "processor"), plural(recording.samples, "sample"));
-        ctx.out.line(format_args!("{letter}: {file} (machine {}, {cpus}, {samples})", recording.machine));
+        let (cpus, samples) = (plural(cpus, "processor"), plural(samples, "sample"));
+        ctx.out.line(format_args!("{letter}: {file} (machine {machine}, {cpus}, {samples})"));
     }
-    ctx.out.text(&table.text());
+    ctx.out.text(&table(&figures).text());
     Ok(Exit::DONE)
+}
+
+impl<'a> About<'a> {
+    fn of(file: &'a str, recording: &'a Recording) -> About<'a> {
+        let Recording { machine, cpus, samples, .. } = recording;
+        About { file, machine, cpus: *cpus, samples: *samples }
+    }
 }
 
 fn load(file: &str) -> Result<Recording, Failure> {

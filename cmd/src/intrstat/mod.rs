@@ -19,10 +19,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"time":"2024-11-20T08:14:02Z","interval_s":5.0,
-//!  "devices":[{"device":"e1000g#0","processors":[{"cpu":0,"rate":102.0,"percent":0.4},{"cpu":1,"rate":0.0,"percent":0.0}]}]}
-//! ```
+//! An object for each report; `docs/reference/json/intrstat.json` is its schema.
 
 mod table;
 
@@ -30,17 +27,19 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read, unless_absent};
 use crate::interval::{Repetition, Rounds};
+use crate::json::{self, Describe};
 use crate::operands::{self, expand};
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
-use millpond_formats::print_iso;
 use millpond_machine::Machine;
 use millpond_machine::facets::{Job, WatchedJob};
 use millpond_model::{CpuSet, Nanos, WallTime};
 use millpond_session::stop_on_signal;
-use serde_json::json;
-use table::{Reading, Report};
+use table::{Document, Reading, Report};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -111,8 +110,7 @@ fn show(
     ctx: &mut Ctx<'_>,
 ) {
     if json {
-        let devices = report.json();
-        ctx.json(&json!({ "time": print_iso(wall), "interval_s": report.seconds(), "devices": devices }));
+        ctx.json(&report.document(wall));
     } else {
         if let Some(stamp) = stamp {
             ctx.out.line(stamp.line(wall, zone));

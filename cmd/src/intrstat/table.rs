@@ -1,7 +1,10 @@
 //! The table of `intrstat`: two readings, and what happened between them (reference §4.6).
 
-use millpond_model::{CpuId, CpuSet, DisturbanceKind, Disturbed, Nanos};
-use serde_json::{Value, json};
+use crate::json;
+use millpond_formats::print_iso;
+use millpond_model::{CpuId, CpuSet, DisturbanceKind, Disturbed, Nanos, WallTime};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -43,15 +46,42 @@ fn instance(name: &str) -> String {
     }
 }
 
-/// What happened on a processor by a device: times a second, and percent of its time where that is known.
-type Figures = (f64, Option<f64>);
+/// One report.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'r> {
+    /// When the interval ended, as ISO 8601.
+    time: String,
+    #[serde(serialize_with = "json::thousandths")]
+    interval_s: f64,
+    /// Those that interrupted a CPU since the command began.
+    devices: &'r [Device],
+}
+
+/// What a device did in an interval.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+struct Device {
+    device: String,
+    processors: Vec<Figures>,
+}
+
+/// What a device did on one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+struct Figures {
+    cpu: CpuId,
+    /// Interrupts per second.
+    #[serde(serialize_with = "json::thousandths")]
+    rate: f64,
+    /// Part of the CPU's time that handlers took; null where it is not measured.
+    #[serde(serialize_with = "json::thousandths")]
+    percent: Option<f64>,
+}
 
 /// What happened between two readings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     elapsed: Nanos,
     cpus: Vec<CpuId>,
-    rows: Vec<(String, Vec<Figures>)>,
+    devices: Vec<Device>,
 }
 
 impl Report {
@@ -71,17 +101,12 @@ impl Report {
                 let rate = count.saturating_sub(was.0) as f64 / seconds;
                 let percent =
                     total.map(|total| (total - was.1.unwrap_or_default()).as_secs_f64() * 100.0 / seconds);
-                (rate, percent)
+                Figures { cpu: *cpu, rate, percent }
             };
-            (device.clone(), cpus.iter().map(cell).collect())
+            Device { device: device.clone(), processors: cpus.iter().map(cell).collect() }
         };
-        let rows = after.devices.iter().map(row).collect();
-        Report { elapsed, cpus, rows }
-    }
-
-    /// Length of the interval.
-    pub fn seconds(&self) -> f64 {
-        rounded(self.elapsed.as_secs_f64())
+        let devices = after.devices.iter().map(row).collect();
+        Report { elapsed, cpus, devices }
     }
 
     /// Block after block of as many processors as fit.
@@ -94,9 +119,9 @@ impl Report {
                 let _ = write!(text, " {:>9} %tim", format!("cpu{cpu}"));
             }
             let _ = writeln!(text, "\n-------------+{}", "-".repeat(CPU_WIDTH * cpus.len()));
-            for (device, figures) in &self.rows {
+            for Device { device, processors } in &self.devices {
                 let _ = write!(text, "{device:>12} |");
-                for (rate, percent) in figures.iter().skip(block * beside).take(cpus.len()) {
+                for Figures { rate, percent, .. } in processors.iter().skip(block * beside).take(cpus.len()) {
                     match percent {
                         Some(percent) => {
                             let _ = write!(text, " {:>9} {percent:>4.1}", rate.floor());
@@ -113,19 +138,10 @@ impl Report {
     }
 
     /// The same for programs.
-    pub fn json(&self) -> Value {
-        let cell = |(cpu, (rate, percent)): (&CpuId, &Figures)| json!({ "cpu": cpu, "rate": rounded(*rate), "percent": percent.map(rounded) });
-        let row = |(device, figures): &(String, Vec<Figures>)| {
-            let cells: Vec<Value> = self.cpus.iter().zip(figures).map(cell).collect();
-            json!({ "device": device, "processors": cells })
-        };
-        self.rows.iter().map(row).collect()
+    pub fn document(&self, wall: WallTime) -> Document<'_> {
+        let interval_s = self.elapsed.as_secs_f64();
+        Document { time: print_iso(wall), interval_s, devices: &self.devices }
     }
-}
-
-/// Three digits behind the point: more is noise.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
 }
 
 #[cfg(test)]

@@ -40,13 +40,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"lgroups":[{"children":[1,2],"id":0,"kind":"root","latency":83,"load":0.24,
-//!              "memory":{"free_kib":1887436,"installed_kib":4194304},"parent":null,"show CPUs":[0,1,2,3]}],
-//!  "latencies":[[83,83,83],[83,56,83],[83,83,56]]}
-//! --pages: {"processes":[{"lgroups":{"1":524288,"2":524288},"local_kib":524288,"memory_kib":1048576,"pid":300,
-//!           "remote_kib":524288}]}
-//! ```
+//! The letters choose no fields: an object has all of them. The schema is `docs/reference/json/lgrpinfo.json`.
 
 mod pages;
 mod show;
@@ -54,9 +48,13 @@ mod show;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::json::{self, Describe};
 use crate::lgroups;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::lgrpinfo::Shown;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<show::Lgroups<'_>>(), json::of::<pages::Processes>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

@@ -6,32 +6,44 @@ use crate::{lgroups, operands};
 use millpond_cli::Parsed;
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::{CpuSet, GroupId, LgroupTree, Pid, PsetId};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
-/// The memory of a process, in KiB.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Row {
-    pid: Option<Pid>,
-    local: u64,
-    remote: u64,
-    by_lgroup: BTreeMap<GroupId, u64>,
+/// `--pages`.
+#[derive(Serialize, JsonSchema)]
+pub struct Processes {
+    processes: Vec<Process>,
 }
 
-impl Row {
-    fn memory(&self) -> u64 {
-        self.local + self.remote
-    }
+#[derive(Serialize, JsonSchema)]
+struct Process {
+    pid: Pid,
+    #[serde(flatten)]
+    memory: Memory,
+}
 
-    fn text(&self) -> String {
+/// Where memory is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+struct Memory {
+    /// All of it that is resident.
+    memory_kib: u64,
+    /// In an lgroup with a CPU on which one of the threads may run.
+    local_kib: u64,
+    remote_kib: u64,
+    /// In KiB, by lgroup.
+    lgroups: BTreeMap<GroupId, u64>,
+}
+
+impl Memory {
+    fn line(&self, title: impl Display) -> String {
+        let Memory { memory_kib: memory, local_kib: local, remote_kib: remote, lgroups } = self;
         #[allow(clippy::cast_precision_loss)] // a decimal is shown
-        let percent = |part: u64| part as f64 * 100.0 / self.memory() as f64;
-        let percent =
-            if self.memory() == 0 { "-".to_owned() } else { format!("{:.1}", percent(self.remote)) };
-        let by: Vec<String> = self.by_lgroup.iter().map(|(id, kib)| format!("{id}:{kib}")).collect();
-        let pid = self.pid.map_or("total".to_owned(), |pid| pid.to_string());
-        let (memory, local, remote) = (self.memory(), self.local, self.remote);
-        let text = format!("{pid:>8} {memory:>10} {local:>10} {remote:>10} {percent:>7}  {}", by.join(" "));
+        let percent = *remote as f64 * 100.0 / *memory as f64;
+        let percent = if *memory == 0 { "-".to_owned() } else { format!("{percent:.1}") };
+        let by: Vec<String> = lgroups.iter().map(|(id, kib)| format!("{id}:{kib}")).collect();
+        let text = format!("{title:>8} {memory:>10} {local:>10} {remote:>10} {percent:>7}  {}", by.join(" "));
         text.trim_end().to_owned()
     }
 }
@@ -55,10 +67,10 @@ pub(super) fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     pids.extend(set.map(|set| members(machine, set)).transpose()?.into_iter().flatten());
     let tree = lgroups::tree(lgroups::lgroups(machine)?)?;
     let mut exit = Exit::DONE;
-    let mut rows = Vec::new();
+    let mut processes = Vec::new();
     for pid in pids {
-        match row(machine, &tree, pid) {
-            Ok(row) => rows.push(row),
+        match memory(machine, &tree, pid) {
+            Ok(memory) => processes.push(Process { pid, memory }),
             Err(refusal) => {
                 let main = format!("show the memory of process {pid}");
                 let names = |subject: &Subject| (*subject == Subject::Process(pid)).then(|| main.clone());
@@ -67,33 +79,28 @@ pub(super) fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             }
         }
     }
-    show(&rows, parsed.common.json, ctx);
+    show(processes, parsed.common.json, ctx);
     Ok(exit)
 }
 
-fn show(rows: &[Row], json: bool, ctx: &mut Ctx<'_>) {
+fn show(processes: Vec<Process>, json: bool, ctx: &mut Ctx<'_>) {
     if json {
-        let one = |row: &Row| {
-            json!({
-                "pid": row.pid, "memory_kib": row.memory(), "local_kib": row.local, "remote_kib": row.remote,
-                "lgroups": row.by_lgroup,
-            })
-        };
-        ctx.json(&json!({ "processes": rows.iter().map(one).collect::<Vec<_>>() }));
-        return;
+        return ctx.json(&Processes { processes });
     }
-    if rows.is_empty() {
+    if processes.is_empty() {
         return;
     }
     ctx.out.line("     PID     MEMORY      LOCAL     REMOTE REMOTE%  BY LGROUP");
-    rows.iter().for_each(|row| ctx.out.line(row.text()));
-    if rows.len() > 1 {
-        let mut total = Row::default();
-        for row in rows {
-            (total.local, total.remote) = (total.local + row.local, total.remote + row.remote);
-            row.by_lgroup.iter().for_each(|(id, kib)| *total.by_lgroup.entry(*id).or_default() += kib);
+    processes.iter().for_each(|process| ctx.out.line(process.memory.line(process.pid.0)));
+    if processes.len() > 1 {
+        let mut total = Memory::default();
+        for Process { memory, .. } in &processes {
+            total.memory_kib += memory.memory_kib;
+            total.local_kib += memory.local_kib;
+            total.remote_kib += memory.remote_kib;
+            memory.lgroups.iter().for_each(|(id, kib)| *total.lgroups.entry(*id).or_default() += kib);
         }
-        ctx.out.line(total.text());
+        ctx.out.line(total.line("total"));
     }
 }
 
@@ -108,24 +115,21 @@ fn members(machine: &dyn Machine, set: PsetId) -> Result<BTreeSet<Pid>, Failure>
     Ok(bound.iter().filter(|thread| thread.set == set).map(|thread| thread.lwp.pid).collect())
 }
 
-fn row(machine: &dyn Machine, tree: &LgroupTree, pid: Pid) -> Result<Row, Refusal> {
+fn memory(machine: &dyn Machine, tree: &LgroupTree, pid: Pid) -> Result<Memory, Refusal> {
     let (lgroups, threads) = (machine.lgroups()?, machine.threads()?);
     let pages = lgroups.pages(pid)?;
     let allowed = threads.lwps(pid)?.iter().fold(CpuSet::new(), |all, thread| &all | &thread.allowed);
     let near: BTreeSet<_> =
         lgroups.nodes()?.into_iter().filter(|n| !n.cpus.is_disjoint(&allowed)).map(|n| n.node).collect();
-    let mut row = Row { pid: Some(pid), ..Row::default() };
+    let mut memory = Memory::default();
     for (node, kib) in pages.into_iter().filter(|(_, kib)| *kib > 0) {
-        if near.contains(&node) {
-            row.local += kib;
-        } else {
-            row.remote += kib;
-        }
+        memory.memory_kib += kib;
+        *(if near.contains(&node) { &mut memory.local_kib } else { &mut memory.remote_kib }) += kib;
         if let Some(leaf) = tree.leaf_of(node) {
-            *row.by_lgroup.entry(leaf).or_default() += kib;
+            *memory.lgroups.entry(leaf).or_default() += kib;
         }
     }
-    Ok(row)
+    Ok(memory)
 }
 
 #[cfg(test)]
@@ -134,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_row_has_a_share_unless_there_is_nothing() {
-        let by_lgroup = BTreeMap::from([(GroupId(1), 10), (GroupId(2), 30)]);
-        let row = Row { pid: Some(Pid(204)), local: 10, remote: 30, by_lgroup };
-        assert_eq!(row.text(), "     204         40         10         30    75.0  1:10 2:30");
-        assert_eq!(Row::default().text(), "   total          0          0          0       -");
+        let lgroups = BTreeMap::from([(GroupId(1), 10), (GroupId(2), 30)]);
+        let memory = Memory { memory_kib: 40, local_kib: 10, remote_kib: 30, lgroups };
+        assert_eq!(memory.line(204), "     204         40         10         30    75.0  1:10 2:30");
+        assert_eq!(Memory::default().line("total"), "   total          0          0          0       -");
     }
 }

@@ -8,9 +8,41 @@ use millpond_formats::GroupOperand;
 use millpond_formats::lgrpinfo::{self as listing, About};
 use millpond_machine::Machine;
 use millpond_machine::facets::NodeStatus;
-use millpond_model::{CpuSet, Group, GroupId, LgroupTree, LgrpId};
-use serde_json::json;
+use millpond_model::{CpuId, CpuSet, Group, GroupId, GroupKind, LgroupTree, LgrpId};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// The lgroups that were asked for.
+#[derive(Serialize, JsonSchema)]
+pub struct Lgroups<'t> {
+    lgroups: Vec<Lgroup<'t>>,
+    /// From each lgroup of the machine to each, in the order of their numbers; null where it is not known.
+    latencies: Vec<Vec<Option<u64>>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Lgroup<'t> {
+    id: GroupId,
+    kind: GroupKind,
+    /// Null for the root.
+    parent: Option<GroupId>,
+    children: &'t [GroupId],
+    /// Those that your processes may use; all of them with `-G`.
+    processors: Vec<CpuId>,
+    /// Null without memory that may be used.
+    memory: Option<Memory>,
+    /// Running and runnable threads; of an lgroup with children their mean.
+    load: Option<f64>,
+    /// Within the lgroup.
+    latency: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Memory {
+    installed_kib: u64,
+    free_kib: u64,
+}
 
 /// Lgroups with what can be used of them.
 struct View {
@@ -101,7 +133,7 @@ pub(super) fn run(
         return Ok(Exit::REFUSED);
     }
     if json {
-        ctx.json(&as_json(&view, &chosen));
+        ctx.json(&document(&view, &chosen));
         return Ok(exit);
     }
     if options.ids {
@@ -157,21 +189,26 @@ fn tree(view: &View, options: &Options) -> String {
     listing::tree(&view.tree, &said)
 }
 
-fn as_json(view: &View, chosen: &BTreeSet<GroupId>) -> serde_json::Value {
-    let one = |group: &Group| {
+fn document<'v>(view: &'v View, chosen: &BTreeSet<GroupId>) -> Lgroups<'v> {
+    let one = |group: &'v Group| {
         let about = view.about(group);
         #[allow(clippy::cast_precision_loss)] // thousandths
         let load = about.load_milli.map(|load| load as f64 / 1_000.0);
-        let memory = about.memory_kib;
-        json!({
-            "id": group.id, "kind": group.kind.to_string(), "parent": group.parent, "children": group.children,
-            "processors": about.cpus.iter().collect::<Vec<_>>(),
-            "memory": memory.map(|(installed, free)| json!({ "installed_kib": installed, "free_kib": free })),
-            "load": load, "latency": about.latency,
-        })
+        Lgroup {
+            id: group.id,
+            kind: group.kind,
+            parent: group.parent,
+            children: &group.children,
+            processors: about.cpus.iter().collect(),
+            memory: about.memory_kib.map(|(installed_kib, free_kib)| Memory { installed_kib, free_kib }),
+            load,
+            latency: about.latency,
+        }
     };
-    let groups: Vec<_> = view.groups(chosen).into_iter().map(one).collect();
     let all = view.tree.groups();
-    let row = |from: &Group| all.iter().map(|to| view.tree.latency(from.id, to.id)).collect::<Vec<_>>();
-    json!({ "lgroups": groups, "latencies": all.iter().map(row).collect::<Vec<_>>() })
+    let row = |from: &Group| all.iter().map(|to| view.tree.latency(from.id, to.id)).collect();
+    Lgroups {
+        lgroups: view.groups(chosen).into_iter().map(one).collect(),
+        latencies: all.iter().map(row).collect(),
+    }
 }

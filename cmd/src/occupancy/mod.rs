@@ -35,13 +35,7 @@
 //!
 //! # JSON
 //!
-//! `samples` is null for measured times, otherwise the sum over all CPUs: `{"wanted":9994,"taken":9980,"lost":0}`.
-//!
-//! ```text
-//! {"interval_s":1.0,"samples":null,
-//!  "programs":[{"program":"4711","pids":[4711],
-//!               "processors":[{"cpu":0,"time_ns":512034117,"percent":51.2},{"cpu":1,"time_ns":478990020,"percent":47.9}]}]}
-//! ```
+//! An object for each report, with the CPUs on which a program ran. The schema is `docs/reference/json/occupancy.json`.
 
 mod programs;
 mod table;
@@ -50,12 +44,16 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read, unless_absent};
 use crate::interval::{Repetition, Rounds};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{CensusOptions, Method, Samples};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::stop_on_signal;
 use programs::Operands;
-use table::Tables;
+use table::{Document, Tables};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document<'_>>()];
 
 /// Samples a second where nothing measures: a prime, out of step with every clock of the kernel.
 const FREQUENCY_HZ: u64 = 4997;
@@ -130,7 +128,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     while rounds.wait(ctx) {
         let residence = read("where programs run", watch.collect())?;
         if parsed.common.json {
-            ctx.json(&table::json(&programs, &residence));
+            ctx.json(&Document::of(&programs, &residence));
         } else {
             let active: Vec<CpuId> = read("processors", facet("processors", machine.processors())?.states())?
                 .into_iter()

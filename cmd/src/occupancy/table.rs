@@ -1,9 +1,11 @@
 //! The table of `occupancy`: a row per program, a column per processor.
 
 use super::programs::Program;
-use millpond_machine::facets::Residence;
-use millpond_model::CpuId;
-use serde_json::{Value, json};
+use crate::json;
+use millpond_machine::facets::{Residence, Samples};
+use millpond_model::{CpuId, Pid};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// On larger machines only processors on which a program was seen have a column.
@@ -12,6 +14,33 @@ const COLUMNS_MAX: usize = 32;
 const HEAD_EVERY: u32 = 20;
 /// The column of programs.
 const NAME_WIDTH: usize = 16;
+
+/// One report.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'a> {
+    #[serde(serialize_with = "json::thousandths")]
+    interval_s: f64,
+    /// Over all CPUs; null for measured times.
+    samples: Option<Samples>,
+    programs: Vec<OnCpus<'a>>,
+}
+
+/// Where a program ran.
+#[derive(Serialize, JsonSchema)]
+struct OnCpus<'a> {
+    /// As it was named.
+    program: &'a str,
+    pids: &'a [Pid],
+    processors: Vec<OnCpu>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct OnCpu {
+    cpu: CpuId,
+    time_ns: u64,
+    /// Of the interval.
+    percent: f64,
+}
 
 /// Draws tables. Knows the last head: it is not repeated for a single row unless it changes.
 #[derive(Debug, Default)]
@@ -66,30 +95,30 @@ fn percent(time: u64, residence: &Residence) -> f64 {
     if residence.elapsed.0 == 0 { 0.0 } else { 100.0 * time as f64 / residence.elapsed.0 as f64 }
 }
 
-/// The same for programs.
-pub fn json(programs: &[Program], residence: &Residence) -> Value {
-    let cpus: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
-    let program = |program: &Program| {
-        let processor = |cpu: &CpuId| {
-            let time = time(program, residence, Some(*cpu));
-            let percent = (percent(time, residence) * 10.0).round() / 10.0;
-            (time > 0).then(|| json!({"cpu": cpu, "time_ns": time, "percent": percent}))
+impl<'a> Document<'a> {
+    /// What happened in an interval.
+    pub fn of(programs: &'a [Program], residence: &Residence) -> Document<'a> {
+        let cpus: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
+        let program = |program: &'a Program| {
+            let on = |&cpu: &CpuId| {
+                let time_ns = time(program, residence, Some(cpu));
+                let percent = (percent(time_ns, residence) * 10.0).round() / 10.0;
+                (time_ns > 0).then_some(OnCpu { cpu, time_ns, percent })
+            };
+            let processors = cpus.iter().filter_map(on).collect();
+            OnCpus { program: &program.name, pids: &program.pids, processors }
         };
-        let processors: Vec<Value> = cpus.iter().filter_map(processor).collect();
-        json!({"program": program.name, "pids": program.pids, "processors": processors})
-    };
-    json!({
-        "interval_s": (residence.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
-        "samples": residence.samples.map(|s| json!({"wanted": s.wanted, "taken": s.taken, "lost": s.lost})),
-        "programs": programs.iter().map(program).collect::<Vec<_>>(),
-    })
+        let programs = programs.iter().map(program).collect();
+        Document { interval_s: residence.elapsed.as_secs_f64(), samples: residence.samples, programs }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_machine::facets::{Samples, Sighting};
-    use millpond_model::{Nanos, Pid};
+    use millpond_machine::facets::Sighting;
+    use millpond_model::Nanos;
+    use serde_json::{Value, json};
 
     fn residence(sightings: &[(u32, u32, u64)]) -> Residence {
         let sightings = sightings.iter();
@@ -154,14 +183,15 @@ cg                31.2  50.0  81.2
     #[test]
     fn json_lists_only_where_a_program_was_seen() {
         let programs = [program("cg", &[4])];
-        let value = json(&programs, &residence(&[(0, 4, 512), (1, 9, 5)]));
+        let json = |residence: Residence| serde_json::to_value(Document::of(&programs, &residence)).unwrap();
+        let value = json(residence(&[(0, 4, 512), (1, 9, 5)]));
         assert_eq!(
             value["programs"][0]["processors"],
             json!([{"cpu": 0, "time_ns": 512_000_000, "percent": 51.2}])
         );
         assert_eq!((value["interval_s"].as_f64(), &value["samples"]), (Some(1.0), &Value::Null));
         let samples = Some(Samples { wanted: 1000, taken: 990, lost: 10 });
-        let value = json(&programs, &Residence { samples, ..residence(&[]) });
+        let value = json(Residence { samples, ..residence(&[]) });
         assert_eq!(value["samples"], json!({"wanted": 1000, "taken": 990, "lost": 10}));
     }
 }

@@ -32,21 +32,63 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"groups":[{"caches":[{"kind":"unified","size_kib":3072}],"cpus":[0,1],"id":1,"off_line":[],"parent":0,"physical":["core"],
-//!             "relationship":"L2_Cache"}]}
-//! -s: {"relationships":[{"groups":8,"name":"Integer_Pipeline"}]}
-//! ```
+//! `-s` prints the relationships, each other form the groups. The schema is `docs/reference/json/pginfo.json`.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::json::{self, Describe};
 use crate::processor_groups::{Choice, Hardware};
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind, help};
 use millpond_formats::pg::{self as listing, Placed};
-use millpond_model::{CpuSet, Relationship};
-use serde_json::{Value, json};
+use millpond_model::{CacheKind, CpuId, CpuSet, PgId, Physical, Relationship};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Groups<'_>>(), json::of::<Relationships>()];
+
+/// The groups that were asked for.
+#[derive(Serialize, JsonSchema)]
+struct Groups<'g> {
+    groups: Vec<ListedGroup<'g>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListedGroup<'g> {
+    id: PgId,
+    /// What the CPUs share, as it is listed: `L2_Cache`.
+    relationship: String,
+    /// The group that it stands in; null for the system.
+    parent: Option<PgId>,
+    /// Those that run threads.
+    cpus: Vec<CpuId>,
+    off_line: Vec<CpuId>,
+    /// Parts of the machine that have exactly these CPUs.
+    physical: &'g [Physical],
+    /// Empty where the relationship is no cache.
+    caches: Vec<SharedCache>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SharedCache {
+    kind: CacheKind,
+    size_kib: Option<u64>,
+}
+
+/// `-s`, from the whole machine to the core.
+#[derive(Serialize, JsonSchema)]
+struct Relationships {
+    relationships: Vec<Counted>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Counted {
+    name: String,
+    /// How many groups have it.
+    groups: usize,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -153,11 +195,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let placed = listing::placed(hardware.groups.groups(), |group| meant.contains(&group.id));
     let (physical, verbose) = (parsed.has('p'), parsed.has('v'));
     if parsed.common.json {
-        ctx.json(&if form == Form::Relationships {
-            as_names(&placed)
-        } else {
-            as_json(&placed, &hardware.on_line)
-        });
+        match form {
+            Form::Relationships => ctx.json(&relationships(&placed)),
+            _ => ctx.json(&groups(&placed, &hardware.on_line)),
+        }
         return Ok(exit);
     }
     match form {
@@ -188,29 +229,26 @@ fn numbers<N: ToString>(numbers: impl Iterator<Item = N>) -> String {
     numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn as_names(placed: &[Placed<'_>]) -> Value {
-    let one = |(name, groups): &(Relationship, usize)| json!({ "name": name.to_string(), "groups": groups });
-    json!({ "relationships": counts(placed).iter().map(one).collect::<Vec<_>>() })
+fn relationships(placed: &[Placed<'_>]) -> Relationships {
+    let one = |(name, groups): (Relationship, usize)| Counted { name: name.to_string(), groups };
+    Relationships { relationships: counts(placed).into_iter().map(one).collect() }
 }
 
-fn as_json(placed: &[Placed<'_>], on_line: &CpuSet) -> Value {
-    let one = |p: &Placed<'_>| {
+fn groups<'g>(placed: &[Placed<'g>], on_line: &CpuSet) -> Groups<'g> {
+    let one = |p: &Placed<'g>| {
         let group = p.group;
-        let caches = group
-            .caches
-            .iter()
-            .map(|(kind, size)| json!({ "kind": kind, "size_kib": size }))
-            .collect::<Vec<_>>();
-        json!({
-            "id": group.id.0, "relationship": group.relationship.to_string(),
-            "parent": group.parent.map(|parent| parent.0),
-            "cpus": (&group.cpus & on_line).iter().collect::<Vec<_>>(),
-            "off_line": (&group.cpus - on_line).iter().collect::<Vec<_>>(),
-            "physical": group.physical.iter().map(|part| part.word()).collect::<Vec<_>>(),
-            "caches": caches,
-        })
+        let cache = |&(kind, size_kib): &(CacheKind, Option<u64>)| SharedCache { kind, size_kib };
+        ListedGroup {
+            id: group.id,
+            relationship: group.relationship.to_string(),
+            parent: group.parent,
+            cpus: (&group.cpus & on_line).iter().collect(),
+            off_line: (&group.cpus - on_line).iter().collect(),
+            physical: &group.physical,
+            caches: group.caches.iter().map(cache).collect(),
+        }
     };
-    json!({ "groups": placed.iter().map(one).collect::<Vec<_>>() })
+    Groups { groups: placed.iter().map(one).collect() }
 }
 
 #[cfg(test)]

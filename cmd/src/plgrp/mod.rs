@@ -26,25 +26,57 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"threads":[{"affinities":{"0":"none","1":"none"},"home":1,"lwp":1,"pid":204}]}
-//! changes: {"changes":[{"affinities":{"1":"strong"},"from":{"affinities":{"1":"none"},"home":2},"home":1,"lwp":1,"pid":204}],
-//!           "notes":[],"refused":[]}
-//! ```
+//! The keys of `affinities` are numbers of lgroups. The schema is `docs/reference/json/plgrp.json`.
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use crate::{bindings, lgroups, operands};
 use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::plgrp::{self as listing, AffinityRequest, parse_affinities};
 use millpond_formats::{GroupOperand, Target};
 use millpond_machine::facets::Homed;
 use millpond_machine::{Change, Lgroups, Machine, Refusal, Subject};
-use millpond_model::{Affinity, GroupId, LgroupTree, LgrpId, LwpId};
-use serde_json::{Value, json};
+use millpond_model::{Affinity, GroupId, LgroupTree, LgrpId, Lwp, LwpId, Pid};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Threads>(), json::of::<Changes<'_, Moved>>(), json::of::<DryRun<'_>>()];
+
+/// The threads that were asked for.
+#[derive(Serialize, JsonSchema)]
+struct Threads {
+    threads: Vec<Thread>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Thread {
+    pid: Pid,
+    lwp: LwpId,
+    #[serde(flatten)]
+    place: Place,
+}
+
+/// Where a thread is at home, and what it prefers.
+#[derive(Serialize, JsonSchema)]
+struct Place {
+    home: GroupId,
+    /// By lgroup, those that were named; one with children counts as much as the least of its leaves.
+    affinities: BTreeMap<GroupId, Affinity>,
+}
+
+/// A thread whose home or affinities were set.
+#[derive(Serialize, JsonSchema)]
+struct Moved {
+    #[serde(flatten)]
+    now: Thread,
+    from: Place,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -177,15 +209,14 @@ fn expanded(groups: &[GroupOperand], tree: &LgroupTree, verb: &str) -> Result<Ve
     Ok(ids)
 }
 
-/// What a thread prefers among lgroups: one with others in it as much as the least of these.
-fn preferences(thread: &Homed, named: &[GroupId], tree: &LgroupTree) -> BTreeMap<GroupId, Affinity> {
-    let of = |node: &LgrpId| thread.affinities.get(node).copied().unwrap_or_default();
-    let one = |id: &GroupId| (*id, tree.nodes_of(*id).iter().map(of).min().unwrap_or_default());
-    named.iter().map(one).collect()
-}
-
-fn home(thread: &Homed, tree: &LgroupTree) -> GroupId {
-    tree.leaf_of(thread.home).unwrap_or_default()
+impl Thread {
+    fn of(homed: &Homed, named: &[GroupId], tree: &LgroupTree) -> Thread {
+        let of = |node: &LgrpId| homed.affinities.get(node).copied().unwrap_or_default();
+        let one = |id: &GroupId| (*id, tree.nodes_of(*id).iter().map(of).min().unwrap_or_default());
+        let home = tree.leaf_of(homed.home).unwrap_or_default();
+        let place = Place { home, affinities: named.iter().map(one).collect() };
+        Thread { pid: homed.lwp.pid, lwp: homed.lwp.lwp, place }
+    }
 }
 
 fn show(
@@ -209,29 +240,18 @@ fn show(
             }
         }
     }
+    let threads: Vec<Thread> = found.iter().map(|homed| Thread::of(homed, &named, &tree)).collect();
     if json {
-        let all: Vec<_> = named.clone();
-        let one = |thread: &Homed| with_lwp(thread, as_json(thread, &all, &tree));
-        ctx.json(&json!({ "threads": found.iter().map(one).collect::<Vec<_>>() }));
-    } else if !found.is_empty() {
+        ctx.json(&Threads { threads });
+    } else if !threads.is_empty() {
         ctx.out.line(listing::header(!named.is_empty(), false));
-        for thread in &found {
-            let preferred = listing::affinities(&preferences(thread, &named, &tree));
+        for Thread { pid, lwp, place } in threads {
+            let preferred = listing::affinities(&place.affinities);
             let preferred = (!named.is_empty()).then_some(preferred.as_str());
-            ctx.out.line(listing::row(thread.lwp, home(thread, &tree), preferred));
+            ctx.out.line(listing::row(Lwp { pid, lwp }, place.home, preferred));
         }
     }
     Ok(exit)
-}
-
-fn as_json(thread: &Homed, named: &[GroupId], tree: &LgroupTree) -> Value {
-    json!({ "home": home(thread, tree), "affinities": preferences(thread, named, tree) })
-}
-
-fn with_lwp(thread: &Homed, mut value: Value) -> Value {
-    value["pid"] = json!(thread.lwp.pid);
-    value["lwp"] = json!(thread.lwp.lwp);
-    value
 }
 
 /// The threads that a target names, with their homes.
@@ -286,13 +306,13 @@ fn change(
             if !std::mem::replace(&mut has_header, true) {
                 ctx.out.line(listing::header(!named.is_empty(), true));
             }
-            let said = |thread| listing::affinities(&preferences(thread, named, &tree));
-            let (was, is) = (said(from), said(to));
+            let lwp = from.lwp;
+            let from = Thread::of(from, named, &tree).place;
+            let now = Thread::of(to, named, &tree);
+            let [was, is] = [&from, &now.place].map(|place| listing::affinities(&place.affinities));
             let preferred = (!named.is_empty()).then_some((was.as_str(), is.as_str()));
-            let line = listing::change(from.lwp, (home(from, &tree), home(to, &tree)), preferred);
-            let mut value = with_lwp(to, as_json(to, named, &tree));
-            value["from"] = as_json(from, named, &tree);
-            changer.report(ctx, Some(line), value);
+            let line = listing::change(lwp, (from.home, now.place.home), preferred);
+            changer.report(ctx, Some(line), Moved { now, from });
         }
     }
     Ok(changer.finish(ctx))

@@ -41,7 +41,8 @@ impl fmt::Display for GroupId {
 
 crate::words! {
     /// What an lgroup is in the tree.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
     pub enum GroupKind {
         /// It has everything. On a machine of one node it is a leaf too.
         Root = "root",
@@ -198,7 +199,7 @@ fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
 
 crate::words! {
     /// How much a thread prefers an lgroup.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Affinity {
         /// Not at all.

@@ -18,12 +18,15 @@
 //! [`ProcessorGroups::left_out`] says what.
 
 use crate::{Cache, CacheKind, ChipId, CoreId, CpuId, CpuSet, LgrpId, Topology};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The number of a processor group; 0 is the system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(transparent)]
 pub struct PgId(pub u32);
 
 impl fmt::Display for PgId {
@@ -98,7 +101,8 @@ impl Relationship {
 
 crate::words! {
     /// A part of the machine that one can touch.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
     pub enum Physical {
         /// All of it.
         System = "system",

@@ -3,8 +3,9 @@
 use crate::{CountedInterval, Distribution, cycles_per_instruction};
 use millpond_formats::events::{is_cycles, is_instructions};
 use millpond_model::{CpuId, LgrpId, Nanos, PsetId};
-use millpond_report::{Align, Cell, Table};
-use serde::Deserialize;
+use millpond_report::{Cell, Table};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -167,33 +168,51 @@ pub fn parse(text: &str) -> Result<Recording, RecordingError> {
     Ok(recording)
 }
 
+/// A figure of two recordings, each null where a recording lacks it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Figure {
+    /// `EVENT/s` per second and CPU; `cpi`, cycles per instruction of all samples; `cpi min` and others, of the samples.
+    pub figure: String,
+    /// Of the first.
+    #[serde(rename = "A")]
+    pub a: Option<f64>,
+    /// Of the second.
+    #[serde(rename = "B")]
+    pub b: Option<f64>,
+    /// The second by the first.
+    #[serde(rename = "B/A")]
+    pub ratio: Option<f64>,
+    /// Behind the point.
+    #[serde(skip)]
+    digits: usize,
+}
+
+/// Digits of a ratio.
+const RATIO_DIGITS: usize = 2;
+
+impl Figure {
+    fn new(figure: String, a: Option<f64>, b: Option<f64>, digits: usize) -> Figure {
+        let to = |digits: usize, value: Option<f64>| format!("{:.digits$}", value?).parse().ok();
+        let ratio = a.zip(b).filter(|(a, _)| *a > 0.0).map(|(a, b)| b / a);
+        Figure { figure, a: to(digits, a), b: to(digits, b), ratio: to(RATIO_DIGITS, ratio), digits }
+    }
+}
+
 /// One figure of a distribution.
 type Rank = fn(&Distribution) -> f64;
 
-/// Two recordings beside one another: a row for the rate of each event (for a second of one processor), for cycles for an instruction over the
-/// whole, and for how these are distributed over samples; with the ratio. What is not in a recording is missing.
+/// Two recordings beside one another: the rate of each event (for a second of one processor), cycles for an instruction over the whole, and how
+/// these are distributed over samples.
 #[must_use]
-pub fn beside(a: &Recording, b: &Recording) -> Table {
-    let right = |head| (head, Align::Right);
-    let mut table = Table::new(&[("figure", Align::Left), right("A"), right("B"), right("B/A")]);
-    let mut row = |name: String, a: Option<f64>, b: Option<f64>, digits: usize| {
-        let cell =
-            |value: Option<f64>, digits| value.map_or(Cell::Missing, |value| Cell::Real(value, digits));
-        let ratio = match (a, b) {
-            (Some(a), Some(b)) if a > 0.0 => Some(b / a),
-            _ => None,
-        };
-        table.row([Cell::Text(name), cell(a, digits), cell(b, digits), cell(ratio, 2)]);
-    };
+pub fn beside(a: &Recording, b: &Recording) -> Vec<Figure> {
     let events: BTreeSet<&String> = a.events.keys().chain(b.events.keys()).collect();
-    for event in events {
+    let rate = |event: &String| {
         let rate = |r: &Recording| {
             let (count, seconds) = *r.events.get(event)?;
             (seconds > 0.0).then(|| count as f64 / seconds)
         };
-        row(format!("{event}/s"), rate(a), rate(b), 1);
-    }
-    row("cpi".to_owned(), a.cpi, b.cpi, 2);
+        Figure::new(format!("{event}/s"), rate(a), rate(b), 1)
+    };
     let ranks: [(&str, Rank); 5] = [
         ("min", |d| d.min),
         ("median", |d| d.median),
@@ -201,8 +220,26 @@ pub fn beside(a: &Recording, b: &Recording) -> Table {
         ("p99", |d| d.p99),
         ("max", |d| d.max),
     ];
-    for (name, rank) in ranks {
-        row(format!("cpi {name}"), a.cpis.as_ref().map(rank), b.cpis.as_ref().map(rank), 2);
+    let ranks = ranks.into_iter().map(|(name, rank)| {
+        Figure::new(format!("cpi {name}"), a.cpis.as_ref().map(rank), b.cpis.as_ref().map(rank), 2)
+    });
+    let whole = Figure::new("cpi".to_owned(), a.cpi, b.cpi, 2);
+    events.into_iter().map(rate).chain([whole]).chain(ranks).collect()
+}
+
+/// A row for each.
+#[must_use]
+pub fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::of(&["figure"], &["A", "B", "B/A"]);
+    for Figure { figure, a, b, ratio, digits } in figures {
+        let cell =
+            |value: &Option<f64>, digits| value.map_or(Cell::Missing, |value| Cell::Real(value, digits));
+        table.row([
+            Cell::from(figure.as_str()),
+            cell(a, *digits),
+            cell(b, *digits),
+            cell(ratio, RATIO_DIGITS),
+        ]);
     }
     table
 }
@@ -283,7 +320,7 @@ mod tests {
         };
         let mut b = recording(300, 4.5);
         b.events.insert("page-faults".into(), (8, 4.0));
-        let text = beside(&recording(200, 1.5), &b).text();
+        let text = table(&beside(&recording(200, 1.5), &b)).text();
         let expected = "\
 figure             A      B   B/A
 cycles/s       100.0  150.0  1.50

@@ -6,23 +6,17 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Commands that print JSON and have no schema yet. None may be added.
-const WITHOUT: [&str; 30] = [
-    "compare",
+const WITHOUT: [&str; 24] = [
     "cpustat",
     "cputrack",
     "demo",
     "diagnose",
     "dispadmin",
     "experiment",
-    "intrstat",
     "latstat",
-    "lgrpinfo",
     "load",
     "mpstat",
-    "occupancy",
-    "pginfo",
     "pgstat",
-    "plgrp",
     "pooladm",
     "poolbind",
     "poolcfg",

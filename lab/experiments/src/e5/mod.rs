@@ -37,7 +37,7 @@ use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real 
 use method::{Look, sentence};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos};
-use millpond_observe::recording::{Recording, beside};
+use millpond_observe::recording::{self, Recording};
 use millpond_report::{Cell, Table};
 use recorder::{Pair, Recorder, SPEC, total};
 
@@ -95,7 +95,9 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
             "recordings of {} (A) and {} (B), as millpond compare shows them",
             short.machine, long.machine
         );
-        findings.tables.push((title, beside(&short.recording, &long.recording)));
+        findings
+            .tables
+            .push((title, recording::table(&recording::beside(&short.recording, &long.recording))));
     }
     if wanted(FAR) {
         bound(lab, choices, findings)?;

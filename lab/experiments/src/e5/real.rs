@@ -7,7 +7,7 @@ use crate::published::{Choices, Findings};
 use crate::{Failure, ground};
 use millpond_machine::{Absent, Machine};
 use millpond_model::{CpuId, Nanos, Topology};
-use millpond_observe::recording::{Recording, beside};
+use millpond_observe::recording::{Recording, beside, table};
 use millpond_session::Kind;
 
 /// How many seconds a sample takes, unless chosen.
@@ -53,7 +53,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     findings.tables.push((title, totals(&counted)));
     if let [busy, random] = recordings.as_slice() {
         let title = "the busy loop (A) and random memory (B), as millpond compare shows them";
-        findings.tables.push((title.into(), beside(busy, random)));
+        findings.tables.push((title.into(), table(&beside(busy, random))));
     }
     findings
         .notes

@@ -16,7 +16,7 @@ pub struct Sighting {
 }
 
 /// What samples a time was estimated from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Samples {
     /// Samples that were due in the interval, on all processors that are sampled.
     pub wanted: u64,

@@ -27,6 +27,18 @@ fn check(session: Option<&Session>, line: &str) {
 fn on_a_simulated_machine() {
     let session = Stage::new(SimMachine::named("x4200").unwrap()).session();
     check(Some(&session), "millpond posix --json");
+    for command in [
+        "priocntl -e spin -t 4",
+        "lgrpinfo --json",
+        "plgrp --json -A 1/strong,2/none 300",
+        "plgrp --json -H 2 300 9999",
+        "plgrp --json --dry-run -H 1 300",
+        "pginfo --json",
+        "intrstat --json 1 1",
+        "millpond occupancy --json 300 1 2",
+    ] {
+        check(Some(&session), command);
+    }
 }
 
 #[test]
