@@ -87,7 +87,7 @@ pub enum Cpus {
 /// Bindings, as queries print them.
 #[derive(Serialize, JsonSchema)]
 pub struct Bindings<B> {
-    bindings: Vec<B>,
+    pub bindings: Vec<B>,
 }
 
 /// A binding that was changed.

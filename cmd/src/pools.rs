@@ -7,12 +7,13 @@ use millpond_formats::pools::record::Record;
 use millpond_formats::pools::xml;
 use millpond_machine::{Knob, Machine, Step};
 use millpond_model::pools::{CpuNode, PoolNode, PoolsConf, PoolsState, PropValue, PsetNode};
-use millpond_model::{Pid, PoolId};
+use millpond_model::{CpuId, Pid, PoolId};
 use millpond_pools::script::Said;
 use millpond_pools::{dynamic, validate};
 use millpond_session::FileError;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands before the reason why there is no configuration of the machine.
 const NO_STATE: &str = "couldn't open pools state file";
@@ -157,41 +158,124 @@ pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) ->
     Step::new(Knob(format!("file {name}")), before, after.map(told))
 }
 
-/// A configuration for programs: what its listing shows.
-pub fn json_of(conf: &PoolsConf) -> Value {
-    let pools: Vec<Value> = conf.pools.iter().map(|pool| json_of_pool(conf, pool)).collect();
-    let psets: Vec<Value> = conf.psets.iter().map(json_of_pset).collect();
-    let system = json!({ "name": conf.system.name, "properties": json_of_props(&conf.system) });
-    json!({ "system": system, "pools": pools, "psets": psets })
+/// A configuration in JSON, or a part of it: what its listing shows.
+#[derive(Default, Serialize, JsonSchema)]
+pub struct Shown<'c> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<SystemRow<'c>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pools: Option<Vec<PoolRow<'c>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    psets: Option<Vec<PsetRow<'c>>>,
+    /// A CPU that `poolcfg` shows by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<Vec<CpuRow>>,
 }
 
-/// A pool for programs.
-pub fn json_of_pool(conf: &PoolsConf, pool: &PoolNode) -> Value {
-    let pset = conf.pset_of(pool).map(|set| &set.name);
-    json!({ "name": pool.name, "properties": json_of_props(pool), "pset": pset })
+#[derive(Serialize, JsonSchema)]
+struct SystemRow<'c> {
+    name: &'c str,
+    properties: Properties,
 }
 
-/// A set with its processors for programs.
-pub fn json_of_pset(set: &PsetNode) -> Value {
-    let cpus: Vec<Value> = set.cpus().iter().map(json_of_cpu).collect();
-    json!({ "name": set.name, "properties": json_of_props(set), "cpus": cpus })
+#[derive(Serialize, JsonSchema)]
+struct PoolRow<'c> {
+    name: &'c str,
+    properties: Properties,
+    /// The name of its set.
+    pset: Option<&'c str>,
 }
 
-/// A processor for programs.
-pub fn json_of_cpu(cpu: &CpuNode) -> Value {
-    json!({ "id": cpu.id, "properties": json_of_props(cpu) })
+#[derive(Serialize, JsonSchema)]
+struct PsetRow<'c> {
+    name: &'c str,
+    properties: Properties,
+    cpus: Vec<CpuRow>,
 }
 
-fn json_of_props(element: &impl Element) -> Value {
+#[derive(Serialize, JsonSchema)]
+struct CpuRow {
+    id: CpuId,
+    properties: Properties,
+}
+
+type Properties = BTreeMap<String, Property>;
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Property {
+    Uint(u64),
+    Int(i64),
+    Float(f64),
+    Boolean(bool),
+    String(String),
+}
+
+impl<'c> Shown<'c> {
+    /// All of it.
+    pub fn all(conf: &'c PoolsConf) -> Self {
+        let system = SystemRow { name: &conf.system.name, properties: properties(&conf.system) };
+        let pools = conf.pools.iter().map(|pool| pool_row(conf, pool)).collect();
+        let psets = conf.psets.iter().map(pset_row).collect();
+        Shown { system: Some(system), pools: Some(pools), psets: Some(psets), cpus: None }
+    }
+
+    /// A pool with its set.
+    pub fn pool(conf: &'c PoolsConf, pool: &'c PoolNode) -> Self {
+        let psets = conf.pset_of(pool).into_iter().map(pset_row).collect();
+        Shown { pools: Some(vec![pool_row(conf, pool)]), psets: Some(psets), ..Shown::default() }
+    }
+
+    /// A set with its CPUs.
+    pub fn pset(set: &'c PsetNode) -> Self {
+        Shown { psets: Some(vec![pset_row(set)]), ..Shown::default() }
+    }
+
+    /// A CPU.
+    pub fn cpu(cpu: &CpuNode) -> Self {
+        Shown { cpus: Some(vec![cpu_row(cpu)]), ..Shown::default() }
+    }
+}
+
+fn pool_row<'c>(conf: &'c PoolsConf, pool: &'c PoolNode) -> PoolRow<'c> {
+    let pset = conf.pset_of(pool).map(|set| set.name.as_str());
+    PoolRow { name: &pool.name, properties: properties(pool), pset }
+}
+
+fn pset_row(set: &PsetNode) -> PsetRow<'_> {
+    let cpus = set.cpus().iter().map(cpu_row).collect();
+    PsetRow { name: &set.name, properties: properties(set), cpus }
+}
+
+fn cpu_row(cpu: &CpuNode) -> CpuRow {
+    CpuRow { id: cpu.id, properties: properties(cpu) }
+}
+
+/// Those that are listed.
+fn properties(element: &impl Element) -> Properties {
     let kind = element.kind();
     let value = |value: &PropValue| match value {
-        PropValue::Uint(value) => json!(value),
-        PropValue::Int(value) => json!(value),
-        PropValue::Float(value) => json!(value),
-        PropValue::Boolean(value) => json!(value),
-        PropValue::String(text) => json!(text),
+        PropValue::Uint(value) => Property::Uint(*value),
+        PropValue::Int(value) => Property::Int(*value),
+        PropValue::Float(value) => Property::Float(*value),
+        PropValue::Boolean(value) => Property::Boolean(*value),
+        PropValue::String(text) => Property::String(text.clone()),
     };
     let properties = element.properties();
     let shown = properties.iter().filter(|(name, _)| is_listed(kind, name));
-    Value::Object(shown.map(|(name, v)| (name.to_owned(), value(v))).collect::<Map<_, _>>())
+    shown.map(|(name, v)| (name.to_owned(), value(v))).collect()
+}
+
+/// What was done, as `pooladm` and `poolcfg` report it in JSON.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Done<'n> {
+    /// `enabled` or `disabled`.
+    Pools(&'n str),
+    /// `all` for every pool and set but the default ones, or a file.
+    Removed(&'n str),
+    /// A file of which the configuration was applied, or `the machine` that was edited.
+    Committed(&'n str),
+    /// A file that was written.
+    Saved(&'n str),
 }

@@ -26,6 +26,17 @@ pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
         ("occupancy", occupancy::DOCUMENTS),
         ("intrstat", intrstat::DOCUMENTS),
         ("compare", compare::DOCUMENTS),
+        ("zones", zones::DOCUMENTS),
+        ("pooladm", pooladm::DOCUMENTS),
+        ("poolcfg", poolcfg::DOCUMENTS),
+        ("poolbind", poolbind::DOCUMENTS),
+        ("poolstat", poolstat::DOCUMENTS),
+        ("replay", replay::DOCUMENTS),
+        ("prctl", prctl::DOCUMENTS),
+        ("zonecfg", zonecfg::DOCUMENTS),
+        ("dispadmin", dispadmin::DOCUMENTS),
+        ("priocntl", priocntl::DOCUMENTS),
+        ("demo", demo::DOCUMENTS),
     ];
     documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
 }

@@ -18,28 +18,34 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"machine":{"processors":2,...},
-//!  "arms":[{"kind":"fighting","blocks":false,"sentence":"…","left_out":null,"unseen":null,
-//!           "jobs":[{"name":"a","threads":2,"mops":80.1,"iterations":164,"verified":true,
-//!                    "seen":[{"cpu":0,"least":21.0,"mean":36.2,"most":51.0}]}]}],
-//!  "story":{"left_out":null,"sizes":[{"seconds":0.0,"a":1,"b":1},{"seconds":5.3,"a":0,"b":2},...],
-//!           "phases":[{"name":"both","a":1000.2,"b":998.0},{"name":"a stopped","a":null,"b":1950.1},...],
-//!           "stopped":{"at":5.0,"sizes":[0,2],"seconds":0.3,"threads":2,"threads_seconds":0.31,"is_right":true},
-//!           "returned":{...}},
-//!  "speed_up":{"over_fighting":12.4,"over_capped":9.9,"of_alone":0.98}}
-//! ```
+//! The schema is docs/reference/json/demo.json.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
-use millpond_experiments::demo::{self, Event, Options};
+use millpond_experiments::Facts;
+use millpond_experiments::demo::{self, Demo, Event, Options};
 use millpond_session::{own_program, stop_on_signal};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::atomic::Ordering;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Demo>(), json::of::<Outline>()];
+
+/// What would be done (`--dry-run`).
+#[derive(Serialize, JsonSchema)]
+struct Outline {
+    /// Always true.
+    dry_run: bool,
+    machine: Facts,
+    /// A sentence for each.
+    arms: Vec<String>,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -86,7 +92,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let (facts, sentences) =
             demo::outline(&session, &options).map_err(|failure| failed(MAIN, failure))?;
         if dress == Dress::Json {
-            ctx.json(&json!({ "dry_run": true, "machine": facts, "arms": sentences }));
+            ctx.json(&Outline { dry_run: true, machine: facts, arms: sentences });
         } else {
             ctx.out.line(format_args!("machine: {}\njobs: {}", facts.text(), demo::JOBS));
             sentences.iter().for_each(|sentence| ctx.out.line(sentence));
@@ -102,7 +108,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     });
     let Some(demo) = unless_closed(MAIN, result, ctx)? else { return Ok(Exit::DONE) };
     match dress {
-        Dress::Json => ctx.json(&demo.json()),
+        Dress::Json => ctx.json(&demo),
         Dress::Svg => ctx.out.text(&demo.svg()),
         _ => ctx.out.text(&demo.summary()),
     }

@@ -25,26 +25,80 @@
 //!
 //! # JSON
 //!
-//! Slices are in ticks.
-//!
-//! ```text
-//! -l: {"classes":["SYS","TS"],"made_by":"…"}
-//! -g: {"class":"RT","live":true,"rows":[{"ticks":100},"infinite"],"ticks_per_second":100}
-//! -d: {"default":null}
-//! changes: {"changes":[{"class":"TS","table":"ts.txt"}],"notes":[],"refused":[]}; with -d: {"default":"FX","from":null}
-//! ```
+//! Slices are in ticks, whatever -r says. The schema is docs/reference/json/dispadmin.json.
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
-use millpond_cli::{Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
+use crate::json::{self, Describe};
+use millpond_cli::{Common, Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
 use millpond_machine::Dispatcher;
-use millpond_model::{CLASSES, Class, ClassTable, DispatchTables, printable};
+use millpond_model::{
+    CLASSES, Class, ClassTable, DispatchTables, FssQuantum, QuantumTable, TsTable, printable,
+};
 use millpond_session::read_text;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[
+    json::of::<Classes>(),
+    json::of::<Table>(),
+    json::of::<DefaultClass>(),
+    json::of::<Changes<'_, Done>>(),
+    json::of::<DryRun<'_>>(),
+];
+
+/// `-l`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Classes {
+    pub(crate) classes: Vec<Class>,
+    /// How this machine implements them; not said by `priocntl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) made_by: Option<String>,
+}
+
+/// `-g`.
+#[derive(Serialize, JsonSchema)]
+struct Table {
+    class: Class,
+    /// Whether the machine has the table; otherwise it is that of a Solaris machine.
+    live: bool,
+    rows: Option<Rows>,
+    ticks_per_second: u32,
+}
+
+/// By level, from 0; FSS has a single slice, in ticks.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Rows {
+    Ts(TsTable),
+    Slices(QuantumTable),
+    Fss([FssQuantum; 1]),
+}
+
+/// `-d`.
+#[derive(Serialize, JsonSchema)]
+struct DefaultClass {
+    /// Null where none was set.
+    default: Option<Class>,
+}
+
+/// What was done.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Done {
+    Table {
+        class: Class,
+        /// The file that it was read from.
+        table: String,
+    },
+    /// Null where none was set before.
+    Default { default: Class, from: Option<Class> },
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -106,10 +160,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             Some(class) => set_default(read_class(class)?, parsed, ctx),
         },
         ('u', _) => {
-            if parsed.common.json {
-                ctx.json(&json!({ "changes": [], "notes": [], "refused": [] }));
-            }
-            Ok(Exit::DONE)
+            let json = parsed.common.json;
+            Ok(Changer::of_files(&Common { json, ..Common::default() }).finish(ctx))
         }
         _ => list(parsed, ctx),
     }
@@ -138,7 +190,7 @@ fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let (classes, made_by) = (dispatcher.classes(), dispatcher.made_by());
     if parsed.common.json {
-        ctx.json(&json!({ "classes": classes, "made_by": made_by }));
+        ctx.json(&Classes { classes, made_by: Some(made_by) });
     } else {
         ctx.out.text(&listing(&classes));
         note(&made_by, ctx);
@@ -164,7 +216,7 @@ fn show(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failur
     if parsed.common.json {
         let live = dispatcher.live().is_ok();
         let rows = rows(class, &tables);
-        ctx.json(&json!({ "class": class, "live": live, "rows": rows, "ticks_per_second": hz }));
+        ctx.json(&Table { class, live, rows, ticks_per_second: hz });
         return Ok(Exit::DONE);
     }
     ctx.out.text(&text);
@@ -175,13 +227,12 @@ fn show(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failur
     Ok(Exit::DONE)
 }
 
-fn rows(class: Class, tables: &DispatchTables) -> Value {
-    match tables.of(class) {
-        Some(ClassTable::Ts(table)) => json!(table),
-        Some(ClassTable::Rt(table) | ClassTable::Fx(table)) => json!(table),
-        Some(ClassTable::Fss(quantum)) => json!([quantum]),
-        None => Value::Null,
-    }
+fn rows(class: Class, tables: &DispatchTables) -> Option<Rows> {
+    Some(match tables.of(class)? {
+        ClassTable::Ts(table) => Rows::Ts(table),
+        ClassTable::Rt(table) | ClassTable::Fx(table) => Rows::Slices(table),
+        ClassTable::Fss(quantum) => Rows::Fss([quantum]),
+    })
 }
 
 fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -218,7 +269,7 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
     let main = format!("replace the dispatch table of {class}");
     let made = changer.attempt(ctx, &main, |_| None, dispatcher.prepare_set_table(table));
     if made.is_some() {
-        changer.report(ctx, None, json!({ "class": class, "table": file }));
+        changer.report(ctx, None, Done::Table { class, table: file });
     }
     Ok(changer.finish(ctx))
 }
@@ -232,7 +283,7 @@ fn show_default(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let class = default_class(dispatcher)?;
     if parsed.common.json {
-        ctx.json(&json!({ "default": class }));
+        ctx.json(&DefaultClass { default: class });
         return Ok(Exit::DONE);
     }
     let Some(class) = class else {
@@ -254,7 +305,7 @@ fn set_default(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit,
     let main = format!("make {class} the default class");
     let made = changer.attempt(ctx, &main, |_| None, dispatcher.prepare_default_class(class));
     if let Some(from) = made {
-        changer.report(ctx, None, json!({ "default": class, "from": from }));
+        changer.report(ctx, None, Done::Default { default: class, from });
     }
     Ok(changer.finish(ctx))
 }

@@ -85,7 +85,7 @@ pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'
     });
     let Some(played) = demo::unless_closed(&what, result, ctx)? else { return Ok(Exit::DONE) };
     match (dress, name) {
-        (Dress::Json, _) => ctx.json(&played.json()),
+        (Dress::Json, _) => ctx.json(&played),
         (Dress::Svg, "e3") => ctx.out.text(&played.sizes_svg()),
         (Dress::Svg, _) => ctx.out.text(&played.svg()),
         (_, "e2") => ctx.out.text(&e2::real::summary(&played)),

@@ -31,19 +31,14 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"pools":[{"name":"web","properties":{"pool.importance":5,…},"pset":"webset"}],
-//!  "psets":[{"cpus":[{"id":1,"properties":{…}}],"name":"webset","properties":{"pset.min":1,…}}],
-//!  "system":{"name":"default","properties":{…}}}
-//! changes: {"changes":[{"pools":"enabled"},{"pools":"disabled"},{"committed":"FILE"},{"saved":"FILE"},{"removed":"all"}],
-//!           "notes":[],"refused":[]}
-//! ```
+//! Properties are those of the listing, with values of their types. The schema is docs/reference/json/pooladm.json.
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::pools;
+use crate::json::{self, Describe};
+use crate::pools::{self, Done, Shown};
 use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
@@ -52,7 +47,10 @@ use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
 use millpond_pools::script::Said;
 use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate, zones};
 use millpond_session::{LockedPools, Session};
-use serde_json::json;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Shown<'_>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -133,7 +131,7 @@ fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let state = pools::state_to_show(session.machine())?;
     if parsed.common.json {
-        ctx.json(&pools::json_of(&state.conf));
+        ctx.json(&Shown::all(&state.conf));
     } else {
         ctx.out.text(&info::system(&state.conf));
     }
@@ -168,7 +166,7 @@ fn enable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let change = facet.prepare_commit(Some(fresh)).map_err(refused)?;
     if changer.make(ctx, change).map_err(refused)?.is_some() {
         service(&session, true);
-        changer.report(ctx, None, json!({ "pools": "enabled" }));
+        changer.report(ctx, None, Done::Pools("enabled"));
     }
     Ok(changer.finish(ctx))
 }
@@ -181,7 +179,7 @@ fn disable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     if pools::state_if_any(machine)?.is_some() && replace(machine, None, MAIN, &mut changer, ctx)?.is_some() {
         service(&session, false);
-        changer.report(ctx, None, json!({ "pools": "disabled" }));
+        changer.report(ctx, None, Done::Pools("disabled"));
     }
     Ok(changer.finish(ctx))
 }
@@ -194,7 +192,7 @@ fn remove(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let to = dynamic::emptied(pools::state(machine)?);
     let main = "couldn't remove dynamic configuration";
     if replace(machine, Some(to), main, &mut changer, ctx)?.is_some() {
-        changer.report(ctx, None, json!({ "removed": "all" }));
+        changer.report(ctx, None, Done::Removed("all"));
     }
     Ok(changer.finish(ctx))
 }
@@ -226,7 +224,7 @@ fn commit(file: Option<&str>, saves: bool, parsed: &Parsed, ctx: &mut Ctx<'_>) -
     let to = instantiate(&conf, &state).map_err(|error| failed(&main, error))?;
     let made = replace(machine, Some(to.clone()), &main, &mut changer, ctx)?;
     if made.is_some() {
-        changer.report(ctx, None, json!({ "committed": name }));
+        changer.report(ctx, None, Done::Committed(name));
     }
     if let Some(locked) = &mut locked {
         let now = made.flatten().unwrap_or(to);
@@ -285,7 +283,7 @@ fn export(
     let step = || pools::file_step(name, before.as_deref(), Some(&conf));
     if !changer.shows(ctx, format!("write {name}"), step) {
         locked.write(&text).map_err(|error| pools::said(&exporting(name), pools::bad_file(error)))?;
-        changer.report(ctx, None, json!({ "saved": name }));
+        changer.report(ctx, None, Done::Saved(name));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The scheduling class that a pool gives to what is bound to it.
 
+use super::Done;
 use crate::change::Changer;
 use crate::ctx::Ctx;
 use millpond_machine::facets::{Member, Scheduled};
@@ -7,7 +8,6 @@ use millpond_machine::{Dispatcher, Machine};
 use millpond_model::pools::Keyword;
 use millpond_model::{Class, ClassRequest, Pid};
 use millpond_pools::{Code, PoolError, errno};
-use serde_json::json;
 
 /// The class of a pool.
 pub struct PoolClass(pub Keyword<Class>);
@@ -94,7 +94,7 @@ fn put(dispatcher: &dyn Dispatcher, pid: Pid, class: Class, changer: &mut Change
     };
     let made = dispatcher.prepare_class(pid, &request).and_then(|change| changer.make(ctx, change));
     match made {
-        Ok(Some(_)) => changer.report(ctx, None, json!({ "pid": pid, "class": class })),
+        Ok(Some(_)) => changer.report(ctx, None, Done::Class { pid, class }),
         Ok(None) => {}
         Err(refusal) => {
             let text = format!("process {pid} keeps its class, and does not get {class}: {}", refusal.reason);

@@ -81,12 +81,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! -q, -Q: {"bindings":[{"pid":1207,"pool":"web","pset":"webset"}]}
-//! changes: {"changes":[{"pid":1207,"pool":"web"},{"pool":"web","zone":"nginx.service"},{"class":"RT","pid":1207},
-//!                       {"fixed":false,"for":"systemd-nspawn","option":"--slice=mpset1.slice","pool":"web"}],
-//!           "notes":[],"refused":[{"hint":"…","reason":"No such process","what":"binding pid 9 to pool 'web'"}]}
-//! ```
+//! The schema is docs/reference/json/poolbind.json.
 
 mod class;
 mod ids;
@@ -95,24 +90,73 @@ mod persist;
 mod stay;
 mod view;
 
-use crate::change::Changer;
+use crate::bindings::Bindings;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use crate::pools;
-use crate::start::Start;
+use crate::start::{Start, Started};
 use class::PoolClass;
 use ids::{Chosen, Kind};
 use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::pools::PoolsState;
-use millpond_model::{Pid, PoolId};
+use millpond_model::{Class, Pid, PoolId};
 use millpond_pools::{Code, Editor, Place, PoolError};
 use millpond_session::{Program, Session, pool_environment};
 use persist::Persist;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Bindings<Binding>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
+
+/// A process with its pool and that one's set, by their names.
+#[derive(Serialize, JsonSchema)]
+struct Binding {
+    pid: Pid,
+    pool: String,
+    pset: String,
+}
+
+/// What was done.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Done<'p> {
+    Process {
+        pid: Pid,
+        pool: &'p str,
+    },
+    Zone {
+        zone: &'p str,
+        pool: &'p str,
+    },
+    Class {
+        pid: Pid,
+        class: Class,
+    },
+    /// With `--persist`: an option with which another program starts the container in the pool.
+    Option {
+        pool: &'p str,
+        /// The program, or where the option stands.
+        r#for: String,
+        option: String,
+        /// Whether it names the CPUs that the set has now, and does not follow it.
+        fixed: bool,
+    },
+    /// No option is needed.
+    NoOption {
+        pool: &'p str,
+        options: [&'p str; 0],
+    },
+    #[expect(dead_code, reason = "for the schema: -e reports the struct itself")]
+    Started(Started),
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -249,11 +293,11 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
         match join(machine, &member, &pool, persist, &mut changer, ctx) {
             Ok(false) => {}
             Ok(true) => {
-                let value = match &member {
-                    Member::Process(pid) => json!({ "pid": pid, "pool": name }),
-                    Member::Zone(zone) => json!({ "zone": zone, "pool": name }),
+                let done = match &member {
+                    Member::Process(pid) => Done::Process { pid: *pid, pool: name },
+                    Member::Zone(zone) => Done::Zone { zone, pool: name },
                 };
-                changer.report(ctx, None, value);
+                changer.report(ctx, None, done);
                 if let Ok(id) = pool.id {
                     persist.tell(&session, (name, id), &state, &mut changer, ctx);
                 }
@@ -364,7 +408,7 @@ fn query(resources: bool, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) 
     let members =
         members.map_err(|refusal| pools::said("couldn't read bindings", PoolError::from(refusal)))?;
     let mut exit = Exit::DONE;
-    let mut answers: Vec<Value> = Vec::new();
+    let mut bindings: Vec<Binding> = Vec::new();
     for one in &chosen {
         let pid = match one.pid() {
             Ok(pid) => pid,
@@ -376,11 +420,11 @@ fn query(resources: bool, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) 
             }
         };
         match pool_of(machine, pid, &state, &members) {
-            Ok((pool, set)) => {
+            Ok((pool, pset)) => {
                 if parsed.common.json {
-                    answers.push(json!({ "pid": pid, "pool": pool, "pset": set }));
+                    bindings.push(Binding { pid, pool, pset });
                 } else if resources {
-                    ctx.out.line(format_args!("{pid}\tpset\t{set}"));
+                    ctx.out.line(format_args!("{pid}\tpset\t{pset}"));
                 } else {
                     ctx.out.line(format_args!("{pid}\t{pool}"));
                 }
@@ -396,7 +440,7 @@ fn query(resources: bool, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) 
         }
     }
     if parsed.common.json {
-        ctx.json(&json!({ "bindings": answers }));
+        ctx.json(&Bindings { bindings });
     }
     Ok(exit)
 }

@@ -1,5 +1,6 @@
 //! `--persist`: what was bound is in the pool at its next start too.
 
+use super::Done;
 use super::ids::{Chosen, Kind};
 use crate::change::Changer;
 use crate::ctx::Ctx;
@@ -11,7 +12,6 @@ use millpond_model::PoolId;
 use millpond_model::pools::{PoolsState, PsetNode};
 use millpond_pools::{PoolError, dynamic};
 use millpond_session::Session;
-use serde_json::json;
 
 /// What this option means for what was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +87,14 @@ fn tell_options(
     match options {
         Ok(options) if options.is_empty() => {
             let text = format!("a container starts in pool '{name}' without an option");
-            changer.report(ctx, Some(text), json!({ "pool": name, "options": [] }));
+            changer.report(ctx, Some(text), Done::NoOption { pool: name, options: [] });
         }
         Ok(options) => {
             for option in options {
                 let fixed = if option.is_fixed { " (as the set is now)" } else { "" };
                 let line = format!("{}: {}{fixed}", option.whom, option.text);
-                let value = json!({ "pool": name, "for": option.whom, "option": option.text, "fixed": option.is_fixed });
-                changer.report(ctx, Some(line), value);
+                let (whom, option, fixed) = (option.whom, option.text, option.is_fixed);
+                changer.report(ctx, Some(line), Done::Option { pool: name, r#for: whom, option, fixed });
             }
         }
         Err(refusal) => {

@@ -56,19 +56,16 @@
 //! # JSON
 //!
 //! One document for each info, as `pooladm` prints it, with the named elements. Then one about changes, if there were
-//! any:
-//!
-//! ```text
-//! {"changes":[{"saved":"my.conf"}],"notes":[],"refused":[]}; with -d: {"committed":"the machine"}
-//! ```
+//! any. The schema is docs/reference/json/poolcfg.json.
 
 mod place;
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use crate::pools;
+use crate::json::{self, Describe};
+use crate::pools::{self, Done, Shown};
 use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind, help};
 use millpond_formats::pools::info;
 use millpond_formats::pools::script::{self, Located};
@@ -77,8 +74,11 @@ use millpond_pools::script::{Script, Surroundings, Told};
 use millpond_pools::{Element, Place};
 use millpond_session::{input_lines, read_text};
 use place::{OfFile, OfMachine};
-use serde_json::json;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Shown<'_>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -231,27 +231,23 @@ impl Asked {
 }
 
 fn show(conf: &PoolsConf, element: &Element, json: bool, ctx: &mut Ctx<'_>) {
-    let (text, value) = match element {
-        Element::System(_) => (info::system(conf), pools::json_of(conf)),
+    let (text, shown) = match element {
+        Element::System(_) => (info::system(conf), Shown::all(conf)),
         Element::Pool(name) => match conf.pool(name) {
-            Some(pool) => {
-                let sets: Vec<_> = conf.pset_of(pool).into_iter().map(pools::json_of_pset).collect();
-                let value = json!({ "pools": [pools::json_of_pool(conf, pool)], "psets": sets });
-                (info::pool(conf, pool), value)
-            }
+            Some(pool) => (info::pool(conf, pool), Shown::pool(conf, pool)),
             None => return,
         },
         Element::Pset(name) => match conf.pset(name) {
-            Some(set) => (info::pset(set), json!({ "psets": [pools::json_of_pset(set)] })),
+            Some(set) => (info::pset(set), Shown::pset(set)),
             None => return,
         },
         Element::Cpu(id) => match conf.cpus().find(|cpu| cpu.id == *id) {
-            Some(cpu) => (info::cpu(cpu), json!({ "cpus": [pools::json_of_cpu(cpu)] })),
+            Some(cpu) => (info::cpu(cpu), Shown::cpu(cpu)),
             None => return,
         },
     };
     if json {
-        ctx.json(&value);
+        ctx.json(&shown);
     } else {
         ctx.out.text(&text);
         ctx.out.line("");
@@ -305,8 +301,8 @@ fn on_file(asked: &Asked, file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>
         let after = script.editor().map(|editor| &editor.conf);
         let step = || pools::file_step(name, before.as_deref(), after);
         let (what, done) = match after {
-            Some(_) => (format!("write {name}"), json!({ "saved": name })),
-            None => (format!("remove {name}"), json!({ "removed": name })),
+            Some(_) => (format!("write {name}"), Done::Saved(name)),
+            None => (format!("remove {name}"), Done::Removed(name)),
         };
         if !changer.shows(ctx, what, step) {
             changer.report(ctx, None, done);
@@ -343,7 +339,7 @@ fn on_machine(asked: &Asked, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit,
         let made = changer.make(ctx, change);
         let made = made.map_err(|refusal| pools::said(SAVING, millpond_pools::dynamic::refused(refusal)))?;
         if made.is_some() {
-            changer.report(ctx, None, json!({ "committed": MACHINE }));
+            changer.report(ctx, None, Done::Committed(MACHINE));
         }
     }
     Ok(changer.finish(ctx))

@@ -53,22 +53,18 @@
 //! # JSON
 //!
 //! With `--why`, one line per decision as recorded, for `millpond replay`. Otherwise one object per report, on a line
-//! of its own. `used` is null where it is not known, and in the first report.
-//!
-//! ```text
-//! {"changed":false,"interval_s":5.0,"pools":[{"id":1,"load":14.6,"max":4,"min":2,"pool":"pool_web","rid":1,
-//!  "rset":"pset_web","size":3,"type":"pset","used":2.85}],"time":"2024-11-20T08:14:02Z"}
-//! ```
+//! of its own, with the schema docs/reference/json/poolstat.json.
 
 mod options;
 mod rows;
 mod why;
 
-use crate::caps::{self, CapRow, Caps};
+use crate::caps::{Caps, CapsReport};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Repetition, Rounds};
+use crate::json::{self, Describe, thousandths};
 use crate::pools;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
@@ -79,7 +75,49 @@ use millpond_model::{Nanos, Sample};
 use millpond_session::{Session, stop_on_signal};
 use options::Options;
 use rows::{Measured, is_changed, rows};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints; the decisions of `--why` are lines of a log.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Report<'_>>()];
+
+/// A report.
+#[derive(Serialize, JsonSchema)]
+struct Report<'r> {
+    /// As ISO 8601.
+    time: String,
+    /// Null in the first report.
+    #[serde(serialize_with = "thousandths")]
+    interval_s: Option<f64>,
+    /// Whether pools, sets or their CPUs changed since the report before.
+    changed: bool,
+    pools: Vec<Pool<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caps: Option<&'r CapsReport>,
+}
+
+/// A pool and its set.
+#[derive(Serialize, JsonSchema)]
+struct Pool<'r> {
+    id: i64,
+    pool: &'r str,
+    /// The type of the resource: always `pset`.
+    r#type: &'static str,
+    /// The number of the set; -1 for the default one.
+    rid: i64,
+    /// Its name.
+    rset: &'r str,
+    min: u64,
+    max: u64,
+    /// How many CPUs it has.
+    size: u64,
+    /// How many of them were busy; null in the first report, and where it is not known.
+    #[serde(serialize_with = "thousandths")]
+    used: Option<f64>,
+    /// How many threads ran or wanted to, on average.
+    #[serde(serialize_with = "thousandths")]
+    load: f64,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -135,7 +173,7 @@ struct Seen {
     state: PoolsState,
     sample: Sample,
     /// What caps took away since the report before, where that was asked for.
-    caps: Option<(Option<Nanos>, Vec<CapRow>)>,
+    caps: Option<CapsReport>,
 }
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -188,22 +226,25 @@ fn report(
     let rows = rows(&now.state, &options.pools, &measured)?;
     if options.json {
         let elapsed = before.map(|before| Nanos(now.sample.at.0.saturating_sub(before.sample.at.0)));
-        let one = |row: &millpond_formats::pools::poolstat::Row| -> Value {
-            let used = row.used.filter(|_| before.is_some()).map(rounded);
-            json!({
-                "id": row.pool_id, "pool": row.pool, "type": "pset", "rid": row.pset_id, "rset": row.pset,
-                "min": row.min, "max": row.max, "size": row.size, "used": used, "load": rounded(row.load),
-            })
-        };
-        let pools: Vec<Value> = rows.iter().map(one).collect();
-        let mut object = json!({
-            "time": print_iso(now.sample.wall), "interval_s": elapsed.map(|e| rounded(e.as_secs_f64())),
-            "changed": changed, "pools": pools,
+        let pools = rows.iter().map(|row| Pool {
+            id: row.pool_id,
+            pool: &row.pool,
+            r#type: "pset",
+            rid: row.pset_id,
+            rset: &row.pset,
+            min: row.min,
+            max: row.max,
+            size: row.size,
+            used: row.used.filter(|_| before.is_some()),
+            load: row.load,
         });
-        if let (Some((elapsed, rows)), Some(object)) = (&now.caps, object.as_object_mut()) {
-            object.insert("caps".into(), caps::to_json(*elapsed, rows));
-        }
-        ctx.json(&object);
+        ctx.json(&Report {
+            time: print_iso(now.sample.wall),
+            interval_s: elapsed.map(Nanos::as_secs_f64),
+            changed,
+            pools: pools.collect(),
+            caps: now.caps.as_ref(),
+        });
         ctx.out.flush();
         return Ok(());
     }
@@ -217,16 +258,11 @@ fn report(
         Some(fields) => table(fields, &rows),
         None => default_table(&rows),
     });
-    if let Some((elapsed, rows)) = &now.caps {
-        ctx.out.text(&caps::table(*elapsed, rows));
+    if let Some(caps) = &now.caps {
+        ctx.out.text(&caps.table());
     }
     ctx.out.flush();
     Ok(())
-}
-
-/// Three decimals are more than the figures are good for.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

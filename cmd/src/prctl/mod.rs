@@ -53,25 +53,37 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"holders":[{"cap_pct":null,"enforced":{"cap":"cpu.max of /web","shares":"cpu.weight of /web"},"id":3,"kind":"zone","name":"web",
-//!              "shares":20,"throttled":{"of":70,"period_s":0.1,"periods":3,"time_s":0.25},"used_s":12.5}]}
-//! changes: {"changes":[{"control":"zone.cpu-shares","from":null,"holder":"web","to":20}],"notes":[],"refused":[]}
-//! ```
+//! The schema is docs/reference/json/prctl.json.
 
 mod ids;
 mod show;
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::json::{self, Describe};
 use ids::{Directory, IdType};
 use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::prctl::parse_value;
 use millpond_machine::{Controls, Machine};
 use millpond_model::{Control, ControlHolder, ControlName, ControlSetting};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<show::Holders>(), json::of::<Changes<'_, Done>>(), json::of::<DryRun<'_>>()];
+
+/// A control that was set or deleted. Null: there is no value.
+#[derive(Serialize, JsonSchema)]
+struct Done {
+    /// The name of a project or zone, or the number of a process.
+    holder: String,
+    control: String,
+    from: Option<u32>,
+    to: Option<u32>,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -315,10 +327,8 @@ fn change(
     {
         changer.note(ctx, note, None);
     }
-    let value = json!({
-        "holder": called(&done.holder), "control": name.to_string(), "from": done.from.value(), "to": done.to.value(),
-    });
-    changer.report(ctx, None, value);
+    let (holder, control) = (called(&done.holder), name.to_string());
+    changer.report(ctx, None, Done { holder, control, from: done.from.value(), to: done.to.value() });
 }
 
 fn called(holder: &ControlHolder) -> String {

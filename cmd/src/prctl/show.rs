@@ -6,11 +6,55 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
 use millpond_cli::Parsed;
 use millpond_formats::prctl::{HEAD, Row, title};
-use millpond_machine::facets::{Controlled, Throttled};
+use millpond_machine::facets::Controlled;
 use millpond_machine::{Controls, Machine};
-use millpond_model::{CONTROLS, Control, ControlHolder, ControlName, ControlSetting, HolderKind, Shares};
+use millpond_model::{
+    CONTROLS, Control, ControlHolder, ControlName, ControlSetting, CpuCap, HolderKind, Nanos, Shares,
+};
 use millpond_session::Session;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What ids stand for.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Holders {
+    holders: Vec<Holder>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Holder {
+    kind: HolderKind,
+    id: u64,
+    /// Of a process its number.
+    name: String,
+    /// Null: never set, which counts as 1.
+    shares: Option<u32>,
+    /// In percent of one CPU.
+    cap_pct: Option<u32>,
+    /// CPU time since it began; null where it is not counted.
+    used_s: Option<f64>,
+    throttled: Option<Throttled>,
+    enforced: Enforced,
+}
+
+/// What a cap took away since the holder has it.
+#[derive(Serialize, JsonSchema)]
+struct Throttled {
+    /// For how long the holder was kept from CPUs that it wanted; may be more than the time that passed.
+    time_s: f64,
+    /// In how many periods.
+    periods: u64,
+    /// In how many periods it wanted a CPU.
+    of: u64,
+    period_s: f64,
+}
+
+/// What makes a control take effect, such as `cpu.max of /web`; null where nothing does.
+#[derive(Serialize, JsonSchema)]
+struct Enforced {
+    shares: Option<String>,
+    cap: Option<String>,
+}
 
 /// What Solaris gives as the largest cap, which stands for none.
 const CAP_MAX: u64 = 4_294_967_295;
@@ -70,7 +114,7 @@ pub(super) fn run(
         }
     }
     if parsed.common.json {
-        ctx.json(&json!({ "holders": found }));
+        ctx.json(&Holders { holders: found });
     }
     Ok(exit)
 }
@@ -149,16 +193,21 @@ fn print(
     }
 }
 
-fn describe(one: &Controlled, controls: &dyn Controls, directory: &Directory) -> Value {
+fn describe(one: &Controlled, controls: &dyn Controls, directory: &Directory) -> Holder {
     let by = |control| controls.enforced(&one.holder, control).ok().map(|enforced| enforced.by);
-    json!({
-        "kind": one.holder.kind(), "id": directory.number(&one.holder), "name": super::called(&one.holder),
-        "shares": one.shares, "cap_pct": one.cap, "used_s": one.used.map(millpond_model::Nanos::as_secs_f64),
-        "throttled": one.throttled.map(throttled),
-        "enforced": { "shares": by(Control::CpuShares), "cap": by(Control::CpuCap) },
-    })
-}
-
-fn throttled(it: Throttled) -> Value {
-    json!({ "time_s": it.time.as_secs_f64(), "periods": it.periods, "of": it.of, "period_s": it.period.as_secs_f64() })
+    Holder {
+        kind: one.holder.kind(),
+        id: directory.number(&one.holder),
+        name: super::called(&one.holder),
+        shares: one.shares.map(Shares::get),
+        cap_pct: one.cap.map(CpuCap::get),
+        used_s: one.used.map(Nanos::as_secs_f64),
+        throttled: one.throttled.map(|it| Throttled {
+            time_s: it.time.as_secs_f64(),
+            periods: it.periods,
+            of: it.of,
+            period_s: it.period.as_secs_f64(),
+        }),
+        enforced: Enforced { shares: by(Control::CpuShares), cap: by(Control::CpuCap) },
+    }
 }

@@ -44,32 +44,80 @@
 //!
 //! # JSON
 //!
-//! Slices are in ticks.
-//!
-//! ```text
-//! -l: {"classes":["SYS","TS"]}
-//! -d: {"processes":[{"class":"RT","pid":204,"pri":10,"quantum":{"ticks":80},"tqsig":0}]}
-//! changes: {"changes":[{"from":{…},"pid":204,"to":{…}}],"notes":[],"refused":[…]}
-//! ```
+//! Slices are in ticks. The schema is docs/reference/json/priocntl.json.
 
 mod choice;
 mod options;
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::dispadmin::{note, read_class};
+use crate::dispadmin::{Classes, note, read_class};
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use crate::start::Start;
+use crate::json::{self, Describe};
+use crate::start::{Start, Started};
 use choice::Choice;
 use millpond_cli::{Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::priocntl::{heading, listing, row};
 use millpond_machine::facets::Scheduled;
 use millpond_machine::{Dispatcher, Reason, Refusal, Subject};
-use millpond_model::{CLASSES, Class, ClassParams, ClassRequest, Pid};
+use millpond_model::{CLASSES, Class, ClassParams, ClassRequest, Pid, Quantum};
 use millpond_session::{Kind, own_pid};
 use options::Options;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[
+    json::of::<Classes>(),
+    json::of::<Processes>(),
+    json::of::<Changes<'_, Done>>(),
+    json::of::<DryRun<'_>>(),
+];
+
+/// `-d`.
+#[derive(Serialize, JsonSchema)]
+struct Processes {
+    processes: Vec<Params>,
+}
+
+/// A process with the parameters that its class has.
+#[derive(Serialize, JsonSchema)]
+struct Params {
+    pid: Pid,
+    class: Class,
+    /// Of TS, IA, FX and FSS: the limit of the user priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uprilim: Option<i8>,
+    /// The user priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upri: Option<i8>,
+    /// Of IA.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foreground: Option<bool>,
+    /// Of RT: the priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pri: Option<i8>,
+    /// Of FX and RT: the slice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantum: Option<Quantum>,
+    /// Of RT: the signal that is sent when a slice is used up; 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tqsig: Option<u8>,
+}
+
+/// What was done.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Done {
+    Changed {
+        pid: Pid,
+        from: Params,
+        to: Params,
+    },
+    #[expect(dead_code, reason = "for the schema: -e reports the struct itself")]
+    Started(Started),
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -154,7 +202,7 @@ fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let classes = dispatcher.classes();
     if parsed.common.json {
-        ctx.json(&json!({ "classes": classes }));
+        ctx.json(&Classes { classes, made_by: None });
     } else {
         ctx.out.text(&listing(&classes));
         label(dispatcher, ctx);
@@ -180,8 +228,8 @@ fn show(choice: &Choice, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
     let chosen = choice.among(&all, session.kind()).map_err(not_found)?;
     let hz = dispatcher.ticks_per_second();
     if parsed.common.json {
-        let processes: Vec<Value> = chosen.iter().map(|s| json_of(s.pid, &s.params)).collect();
-        ctx.json(&json!({ "processes": processes }));
+        let processes = chosen.iter().map(|s| Params::new(s.pid, s.params)).collect();
+        ctx.json(&Processes { processes });
         return Ok(Exit::DONE);
     }
     for class in CLASSES {
@@ -251,8 +299,8 @@ fn change(
                 ));
                 ctx.hint("-m raises the limit");
             }
-            let value = json!({ "pid": pid, "from": json_of(pid, &done.from), "to": json_of(pid, &done.to) });
-            changer.report(ctx, None, value);
+            let (from, to) = (Params::new(pid, done.from), Params::new(pid, done.to));
+            changer.report(ctx, None, Done::Changed { pid, from, to });
             true
         }
         Ok(None) => true,
@@ -305,21 +353,25 @@ fn execute(
     start.end(begun, done && !parsed.common.dry_run, changer, ctx)
 }
 
-fn json_of(pid: Pid, params: &ClassParams) -> Value {
-    let class = params.class();
-    match *params {
-        ClassParams::Sys => json!({ "pid": pid, "class": class }),
-        ClassParams::Ts { uprilim, upri } | ClassParams::Fss { uprilim, upri } => {
-            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri })
-        }
-        ClassParams::Ia { uprilim, upri, foreground } => {
-            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri, "foreground": foreground })
-        }
-        ClassParams::Fx { uprilim, upri, quantum } => {
-            json!({ "pid": pid, "class": class, "uprilim": uprilim, "upri": upri, "quantum": quantum })
-        }
-        ClassParams::Rt { pri, quantum, tqsig } => {
-            json!({ "pid": pid, "class": class, "pri": pri, "quantum": quantum, "tqsig": tqsig })
+impl Params {
+    fn new(pid: Pid, params: ClassParams) -> Params {
+        let [uprilim, upri, pri] = [None; 3];
+        let (class, foreground, quantum, tqsig) = (params.class(), None, None, None);
+        let none = Params { pid, class, uprilim, upri, foreground, pri, quantum, tqsig };
+        match params {
+            ClassParams::Sys => none,
+            ClassParams::Ts { uprilim, upri } | ClassParams::Fss { uprilim, upri } => {
+                Params { uprilim: Some(uprilim), upri: Some(upri), ..none }
+            }
+            ClassParams::Ia { uprilim, upri, foreground } => {
+                Params { uprilim: Some(uprilim), upri: Some(upri), foreground: Some(foreground), ..none }
+            }
+            ClassParams::Fx { uprilim, upri, quantum } => {
+                Params { uprilim: Some(uprilim), upri: Some(upri), quantum: Some(quantum), ..none }
+            }
+            ClassParams::Rt { pri, quantum, tqsig } => {
+                Params { pri: Some(pri), quantum: Some(quantum), tqsig: Some(tqsig), ..none }
+            }
         }
     }
 }

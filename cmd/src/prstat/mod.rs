@@ -104,7 +104,7 @@ mod options;
 mod real_time;
 mod report;
 
-use crate::caps::{self, Caps};
+use crate::caps::Caps;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read, unless_absent};
@@ -325,12 +325,12 @@ impl Show<'_> {
         let caps = self.reports.options.caps.then(|| self.caps.next(machine)).transpose()?;
         if self.reports.options.json {
             let mut report = self.reports.json(&picture, members.as_ref());
-            if let (Some((elapsed, rows)), Some(report)) = (caps, report.as_object_mut()) {
-                report.insert("caps".into(), caps::to_json(elapsed, &rows));
+            if let Some(caps) = caps {
+                report["caps"] = serde_json::to_value(caps).unwrap_or_default();
             }
             ctx.json(&report);
         } else {
-            let below = caps.map(|(elapsed, rows)| caps::table(elapsed, &rows)).unwrap_or_default();
+            let below = caps.map(|caps| caps.table()).unwrap_or_default();
             let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref()) + &below;
             if self.paints {
                 ctx.out.control(HOME);

@@ -20,22 +20,49 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"asked":{"batches":2,"expected":0.122,"found":0.143,"moves":2},"decisions":3600,"differ":13,"elapsed_s":3600.0,"followed":false,
-//!  "policy":"solaris","recorded":{"batches":12,…,"policies":["millpond"]}}
-//! -v: "pairs":[{"asked":{"expected":0.0,"found":1.0,"moves":[{"cpu":3,"from":0,"to":1}],"reason":"…"},"at":…,"elapsed":…,"recorded":{…}}]
-//! ```
+//! The schema is docs/reference/json/replay.json.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_planner::{
     Answer, Comparison, Decision, LogError, POLICIES, Pair, Replay, Sum, policy, read_log, replay,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Compared<'_>>()];
+
+/// What another policy would have decided, beside what was recorded.
+#[derive(Serialize, JsonSchema)]
+struct Compared<'d> {
+    policy: &'d str,
+    /// Whether its decisions were applied to the sets (`--followed`).
+    followed: bool,
+    /// How many were recorded.
+    decisions: usize,
+    elapsed_s: f64,
+    recorded: Recorded<'d>,
+    asked: Sum,
+    /// How many decisions differ.
+    differ: usize,
+    /// Those (`-v`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<Vec<&'d Pair>>,
+}
+
+/// The sum over what was recorded, and the policies that it is of.
+#[derive(Serialize, JsonSchema)]
+struct Recorded<'d> {
+    policies: Vec<&'d str>,
+    #[serde(flatten)]
+    sum: Sum,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -104,7 +131,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let elapsed = comparison.pairs.iter().fold(Nanos(0), |sum, pair| sum + pair.elapsed);
     let of = Told { decisions: &decisions, comparison: &comparison, differing: &differing, elapsed, how };
     if parsed.common.json {
-        ctx.json(&of.json(parsed.has('v')));
+        ctx.json(&of.compared(parsed.has('v')));
     } else {
         ctx.out.text(&of.text(parsed.has('v')));
     }
@@ -182,19 +209,17 @@ impl Told<'_> {
         text
     }
 
-    fn json(&self, all: bool) -> Value {
+    fn compared(&self, all: bool) -> Compared<'_> {
         let Comparison { policy, recorded, asked, .. } = self.comparison;
-        let mut was = json!(recorded);
-        was["policies"] = json!(self.recorded());
-        let mut whole = json!({
-            "policy": policy, "followed": self.how == Replay::Followed, "decisions": self.decisions.len(),
-            "elapsed_s": self.elapsed.as_secs_f64(), "recorded": was, "asked": asked,
-            "differ": self.differing.len(),
-        });
-        if all {
-            let pairs: Vec<&Pair> = self.differing.iter().map(|(_, pair)| *pair).collect();
-            whole["pairs"] = json!(pairs);
+        Compared {
+            policy,
+            followed: self.how == Replay::Followed,
+            decisions: self.decisions.len(),
+            elapsed_s: self.elapsed.as_secs_f64(),
+            recorded: Recorded { policies: self.recorded(), sum: *recorded },
+            asked: *asked,
+            differ: self.differing.len(),
+            pairs: all.then(|| self.differing.iter().map(|(_, pair)| *pair).collect()),
         }
-        whole
     }
 }

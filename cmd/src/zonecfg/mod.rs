@@ -42,27 +42,70 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"changes":[{"resource":"capped-cpu","zone":"web","ncpus":1.5}],"notes":[],"refused":[]}
-//! info: {"cap_pct":150,"cpu_shares":null,"dedicated_cpu":null,"zone":"web"}
-//! ```
+//! Between commands that change something, info is silent. The schema is docs/reference/json/zonecfg.json.
 
-use crate::change::Changer;
+use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command as Entry;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::json::{self, Describe};
 use crate::pools;
 use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
 use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::pools::PoolsState;
-use millpond_model::{Control, ControlHolder, ControlSetting};
+use millpond_model::{Control, ControlHolder, ControlSetting, CpuCap, Shares};
 use millpond_pools::dedicated::{self, Dedicated};
 use millpond_pools::{PoolError, dynamic};
 use millpond_session::Session;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] =
+    &[json::of::<Configured<'_>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
+
+/// What a zone has (`info`).
+#[derive(Serialize, JsonSchema)]
+struct Configured<'z> {
+    zone: &'z str,
+    /// In percent of one CPU.
+    cap_pct: Option<u32>,
+    cpu_shares: Option<u32>,
+    dedicated_cpu: Option<DedicatedCpu>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DedicatedCpu {
+    /// The least number of CPUs.
+    min: u64,
+    /// The most.
+    max: u64,
+    importance: i64,
+}
+
+/// What a zone got; null: it has none any more.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "resource", rename_all = "kebab-case")]
+enum Done<'z> {
+    CappedCpu {
+        zone: &'z str,
+        ncpus: Option<f64>,
+    },
+    CpuShares {
+        zone: &'z str,
+        shares: Option<u32>,
+    },
+    DedicatedCpu {
+        zone: &'z str,
+        /// The least and the most.
+        ncpus: Option<(u64, u64)>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        importance: Option<i64>,
+    },
+}
 
 pub(crate) const COMMAND: Entry = Entry {
     spec: Spec {
@@ -178,12 +221,9 @@ fn show(
     facet("shares and caps", machine.controls())?;
     let has = if is_halted(session, zone) { configured(session, zone) } else { what_it_has(machine, zone)? };
     if in_json {
-        let dedicated = has.dedicated.map(
-            |((least, most), importance)| json!({ "min": least, "max": most, "importance": importance }),
-        );
-        ctx.json(&json!({
-            "zone": zone, "cap_pct": has.cap, "cpu_shares": has.shares, "dedicated_cpu": dedicated,
-        }));
+        let dedicated_cpu =
+            has.dedicated.map(|((min, max), importance)| DedicatedCpu { min, max, importance });
+        ctx.json(&Configured { zone, cap_pct: has.cap, cpu_shares: has.shares, dedicated_cpu });
         return Ok(Exit::DONE);
     }
     for command in commands {
@@ -212,8 +252,8 @@ fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<Has, Failure> {
     let key = key_of(machine, zone);
     let dedicated = state.as_ref().and_then(|state| dedicated::of(state, &key));
     Ok(Has {
-        cap: is.cap.map(millpond_model::CpuCap::get),
-        shares: is.shares.map(millpond_model::Shares::get),
+        cap: is.cap.map(CpuCap::get),
+        shares: is.shares.map(Shares::get),
         dedicated: dedicated.map(|it| (it.ncpus, it.importance)),
     })
 }
@@ -296,11 +336,8 @@ impl Work<'_> {
                     .ok_or_else(|| self.complaint("remove", "dedicated-cpu", "pools are disabled"))?;
                 let to = dedicated::without(state, &[key_of(self.machine, self.zone)]);
                 self.commit(to, "remove", changer, ctx)?;
-                changer.report(
-                    ctx,
-                    None,
-                    json!({ "zone": self.zone, "resource": "dedicated-cpu", "ncpus": Value::Null }),
-                );
+                let done = Done::DedicatedCpu { zone: self.zone, ncpus: None, importance: None };
+                changer.report(ctx, None, done);
                 Ok(())
             }
         }
@@ -354,12 +391,12 @@ impl Work<'_> {
         let made = prepared.and_then(|change| changer.make(ctx, change));
         let names = |subject: &Subject| (*subject == Subject::from(&holder)).then(|| what.clone());
         made.map_err(|refusal| Complaint::refused(&what, names, &refusal))?;
-        let ncpus = value.map(|value| match control {
-            Control::CpuCap => json!(f64::from(value) / 100.0),
-            Control::CpuShares => json!(value),
-        });
-        let noun = if control == Control::CpuCap { "ncpus" } else { "shares" };
-        changer.report(ctx, None, json!({ "zone": self.zone, "resource": resource, noun: ncpus }));
+        let zone = self.zone;
+        let done = match control {
+            Control::CpuCap => Done::CappedCpu { zone, ncpus: value.map(|pct| f64::from(pct) / 100.0) },
+            Control::CpuShares => Done::CpuShares { zone, shares: value },
+        };
+        changer.report(ctx, None, done);
         Ok(())
     }
 
@@ -405,10 +442,8 @@ impl Work<'_> {
         if !was_enabled {
             changer.note(ctx, "pools are enabled now".into(), Some("pooladm -d disables them"));
         }
-        let value = self.has()?.dedicated.map(|((least, most), importance)| {
-            json!({ "zone": self.zone, "resource": "dedicated-cpu", "ncpus": [least, most], "importance": importance })
-        });
-        changer.report(ctx, None, value.unwrap_or_default());
+        let (ncpus, importance) = self.has()?.dedicated.unzip();
+        changer.report(ctx, None, Done::DedicatedCpu { zone: self.zone, ncpus, importance });
         Ok(())
     }
 }

@@ -26,18 +26,39 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"zones":[{"id":0,"kind":"unit","name":"nginx.service","pool":"web","set":1}]}
-//! ```
+//! The schema is docs/reference/json/zones.json.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read};
+use crate::json::{self, Describe};
 use crate::pools;
 use millpond_cli::{Example, Group, MISUSED, Parsed, Spec};
 use millpond_machine::facets::Zone;
+use millpond_model::PsetId;
 use millpond_model::pools::{DEFAULT_POOL, PoolsState};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Listing<'_>>()];
+
+#[derive(Serialize, JsonSchema)]
+struct Listing<'z> {
+    zones: Vec<Row<'z>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Row<'z> {
+    id: u32,
+    name: &'z str,
+    /// What it is, in a word, such as `unit` or `container`.
+    kind: &'z str,
+    /// Null while pools are disabled.
+    pool: Option<String>,
+    /// Null for the default set.
+    set: Option<PsetId>,
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -66,21 +87,22 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let machine = session.machine();
     let zones = read("zones", facet("zones", machine.zones())?.list())?;
     let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
-    let pool = |zone: &Zone| state.as_ref().map(|state| pool_of(zone, state));
+    let rows = zones.iter().map(|zone| Row {
+        id: zone.id,
+        name: &zone.name,
+        kind: &zone.kind,
+        pool: state.as_ref().map(|state| pool_of(zone, state)),
+        set: Some(zone.set).filter(|set| !set.is_default()),
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
     if parsed.common.json {
-        let one = |zone: &Zone| {
-            let set = Some(zone.set).filter(|set| !set.is_default());
-            json!({ "id": zone.id, "name": zone.name, "kind": zone.kind, "pool": pool(zone), "set": set })
-        };
-        let zones: Vec<Value> = zones.iter().map(one).collect();
-        ctx.json(&json!({ "zones": zones }));
+        ctx.json(&Listing { zones: rows });
         return Ok(Exit::DONE);
     }
     ctx.out.line(format_args!("{:<32} {:<10} {:<20} SET", "NAME", "KIND", "POOL"));
-    for zone in &zones {
-        let set = if zone.set.is_default() { "-".to_owned() } else { zone.set.to_string() };
-        let pool = pool(zone).unwrap_or_else(|| "-".into());
-        ctx.out.line(format_args!("{:<32} {:<10} {pool:<20} {set}", zone.name, zone.kind));
+    for Row { name, kind, pool, set, .. } in rows {
+        let (pool, set) = (pool.as_deref().unwrap_or("-"), set.map_or("-".to_owned(), |set| set.to_string()));
+        ctx.out.line(format_args!("{name:<32} {kind:<10} {pool:<20} {set}"));
     }
     Ok(Exit::DONE)
 }

@@ -4,10 +4,11 @@ use crate::Failure;
 use millpond_machine::Absent;
 use millpond_model::{CpuId, CpuSet, Processor};
 use millpond_session::{Session, own_pid};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The machine, as far as an experiment cares.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Facts {
     /// CPUs, off-line ones too.
     pub processors: usize,

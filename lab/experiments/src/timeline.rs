@@ -1,11 +1,12 @@
 //! Sizes of two pools over time, in lines of text or as a picture.
 
 use millpond_report::{Line, Lines};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
 
 /// The sizes of two pools from some time on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sizes {
     /// Since when, in seconds.
     pub seconds: f64,

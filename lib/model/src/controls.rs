@@ -90,7 +90,7 @@ pub const CONTROLS: [Control; 2] = Control::ALL;
 
 crate::words! {
     /// What sort of holder.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum HolderKind {
         /// A project: on Linux a slice of systemd, or a user.

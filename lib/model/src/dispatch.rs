@@ -3,11 +3,12 @@
 //! A *class* decides how the priority of its threads moves; a *dispatch table* holds the numbers by which it decides.
 //! Class priorities are levels of a table; the *global* priority, 0 to 169, is what the dispatcher compares.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 crate::words! {
     /// A scheduling class.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "UPPERCASE")]
     pub enum Class {
         /// The kernel's own threads.
@@ -18,7 +19,7 @@ crate::words! {
         Fx = "FX",
         /// Real time: above all others but interrupts.
         Rt = "RT",
-        /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of [`Class::Ts`].
+        /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of TS.
         Ia = "IA",
         /// Fair share: a thread that has used more than its shares allow sinks.
         Fss = "FSS",
@@ -41,8 +42,8 @@ pub const RT_LEVELS: usize = 60;
 /// Levels of the fixed-priority table, 0 to 60.
 pub const FX_LEVELS: usize = 61;
 
-/// A row of the time-sharing table. Which level finds the row is said for each column (reference §1.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A row of the time-sharing table. Which level finds the row is said for each column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TsRow {
     /// Slice, in ticks; by the system's part of the priority.
@@ -58,12 +59,12 @@ pub struct TsRow {
 }
 
 /// The table of TS and IA.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<TsRow>", into = "Vec<TsRow>")]
 pub struct TsTable(Vec<TsRow>);
 
 /// How long a thread runs before it must go to the end of its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantum {
     /// So many clock ticks, at least one.
@@ -73,7 +74,7 @@ pub enum Quantum {
 }
 
 /// A table of time slices by level: that of RT ([`RT_LEVELS`]) or of FX ([`FX_LEVELS`]).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Quantum>", into = "Vec<Quantum>")]
 pub struct QuantumTable(Vec<Quantum>);
 
@@ -203,7 +204,7 @@ pub struct DispatchTables {
 }
 
 /// The slice of every thread of FSS, in ticks: at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct FssQuantum(u32);
 

@@ -64,7 +64,9 @@ impl Pset {
 }
 
 /// A CPU changes sets; [`PsetId::DEFAULT`] is the default set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Move {
     /// Which.
     pub cpu: CpuId,

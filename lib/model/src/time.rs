@@ -5,7 +5,20 @@ use std::fmt;
 use std::ops::{Add, Sub};
 
 /// Nanoseconds: a span, or an instant on a machine's monotonic clock.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 

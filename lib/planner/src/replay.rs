@@ -8,6 +8,7 @@
 use crate::convert::{real, span};
 use crate::{Decision, Frame, Outlook, Policy, SetFrame, StateError, Waiting, demand};
 use millpond_model::{CpuId, CpuSet, Move, Nanos, PsetId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,24 +22,24 @@ pub enum Replay {
 }
 
 /// One decision of one policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// What it moves.
     pub moves: Vec<Move>,
-    /// Processors lacking in the interval before.
+    /// CPUs lacking in the interval before.
     pub found: f64,
-    /// Processors that should be lacking after it.
+    /// CPUs that should be lacking after it.
     pub expected: f64,
     /// Why.
     pub reason: String,
 }
 
 /// The two answers to one frame.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
-    /// When.
+    /// When, in nanoseconds since boot.
     pub at: Nanos,
-    /// How long the interval was.
+    /// How long the interval was, in nanoseconds.
     pub elapsed: Nanos,
     /// The recorded one.
     pub recorded: Answer,
@@ -47,15 +48,15 @@ pub struct Pair {
 }
 
 /// All answers of one policy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
-    /// Processors moved.
+    /// CPUs moved.
     pub moves: usize,
     /// Decisions that moved any.
     pub batches: usize,
-    /// Processors lacking, averaged over time.
+    /// CPUs lacking, averaged over time.
     pub found: f64,
-    /// Processors that should be lacking after each decision, averaged over time.
+    /// CPUs that should be lacking after each decision, averaged over time.
     pub expected: f64,
 }
 

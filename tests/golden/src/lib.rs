@@ -11,6 +11,7 @@
 //! created processor set 1           what it writes to standard output
 //! ! hint: anything                  what it writes to standard error
 //! ! ...                             and whatever else it writes there
+//! | ...                             and at least one more line of output: JSON, of which the schema says what it may be
 //! |                                 an empty line of output
 //! | # a comment                     a line of output that would mean something else here
 //! = 1                               its status, where that is not 0

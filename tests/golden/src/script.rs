@@ -20,6 +20,8 @@ pub enum Line {
         out: Vec<String>,
         /// Its standard error.
         err: Vec<String>,
+        /// Whether it must write more to standard output.
+        out_open: bool,
         /// Whether it may write more to standard error.
         err_open: bool,
         /// Its status.
@@ -77,11 +79,12 @@ pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
                 words: words(rest),
                 out: Vec::new(),
                 err: Vec::new(),
+                out_open: false,
                 err_open: false,
                 status: 0,
             }),
             _ => {
-                let Some(Line::Run { out, err, err_open, status, .. }) = lines.last_mut() else {
+                let Some(Line::Run { out, err, out_open, err_open, status, .. }) = lines.last_mut() else {
                     return bad("output without a command");
                 };
                 match mark {
@@ -92,6 +95,8 @@ pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
                         Ok(code) => *status = code,
                         Err(_) => return bad("a status is a number"),
                     },
+                    "|" if rest == "..." => *out_open = true,
+                    _ if *out_open => return bad("standard output was left open above"),
                     "|" => out.push(rest.to_owned()),
                     _ => out.push(line.to_owned()),
                 }
@@ -115,6 +120,7 @@ mod tests {
             words: words(text),
             out: out.iter().map(|l| (*l).to_owned()).collect(),
             err: err.iter().map(|l| (*l).to_owned()).collect(),
+            out_open: false,
             err_open,
             status,
         };
@@ -141,5 +147,6 @@ mod tests {
         assert_eq!(refused("\nhello\n"), ScriptError { at: 2, why: "output without a command" });
         assert_eq!(refused("$ x\n= one\n"), ScriptError { at: 2, why: "a status is a number" });
         assert_eq!(refused("$ x\n! ...\n! y\n").at, 3);
+        assert_eq!(refused("$ x\n| ...\ny\n").at, 3);
     }
 }

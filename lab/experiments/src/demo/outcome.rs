@@ -1,6 +1,7 @@
 //! What came of the story: sizes of both pools over time, speeds, and how long changes took.
 
 use crate::timeline::{Sizes, text};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The jobs.
@@ -10,7 +11,7 @@ pub(super) const NAMES: [&str; 2] = ["a", "b"];
 pub(super) type Told = Option<(f64, usize)>;
 
 /// What came of it. Times are seconds since both jobs were begun.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Story {
     /// Why it was left out, if it was.
     pub left_out: Option<String>,
@@ -27,7 +28,7 @@ pub struct Story {
 }
 
 /// One of three phases.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Phase {
     /// What goes on.
     pub name: String,
@@ -38,7 +39,7 @@ pub struct Phase {
 }
 
 /// A change of what goes on, and what came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Moved {
     /// When.
     pub at: f64,

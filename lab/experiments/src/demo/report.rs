@@ -5,11 +5,11 @@ use crate::ground::Facts;
 use millpond_machine::Absent;
 use millpond_model::CpuId;
 use millpond_report::{Bars, Cell, Group, Table};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 /// Which arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArmKind {
     /// One job, with nothing else going on.
@@ -47,7 +47,7 @@ impl Act {
 }
 
 /// Where a job was seen: percent of samples on one CPU, second by second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Seen {
     /// The CPU.
     pub cpu: CpuId,
@@ -60,7 +60,7 @@ pub struct Seen {
 }
 
 /// What one job did in one arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct JobResult {
     /// `a` or `b`.
     pub name: String,
@@ -77,7 +77,7 @@ pub struct JobResult {
 }
 
 /// One arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Arm {
     /// Which.
     pub kind: ArmKind,
@@ -94,7 +94,7 @@ pub struct Arm {
 }
 
 /// The comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct SpeedUp {
     /// Both apart over both fighting.
     pub over_fighting: f64,
@@ -105,7 +105,7 @@ pub struct SpeedUp {
 }
 
 /// Everything.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Demo {
     /// The machine.
     pub machine: Facts,
@@ -284,12 +284,6 @@ impl Demo {
         Some(seen.iter().sum::<f64>() / f64::from(count))
     }
 
-    /// Everything, for programs.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
     /// Mop/s of each job in each arm.
     #[must_use]
     pub fn svg(&self) -> String {
@@ -398,8 +392,9 @@ over caps: 9.9x
 speed-up: 12.4x (each job at 0.98 of alone)
 ";
         assert_eq!(demo.summary(), expected);
-        assert_eq!(demo.json()["speed_up"]["of_alone"], 0.98);
-        assert_eq!(demo.json()["arms"][1]["jobs"][0]["seen"][0]["cpu"], 0);
+        let json = serde_json::to_value(&demo).unwrap();
+        assert_eq!(json["speed_up"]["of_alone"], 0.98);
+        assert_eq!(json["arms"][1]["jobs"][0]["seen"][0]["cpu"], 0);
         assert!(demo.svg().contains("<title>fighting, job b: 80.0 Mop/s</title>"));
     }
 
