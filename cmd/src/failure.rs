@@ -101,8 +101,8 @@ fn remedy(reason: &Reason) -> Option<String> {
         Reason::LastOfDefault => "the system itself needs one; give another one back first: psrset -r".into(),
         Reason::LastOfBusy(set) => format!("unbind them first: psrset -U {set}"),
         Reason::NotActive(_) => "bring it on-line first: psradm -n".into(),
-        Reason::EmptyPset(set) => format!("assign processors to it first: psrset -a {set}"),
-        Reason::BoundElsewhere { .. } => "unbind it from the processor first: pbind -u".into(),
+        Reason::EmptyPset(set) => format!("assign CPUs to it first: psrset -a {set}"),
+        Reason::BoundElsewhere { .. } => "unbind it from the CPU first: pbind -u".into(),
         Reason::ProcessorInOtherPset { of, .. } if of.is_default() => {
             "unbind it from its set first: psrset -u".into()
         }
@@ -173,7 +173,7 @@ pub fn unless_absent<T>(what: &str, result: Result<T, Absent>) -> Result<T, Fail
     })
 }
 
-/// Something that the command must read: `cannot read processors: …`.
+/// Something that the command must read: `cannot read CPUs: …`.
 ///
 /// # Errors
 /// [`Failure::Refused`] with the machine's reason.

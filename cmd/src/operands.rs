@@ -14,7 +14,7 @@ pub fn cpus(words: &[String]) -> Result<Vec<CpuOperand>, Failure> {
     let mut operands = Vec::new();
     for word in words {
         let parsed = parse_cpus(word)
-            .map_err(|error| Failure::Operand(format!("cannot read `{word}` as processors: {error}")))?;
+            .map_err(|error| Failure::Operand(format!("cannot read `{word}` as CPUs: {error}")))?;
         operands.extend(parsed);
     }
     Ok(operands)
@@ -25,7 +25,7 @@ pub fn cpus(words: &[String]) -> Result<Vec<CpuOperand>, Failure> {
 /// # Errors
 /// [`Failure::Operand`] with the word.
 pub fn cpu(word: &str) -> Result<CpuId, Failure> {
-    word.parse().map_err(|error| Failure::Operand(format!("cannot read `{word}` as a processor: {error}")))
+    word.parse().map_err(|error| Failure::Operand(format!("cannot read `{word}` as a CPU: {error}")))
 }
 
 /// Understands a word as the number of a set.
@@ -87,7 +87,7 @@ pub fn expand(
             Some(cpus) => expanded.extend(cpus.into_iter().map(Ok)),
             None => {
                 let what = phrase(&format!("processors {operand}"));
-                let why = format!("there are no such processors (this machine has {present})");
+                let why = format!("there are no such CPUs (this machine has {present})");
                 expanded.push(Err(Complaint::new(what, why)));
             }
         }

@@ -49,8 +49,7 @@ fn a_file_keeps_a_machine_from_one_command_to_the_next() {
     assert_eq!(out(&kept(&["psrset"])), "");
     assert!(!path.exists(), "whoever only reads makes no file");
     let made = on(&["psrset"], &["-c", "1"]);
-    let split =
-        "hint: processor 1 shares its core with 0,2-3, outside the set; --whole-cores takes whole cores\n";
+    let split = "hint: CPU 1 shares its core with 0,2-3, outside the set; --whole-cores takes whole cores\n";
     assert_eq!((made.status.code(), err(&made).as_str()), (Some(0), split));
     assert_eq!(out(&kept(&["psrset"])), "user processor set 1: processor 1\n");
     assert_eq!(out(&on(&["psrset"], &["-e", "1", "./spin"])), "started spin: process id 300\n");

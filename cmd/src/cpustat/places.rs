@@ -40,8 +40,8 @@ impl Places {
         let place = |cpu| Some((cpu, (set_of(cpu), topology.processor(cpu)?.lgroup)));
         let places: BTreeMap<_, _> = chosen.filter_map(place).collect();
         if places.is_empty() {
-            let why = format!("set {own}, in which this program runs, has no processor that is on-line");
-            return Err(Complaint::new("count events", why).hint("--all counts on every processor").into());
+            let why = format!("set {own}, in which this program runs, has no CPU that is on-line");
+            return Err(Complaint::new("count events", why).hint("--all counts on every CPU").into());
         }
         Ok(Places(places))
     }

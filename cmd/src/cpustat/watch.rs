@@ -112,7 +112,7 @@ impl Watcher<'_> {
             if let Err(why) = &reading.counted
                 && lost.insert(reading.cpu)
             {
-                ctx.warn(format_args!("processor {}: {why}; it is counted no more", reading.cpu));
+                ctx.warn(format_args!("CPU {}: {why}; it is counted no more", reading.cpu));
                 self.report.exit = Exit::REFUSED;
             }
         }

@@ -212,8 +212,8 @@ impl Diagnosis {
             let cpus: CpuSet = set.processors.iter().copied().collect();
             let members = match cpus.len() {
                 0 => "empty".to_owned(),
-                1 => format!("processor {cpus}"),
-                _ => format!("processors {cpus}"),
+                1 => format!("CPU {cpus}"),
+                _ => format!("CPUs {cpus}"),
             };
             ctx.out.line(format_args!("processor set {}: {members}, mode {}", set.id, set.mode));
             for breach in &set.breaches {

@@ -111,7 +111,7 @@ fn pair(text: &str) -> Result<[&str; 2], Failure> {
 /// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
 fn tell(event: Event<'_>, text: bool, published: &Published, ctx: &mut Ctx<'_>) {
     let told = match event {
-        Event::Machine(facts, set) => format!("machine: {}\nthe set: processors {set}\n\n", facts.text()),
+        Event::Machine(facts, set) => format!("machine: {}\nthe set: CPUs {set}\n\n", facts.text()),
         Event::Begin(sentence) => format!("{sentence}\n"),
         Event::Done(number, phase) => {
             let figures = published.phases.get(number).cloned().unwrap_or_default();

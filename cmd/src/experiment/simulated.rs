@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_the_machine_does_not_have_is_refused() {
-        let why = "millpond experiment: cannot run experiment e3: machine t2-64 has 64 processors, and 2 times 33 are wanted";
+        let why = "millpond experiment: cannot run experiment e3: machine t2-64 has 64 CPUs, and 2 times 33 are wanted";
         assert_eq!(said("e3 --psets 33"), (Exit::REFUSED, String::new(), why.to_owned()));
     }
 
@@ -199,7 +199,7 @@ mod tests {
                 "{words}"
             );
         }
-        let why = "millpond experiment: cannot run experiment service: of 2 processors the service cannot have 2, so that some are left for the batch";
+        let why = "millpond experiment: cannot run experiment service: of 2 CPUs the service cannot have 2, so that some are left for the batch";
         assert_eq!(
             said("service --machine smartos-2 --leave 2"),
             (Exit::REFUSED, String::new(), why.to_owned())
@@ -228,7 +228,7 @@ mod tests {
             "millpond experiment e3: dynamic pools: ",
             "usage: millpond experiment e3 [--threads N,...] [--psets N,...]",
             "\nCLAIM\n",
-            " --threads N,... one job with so many processors and threads, the other one stopped; 32,34,38 ",
+            " --threads N,... one job with so many CPUs and threads, the other one stopped; 32,34,38 ",
             " --svg a picture ",
             "\n    1275 Mop/s: Mop/s per zone, one stopped: 38 threads\n",
             "\nOPTIONS OF EVERY COMMAND\n",

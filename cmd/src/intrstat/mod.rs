@@ -146,16 +146,12 @@ fn processors(parsed: &Parsed, machine: &dyn Machine) -> Result<CpuSet, Failure>
         let present: CpuSet = states.iter().map(|status| status.cpu).collect();
         if let Some(cpu) = cpus.iter().find(|cpu| !present.contains(*cpu)) {
             let why = operands::no_such_processor(&present);
-            return Err(Complaint::new(format!("show processor {cpu}"), why).into());
+            return Err(Complaint::new(format!("show CPU {cpu}"), why).into());
         }
-        ("show these processors".to_owned(), cpus)
+        ("show these CPUs".to_owned(), cpus)
     } else {
         return Ok(online);
     };
     let shown = &named & &online;
-    if shown.is_empty() {
-        Err(Complaint::new(what, "none of its processors is on-line").into())
-    } else {
-        Ok(shown)
-    }
+    if shown.is_empty() { Err(Complaint::new(what, "none of its CPUs is on-line").into()) } else { Ok(shown) }
 }

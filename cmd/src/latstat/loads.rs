@@ -65,7 +65,7 @@ impl<'m> Loads<'m> {
         let others: CpuSet =
             states.iter().filter(|status| runs(status.state) && status.cpu != cpu).map(|s| s.cpu).collect();
         if others.is_empty() {
-            return Err(Complaint::new("run a load", "there is no other processor").into());
+            return Err(Complaint::new("run a load", "there is no other CPU").into());
         }
         let threads = facet("threads", machine.threads())?;
         let start = |kind: &LoadKind| -> Result<Load<'m>, Failure> {
@@ -121,14 +121,14 @@ fn percent(used: Nanos, span_s: f64) -> f64 {
     if span_s > 0.0 { used.as_secs_f64() / span_s * 100.0 } else { 0.0 }
 }
 
-/// `load: hackbench: 61.3 %, build: 30.0 % of the other processors`; nothing where there is none.
+/// `load: hackbench: 61.3 %, build: 30.0 % of the other CPUs`; nothing where there is none.
 pub(super) fn text(got: &[Got]) -> String {
     if got.is_empty() {
         return String::new();
     }
     let each: Vec<String> =
         got.iter().map(|got| format!("{}: {:.1} %", got.kind.name(), got.percent)).collect();
-    format!("load: {} of the other processors\n", each.join(", "))
+    format!("load: {} of the other CPUs\n", each.join(", "))
 }
 
 #[cfg(test)]
@@ -139,13 +139,10 @@ mod tests {
     fn what_they_got_is_a_line() {
         let got = |kind, percent| Got { kind, percent };
         assert_eq!(text(&[]), "");
-        assert_eq!(
-            text(&[got(LoadKind::Hackbench, 93.06)]),
-            "load: hackbench: 93.1 % of the other processors\n"
-        );
+        assert_eq!(text(&[got(LoadKind::Hackbench, 93.06)]), "load: hackbench: 93.1 % of the other CPUs\n");
         assert_eq!(
             text(&[got(LoadKind::Build, 60.0), got(LoadKind::Mpstat, 0.04)]),
-            "load: build: 60.0 %, mpstat: 0.0 % of the other processors\n"
+            "load: build: 60.0 %, mpstat: 0.0 % of the other CPUs\n"
         );
     }
 

@@ -29,14 +29,14 @@ pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuI
     // Of groups with as many the first one.
     let best = groups.into_values().rev().max_by_key(Vec::len);
     best.and_then(|cpus| cpus.into_iter().max()).ok_or_else(|| {
-        let why = "no processor of the default set is on-line and takes interrupts";
-        Complaint::new("choose a processor", why).hint("name one: --cpu").into()
+        let why = "no CPU of the default set is on-line and takes interrupts";
+        Complaint::new("choose a CPU", why).hint("name one: --cpu").into()
     })
 }
 
 fn names(subject: &Subject) -> Option<String> {
     match subject {
-        Subject::Processor(cpu) => Some(format!("measure on processor {cpu}")),
+        Subject::Processor(cpu) => Some(format!("measure on CPU {cpu}")),
         _ => None,
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn bind(
 ) -> Result<(), Failure> {
     let threads = facet("bindings", machine.threads())?;
     if set.is_default() {
-        let what = format!("bind the thread that measures to processor {cpu}");
+        let what = format!("bind the thread that measures to CPU {cpu}");
         return change(machine, ctx, &what, || {
             threads.prepare_bind_cpus(pid, None, &CpuSet::from_iter([cpu]))
         })

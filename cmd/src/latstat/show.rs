@@ -169,7 +169,7 @@ impl Shown<'_> {
         }
         let more = run.sharers.len().saturating_sub(SHARERS);
         let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
-        format!("\nalso on processor {}\n{}{more}", run.cpu, table.text())
+        format!("\nalso on CPU {}\n{}{more}", run.cpu, table.text())
     }
 
     /// Why the limit was not kept, if it was not.
@@ -295,7 +295,7 @@ longest waits
 1.500   100  10.0     20.0    30.0  40.0  interrupt 24 (eth0) 9.5 us, idle 700 ns
 0.500  10.0     -        -       -     -  -
 
-also on processor 1
+also on CPU 1
 what                   times     ms
 task kworker/1:0 (77)      3  1.250
 local timer interrupt   2500  0.001
@@ -343,7 +343,7 @@ longest waits
         let text = shown.text(&[]);
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
         assert!(
-            at("\nload: build: 90.0 % of the other processors\n")
+            at("\nload: build: 90.0 % of the other CPUs\n")
                 < at("\ninterleaved with cyclictest (0 turns each)\n")
         );
         assert!(at("\ninterleaved with") < at("\nlongest waits\n"));

@@ -16,7 +16,7 @@ pub(super) const LOAD: Load = Load {
         group: Group::Experiments,
         forms: &["[--jobs N] [--seconds T] [--compiler FILE]"],
         flags: &[
-            Flag::long("jobs", "how many at once (as many as the processors it may use)")
+            Flag::long("jobs", "how many at once (as many as the CPUs it may use)")
                 .value("n", ValueKind::Text),
             Flag::long("seconds", "how long (until stopped)").value("t", ValueKind::Time),
             Flag::long("compiler", "what compiles (cc)").value("file", ValueKind::File),

@@ -19,13 +19,13 @@ pub(super) const LOAD: Load = Load {
         flags: &[
             Flag::long("class", "the size of the problem (S)")
                 .value("S|W|A|B", ValueKind::Word(&["S", "W", "A", "B"])),
-            Flag::long("threads", "how many threads (as many as the processors it may use)")
+            Flag::long("threads", "how many threads (as many as the CPUs it may use)")
                 .value("n", ValueKind::Text),
-            Flag::long("barrier", "how they wait: burning the processor, or giving it away (spin)")
+            Flag::long("barrier", "how they wait: burning the CPU, or giving it away (spin)")
                 .value("spin|block", ValueKind::Word(&["spin", "block"])),
             Flag::long(
                 "malleable",
-                "look again between iterations how many processors there are: in a pool, how \
+                "look again between iterations how many CPUs there are: in a pool, how \
                  many it has",
             ),
             Flag::long("seconds", "repeat until this time is over (one repetition)")

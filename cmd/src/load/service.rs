@@ -19,7 +19,7 @@ pub(super) const LOAD: Load = Load {
         flags: &[
             Flag::long("threads", "how many threads answer (2)").value("n", ValueKind::Text),
             Flag::long("rate", "requests a second, on average (100)").value("n", ValueKind::Text),
-            Flag::long("work", "processor time of a request (2)").value("ms", ValueKind::Text),
+            Flag::long("work", "CPU time of a request (2)").value("ms", ValueKind::Text),
             Flag::long("seed", "where chance begins (1)").value("n", ValueKind::Text),
             Flag::long("settle", "count requests only when so much time is over (0)")
                 .value("t", ValueKind::Time),

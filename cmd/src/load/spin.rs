@@ -15,8 +15,7 @@ pub(super) const LOAD: Load = Load {
         group: Group::Experiments,
         forms: &["[--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]"],
         flags: &[
-            Flag::long("threads", "how many (as many as the processors it may use)")
-                .value("n", ValueKind::Text),
+            Flag::long("threads", "how many (as many as the CPUs it may use)").value("n", ValueKind::Text),
             Flag::long("seconds", "how long (until stopped)").value("t", ValueKind::Time),
             Flag::long("duty", "burn this percent of the time").value("n", ValueKind::Text),
             Flag::long("period", "of periods of this length (0.02)").value("t", ValueKind::Time),

@@ -43,7 +43,7 @@ impl Watcher<'_> {
         match watching {
             None => self.explain(&boot.missing, ctx),
             Some((repetition, watch)) => {
-                let mut watch = unless_absent("watch processors", watch)?;
+                let mut watch = unless_absent("watch CPUs", watch)?;
                 let rounds = Rounds::begin(repetition, self.clock, self.stop).behind_first(began);
                 self.repeat(watch.as_mut(), rounds, ctx)?;
             }
@@ -221,7 +221,7 @@ mod tests {
         let (result, out, _) = run("5 2", &Metronome { watchable: false, ..machine() });
         assert_eq!(out, rows("-", 2));
         let Err(Failure::Refused(complaint)) = result else { panic!("{result:?}") };
-        assert_eq!(complaint.to_string(), "cannot watch processors: it is on paper");
+        assert_eq!(complaint.to_string(), "cannot watch CPUs: it is on paper");
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn validate_only(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Resu
     let state = match pools::state_if_any(machine)? {
         Some(state) => state,
         // It is asked for the time when they are enabled.
-        None => dynamic::fresh(machine, false).map_err(|error| failed("cannot read processors", error))?,
+        None => dynamic::fresh(machine, false).map_err(|error| failed("cannot read CPUs", error))?,
     };
     check_possible(name, &conf, &state)?;
     Ok(Changer::of_files(&parsed.common).finish(ctx))

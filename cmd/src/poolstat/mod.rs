@@ -36,7 +36,7 @@
 //! $ poolstat --why 1
 //! Nov 20 08:14:03, over 0.050 s: moved 2 from pset_default to web
 //!     because  web 1 -> 2 (1.0 of 1 used, 1.0 more wanted); pset_default 3 -> 2 (0.0 of 3 used)
-//!     worth    0.9985 s of processor time
+//!     worth    0.9985 s of CPU time
 //!     or       nothing, worth 0.0000: to do nothing wins nothing
 //!     lacking  1.0 before, 0.0 expected, 0.0 found 1.000 s later
 //!     done     1 of 1 in 0.0 ms

@@ -41,7 +41,7 @@ pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Re
     let row = |pool: &PoolNode| {
         let set = state.conf.pset_of(pool)?;
         let share = set.id.and_then(|id| shares.get(&id)).copied().unwrap_or(0.0);
-        #[expect(clippy::cast_precision_loss, reason = "processors are few, and a load is small")]
+        #[expect(clippy::cast_precision_loss, reason = "CPUs are few, and a load is small")]
         let (size, load) = (set.size() as f64, set.load.unwrap_or(0) as f64 / 1000.0);
         Some(Row {
             pool_id: pool.id.map_or(-1, |id| i64::from(id.0)),

@@ -177,7 +177,7 @@ fn told(decision: &Decision, clock: &dyn Clock, zone: &TimeZone) -> String {
 /// What a policy measures worth in.
 fn unit(policy: &str) -> &'static str {
     match policy {
-        "millpond" => "s of processor time",
+        "millpond" => "s of CPU time",
         _ => "by its objectives",
     }
 }
@@ -270,7 +270,7 @@ mod tests {
             out,
             "Nov 20 08:14:02, over 0.100 s: moved 2 from pset_default to web\n\
              \x20   because  web lacks 2\n\
-             \x20   worth    0.0495 s of processor time\n\
+             \x20   worth    0.0495 s of CPU time\n\
              \x20   or       nothing, worth 0.0000: it wins nothing\n\
              \x20   lacking  2.0 before, 1.0 expected, 1.0 found 1.000 s later\n\
              \x20   done     1 of 1 in 1.9 ms\n\

@@ -153,6 +153,6 @@ mod tests {
         refused("-sv 0", "options -s and -v are mutually exclusive");
         refused("-s", "must specify exactly one processor if -s used");
         refused("-s 0 1", "must specify exactly one processor if -s used");
-        refused("-t -S idle", "`idle` is not a processor state");
+        refused("-t -S idle", "`idle` is not a CPU state");
     }
 }

@@ -348,7 +348,7 @@ fn choose(operands: &[CpuOperand], states: &[ProcessorStatus], ctx: &mut Ctx<'_>
             Some(_) => refuse(format!("processor {operand}"), operands::no_such_processor(&present)),
             None => refuse(
                 format!("processors {operand}"),
-                format!("there are no such processors (this machine has {present})"),
+                format!("there are no such CPUs (this machine has {present})"),
             ),
         }
     }

@@ -48,8 +48,7 @@ pub(super) fn split(
 }
 
 fn sentence(torn: &CpuSet, beside: &CpuSet) -> String {
-    let (noun, verb) =
-        if torn.len() == 1 { ("processor", "shares its core") } else { ("processors", "share cores") };
+    let (noun, verb) = if torn.len() == 1 { ("CPU", "shares its core") } else { ("CPUs", "share cores") };
     format!("{noun} {torn} {verb} with {beside}, outside the set; --whole-cores takes whole cores")
 }
 

@@ -76,7 +76,7 @@ pub(super) fn move_processors(
         // The default set takes processors by -r only: `-a 0` would read like a set that could be listed.
         let prepared = if letter == 'a' && to.is_default() {
             let refusal = Refusal::new(Subject::Pset(to), Reason::DefaultPset);
-            Err(refusal.hint("remove processors from their set instead: psrset -r"))
+            Err(refusal.hint("remove CPUs from their set instead: psrset -r"))
         } else {
             psets.prepare_assign(to, &cpus, forced)
         };

@@ -13,8 +13,8 @@
 //! ipi      do_flush_tlb_all  kcompactd0        12     0.2    8.0us   61.2us   0.000  kcompactd0 changes mappings: no munmap, mprotect or forks in the job
 //! device   eth0-rx-1         -                  2     0.0    9.7us   18.1us   0.000  psradm -i 2-3
 //! total                                     15014   250.2             31.6ms  0.053
-//! worst stretch without the job: 17.3us on processor 3 after 12.041 s: tick tick_nohz_handler
-//! watched processors 2-3 for 60.000 s by programs in the kernel; watching took 0 of it (0 times)
+//! worst stretch without the job: 17.3us on CPU 3 after 12.041 s: tick tick_nohz_handler
+//! watched CPUs 2-3 for 60.000 s by programs in the kernel; watching took 0 of it (0 times)
 //! quiet: nothing took longer than 50us
 //! ```
 //!
@@ -204,7 +204,7 @@ fn not_judged(verdict: &Verdict, limit: &str) -> Complaint {
     let (why, hint) = match verdict {
         Verdict::Partial => (
             "nothing that was kept is beyond it, and not everything was kept",
-            "look at fewer processors, or for a shorter time",
+            "look at fewer CPUs, or for a shorter time",
         ),
         _ => (
             "how long each disturbance took is not known here",

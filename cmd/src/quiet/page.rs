@@ -14,7 +14,7 @@ const MARKS_MAX: usize = 1_000;
 pub fn sheet(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Sheet {
     let whom = match options.set {
         Some(set) => format!("set {set}"),
-        None => format!("processors {}", run.cpus),
+        None => format!("CPUs {}", run.cpus),
     };
     let mut facts = show::facts(run, options, verdict);
     facts.extend(run.seen.lost.iter().map(|line| format!("not kept: {line}")));
@@ -24,7 +24,7 @@ pub fn sheet(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Sheet {
         height: micros(stretch.length),
         group: stretch.cause.kind.word().to_owned(),
         title: format!(
-            "{:.1} us on processor {}: {}",
+            "{:.1} us on CPU {}: {}",
             micros(stretch.length),
             stretch.cpu,
             show::cause(&stretch.cause)

@@ -44,7 +44,7 @@ impl Ground {
             DisturbanceKind::Kthread => self.thread(&cause.name, pid),
             DisturbanceKind::Task => self.task(pid, at),
             DisturbanceKind::Fault => "lock and touch all memory before it matters (mlockall)".to_owned(),
-            DisturbanceKind::Steal => "ask the hypervisor for processors of your own".to_owned(),
+            DisturbanceKind::Steal => "ask the hypervisor for CPUs of your own".to_owned(),
             DisturbanceKind::Hardware
                 if cause.name.contains("perf") && self.settings.nmi_watchdog != Some(false) =>
             {
@@ -64,7 +64,7 @@ impl Ground {
         if with.is_empty() {
             None
         } else if left.is_empty() {
-            Some("none: one processor must take interrupts, and no other one does".to_owned())
+            Some("none: one CPU must take interrupts, and no other one does".to_owned())
         } else {
             Some(format!("psradm -i {with}"))
         }
@@ -85,7 +85,7 @@ impl Ground {
             name if name.contains("flush_tlb") || name.contains("tlb") => {
                 format!("{by} changes mappings: no munmap, mprotect or forks in the job")
             }
-            name if name.contains("membarrier") => format!("{by} asks for barriers on all processors"),
+            name if name.contains("membarrier") => format!("{by} asks for barriers on all CPUs"),
             name if name.contains("perf") => format!("{by} reads events there: leave {} out", self.cpus),
             _ => format!("find out why {by} calls there"),
         }
@@ -95,7 +95,7 @@ impl Ground {
     fn keep_apart(&self, by: &str, pid: Option<Pid>) -> String {
         match (self.own_set(), pid) {
             (Some(set), Some(pid)) => format!("psrset -b {set} {pid} (if {by} belongs to the job)"),
-            _ => format!("{by} wakes threads there: keep both on the same processors"),
+            _ => format!("{by} wakes threads there: keep both on the same CPUs"),
         }
     }
 
@@ -103,7 +103,7 @@ impl Ground {
     fn no_balancing(&self) -> String {
         let open = &self.cpus - &self.settings.isolated;
         if open.is_empty() {
-            "none: no load is balanced there; it is the idle processor's own".to_owned()
+            "none: no load is balanced there; it is the idle CPU's own".to_owned()
         } else {
             format!("boot with isolcpus=domain,{open} (no load balancing there)")
         }
@@ -111,14 +111,12 @@ impl Ground {
 
     fn tick(&self, name: &str) -> String {
         match name {
-            "clock" => {
-                self.no_interrupts().unwrap_or_else(|| "none: no processor is left to take it".to_owned())
-            }
-            "deadman" => "none: each processor has it once a second".to_owned(),
+            "clock" => self.no_interrupts().unwrap_or_else(|| "none: no CPU is left to take it".to_owned()),
+            "deadman" => "none: each CPU has it once a second".to_owned(),
             _ => {
                 let ticking = &self.cpus - &self.settings.nohz_full;
                 if ticking.is_empty() {
-                    "one thread on each processor: the tick stops where no second one is ready".to_owned()
+                    "one thread on each CPU: the tick stops where no second one is ready".to_owned()
                 } else {
                     format!("boot with nohz_full={ticking}, and run one thread on each")
                 }
@@ -174,8 +172,8 @@ impl Ground {
 
     fn no_work(&self) -> String {
         match self.no_interrupts() {
-            Some(command) => format!("{command} (moves kernel work; what is bound to a processor stays)"),
-            None => "none: kernel work that can be moved was; this is bound to the processor".to_owned(),
+            Some(command) => format!("{command} (moves kernel work; what is bound to a CPU stays)"),
+            None => "none: kernel work that can be moved was; this is bound to the CPU".to_owned(),
         }
     }
 
@@ -202,13 +200,13 @@ impl Ground {
             name if name.starts_with("watchdog") => self.no_watchdog(),
             // A number behind a slash is that of the only processor where it may run.
             name if name.rsplit_once('/').is_some_and(|(_, cpu)| cpu.parse::<u32>().is_ok()) => {
-                "none: it belongs to the processor".to_owned()
+                "none: it belongs to the CPU".to_owned()
             }
             _ => {
                 let others = &self.online - &self.cpus;
                 match pid.filter(|_| !others.is_empty()) {
                     Some(pid) => format!("taskset -pc {others} {pid}"),
-                    None => "none: it may run anywhere, and there is no other processor".to_owned(),
+                    None => "none: it may run anywhere, and there is no other CPU".to_owned(),
                 }
             }
         }
@@ -222,7 +220,7 @@ impl Ground {
             let taken = self.sets.iter().fold(CpuSet::new(), |all, set| &all | &set.cpus());
             let left = &(&self.online - &taken) - &self.cpus;
             return if left.is_empty() {
-                "none: the processors of the default set are everybody's, and it needs one".to_owned()
+                "none: the CPUs of the default set are everybody's, and it needs one".to_owned()
             } else {
                 format!("psrset -c {} (a set of them is for its members alone)", &self.cpus - &taken)
             };
@@ -409,7 +407,7 @@ mod tests {
     fn the_last_processors_that_take_interrupts_keep_them() {
         let all = Ground { cpus: cpus("0-3"), ..ground() };
         let remedy = said(&all, DisturbanceKind::Device, "eth0", None);
-        assert_eq!(remedy, "none: one processor must take interrupts, and no other one does");
+        assert_eq!(remedy, "none: one CPU must take interrupts, and no other one does");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub fn cause(cause: &Cause) -> String {
 fn stretch(stretch: &Stretch, run: &Run) -> String {
     let after = stretch.at - run.seen.began;
     let length = figures::time(stretch.length);
-    format!("{length} on processor {} after {after}: {}", stretch.cpu, cause(&stretch.cause))
+    format!("{length} on CPU {} after {after}: {}", stretch.cpu, cause(&stretch.cause))
 }
 
 /// Sentences beside the table: the worst stretch, what happened, how it was seen, and the verdict.
@@ -108,14 +108,14 @@ pub fn facts(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Vec<Str
 }
 
 fn processors(cpus: &CpuSet) -> String {
-    if cpus.len() == 1 { format!("processor {cpus}") } else { format!("processors {cpus}") }
+    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
 }
 
 fn sentences(verdict: &Verdict, limit: Limit, text: &str, run: &Run) -> Vec<String> {
     match (verdict, limit) {
         (Verdict::Kept, Limit::Time(_)) => vec![format!("quiet: nothing took longer than {text}")],
         (Verdict::Kept, Limit::Rate(_)) => {
-            vec![format!("quiet: no processor was disturbed more often than {text}")]
+            vec![format!("quiet: no CPU was disturbed more often than {text}")]
         }
         (Verdict::Broken(broken), _) => {
             let told = broken.iter().take(BROKEN_MAX);
@@ -133,7 +133,7 @@ fn said(broken: &Broken, run: &Run) -> String {
     match broken {
         Broken::Cause(what, longest) => format!("{} took {}", cause(what), figures::time(*longest)),
         Broken::Stretch(worst) => format!("a stretch of {}", stretch(worst, run)),
-        Broken::Rate(cpu, rate) => format!("processor {cpu} was disturbed {rate:.1} times a second"),
+        Broken::Rate(cpu, rate) => format!("CPU {cpu} was disturbed {rate:.1} times a second"),
     }
 }
 

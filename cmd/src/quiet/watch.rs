@@ -63,7 +63,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         worth_telling: options.worth_telling(),
         by_counts: options.by_counts,
     };
-    let mut watch = unless_absent("watch processors", disturbances.watch(&what))?;
+    let mut watch = unless_absent("watch CPUs", disturbances.watch(&what))?;
     let jobless = what.job.set.filter(|set| options.command.is_empty() && !has_members(machine, *set));
     // Beginning to watch takes its time: the command comes after it.
     let mut child = start(session, options, ctx)?;
@@ -134,23 +134,22 @@ fn processors(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failur
         (_, Some(list)) => {
             let named = expand(list, machine, |what| format!("watch {what}"))?;
             let cpus = named.into_iter().collect::<Result<CpuSet, Complaint>>()?;
-            ("watch these processors".to_owned(), cpus)
+            ("watch these CPUs".to_owned(), cpus)
         }
         (Some(set), None) => (format!("watch processor set {set}"), of_set(machine, set)?),
         (None, None) => ("watch these processes".to_owned(), of_processes(machine, options)?),
     };
     if cpus.is_empty() {
-        let hint = options.set.map(|set| format!("assign processors to it first: psrset -a {set}"));
-        return Err(Complaint { what, reason: "it has no processors".to_owned(), hint }.into());
+        let hint = options.set.map(|set| format!("assign CPUs to it first: psrset -a {set}"));
+        return Err(Complaint { what, reason: "it has no CPUs".to_owned(), hint }.into());
     }
     let online = online(machine)?;
     if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(*cpu)) {
         let present = crate::operands::present(machine)?;
         let complaint = if present.contains(cpu) {
-            Complaint::new(what, format!("processor {cpu} is off-line"))
-                .hint("bring it on-line first: psradm -n")
+            Complaint::new(what, format!("CPU {cpu} is off-line")).hint("bring it on-line first: psradm -n")
         } else {
-            Complaint::new(what, format!("there is no processor {cpu} (this machine has {present})"))
+            Complaint::new(what, format!("there is no CPU {cpu} (this machine has {present})"))
         };
         return Err(complaint.into());
     }
@@ -240,7 +239,7 @@ impl Changes<'_> {
         if let Ok(online) = online(self.machine) {
             let left = &self.before - &online;
             for cpu in left.iter() {
-                self.fail(format!("processor {cpu} went off-line meanwhile"));
+                self.fail(format!("CPU {cpu} went off-line meanwhile"));
             }
             self.before = &self.before - &left;
         }
@@ -252,7 +251,7 @@ impl Changes<'_> {
             };
             let left = &self.before - &found.cpus();
             for cpu in left.iter() {
-                self.fail(format!("processor {cpu} left set {set} meanwhile"));
+                self.fail(format!("CPU {cpu} left set {set} meanwhile"));
             }
             self.before = &self.before - &left;
         }

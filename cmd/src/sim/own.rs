@@ -23,12 +23,7 @@ pub struct Own {
 
 const OWN: &[Own] = &[
     Own { name: "load", form: "WORKLOAD [OPTION ...]", summary: "start a workload as a process", run: load },
-    Own {
-        name: "ps",
-        form: "[-e]",
-        summary: "what was started, with its processor time; -e: everything",
-        run: ps,
-    },
+    Own { name: "ps", form: "[-e]", summary: "what was started, with its CPU time; -e: everything", run: ps },
     Own { name: "kill", form: "PID | %NAME ...", summary: "end a process, or all of a name", run: kill },
     Own {
         name: "run",

@@ -37,7 +37,7 @@ impl Facts {
         let brand = if self.brand.is_empty() { String::new() } else { format!(" ({})", self.brand) };
         format!(
             "{} on {}, {}, {}{brand}; {sets}; {} can be used",
-            counted(self.processors, "processor"),
+            counted(self.processors, "CPU"),
             counted(self.cores, "core"),
             counted(self.chips, "chip"),
             counted(self.lgroups, "lgroup"),
@@ -52,8 +52,8 @@ pub(crate) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
     let machine = session.machine();
     let absent = |absent: Absent| Failure::NotHere(absent);
     let processors = machine.processors().map_err(absent)?;
-    let topology = processors.topology().map_err(Failure::refused("read processors"))?;
-    let states = processors.states().map_err(Failure::refused("read processors"))?;
+    let topology = processors.topology().map_err(Failure::refused("read CPUs"))?;
+    let states = processors.states().map_err(Failure::refused("read CPUs"))?;
     let sets = machine.psets().map_err(absent)?.list().map_err(Failure::refused("read processor sets"))?;
     let own = machine.threads().map_err(absent)?;
     let own = own.lwps(own_pid()).map_err(Failure::refused("read this process"))?;
@@ -96,10 +96,10 @@ mod tests {
             Facts { processors: 2, cores: 2, chips: 1, lgroups: 1, brand, sets: 0, free: "0-1".into() };
         assert_eq!(
             facts.text(),
-            "2 processors on 2 cores, 1 chip, 1 lgroup (Opteron 2210); no processor sets; 0-1 can be used"
+            "2 CPUs on 2 cores, 1 chip, 1 lgroup (Opteron 2210); no processor sets; 0-1 can be used"
         );
         let facts =
             Facts { processors: 1, cores: 1, brand: String::new(), sets: 2, free: "0".into(), ..facts };
-        assert_eq!(facts.text(), "1 processor on 1 core, 1 chip, 1 lgroup; 2 processor sets; 0 can be used");
+        assert_eq!(facts.text(), "1 CPU on 1 core, 1 chip, 1 lgroup; 2 processor sets; 0 can be used");
     }
 }

@@ -46,10 +46,8 @@ impl<'a> Here<'a> {
         let (facts, free) = ground::read(self.session)?;
         let pools = pools::are_free(self.machine())?;
         if free.len() < 2 {
-            let why = format!(
-                "there is nothing to share out: it may use processors {} of this machine",
-                facts.free
-            );
+            let why =
+                format!("there is nothing to share out: it may use CPUs {} of this machine", facts.free);
             return Err(Failure::NotHere(Absent::because(why)));
         }
         Ok((facts, free, pools))
@@ -89,7 +87,7 @@ impl<'a> Here<'a> {
     /// How many iterations a second of a CPU's time is for `load spin`, with a thread on each of these CPUs; and what part of their
     /// time was to be had, a second long.
     pub(crate) fn speed(&mut self, free: &[CpuId]) -> Result<(f64, f64), Failure> {
-        (self.tell)("the speed of a processor");
+        (self.tell)("the speed of a CPU");
         let threads = free.len();
         let mut program = self.ready("spin", &format!("spin --threads {threads}"), |_| Ok(()))?;
         self.begin(&mut program)?;
@@ -123,7 +121,7 @@ impl<'a> Here<'a> {
 pub(crate) fn shared(part: f64) -> Option<String> {
     let taken = 100.0 * (1.0 - part);
     (taken >= 3.0).then(|| {
-        format!("other programs used {taken:.0} % of the processors just before: these are no figures of a quiet machine")
+        format!("other programs used {taken:.0} % of the CPUs just before: these are no figures of a quiet machine")
     })
 }
 
@@ -150,7 +148,7 @@ mod tests {
     #[test]
     fn a_machine_that_others_use_is_said_to_be_that() {
         let said = shared(0.7).unwrap();
-        assert!(said.starts_with("other programs used 30 % of the processors"), "{said}");
+        assert!(said.starts_with("other programs used 30 % of the CPUs"), "{said}");
         assert_eq!(shared(0.98), None);
     }
 

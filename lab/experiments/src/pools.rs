@@ -84,7 +84,7 @@ pub(crate) fn are_free(machine: &dyn Machine) -> Result<Result<(), Absent>, Fail
             return Err(Failure::NotHere(Absent::with_help("pools are in use on this machine", help)));
         }
     }
-    let fresh = dynamic::fresh(machine, true).map_err(Failure::pools("read processors"))?;
+    let fresh = dynamic::fresh(machine, true).map_err(Failure::pools("read CPUs"))?;
     let pools = machine.pools().map_err(Failure::NotHere)?;
     match pools.prepare_commit(Some(fresh)) {
         Ok(_) => Ok(Ok(())),

@@ -199,6 +199,6 @@ mod tests {
         let session = session();
         let failure =
             MadeSet::make(session.machine(), &[CpuId(999)], KEEP_OTHERS, &mut |_| ()).err().unwrap();
-        assert!(failure.to_string().starts_with("cannot create processor set: processor 999: "), "{failure}");
+        assert!(failure.to_string().starts_with("cannot create processor set: CPU 999: "), "{failure}");
     }
 }

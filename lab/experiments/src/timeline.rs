@@ -42,7 +42,7 @@ pub fn text(names: &[&str; 2], sizes: &[Sizes]) -> String {
         text += &line(&at, (&a, &bar(now.a, each)), (&b, &bar(now.b, each)));
     }
     if each > 1 {
-        let _ = writeln!(text, "{:>8}  # stands for {each} processors", "");
+        let _ = writeln!(text, "{:>8}  # stands for {each} CPUs", "");
     }
     text
 }
@@ -110,7 +110,7 @@ mod tests {
         let expected = [
             " seconds  zone2  zone1",
             "     0.0    1 #   63 ################################",
-            "          # stands for 2 processors",
+            "          # stands for 2 CPUs",
             "",
         ];
         assert_eq!(text(&["zone2", "zone1"], &sizes(&[(0.0, 1, 63)])), expected.join("\n"));

@@ -140,16 +140,13 @@ const NEEDED: [&str; 1] = ["sched_switch"];
 /// All others, with what is not seen without them; nothing is missing where a machine has other interrupts.
 const OTHERS: [(&[&str], &str); 11] = [
     // Attaching the others is itself a call to every processor, which these see.
-    (
-        &["csd_function_entry", "csd_function_exit", "csd_queue_cpu"],
-        "calls from other processors, and what for",
-    ),
+    (&["csd_function_entry", "csd_function_exit", "csd_queue_cpu"], "calls from other CPUs, and what for"),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
     (&["softirq_entry", "softirq_exit"], "soft interrupts"),
     (&["timer_expire_entry", "timer_expire_exit"], "the functions of timers"),
     (&["hrtimer_expire_entry", "hrtimer_expire_exit"], "the functions of high-resolution timers"),
     (&["workqueue_execute_start", "workqueue_execute_end"], "what kernel workers execute"),
-    (&["ipi_send_cpu"], "reschedule calls from other processors"),
+    (&["ipi_send_cpu"], "reschedule calls from other CPUs"),
     (&["page_fault_user"], "page faults"),
     (&["page_fault_kernel"], ""),
     (&["nmi_handler"], "interrupts that cannot be held off"),
@@ -232,7 +229,7 @@ impl Disturbing {
     /// Begins or ends to watch a processor.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such processor.
+    /// [`Refused`] when there is no such CPU.
     pub fn watch(&self, processor: u32, on: bool) -> Result<(), Refused> {
         let mut state = [0; STATE_WORDS];
         state[0] = u64::from(on);

@@ -1,5 +1,5 @@
 //! Lines about bindings, which `psrset` and `pbind` share: the one with set numbers, the other with
-//! processor numbers.
+//! CPU numbers.
 
 use millpond_model::{LwpId, Pid};
 use std::fmt::Display;

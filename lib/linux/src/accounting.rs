@@ -245,7 +245,7 @@ impl UsageWatch for Watch<'_> {
 
     fn explain(&self) -> Vec<String> {
         let waiting = if self.delays {
-            "waiting: /proc/schedstat, by processor"
+            "waiting: /proc/schedstat, by CPU"
         } else {
             "waiting: /proc/TID/schedstat of members, and /proc/loadavg for everybody else: this kernel has no /proc/schedstat"
         };

@@ -366,7 +366,7 @@ impl LinuxMachine {
         }
         let moves = self.cooperative_checked(&real, &mut own, set, cpus)?;
         let steps = self.cooperative_steps(&is, &own);
-        Ok(Change::new(format!("assign processors to set {set}"), steps, moves))
+        Ok(Change::new(format!("assign CPUs to set {set}"), steps, moves))
     }
 
     pub(crate) fn cooperative_destroy(&self, set: PsetId) -> Result<Change<()>, Refusal> {
@@ -418,7 +418,7 @@ impl LinuxMachine {
                 };
                 if set.members.is_empty() {
                     return Err(Refusal::new(subject, Reason::EmptyPset(id))
-                        .hint(format!("assign a processor first (psrset -a {id} …)")));
+                        .hint(format!("assign a CPU first (psrset -a {id} …)")));
                 }
                 Some(set.cpus())
             }

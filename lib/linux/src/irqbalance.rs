@@ -174,10 +174,7 @@ impl Balancer {
 
     fn deaf(&self, why: &str) -> KnobError {
         KnobError::Prevented {
-            why: format!(
-                "irqbalance (process {}) cannot be told which processors to leave alone: {why}",
-                self.pid
-            ),
+            why: format!("irqbalance (process {}) cannot be told which CPUs to leave alone: {why}", self.pid),
             hint: "it will move interrupts back: stop it (systemctl stop irqbalance), or give it \
                    IRQBALANCE_BANNED_CPULIST"
                 .into(),

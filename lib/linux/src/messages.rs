@@ -121,7 +121,7 @@ pub(crate) fn partition(is: &str) -> (String, &'static str) {
             ("another partition has the same CPUs", "take them out of that partition first")
         }
         Some("cpuset.cpus and cpuset.cpus.exclusive are empty") => {
-            ("its CPU list is empty", "assign processors to it (psrset -a)")
+            ("its CPU list is empty", "assign CPUs to it (psrset -a)")
         }
         Some("Parent is not a partition root" | "Parent is an invalid partition root") => (
             "the group above it is not a partition",
@@ -163,7 +163,7 @@ pub(crate) fn partition_refused(path: &str, is: &str) -> KnobError {
 /// `processor 2`, `processors 2-3`.
 #[must_use]
 pub(crate) fn processors(cpus: &CpuSet) -> String {
-    format!("processor{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
+    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
     lgroups
 }
 
-/// The node of a processor by the link in its own directory, which stays while it is off-line.
+/// The node of a CPU by the link in its own directory, which stays while it is off-line.
 fn node_link(root: &Root, cpu: CpuId) -> Option<LgrpId> {
     let dir = root.sys.join(format!("devices/system/cpu/cpu{cpu}"));
     let names = root.names(&dir).ok()?;

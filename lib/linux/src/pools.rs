@@ -123,7 +123,7 @@ impl LinuxMachine {
             let empty = (&label.cpus() & online).is_empty();
             if empty && (used.contains(id) || view.present(label).next().is_some()) {
                 return Err(Refusal::new(Subject::Pset(*id), Reason::EmptyPset(*id))
-                    .hint("leave it a processor, or move its processes to another pool first (poolbind)"));
+                    .hint("leave it a CPU, or move its processes to another pool first (poolbind)"));
             }
         }
         Ok(())
@@ -241,7 +241,7 @@ impl LinuxMachine {
             let members = sets.get(&set).map(SetLabel::cpus).unwrap_or_default();
             if (&members & &view.online).is_empty() {
                 return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
-                    .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+                    .hint("transfer a CPU to the set of the pool first (poolcfg -d)"));
             }
             self.stays_inside(pid, &tasks, &|cpu: &CpuId| members.contains(*cpu), set)?;
         }
@@ -275,7 +275,7 @@ impl LinuxMachine {
         let empty = sets.get(&set).is_some_and(|s| (&s.cpus() & &view.online).is_empty());
         if empty {
             return Err(Refusal::new(Subject::Zone(name.to_owned()), Reason::EmptyPset(set))
-                .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+                .hint("transfer a CPU to the set of the pool first (poolcfg -d)"));
         }
         for (id, label) in &mut sets {
             label.zones = state.zones_of(*id);

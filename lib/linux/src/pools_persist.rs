@@ -31,7 +31,7 @@ impl LinuxMachine {
         let (path, _) = self.zone_called(zone)?;
         if !self.os.systemd {
             return refuse(
-                "systemd does not manage the processors of this machine, so that no unit can start in a pool",
+                "systemd does not manage the CPUs of this machine, so that no unit can start in a pool",
                 "bind it again when it was started, without --persist",
             );
         }

@@ -78,7 +78,7 @@ impl LinuxMachine {
     fn processor_list(&self, name: &str) -> Result<CpuSet, Refusal> {
         self.os
             .cpu_list(name)
-            .map_err(|e| Refusal::operation(Reason::Machine(format!("the list of {name} processors: {e}"))))
+            .map_err(|e| Refusal::operation(Reason::Machine(format!("the list of {name} CPUs: {e}"))))
     }
 
     /// The record of a processor, unless the kernel says that it was overtaken.
@@ -301,7 +301,7 @@ impl Processors for LinuxMachine {
             self.state_changes(&changes, forced, None)?;
         let steps = [first, last].concat();
         let done: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
-        let mut change = Change::new(format!("make processors {done} {to}"), steps, outcome);
+        let mut change = Change::new(format!("make CPUs {done} {to}"), steps, outcome);
         if !change.steps.is_empty() {
             let quiet = if to == State::NoIntr { done } else { CpuSet::new() };
             let (lines, told) = interrupts.news_of_staying(&quiet, &shielded)?;

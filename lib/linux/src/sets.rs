@@ -115,7 +115,7 @@ impl LinuxMachine {
         }
         if from.is_default() && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
-                .hint("take a processor out of another set first (psrset -r)"));
+                .hint("take a CPU out of another set first (psrset -r)"));
         }
         if !from.is_default() && busy.contains(&from) && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfBusy(from))
@@ -264,9 +264,9 @@ impl Psets for LinuxMachine {
         let (moves, mut steps) = self.moved(&view, &self.states_now()?, &mut sets, set, cpus, forced)?;
         steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         let what = if set.is_default() {
-            "take processors out of their sets".to_owned()
+            "take CPUs out of their sets".to_owned()
         } else {
-            format!("assign processors to set {set}")
+            format!("assign CPUs to set {set}")
         };
         Ok(Change::new(what, steps, moves))
     }
@@ -336,7 +336,7 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     let is = if mode == PsetMode::InPlace { &group.exclusive } else { &group.cpus };
     // A slice without processors of its own shares those of the default set.
     if *is != wanted && !(view.systemd && wanted.is_empty()) {
-        breaches.push(format!("its processors are `{is}` instead of `{wanted}`"));
+        breaches.push(format!("its CPUs are `{is}` instead of `{wanted}`"));
     }
     let memory = view.wanted_mems(label);
     if memory.is_some() && group.mems != memory {

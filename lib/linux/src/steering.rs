@@ -81,7 +81,7 @@ impl<'m> Steering<'m> {
             return Ok(Vec::new());
         }
         let online = os.online().map_err(|e| {
-            Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line processors: {e}")))
+            Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line CPUs: {e}")))
         })?;
         // First of all the one who would undo the rest.
         let mut steps: Vec<Step> = self.machine.balancer_step(shielded, &baselines).into_iter().collect();
@@ -307,9 +307,9 @@ pub(crate) fn explain(file: &ControlFile, error: KnobError) -> KnobError {
         return error;
     }
     match error {
-        KnobError::NotPermitted => KnobError::Refused(
-            "it cannot be moved: the kernel manages it, or it belongs to one processor".into(),
-        ),
+        KnobError::NotPermitted => {
+            KnobError::Refused("it cannot be moved: the kernel manages it, or it belongs to one CPU".into())
+        }
         KnobError::Refused(why) if why.contains(NOT_AT_ALL) => {
             KnobError::Refused("it cannot be moved: the kernel manages it".into())
         }

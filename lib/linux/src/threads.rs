@@ -359,7 +359,7 @@ impl Threads for LinuxMachine {
                 };
                 if (&label.cpus() & &view.online).is_empty() {
                     return Err(Refusal::new(Subject::Process(pid), Reason::EmptyPset(set))
-                        .hint(format!("assign a processor first (psrset -a {set} …)")));
+                        .hint(format!("assign a CPU first (psrset -a {set} …)")));
                 }
                 stays_inside(&|cpu: &CpuId| label.members.contains(cpu), set)?;
                 Destination::Set(set)
@@ -442,8 +442,8 @@ impl Threads for LinuxMachine {
         }
         let bound = Some(to.clone()).filter(|to| !to.is_empty());
         let what = match &bound {
-            Some(to) => format!("bind process {pid} to processors {to}"),
-            None => format!("unbind process {pid} from its processors"),
+            Some(to) => format!("bind process {pid} to CPUs {to}"),
+            None => format!("unbind process {pid} from its CPUs"),
         };
         let outcome = rebindings(pid, lwps.is_none(), &from, bound);
         Ok(Change::new(what, steps, outcome))

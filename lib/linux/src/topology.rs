@@ -16,7 +16,7 @@ impl LinuxMachine {
     pub(crate) fn read_topology(&self) -> Result<Topology, Refusal> {
         let os = &self.os;
         let broken = |why: String| Refusal::operation(Reason::Machine(why));
-        let present = os.cpu_list("present").map_err(|e| broken(format!("the list of processors: {e}")))?;
+        let present = os.cpu_list("present").map_err(|e| broken(format!("the list of CPUs: {e}")))?;
         let lgroups = numa::read_nodes(&os.root, &present);
         let info = CpuInfo::read(os);
         let kinds = read_kinds(os);

@@ -174,7 +174,7 @@ impl View {
             systemd: os.systemd,
             kept: os.kept_sets(),
             possible: os.possible().clone(),
-            online: os.online().map_err(|e| ("the list of on-line processors".into(), e))?,
+            online: os.online().map_err(|e| ("the list of on-line CPUs".into(), e))?,
             baselines: journal.baselines(),
             pools: recorded.as_ref().map(PoolsState::sets).unwrap_or_default(),
             recorded,
@@ -230,7 +230,7 @@ impl View {
     }
 
     fn read_nodes(&mut self, os: &Os) -> Result<(), (String, KnobError)> {
-        let present = os.cpu_list("present").map_err(|e| ("the list of processors".into(), e))?;
+        let present = os.cpu_list("present").map_err(|e| ("the list of CPUs".into(), e))?;
         self.nodes = numa::memory_nodes(&numa::read_nodes(&os.root, &present));
         Ok(())
     }

@@ -54,7 +54,7 @@ fn sort(path: &str) -> Option<(&'static str, &str)> {
 pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
     if parts().any(|p| p.starts_with("kubepods")) {
-        return Some(("the kubelet", "let the pod ask for whole processors instead"));
+        return Some(("the kubelet", "let the pod ask for whole CPUs instead"));
     }
     if parts().any(|p| p.starts_with("user@")) {
         return Some(("a user's own manager", "bind the processes instead (psrset -b)"));
@@ -185,8 +185,9 @@ impl Zones for LinuxMachine {
         if let Some(id) = to {
             let Some(set) = sets.get_mut(&id) else { return Err(refuse(Reason::NoSuchPset)) };
             if (&set.cpus() & &view.online).is_empty() {
-                return Err(refuse(Reason::EmptyPset(id))
-                    .hint(format!("assign a processor first (psrset -a {id} …)")));
+                return Err(
+                    refuse(Reason::EmptyPset(id)).hint(format!("assign a CPU first (psrset -a {id} …)"))
+                );
             }
             set.zones.push(path.clone());
         }

@@ -19,7 +19,7 @@ fn who_is_bound_to_a_processor_of_a_set_does_not_leave_the_set() {
         bind(&machine, 20, Some(1)).unwrap();
         bind_cpu(&machine, 20, Some(2)).unwrap();
         let refusal = bind(&machine, 20, None).unwrap_err();
-        assert_eq!(refusal.to_string(), "process 20: it is bound to processor 2, which is not in set 0");
+        assert_eq!(refusal.to_string(), "process 20: it is bound to CPU 2, which is not in set 0");
         assert_eq!(refusal.hint.as_deref(), Some("unbind it first (pbind -u 20)"));
         bind_cpu(&machine, 20, None).unwrap();
         bind(&machine, 20, None).unwrap();
@@ -205,7 +205,7 @@ fn a_thread_is_bound_to_several_processors_by_its_mask_and_a_record() {
 
             let refusal = create(&machine, &[4], EXCLUSIVE).unwrap_err();
             let said = refusal.to_string();
-            assert!(said.starts_with("processor 4: ") && said.contains("20/20"), "{said}, {when}");
+            assert!(said.starts_with("CPU 4: ") && said.contains("20/20"), "{said}, {when}");
             assert_eq!(refusal.hint.as_deref(), Some("unbind them (pbind -u), or use -F"));
             let writer = Writer::open(&machine).unwrap();
             let change = machine.psets().unwrap().prepare_create(&cpus(&[4]), EXCLUSIVE, true).unwrap();
@@ -215,7 +215,7 @@ fn a_thread_is_bound_to_several_processors_by_its_mask_and_a_record() {
                 assert_eq!((shown(pid), allowed(pid)), (String::new(), "0-3,5".to_owned()), "{when}");
             }
             let refusal = bind_cpus(&machine, 20, &[3, 4]).unwrap_err();
-            assert_eq!(refusal.to_string(), "process 20: processor 4 is in set 1, the thread in set 0");
+            assert_eq!(refusal.to_string(), "process 20: CPU 4 is in set 1, the thread in set 0");
             assert!(is_at_rest(&machine).unwrap(), "{when}");
         }
     }

@@ -90,7 +90,7 @@ fn the_default_set_keeps_a_processor() {
     let cpus: Vec<CpuId> = (0..4).map(CpuId).collect();
     let refusal =
         machine.psets().unwrap().prepare_create(&cpus, CreateOptions::default(), false).unwrap_err();
-    assert_eq!(refusal.to_string(), "processor 3: it is the last one in the default set");
+    assert_eq!(refusal.to_string(), "CPU 3: it is the last one in the default set");
 }
 
 /// Takes the rights to the tree away, or gives them: a `file` that nobody may write, or a whole `tree`.
@@ -137,7 +137,7 @@ fn without_rights_the_sets_of_the_machine_are_seen_and_left_alone() {
 
         let options = CreateOptions::default();
         let taken = refused(psets.prepare_create(&[CpuId(3)], options, false));
-        assert_eq!(taken.0, "processor 3: it is in set 1, which is the machine's");
+        assert_eq!(taken.0, "CPU 3: it is in set 1, which is the machine's");
         assert!(!taken.1.is_empty());
         create(&machine, &[4, 5]);
         let list: Vec<_> = psets.list().unwrap().into_iter().map(|s| (s.id, s.mode)).collect();
@@ -162,7 +162,7 @@ fn without_rights_the_sets_of_the_machine_are_seen_and_left_alone() {
             assert_eq!(said, denied(&format!("process {pid}")));
         }
         let taken = refused(psets.prepare_assign(PsetId::DEFAULT, &[CpuId(2)], false));
-        assert_eq!(taken.0, "processor 2: it is in set 1, which is the machine's");
+        assert_eq!(taken.0, "CPU 2: it is in set 1, which is the machine's");
         rights(&made, true, true);
     }
 }
@@ -206,10 +206,7 @@ fn a_number_that_the_machine_takes_later_is_the_machines() {
     assert_eq!(list.iter().map(|s| s.id).collect::<Vec<_>>(), [PsetId(1), PsetId(2)]);
     assert_eq!(
         list[1].breaches,
-        [
-            "it was set 1, until the machine got a set of that number",
-            "processor 4 went to set 1 of the machine"
-        ]
+        ["it was set 1, until the machine got a set of that number", "CPU 4 went to set 1 of the machine"]
     );
     assert_eq!(user.threads().unwrap().lwps(Pid(20)).unwrap()[0].set, PsetId(2));
     let writer = Writer::open(&user).unwrap();

@@ -92,7 +92,7 @@ fn a_partition_that_somebody_ends_is_told_in_words() {
     );
     made.file("cgroup/docker/cpuset.cpus", "1-2\n");
     made.file("cgroup/docker/cpuset.cpus.partition", "member\n");
-    assert_eq!(breach("root invalid"), format!("{open}group /docker lists processor 2 as well"));
+    assert_eq!(breach("root invalid"), format!("{open}group /docker lists CPU 2 as well"));
 }
 
 #[test]
@@ -208,9 +208,7 @@ fn an_irqbalance_that_cannot_be_told_is_named_with_a_remedy_and_one_that_died_is
     let machine = made.machine();
     let notes = make(&machine, 4, State::NoIntr).unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(
-        notes[0].starts_with("irqbalance (process 800) cannot be told which processors to leave alone: ")
-    );
+    assert!(notes[0].starts_with("irqbalance (process 800) cannot be told which CPUs to leave alone: "));
     assert!(notes[0].contains("systemctl stop irqbalance"), "{}", notes[0]);
     make(&machine, 4, State::OnLine).unwrap();
 

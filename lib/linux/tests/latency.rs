@@ -100,7 +100,7 @@ fn a_probe_that_is_not_on_its_processor_measures_nothing() {
         if said.contains("locked") || said.contains("class") {
             return Err(said);
         }
-        assert!(said.contains("it was moved to another processor") || said.contains("off-line"), "{said}");
+        assert!(said.contains("it was moved to another CPU") || said.contains("off-line"), "{said}");
         Ok(())
     })();
     unless_skipped("a_probe_that_is_not_on_its_processor_measures_nothing", result);

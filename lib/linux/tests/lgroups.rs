@@ -83,7 +83,7 @@ fn two_nodes_are_two_leaves_with_what_runs_there() {
     let far = |a, b| tree.latency(GroupId(a), GroupId(b));
     assert_eq!([far(0, 0), far(1, 1), far(1, 2)], [Some(21), Some(10), Some(21)]);
     let nodes = machine.nodes().unwrap();
-    assert_eq!(nodes[1].cpus.to_string(), "4-6", "processor 7 is off-line");
+    assert_eq!(nodes[1].cpus.to_string(), "4-6", "CPU 7 is off-line");
     assert_eq!((nodes[0].load_milli, nodes[1].load_milli), (Some(0), Some(2_000)));
     assert_eq!(nodes[1].memory, Some(NodeMemory { installed_kib: 2_040_832, free_kib: 1_001_000 }));
 }
@@ -157,7 +157,7 @@ fn a_set_keeps_its_threads_away_from_other_nodes() {
     let homed = machine.homes(Pid(20)).unwrap();
     assert_eq!((homed[0].home, homed[0].affinities.len()), (LgrpId(1), 0), "the set is no affinity");
     let refusal = machine.prepare_homes(Pid(20), None, &[LgrpId(0)]).unwrap_err();
-    assert_eq!(refusal.reason.to_string(), "lgroup 1 has no processor that it may use");
+    assert_eq!(refusal.reason.to_string(), "lgroup 1 has no CPU that it may use");
 }
 
 #[test]

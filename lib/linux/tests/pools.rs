@@ -322,7 +322,7 @@ fn neither_the_default_set_nor_one_with_processes_can_be_emptied() {
         let refusal = moved(&machine, &[2], "pset_default").unwrap_err();
         assert_eq!(refusal.to_string(), "processor set 1: set 1 is empty");
         let refusal = moved(&machine, &[0, 1, 3], "web").unwrap_err();
-        assert_eq!(refusal.to_string(), "processor 0: it is the last one in the default set");
+        assert_eq!(refusal.to_string(), "CPU 0: it is the last one in the default set");
         assert_eq!(made.snapshot(), before);
     }
 }

@@ -206,13 +206,10 @@ fn refusals_name_the_processor_and_change_nothing() {
     bind(&machine, 20, Some(1)).unwrap();
     let before = made.snapshot();
     let reason = |list: &[u32]| create(&machine, list, EXCLUSIVE).unwrap_err().to_string();
-    assert_eq!(reason(&[9]), "processor 9: there is no such processor (this machine has 0-3)");
-    assert_eq!(reason(&[3, 3]), "processor 3: it is named twice");
-    assert_eq!(reason(&[0, 3]), "processor 3: it is the last one in the default set");
-    assert_eq!(
-        reason(&[1, 2]),
-        "processor 2: it is the last one in set 1, and threads are bound to that set"
-    );
+    assert_eq!(reason(&[9]), "CPU 9: there is no such CPU (this machine has 0-3)");
+    assert_eq!(reason(&[3, 3]), "CPU 3: it is named twice");
+    assert_eq!(reason(&[0, 3]), "CPU 3: it is the last one in the default set");
+    assert_eq!(reason(&[1, 2]), "CPU 2: it is the last one in set 1, and threads are bound to that set");
     assert_eq!(made.snapshot(), before);
 }
 
@@ -241,12 +238,12 @@ fn a_processor_binding_blocks_the_move_and_is_undone_exactly() {
         bind_cpu(&machine, 20, Some(2)).unwrap();
         assert_eq!(allowed(), "2");
         let refusal = create(&machine, &[2], EXCLUSIVE).unwrap_err();
-        assert_eq!(refusal.to_string(), "processor 2: a thread is bound to it: 20/20");
+        assert_eq!(refusal.to_string(), "CPU 2: a thread is bound to it: 20/20");
         bind_cpu(&machine, 20, Some(1)).unwrap();
         create(&machine, &[2], EXCLUSIVE).unwrap();
         assert_eq!(
             bind(&machine, 20, Some(1)).unwrap_err().to_string(),
-            "process 20: it is bound to processor 1, which is not in set 1"
+            "process 20: it is bound to CPU 1, which is not in set 1"
         );
         bind_cpu(&machine, 20, None).unwrap();
         destroy(&machine, 1).unwrap();

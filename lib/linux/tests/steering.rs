@@ -92,7 +92,7 @@ fn no_intr_moves_every_interrupt_and_on_line_brings_it_back() {
         machine.processors().unwrap().states().unwrap().iter().map(|s| s.state).collect();
     assert_eq!(states, [State::OnLine, State::OnLine, State::NoIntr, State::NoIntr]);
     let last = machine.processors().unwrap().prepare_states(&cpus(&[0, 1]), State::NoIntr, false);
-    assert_eq!(last.unwrap_err().to_string(), "processor 1: it is the last one that takes interrupts");
+    assert_eq!(last.unwrap_err().to_string(), "CPU 1: it is the last one that takes interrupts");
     // A device that appears later is steered at the next change.
     made.file("proc/irq/40/smp_affinity_list", "0-3\n");
     Writer::open(&machine).unwrap().settle().unwrap();

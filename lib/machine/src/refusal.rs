@@ -41,7 +41,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Subject::Operation => f.write_str("the machine"),
-            Subject::Processor(cpu) => write!(f, "processor {cpu}"),
+            Subject::Processor(cpu) => write!(f, "CPU {cpu}"),
             Subject::Pset(id) => write!(f, "processor set {id}"),
             Subject::Process(pid) => write!(f, "process {pid}"),
             Subject::Thread(lwp) => write!(f, "thread {lwp}"),
@@ -56,7 +56,7 @@ impl fmt::Display for Subject {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The number names no processor of this machine.
-    #[error("there is no such processor (this machine has {present})")]
+    #[error("there is no such CPU (this machine has {present})")]
     NoSuchProcessor {
         /// Those that exist.
         present: CpuSet,
@@ -95,7 +95,7 @@ pub enum Reason {
     #[error("it is a kernel thread")]
     KernelThread,
     /// The threads are bound to a processor elsewhere.
-    #[error("it is bound to processor {cpu}, which is not in set {set}")]
+    #[error("it is bound to CPU {cpu}, which is not in set {set}")]
     BoundElsewhere {
         /// Where it is bound.
         cpu: CpuId,
@@ -103,7 +103,7 @@ pub enum Reason {
         set: PsetId,
     },
     /// The processor is in another set than the thread.
-    #[error("processor {cpu} is in set {of}, the thread in set {thread}")]
+    #[error("CPU {cpu} is in set {of}, the thread in set {thread}")]
     ProcessorInOtherPset {
         /// The processor.
         cpu: CpuId,
@@ -131,7 +131,7 @@ pub enum Reason {
     #[error("it is faulted")]
     NeedsForce,
     /// The rules know no such change.
-    #[error("a processor that is {from} cannot become {to}")]
+    #[error("a CPU that is {from} cannot become {to}")]
     Transition {
         /// From.
         from: State,
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn refusals_read_as_the_second_half_of_a_sentence() {
         let refusal = Refusal::new(Subject::Processor(CpuId(7)), Reason::LastOfDefault);
-        assert_eq!(refusal.to_string(), "processor 7: it is the last one in the default set");
+        assert_eq!(refusal.to_string(), "CPU 7: it is the last one in the default set");
         let lwp = |n| Lwp { pid: Pid(9), lwp: LwpId(n) };
         assert_eq!(Reason::BoundThreads(vec![lwp(1)]).to_string(), "a thread is bound to it: 9/1");
         assert_eq!(

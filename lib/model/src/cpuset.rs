@@ -22,7 +22,7 @@ pub struct CpuSet {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// Not a number where one is needed.
-    #[error("column {column}: `{text}` is not a processor number")]
+    #[error("column {column}: `{text}` is not a CPU number")]
     NotANumber {
         /// Where.
         column: usize,
@@ -40,7 +40,7 @@ pub enum ListError {
         last: u32,
     },
     /// A number beyond anything a machine has.
-    #[error("column {column}: processor {value} is beyond {max}, the highest number understood")]
+    #[error("column {column}: CPU {value} is beyond {max}, the highest number understood")]
     TooLarge {
         /// Where.
         column: usize,
@@ -562,12 +562,12 @@ mod tests {
     #[test]
     fn errors_point_at_the_place() {
         let error = |text: &str| text.parse::<CpuSet>().unwrap_err().to_string();
-        assert_eq!(error("0,x"), "column 3: `x` is not a processor number");
+        assert_eq!(error("0,x"), "column 3: `x` is not a CPU number");
         assert_eq!(error("3-1"), "column 1: the range 3-1 runs backwards");
-        assert_eq!(error("1-"), "column 3: `` is not a processor number");
+        assert_eq!(error("1-"), "column 3: `` is not a CPU number");
         assert_eq!(
             error("0-4000000000"),
-            "column 3: processor 4000000000 is beyond 1048576, the highest number understood"
+            "column 3: CPU 4000000000 is beyond 1048576, the highest number understood"
         );
         assert_eq!(
             error("0-3:3/2"),

@@ -1,10 +1,10 @@
-//! Identifiers: one type per noun, so that a processor number can never be taken for a set number.
+//! Identifiers: one type per noun, so that a CPU number can never be taken for a set number.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The highest processor number that a list or a record may name. Linux builds at most 8,192; the margin is for
+/// The highest CPU number that a list or a record may name. Linux builds at most 8,192; the margin is for
 /// simulated machines. It bounds what a typing error such as `0-4000000000` can allocate.
 pub const CPU_MAX: u32 = 1 << 20;
 
@@ -58,7 +58,7 @@ macro_rules! id {
 id!(
     /// A processor, numbered as the machine numbers it. Numbers may have holes.
     CpuId,
-    "processor number",
+    "CPU number",
     at most CPU_MAX
 );
 id!(
@@ -163,7 +163,7 @@ mod tests {
     fn a_record_cannot_name_a_processor_that_no_list_could() {
         assert_eq!(serde_json::from_str::<CpuId>("1048576").unwrap(), CpuId(CPU_MAX));
         let error = serde_json::from_str::<CpuId>("1048577").unwrap_err();
-        assert!(error.to_string().starts_with("processor number 1048577 is beyond 1048576"), "{error}");
+        assert!(error.to_string().starts_with("CPU number 1048577 is beyond 1048576"), "{error}");
         assert_eq!(serde_json::from_str::<Pid>("4294967295").unwrap(), Pid(u32::MAX));
     }
 

@@ -27,7 +27,7 @@ crate::words! {
         /// Not determinable.
         Unknown = "unknown",
     }
-    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "processor state" }
+    else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "CPU state" }
 }
 
 /// Every state, in the order of the reference's table.
@@ -60,7 +60,7 @@ pub enum TransitionError {
     #[error("it is faulted")]
     NeedsForce,
     /// The pair is not a transition.
-    #[error("a processor that is {from} cannot become {to}")]
+    #[error("a CPU that is {from} cannot become {to}")]
     Impossible {
         /// The state it is in.
         from: State,

@@ -137,16 +137,16 @@ pub struct Core {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// No machine is without processors.
-    #[error("it has no processor")]
+    #[error("it has no CPU")]
     Empty,
     /// A processor is described twice.
-    #[error("processor {0} is described twice")]
+    #[error("CPU {0} is described twice")]
     Twice(CpuId),
     /// Strands of one core on two chips.
     #[error("core {0} stands on two chips")]
     SplitCore(CoreId),
     /// A processor's lgroup is missing from the list of lgroups, or does not list it.
-    #[error("processor {cpu} and lgroup {lgroup} do not know each other")]
+    #[error("CPU {cpu} and lgroup {lgroup} do not know each other")]
     Lgroup {
         /// The processor.
         cpu: CpuId,
@@ -230,7 +230,7 @@ impl Topology {
         self.processors.binary_search_by_key(&id, |p| p.id).ok().map(|i| &self.processors[i])
     }
 
-    /// Every processor number.
+    /// Every CPU number.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.processors.iter().map(|p| p.id).collect()

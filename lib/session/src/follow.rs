@@ -110,7 +110,7 @@ impl AsFd for Follower {
 
 fn said(size: &PoolSize) -> String {
     match size.size() {
-        1 => "1 processor".to_owned(),
-        more => format!("{more} processors"),
+        1 => "1 CPU".to_owned(),
+        more => format!("{more} CPUs"),
     }
 }

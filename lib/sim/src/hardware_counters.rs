@@ -115,7 +115,7 @@ impl HardwareCounters for SimMachine {
 /// Why a CPU's counters cannot be read.
 fn unreadable(state: &SimState, cpu: CpuId) -> Option<String> {
     match state.tables.processors.get(&cpu) {
-        None => Some("there is no such processor".to_owned()),
+        None => Some("there is no such CPU".to_owned()),
         Some(record) if !record.state.runs_threads() => Some(format!("it is {}", record.state)),
         Some(_) => None,
     }

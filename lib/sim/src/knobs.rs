@@ -81,10 +81,10 @@ impl Name {
             Name::Set(set) => format!("processor set {set}"),
             Name::SetMemory(set) => format!("the memory of processor set {set}"),
             Name::LwpLgroups(lwp) => format!("the affinities of thread {lwp}"),
-            Name::ProcessorSet(cpu) => format!("the set of processor {cpu}"),
-            Name::ProcessorState(cpu) => format!("the state of processor {cpu}"),
+            Name::ProcessorSet(cpu) => format!("the set of CPU {cpu}"),
+            Name::ProcessorState(cpu) => format!("the state of CPU {cpu}"),
             Name::LwpSet(lwp) => format!("the set of thread {lwp}"),
-            Name::LwpCpu(lwp) => format!("the processor of thread {lwp}"),
+            Name::LwpCpu(lwp) => format!("the CPU of thread {lwp}"),
             Name::LwpAside(lwp) => format!("the place of thread {lwp}"),
             Name::LwpClass(lwp) => format!("the class of thread {lwp}"),
             Name::DispatchRow(table, level) => format!("level {level} of the dispatch table of {table}"),
@@ -275,7 +275,7 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             let bond = parse_bond::<CpuSet>(value).ok_or_else(|| malformed(value))?;
             let no_such = |cpu: &CpuId| !tables.processors.contains_key(cpu);
             if let Some(cpu) = bond.as_ref().and_then(|b| b.to.iter().find(no_such)) {
-                return Err(KnobError::Refused(format!("there is no processor {cpu}")));
+                return Err(KnobError::Refused(format!("there is no CPU {cpu}")));
             }
             writable(tables, lwp)?.cpu = bond;
             Ok(())
@@ -348,7 +348,7 @@ fn writable(tables: &mut Tables, lwp: Lwp) -> Result<&mut crate::tables::LwpReco
 
 fn remove_set(tables: &mut Tables, set: PsetId) -> Result<(), KnobError> {
     if tables.processors.values().any(|p| p.set == set) {
-        return Err(KnobError::Refused("it still has processors".into()));
+        return Err(KnobError::Refused("it still has CPUs".into()));
     }
     if tables.lwps().any(|(_, l)| l.set_id() == set) {
         return Err(KnobError::Refused("threads are still bound to it".into()));

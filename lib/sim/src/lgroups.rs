@@ -204,9 +204,9 @@ impl Lgroups for SimMachine {
                 self.view(|s| !s.topology.lgroups()[at as usize].cpus.is_disjoint(&s.tables.allowed(record)));
             if !usable {
                 let group = self.view(|s| s.lgroup_tree().leaf_of(*home)).unwrap_or_default();
-                let why = format!("lgroup {group} has no processor that it may use");
+                let why = format!("lgroup {group} has no CPU that it may use");
                 return Err(Refusal::new(targets.subject(*lwp), Reason::Machine(why))
-                    .hint("bind it to a set with processors there first: psrset -b"));
+                    .hint("bind it to a set with CPUs there first: psrset -b"));
             }
             before.push(self.view(|s| s.homed(*lwp, record)));
             builder.prefer(*lwp, with(LgroupAffinities::default(), at, Affinity::Strong))?;
@@ -280,7 +280,7 @@ mod tests {
         commit(&machine, machine.prepare_bind_set(pid, None, Some(PsetId(1))));
         assert_eq!(homes(), [0, 0, 0, 0]);
         let refusal = machine.prepare_homes(pid, None, &[LgrpId(1)]).unwrap_err();
-        assert_eq!(refusal.reason.to_string(), "lgroup 2 has no processor that it may use");
+        assert_eq!(refusal.reason.to_string(), "lgroup 2 has no CPU that it may use");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Pools for SimMachine {
         let (subject, pids) = self.processes_of(member)?;
         if builder.tables.active(set).is_empty() {
             return Err(Refusal::new(subject, Reason::EmptyPset(set))
-                .hint("transfer a processor to the set of the pool first (poolcfg -d)"));
+                .hint("transfer a CPU to the set of the pool first (poolcfg -d)"));
         }
         if let Member::Zone(name) = member {
             state.zones.remove(name);
@@ -144,7 +144,7 @@ impl SimMachine {
             let (subject, pids) = self.processes_of(&Member::Zone(name.clone()))?;
             if builder.tables.active(*set).is_empty() {
                 return Err(Refusal::new(subject, Reason::EmptyPset(*set))
-                    .hint("leave it a processor, or bind the zone to another pool (poolbind)"));
+                    .hint("leave it a CPU, or bind the zone to another pool (poolbind)"));
             }
             for pid in pids {
                 join(builder, pid, *pool, *set, Some(&subject))?;
@@ -274,7 +274,7 @@ fn check(tables: &Tables) -> Result<(), Refusal> {
     let used = tables.lwps().map(|(_, l)| l.set_id()).find(|set| tables.active(*set).is_empty());
     match used {
         Some(set) => Err(Refusal::new(Subject::Pset(set), Reason::EmptyPset(set))
-            .hint("leave it a processor, or move its processes to another pool first (poolbind)")),
+            .hint("leave it a CPU, or move its processes to another pool first (poolbind)")),
         None => Ok(()),
     }
 }

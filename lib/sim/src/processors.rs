@@ -25,7 +25,7 @@ impl Processors for SimMachine {
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal> {
         let (mut builder, now) = self.view(|s| (ChangeBuilder::of(&s.tables), s.wall()));
         let outcome = builder.change_state(cpu, to, forced, now)?;
-        Ok(builder.finish(format!("make processor {cpu} {to}"), outcome))
+        Ok(builder.finish(format!("make CPU {cpu} {to}"), outcome))
     }
 
     fn prepare_states(
@@ -49,6 +49,6 @@ impl Processors for SimMachine {
         // What is refused has changed nothing in the builder.
         let outcome: Vec<_> = cpus.iter().map(|cpu| builder.change_state(*cpu, to, forced, now)).collect();
         let which: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
-        Ok(builder.finish(format!("make processors {which} {to}"), outcome))
+        Ok(builder.finish(format!("make CPUs {which} {to}"), outcome))
     }
 }

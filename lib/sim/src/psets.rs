@@ -49,9 +49,9 @@ impl Psets for SimMachine {
         let moves = move_all(&mut builder, cpus, set, forced)?;
         let which = cpus.iter().copied().collect::<CpuSet>();
         let what = if set.is_default() {
-            format!("take processors {which} out of their sets")
+            format!("take CPUs {which} out of their sets")
         } else {
-            format!("assign processors {which} to set {set}")
+            format!("assign CPUs {which} to set {set}")
         };
         Ok(builder.finish(what, moves))
     }

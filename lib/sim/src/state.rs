@@ -314,23 +314,20 @@ impl SimState {
         let t = &self.tables;
         let present = self.topology.cpus();
         if self.topology.processors().len() != present.len() {
-            return Err("the topology names a processor twice".into());
+            return Err("the topology names a CPU twice".into());
         }
         if t.where_cpu(|_| true) != present {
-            return Err(format!(
-                "the topology has processors {present}, the table {}",
-                t.where_cpu(|_| true)
-            ));
+            return Err(format!("the topology has CPUs {present}, the table {}", t.where_cpu(|_| true)));
         }
         if t.active(PsetId::DEFAULT).is_empty() {
-            return Err("the default set has no processor that runs".into());
+            return Err("the default set has no CPU that runs".into());
         }
         if !(1..=HZ_MAX).contains(&self.tunables.hz) {
             return Err(format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", self.tunables.hz));
         }
         for (cpu, p) in &t.processors {
             if !t.has_set(p.set) {
-                return Err(format!("processor {cpu} is in set {}, which does not exist", p.set));
+                return Err(format!("CPU {cpu} is in set {}, which does not exist", p.set));
             }
         }
         for (pid, p) in &t.processes {
@@ -353,11 +350,11 @@ impl SimState {
             }
             let active = t.active(l.set_id());
             if let Some(bond) = l.cpu.as_ref().filter(|b| b.to.is_empty() || !b.to.is_subset(&active)) {
-                return Err(format!("thread {lwp} is bound to processors {}, where it cannot run", bond.to));
+                return Err(format!("thread {lwp} is bound to CPUs {}, where it cannot run", bond.to));
             }
         }
         if self.kernel.cpus().len() != t.processors.len() {
-            return Err("the kernel has other processors than the table".into());
+            return Err("the kernel has other CPUs than the table".into());
         }
         self.kernel.check()?;
         self.check_holder_map()?;
@@ -371,7 +368,7 @@ impl SimState {
         for device in &self.devices {
             if !present.contains(device.processor) {
                 let Device { name, processor, .. } = device;
-                return Err(format!("device {name} interrupts processor {processor}, which does not exist"));
+                return Err(format!("device {name} interrupts CPU {processor}, which does not exist"));
             }
         }
         Ok(())
@@ -452,14 +449,14 @@ mod tests {
         let processors = twice["topology"]["processors"].as_array_mut().unwrap();
         processors.push(processors[0].clone());
         let said = SimState::load(&twice.to_string()).unwrap_err().to_string();
-        assert_eq!(said, "the topology names a processor twice");
+        assert_eq!(said, "the topology names a CPU twice");
         let mut far = saved;
         far["kernel"]["heap"]
             .as_array_mut()
             .unwrap()
             .push(serde_json::json!([1, { "cpu": 2_147_483_648_u32 }]));
         let said = SimState::load(&far.to_string()).unwrap_err().to_string();
-        assert!(said.contains("an event of thread or processor 2147483648"), "{said}");
+        assert!(said.contains("an event of thread or CPU 2147483648"), "{said}");
     }
 
     #[test]

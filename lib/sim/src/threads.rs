@@ -86,8 +86,8 @@ impl Threads for SimMachine {
             builder.bind_cpu(*lwp, bound.clone().map(Bond::hard), false)?;
         }
         let what = match bound {
-            Some(to) => format!("bind {} to processors {to}", targets.noun()),
-            None => format!("unbind {} from its processors", targets.noun()),
+            Some(to) => format!("bind {} to CPUs {to}", targets.noun()),
+            None => format!("unbind {} from its CPUs", targets.noun()),
         };
         Ok(builder.finish(what, outcome))
     }
@@ -166,7 +166,7 @@ pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refus
         return Err(refuse(Reason::NoSuchPset));
     }
     if tables.active(set).is_empty() {
-        return Err(refuse(Reason::EmptyPset(set)).hint("assign processors to it first: psrset -a"));
+        return Err(refuse(Reason::EmptyPset(set)).hint("assign CPUs to it first: psrset -a"));
     }
     Ok(())
 }
@@ -183,7 +183,7 @@ pub(crate) fn check_cpu_stays_inside(
     match record.cpu.as_ref().and_then(|bond| bond.to.iter().find(outside)) {
         Some(cpu) => {
             let refusal = Refusal::new(subject, Reason::BoundElsewhere { cpu, set });
-            Err(refusal.hint("unbind it from the processor first: pbind -u"))
+            Err(refusal.hint("unbind it from the CPU first: pbind -u"))
         }
         None => Ok(()),
     }

@@ -72,7 +72,7 @@ fn a_processor_that_goes_off_line_is_told_and_does_not_count_again() {
     assert_eq!(first(counting.as_mut()), [Ok(0), Err("it is off-line".into())], "something was missed");
     off(State::OffLine);
     let refusal = machine.count_cpus(&[CpuId(1)], &[set("cycles", true, false)]).err().unwrap();
-    assert_eq!(refusal.to_string(), "processor 1: it is off-line");
+    assert_eq!(refusal.to_string(), "CPU 1: it is off-line");
 }
 
 /// What happens until nobody is left, or until `until`, without times.

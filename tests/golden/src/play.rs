@@ -165,7 +165,7 @@ impl Theatre {
                         record.state = State::OffLine;
                         Ok(())
                     }
-                    None => Err("there is no such processor"),
+                    None => Err("there is no such CPU"),
                 })?;
             }
             ["meanwhile", "off-line", cpu] => stage.mischief.goes.set(Some(id(cpu)?)),

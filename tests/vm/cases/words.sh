@@ -180,7 +180,7 @@ capped() {
 
 splits() {
     _others=$(sed "s/[,-]/\n/g" "/sys/devices/system/cpu/cpu$1/topology/thread_siblings_list" | grep -vx "$1" || true)
-    [ -z "$_others" ] || echo "hint: processor $1 shares its core with $_others, outside the set; --whole-cores takes whole cores"
+    [ -z "$_others" ] || echo "hint: CPU $1 shares its core with $_others, outside the set; --whole-cores takes whole cores"
 }
 
 web_of() {

@@ -44,7 +44,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     options: &[
         Flag::long("every", "how often demand changes sides; 1,5,30, and even demand beside them").value("SECONDS,...", ValueKind::Counts(1, 600)),
         Flag::long("even", "even demand, beside what --every chooses"),
-        Flag::long("split", "processors of the first program in splits that stay; an eighth, a quarter, a half, three quarters and seven eighths").value("N,...", ValueKind::Counts(1, 4095)),
+        Flag::long("split", "CPUs of the first program in splits that stay; an eighth, a quarter, a half, three quarters and seven eighths").value("N,...", ValueKind::Counts(1, 4095)),
         Flag::long("policy", "policies of poold: millpond, solaris; both").value("NAME,...", ValueKind::Words(&POLICIES)),
         Flag::long("job", "the programs: batch or cg; batch").value("WORD", ValueKind::Word(&JOBS)),
         Flag::long("machine", "the simulated machine, or real; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
@@ -127,7 +127,7 @@ fn arms(choices: &Choices, all: usize) -> Result<Vec<Arm>, Failure> {
         choices.numbers("split").map(|sizes| sizes.iter().map(|n| usize::try_from(*n).unwrap_or(all)));
     let mut sizes: Vec<usize> = chosen.map_or_else(|| usual.to_vec(), Iterator::collect);
     if let Some(size) = sizes.iter().find(|size| choices.has("split") && **size >= all) {
-        let why = format!("of {all} processors {size} cannot be split off, so that some are left");
+        let why = format!("of {all} CPUs {size} cannot be split off, so that some are left");
         return Err(Failure::Machine(why));
     }
     sizes.retain(|size| (1..all).contains(size));

@@ -42,8 +42,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
         judge(findings, every, Job::Batch, &played);
     }
     if free.len() == 2 {
-        let note =
-            "with two processors each set keeps the one that it has: there is nothing that poold could move";
+        let note = "with two CPUs each set keeps the one that it has: there is nothing that poold could move";
         findings.notes.push(note.into());
     }
     Ok(())

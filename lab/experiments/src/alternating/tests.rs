@@ -52,7 +52,7 @@ fn arms_are_chosen_and_splits_leave_something() {
         ["nothing", "split 3 + 1", "pools, solaris"]
     );
     let refused = arms(&choices(&[("split", "4")]), 4).unwrap_err().to_string();
-    assert_eq!(refused, "of 4 processors 4 cannot be split off, so that some are left");
+    assert_eq!(refused, "of 4 CPUs 4 cannot be split off, so that some are left");
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
         ArmKind::Alone => format!("alone: a in a set of its own ({})", processors(&a.cpus())),
         ArmKind::Fighting => format!("fighting: a and b on all of them ({})", processors(&all)),
         ArmKind::Capped => {
-            format!("capped: the same, each job limited to {} % of one processor's time", cap_percent(homes))
+            format!("capped: the same, each job limited to {} % of one CPU's time", cap_percent(homes))
         }
         ArmKind::Pools => {
             let b_set = if matches!(b, Home::Set(_)) { "another" } else { "the default set" };
@@ -216,5 +216,5 @@ pub(super) fn cg_result(program: &mut Program, stop: &AtomicBool) -> Result<CgRe
 
 /// `processor 1`, `processors 0-1`.
 fn processors(cpus: &CpuSet) -> String {
-    format!("processor{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
+    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }

@@ -95,7 +95,7 @@ impl<'a> Options<'a> {
 
 /// The jobs, in a line.
 pub const JOBS: &str =
-    "a and b, NPB CG class S, whose threads spin for each other; one thread per processor they may use";
+    "a and b, NPB CG class S, whose threads spin for each other; one thread per CPU they may use";
 
 /// What happens while it runs.
 #[derive(Debug, Clone, Copy)]
@@ -179,9 +179,8 @@ fn look(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
 
 fn homes(free: &[CpuId]) -> Result<[Home; 2], Failure> {
     plan_homes(free).ok_or_else(|| {
-        let why =
-            format!("there is nothing to share out: it may use {} of this machine's processors", free.len());
-        let help = "run it on a machine with two processors or more, or give some back: psrset -d";
+        let why = format!("there is nothing to share out: it may use {} of this machine's CPUs", free.len());
+        let help = "run it on a machine with two CPUs or more, or give some back: psrset -d";
         Failure::NotHere(Absent::with_help(why, help))
     })
 }
@@ -206,11 +205,11 @@ mod tests {
         let homes = homes(&two).unwrap();
         let told: Vec<String> = ACTS.into_iter().map(|act| arms::sentence(act, &homes, &two)).collect();
         let expected = [
-            "alone: a in a set of its own (processor 1)",
-            "fighting: a and b on all of them (processors 0-1)",
-            "capped: the same, each job limited to 100 % of one processor's time",
-            "pools: a in a pool with a set of its own (processor 1), b in a pool with the default set (processor 0)",
-            "alone: a in a set of its own (processor 1)",
+            "alone: a in a set of its own (CPU 1)",
+            "fighting: a and b on all of them (CPUs 0-1)",
+            "capped: the same, each job limited to 100 % of one CPU's time",
+            "pools: a in a pool with a set of its own (CPU 1), b in a pool with the default set (CPU 0)",
+            "alone: a in a set of its own (CPU 1)",
         ];
         assert_eq!(told, expected);
     }
@@ -218,10 +217,7 @@ mod tests {
     #[test]
     fn one_processor_is_not_enough() {
         let failure = super::homes(&[CpuId(0)]).unwrap_err();
-        assert_eq!(
-            failure.to_string(),
-            "there is nothing to share out: it may use 1 of this machine's processors"
-        );
+        assert_eq!(failure.to_string(), "there is nothing to share out: it may use 1 of this machine's CPUs");
         assert!(failure.hint().is_some());
     }
 }

@@ -80,10 +80,7 @@ impl Story {
         {
             let Some(moved) = moved else { continue };
             let [a, b] = moved.sizes;
-            told += &format!(
-                "  {what} at {:.1} s: {a} and {b} processors after {:.2} s",
-                moved.at, moved.seconds
-            );
+            told += &format!("  {what} at {:.1} s: {a} and {b} CPUs after {:.2} s", moved.at, moved.seconds);
             if let (Some(threads), Some(seconds)) = (moved.threads, moved.threads_seconds) {
                 let noun = if threads == 1 { "thread" } else { "threads" };
                 told += &format!(", {threads} {noun} of b after {seconds:.2} s");

@@ -178,7 +178,7 @@ impl Arm {
             return format!("  left out: {why}\n");
         }
         let mut table = Table::of(&["job"], &["threads", "Mop/s"])
-            .and_words(&["seen on processor, percent of samples a second"]);
+            .and_words(&["seen on CPU, percent of samples a second"]);
         for job in &self.jobs {
             let place = if self.unseen.is_some() { Cell::Missing } else { places(&job.seen).into() };
             table.row([job.name.as_str().into(), job.threads.into(), (job.mops, 1).into(), place]);
@@ -242,7 +242,7 @@ impl Demo {
         let mut text = table.text();
         if let Some(share) = self.idle_percent().filter(|share| *share < IDLE_PERCENT) {
             text += &format!(
-                "the machine was not idle: alone, a had {share:.0} % of its processors, and the rest went to others\n"
+                "the machine was not idle: alone, a had {share:.0} % of its CPUs, and the rest went to others\n"
             );
         }
         match &self.speed_up {
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn an_arm_is_a_table_of_its_jobs() {
         let expected = "  \
-  job  threads  Mop/s  seen on processor, percent of samples a second
+  job  threads  Mop/s  seen on CPU, percent of samples a second
   a          2   80.0  0: 21-51, 1: 23-49
   b          2   80.0  0: 48-51, 1: 50
 ";
@@ -403,7 +403,8 @@ speed-up: 12.4x (each job at 0.98 of alone)
         let mut arms = published();
         arms[4].jobs[0].seen = vec![Seen::over(CpuId(1), &[60.0])];
         let summary = Demo::new(facts(), arms, None).summary();
-        let said = "the machine was not idle: alone, a had 80 % of its processors, and the rest went to others\nover caps";
+        let said =
+            "the machine was not idle: alone, a had 80 % of its CPUs, and the rest went to others\nover caps";
         assert!(summary.contains(said), "{summary}");
     }
 
@@ -430,7 +431,7 @@ speed-up: 12.4x (each job at 0.98 of alone)
         arm.unseen = Some("no perf events here".into());
         arm.jobs[1].verified = Some(false);
         let expected = "  \
-  job  threads  Mop/s  seen on processor, percent of samples a second
+  job  threads  Mop/s  seen on CPU, percent of samples a second
   a          2   80.0  -
   b          2   80.0  -
   where they ran is not known: no perf events here

@@ -30,7 +30,7 @@ const FOR_MINIMUM: Nanos = Nanos::from_secs(10);
 const SETTLING: f64 = 1.0;
 
 /// What is done.
-pub(super) const SENTENCE: &str = "resized: both in pools, with as many threads as processors; a stops, and starts again; poold's policy moves processors";
+pub(super) const SENTENCE: &str = "resized: both in pools, with as many threads as CPUs; a stops, and starts again; poold's policy moves CPUs";
 
 /// What a job told of its iterations: when each ended, and with how many threads, in seconds since the story began.
 #[derive(Debug, Default)]
@@ -194,7 +194,7 @@ impl Scene<'_, '_, '_> {
         let machine = self.stage.session.machine();
         let turn = self.manager.turn(machine, self.watch.as_mut()).map_err(Failure::pools("manage pools"))?;
         if let Done::Refused(error) = turn.done {
-            (self.stage.tell)(Event::Note(&format!("processors were not moved: {error}")));
+            (self.stage.tell)(Event::Note(&format!("CPUs were not moved: {error}")));
         }
         for (heard, job) in self.heard.iter_mut().zip(&mut self.jobs) {
             if let Some(program) = job {
@@ -226,7 +226,7 @@ impl Scene<'_, '_, '_> {
                 return Ok(());
             }
             if clock.now() >= end {
-                return Err(Failure::Machine("no processor came to the set of a".into()));
+                return Err(Failure::Machine("no CPU came to the set of a".into()));
             }
             self.wait(next)?;
         }

@@ -48,7 +48,7 @@ pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet,
 pub fn answer(causes: &[Cause]) -> String {
     let total: f64 = causes.iter().map(|cause| cause.rate).sum();
     if total <= 0.0 {
-        return "nothing interrupted the processors of the set".to_owned();
+        return "nothing interrupted the CPUs of the set".to_owned();
     }
     let percent = |cause: &Cause| 100.0 * cause.rate / total;
     let most = causes.iter().filter(|cause| percent(cause) >= 0.5).take(4);
@@ -57,16 +57,13 @@ pub fn answer(causes: &[Cause]) -> String {
     let devices: Vec<String> =
         devices.map(|cause| format!("{} ({:.1} a second)", cause.name, cause.rate)).collect();
     let rest = if devices.is_empty() {
-        "none of it came from a device: shelter steers devices away, but not the clock of a processor that runs a \
-         thread, nor the calls of other processors that wake that thread when a packet came for it"
+        "none of it came from a device: shelter steers devices away, but not the clock of a CPU that runs a \
+         thread, nor the calls of other CPUs that wake that thread when a packet came for it"
             .to_owned()
     } else {
         format!("devices among them: {}", devices.join(", "))
     };
-    format!(
-        "the processors of the set were interrupted {total:.0} times a second: {}; {rest}",
-        named.join(", ")
-    )
+    format!("the CPUs of the set were interrupted {total:.0} times a second: {}; {rest}", named.join(", "))
 }
 
 #[cfg(test)]
@@ -100,7 +97,7 @@ mod tests {
         );
         assert_eq!(
             answer(&found),
-            "the processors of the set were interrupted 162 times a second: clock (93 %), calls (6 %), eth0 (1 %); \
+            "the CPUs of the set were interrupted 162 times a second: clock (93 %), calls (6 %), eth0 (1 %); \
              devices among them: eth0 (2.0 a second)"
         );
     }
@@ -110,7 +107,7 @@ mod tests {
         let clock = Cause { name: "clock".into(), is_internal: true, rate: 2.0, elsewhere: 0.0 };
         let card = Cause { name: "eth0".into(), is_internal: false, rate: 0.0, elsewhere: 900.0 };
         assert!(answer(&[clock, card.clone()]).contains("2 times a second: clock (100 %); none of it came"));
-        assert_eq!(answer(&[card]), "nothing interrupted the processors of the set");
+        assert_eq!(answer(&[card]), "nothing interrupted the CPUs of the set");
     }
 
     #[test]
@@ -119,9 +116,9 @@ mod tests {
             [Cause { name: "Local timer interrupts".into(), is_internal: true, rate: 250.0, elsewhere: 1.0 }];
         let said = answer(&found);
         assert!(said.starts_with(
-            "the processors of the set were interrupted 250 times a second: Local timer interrupts (100 %); \
+            "the CPUs of the set were interrupted 250 times a second: Local timer interrupts (100 %); \
              none of it came from a device: "
         ));
-        assert_eq!(answer(&[]), "nothing interrupted the processors of the set");
+        assert_eq!(answer(&[]), "nothing interrupted the CPUs of the set");
     }
 }

@@ -103,11 +103,8 @@ fn first_half(free: &[CpuId]) -> Result<Vec<CpuId>, Failure> {
     cpus.sort_unstable();
     cpus.truncate(free.len() / 2);
     if cpus.is_empty() {
-        let why = format!("there is no half of this machine's processors: it may use {}", free.len());
-        return Err(Failure::NotHere(Absent::with_help(
-            why,
-            "run it on a machine with two processors or more",
-        )));
+        let why = format!("there is no half of this machine's CPUs: it may use {}", free.len());
+        return Err(Failure::NotHere(Absent::with_help(why, "run it on a machine with two CPUs or more")));
     }
     Ok(cpus)
 }

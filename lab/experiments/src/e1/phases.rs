@@ -78,7 +78,7 @@ impl Lab<'_, '_> {
 
         let lent = Lent(self.options.nics);
         let (mut far, address) = self.start_far_end()?;
-        let all = format!("phase 1: all {} processors take interrupts", before.len());
+        let all = format!("phase 1: all {} CPUs take interrupts", before.len());
         phases.push(self.phase(0, all, None, &address, Vec::new())?);
 
         let options = CreateOptions { keep_others: !self.options.full };
@@ -243,7 +243,7 @@ impl Lab<'_, '_> {
 
     fn states(&self) -> Result<Vec<ProcessorStatus>, Failure> {
         let processors = self.session.machine().processors().map_err(Failure::NotHere)?;
-        processors.states().map_err(Failure::refused("read processors"))
+        processors.states().map_err(Failure::refused("read CPUs"))
     }
 
     /// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.

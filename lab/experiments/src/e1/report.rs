@@ -57,7 +57,7 @@ impl Afterwards {
     pub fn text(&self) -> String {
         let states = if self.same_states { "the same states as before" } else { "OTHER states than before" };
         let times = if self.renewed.is_empty() { "none" } else { &self.renewed };
-        format!("afterwards: all processors have {states}; new times: {times}\n")
+        format!("afterwards: all CPUs have {states}; new times: {times}\n")
     }
 }
 
@@ -116,7 +116,7 @@ impl Phase {
         text += &self.places();
         for (role, cpu) in [("network's", self.figures.network.cpu), ("stream's", self.figures.stream.cpu)] {
             if let Some(cpu) = cpu {
-                text += &format!("the {role} processor here: {cpu}\n");
+                text += &format!("the {role} CPU here: {cpu}\n");
             }
         }
         let heads = std::iter::once("left out: ").chain(std::iter::repeat(""));
@@ -186,7 +186,7 @@ impl E1 {
         };
         if self.full {
             let quiet = second.figures.set.idl_least.is_some_and(|idle| idle >= 99.0);
-            claims.push(("in phase 2 the processors of the set are idle", quiet));
+            claims.push(("in phase 2 the CPUs of the set are idle", quiet));
             let no_device = |phase: &Phase| phase.devices().all(|device| device.rate <= 0.0);
             claims.push(("in phase 2 no device interrupts them", no_device(second)));
             // A card may take other queues for another stream, so it is not asked by name.
@@ -196,17 +196,17 @@ impl E1 {
             }
             claims.push(("in phase 3 no device interrupts them", no_device(third)));
             let outside = in_set(third.figures.network.cpu) == Some(false);
-            claims.push(("in phase 3 the network's processor is outside the set", outside));
+            claims.push(("in phase 3 the network's CPU is outside the set", outside));
         }
         claims.push((
             "in phase 2 the stream runs outside the set",
             in_set(second.figures.stream.cpu) == Some(false),
         ));
         claims.push(("in phase 3 it runs inside", in_set(third.figures.stream.cpu) == Some(true)));
-        claims.push(("afterwards all processors have the states that they had", self.afterwards.same_states));
+        claims.push(("afterwards all CPUs have the states that they had", self.afterwards.same_states));
         if self.full {
             let only_set = self.afterwards.renewed == self.set;
-            claims.push(("afterwards the processors of the set have new times, and no others", only_set));
+            claims.push(("afterwards the CPUs of the set have new times, and no others", only_set));
         }
         claims
     }
@@ -320,26 +320,26 @@ CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl set
   2    0   0    0 42492 42200  900    0    0    0    0    10   45  15   0  40   0
   3    0   0    0   855   20  500    0    0    0    0 530000   75  25   0   0   0
   4    0   0    0  2485    5  100    0    0    0    0    50   15   5   0  80   0
-figure                     published    here  here/published
-stream out, Mbits/sec            481     900            1.87
-stream in, Mbits/sec             436     900            2.06
-network's processor: intr      42492   42492            1.00
-network's processor: ithr      42200   42200            1.00
-network's processor: xcal          -       0               -
-network's processor: sys           -      15               -
-stream's processor: syscl          -  530000               -
-stream's processor: usr            -      75               -
-stream's processor: sys            -      25               -
-stream's processor: idl            -       0               -
-set: intr, most                    1       1            1.00
-set: csw, most                     0       0               -
-set: idl, least                  100      99            0.99
-others: intr, least              855    2485            2.91
-others: intr, most              2485    2485            1.00
+figure                 published    here  here/published
+stream out, Mbits/sec        481     900            1.87
+stream in, Mbits/sec         436     900            2.06
+network's CPU: intr        42492   42492            1.00
+network's CPU: ithr        42200   42200            1.00
+network's CPU: xcal            -       0               -
+network's CPU: sys             -      15               -
+stream's CPU: syscl            -  530000               -
+stream's CPU: usr              -      75               -
+stream's CPU: sys              -      25               -
+stream's CPU: idl              -       0               -
+set: intr, most                1       1            1.00
+set: csw, most                 0       0               -
+set: idl, least              100      99            0.99
+others: intr, least          855    2485            2.91
+others: intr, most          2485    2485            1.00
 interrupts a second, by cause  on the set  elsewhere
 eth0                                  0.0      650.0
-the network's processor here: 2
-the stream's processor here: 3
+the network's CPU here: 2
+the stream's CPU here: 3
 left out: this
 ";
         assert_eq!(text, expected);
@@ -358,17 +358,14 @@ left out: this
             "predicted for phase 3 there, from what phase 3 is of phase 2 here: 240 Mbits/sec out, 218 in"
         );
         assert!(lines[2].starts_with(
-            "why a no-intr set shows interrupts: the processors of the set were interrupted 250 times"
+            "why a no-intr set shows interrupts: the CPUs of the set were interrupted 250 times"
         ));
-        assert_eq!(lines[3], "as published: in phase 2 the processors of the set are idle");
+        assert_eq!(lines[3], "as published: in phase 2 the CPUs of the set are idle");
         assert_eq!(lines[5], "as published: in phase 2 devices that interrupted them interrupt others");
         assert_eq!(lines[9], "not as published: in phase 3 it runs inside");
-        assert_eq!(lines[10], "as published: afterwards all processors have the states that they had");
-        assert_eq!(
-            lines[11],
-            "as published: afterwards the processors of the set have new times, and no others"
-        );
-        assert_eq!(lines[12], "afterwards: all processors have the same states as before; new times: 0-1");
+        assert_eq!(lines[10], "as published: afterwards all CPUs have the states that they had");
+        assert_eq!(lines[11], "as published: afterwards the CPUs of the set have new times, and no others");
+        assert_eq!(lines[12], "afterwards: all CPUs have the same states as before; new times: 0-1");
     }
 
     #[test]
@@ -377,7 +374,7 @@ left out: this
         e1.afterwards = Afterwards { same_states: false, renewed: String::new() };
         assert_eq!(
             e1.afterwards.text(),
-            "afterwards: all processors have OTHER states than before; new times: none\n"
+            "afterwards: all CPUs have OTHER states than before; new times: none\n"
         );
         let broken = e1.claims().into_iter().filter(|(name, holds)| name.starts_with("afterwards") && !holds);
         assert_eq!(broken.count(), 2);
@@ -416,7 +413,7 @@ left out: this
         let expected = [
             "in phase 2 the stream runs outside the set",
             "in phase 3 it runs inside",
-            "afterwards all processors have the states that they had",
+            "afterwards all CPUs have the states that they had",
         ];
         assert_eq!(claims, expected);
         let json = e1(false).json(&Published::read());

@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Flag::long("machine", "the simulated machine, t2000 or another one with a network")
             .value("NAME", ValueKind::Word(&SIMULATED)),
         Flag::long("phase", "which of the three; all").value("N,...", ValueKind::Counts(1, 3)),
-        Flag::long("processors", "how many processors the set has; half of them")
+        Flag::long("processors", "how many CPUs the set has; half of them")
             .value("N", ValueKind::Count(1, 4096)),
         Flag { help: "how many simulated seconds each phase is measured; 10", ..SECONDS },
     ],
@@ -78,7 +78,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
         choices.number("processors").map_or(cpus.len() / 2, |n| usize::try_from(n).unwrap_or(usize::MAX));
     if half == 0 || half >= cpus.len() {
         let why = format!(
-            "machine {} has {} processors: a set has from 1 to {} of them",
+            "machine {} has {} CPUs: a set has from 1 to {} of them",
             bench.name(),
             cpus.len(),
             cpus.len() - 1
@@ -121,10 +121,10 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     findings.point("stream in", &name, in_mbits);
     let (network, of_set) = (&figures.network, &figures.set);
     for (quantity, value) in [
-        ("network's processor: intr", network.intr),
-        ("network's processor: ithr", network.ithr),
-        ("network's processor: xcal", network.xcal),
-        ("network's processor: sys", network.sys),
+        ("network's CPU: intr", network.intr),
+        ("network's CPU: ithr", network.ithr),
+        ("network's CPU: xcal", network.xcal),
+        ("network's CPU: sys", network.sys),
         ("set: intr, most", of_set.intr_most),
         ("set: csw, most", of_set.csw_most),
         ("set: idl, least", of_set.idl_least),
@@ -151,8 +151,8 @@ fn why(frame: &Frame, members: &CpuSet) -> String {
     let (all, threads) = (total(Column::Intr), total(Column::Ithr));
     let own = inside().fold(0.0, |sum, _| sum + 1.0);
     format!(
-        "why processors of a set without interrupts show some: of {all:.0} a second inside, {own:.0} are each processor's own look \
-         whether the clock still ticks, {threads:.0} are of devices, and {:.0} are calls of other processors that wake a thread there",
+        "why CPUs of a set without interrupts show some: of {all:.0} a second inside, {own:.0} are each CPU's own look \
+         whether the clock still ticks, {threads:.0} are of devices, and {:.0} are calls of other CPUs that wake a thread there",
         all - own - threads
     )
 }
@@ -160,12 +160,12 @@ fn why(frame: &Frame, members: &CpuSet) -> String {
 /// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.
 fn afterwards(bench: &Bench, members: &CpuSet) -> Result<String, Failure> {
     let processors = bench.machine().processors().map_err(Failure::NotHere)?;
-    let states = processors.states().map_err(Failure::refused("read processors"))?;
+    let states = processors.states().map_err(Failure::refused("read CPUs"))?;
     let on_line = states.iter().all(|status| status.state == millpond_model::State::OnLine);
     let booted = bench.machine().clock().booted();
     let renewed: CpuSet =
         states.iter().filter(|status| status.since != booted).map(|status| status.cpu).collect();
-    let renewed_only = if renewed == *members { "the set's processors alone" } else { "others" };
-    let all = if on_line { "all processors are on-line" } else { "not all processors are on-line" };
+    let renewed_only = if renewed == *members { "the set's CPUs alone" } else { "others" };
+    let all = if on_line { "all CPUs are on-line" } else { "not all CPUs are on-line" };
     Ok(format!("afterwards {all}, with new times on {renewed}: {renewed_only}"))
 }

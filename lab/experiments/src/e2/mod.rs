@@ -35,7 +35,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     options: &[
         Flag::long("machine", "the simulated machine; smartos-2").value("NAME", ValueKind::Word(&SIMULATED)),
         Flag::long("arm", "nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking, beside the job alone; all").value("NAME,...", ValueKind::Words(&ARM_WORDS)),
-        Flag::long("threads", "threads of each job; one for each processor that it may use").value("N", ValueKind::Count(1, 4096)),
+        Flag::long("threads", "threads of each job; one for each CPU that it may use").value("N", ValueKind::Count(1, 4096)),
         Flag::long("class", "size of the problem; S").value("CLASS", ValueKind::Word(&CLASSES)),
         LATER,
         Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
@@ -52,17 +52,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Where both jobs share all CPUs, it matters whether their threads change places in step: both change at the clock's ticks.
-pub(crate) const LATER: Flag = Flag::long(
-    "later",
-    "how many milliseconds later the second job starts where both share all processors; 0",
-)
-.value("MS", ValueKind::Count(0, 60_000));
+pub(crate) const LATER: Flag =
+    Flag::long("later", "how many milliseconds later the second job starts where both share all CPUs; 0")
+        .value("MS", ValueKind::Count(0, 60_000));
 
 /// What a system does by itself beside the jobs, and what watches them, in every arm once jobs have settled.
 pub(crate) const DAEMONS: &str = "daemons";
 
 /// What a reader should know about jobs that share all CPUs.
-pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are nearly always or nearly never on all processors \
+pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step are nearly always or nearly never on all CPUs \
      together, and only other work brings them from the one to the other: --later MS shows both ends";
 
 /// What a reader should know about caps.
@@ -71,7 +69,7 @@ const AHEAD: &str = "with caps, ours depends on how far ahead of its cap a job m
 
 const MACHINE: &str = "smartos-2";
 const SPEED: &str = "Mop/s per zone";
-const SAMPLES: &str = "samples on a processor";
+const SAMPLES: &str = "samples on a CPU";
 pub(crate) const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
 const ZONES: [&str; 2] = ["zone1", "zone2"];
 
@@ -114,7 +112,7 @@ const ARM_WORDS: [&str; 7] =
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let mut table = Table::of(&["arm", "zone"], &["threads", "Mop/s", "of alone"])
-        .and_words(&["seen on processor, samples of 100 a second"]);
+        .and_words(&["seen on CPU, samples of 100 a second"]);
     let mut alone = None;
     for arm in ARMS.into_iter().filter(|arm| is_chosen(arm, choices)) {
         lab.tell(arm.word);
@@ -278,7 +276,7 @@ fn places(played: &Played, job: usize) -> String {
     let told: Vec<String> = played.cpus.iter().filter_map(one).collect();
     match told.len() {
         0 => "nowhere".into(),
-        count if count > TOLD_MAX => format!("{count} processors"),
+        count if count > TOLD_MAX => format!("{count} CPUs"),
         _ => told.join(", "),
     }
 }

@@ -33,11 +33,11 @@ use millpond_session::SIMULATED;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e3",
     options: &[
-        Flag::long("threads", "one job with so many processors and threads, the other one stopped; 32,34,38")
+        Flag::long("threads", "one job with so many CPUs and threads, the other one stopped; 32,34,38")
             .value("N,...", ValueKind::Counts(1, 4096)),
-        Flag::long("psets", "both jobs, each with so many processors and threads; 32")
+        Flag::long("psets", "both jobs, each with so many CPUs and threads; 32")
             .value("N,...", ValueKind::Counts(1, 4096)),
-        Flag::long("nothing", "both jobs with so many threads each on all processors; 64")
+        Flag::long("nothing", "both jobs with so many threads each on all CPUs; 64")
             .value("N,...", ValueKind::Counts(1, 4096)),
         Flag::long("machine", "the simulated machine; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
         Flag::long("class", "size of the problem; S").value("CLASS", ValueKind::Word(&CLASSES)),
@@ -154,11 +154,8 @@ fn shares(bench: &Bench, count: u64, jobs: usize) -> Result<Vec<Vec<CpuId>>, Fai
     let cpus = bench.cpus();
     let each = usize::try_from(count).unwrap_or(usize::MAX);
     if each.saturating_mul(jobs) > cpus.len() {
-        let why = format!(
-            "machine {} has {} processors, and {jobs} times {count} are wanted",
-            bench.name(),
-            cpus.len()
-        );
+        let why =
+            format!("machine {} has {} CPUs, and {jobs} times {count} are wanted", bench.name(), cpus.len());
         return Err(Failure::Machine(why));
     }
     Ok(cpus.chunks(each).take(jobs).map(<[CpuId]>::to_vec).collect())
@@ -244,6 +241,6 @@ mod tests {
         assert!((both / one - 2.0).abs() < 0.02, "{one} {both}");
         assert_eq!(found.points[0].published, None);
         let refused = run(&[("machine", "smartos-2"), ("threads", "3")]).unwrap_err();
-        assert_eq!(refused.to_string(), "machine smartos-2 has 2 processors, and 1 times 3 are wanted");
+        assert_eq!(refused.to_string(), "machine smartos-2 has 2 CPUs, and 1 times 3 are wanted");
     }
 }

@@ -138,11 +138,7 @@ impl Arm {
         }
         let threads = cpus.len() as u64 / self.jvms;
         if threads == 0 {
-            let why = format!(
-                "{} servers have {} processors; at most one server a processor",
-                self.jvms,
-                cpus.len()
-            );
+            let why = format!("{} servers have {} CPUs; at most one server a CPU", self.jvms, cpus.len());
             return Err(Failure::Machine(why));
         }
         let words = if self.tpce {

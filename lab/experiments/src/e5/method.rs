@@ -67,18 +67,18 @@ pub(super) fn sentence(machine: &str, parts: Parts, cpi: f64) -> String {
     let percent = |part: f64| format!("{:.1} %", part * 100.0);
     let Parts { user, lock, latency } = parts;
     let time = format!(
-        "{machine}: the threads of the application spend {} of their time in user mode (USR), {} waiting for locks (LCK), {} waiting for a processor (LAT)",
+        "{machine}: the threads of the application spend {} of their time in user mode (USR), {} waiting for locks (LCK), {} waiting for a CPU (LAT)",
         percent(user),
         percent(lock),
         percent(latency)
     );
     let verdict = if latency >= WORTH_A_WORD {
-        "so what it lacks is processors".to_owned()
+        "so what it lacks is CPUs".to_owned()
     } else if lock >= WORTH_A_WORD {
         "so what it waits for is its own threads".to_owned()
     } else if cpi >= CPI_OF_MEMORY {
         format!(
-            "so neither locks nor processors are the trouble, and cycles for an instruction decide: {cpi:.2} is memory that is waited for"
+            "so neither locks nor CPUs are the trouble, and cycles for an instruction decide: {cpi:.2} is memory that is waited for"
         )
     } else {
         format!("so it computes: {cpi:.2} cycles for an instruction leave little to wait for")
@@ -111,7 +111,7 @@ mod tests {
         says(busy, 4.06, "spend 100.0 % of their time in user mode (USR), 0.0 % waiting for locks");
         says(busy, 4.06, "4.06 is memory that is waited for");
         says(busy, 1.08, "so it computes: 1.08 cycles");
-        says(Parts { user: 0.5, lock: 0.0, latency: 0.5 }, 4.06, "what it lacks is processors");
+        says(Parts { user: 0.5, lock: 0.0, latency: 0.5 }, 4.06, "what it lacks is CPUs");
         says(Parts { user: 0.5, lock: 0.5, latency: 0.0 }, 4.06, "waits for is its own threads");
     }
 }

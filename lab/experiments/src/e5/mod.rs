@@ -46,7 +46,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     options: &[
         Flag::long("machine", "the simulated machine, or real; all three")
             .value("NAME", ValueKind::Word(&["u2i", "e6900", "e25k"])),
-        Flag::long("threads", "threads of the application; one for each processor")
+        Flag::long("threads", "threads of the application; one for each CPU")
             .value("N", ValueKind::Count(1, 4096)),
         Flag::long("samples", "samples of the application; 3").value("N", ValueKind::Count(1, 1_000)),
         Flag { help: "how many simulated seconds a sample takes; 10 on u2i, else 30", ..SECONDS },

@@ -29,7 +29,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     }
     machine.hardware_counters().and_then(|counters| counters.hardware()).map_err(Failure::NotHere)?;
     let processors = machine.processors().map_err(Failure::NotHere)?;
-    let topology = processors.topology().map_err(Failure::refused("read processors"))?;
+    let topology = processors.topology().map_err(Failure::refused("read CPUs"))?;
     let (facts, cpus) = ground::read(here.session)?;
     findings.machines.push(facts.text());
     let samples = choices.number("samples").unwrap_or(1);
@@ -55,9 +55,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
         let title = "the busy loop (A) and random memory (B), as millpond compare shows them";
         findings.tables.push((title.into(), table(&beside(busy, random))));
     }
-    findings
-        .notes
-        .push("what else runs on these processors is counted, too: user mode of all programs".into());
+    findings.notes.push("what else runs on these CPUs is counted, too: user mode of all programs".into());
     Ok(())
 }
 

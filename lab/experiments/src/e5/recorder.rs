@@ -77,7 +77,7 @@ impl<'a> Recorder<'a> {
             self.events.iter().map(|(pic, event)| (*pic, event.as_str())).collect();
         let mut pairs = Vec::new();
         for ((before, now), lgroup) in self.before.iter().zip(&now).zip(&self.lgroups) {
-            let lost = |why: &String| Failure::Machine(format!("processor {}: {why}", now.cpu));
+            let lost = |why: &String| Failure::Machine(format!("CPU {}: {why}", now.cpu));
             let from = before.counted.as_ref().map_err(lost)?;
             let counted = between(from, now.counted.as_ref().map_err(lost)?);
             let Some(&[cycles, instructions]) = counted.counts.as_deref() else {

@@ -161,9 +161,7 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, seconds: u64, findings: &mut Findings)
     let after = watch.sample().map_err(Failure::refused("count"))?;
     findings.point("load average", &variant, real(load) / real(looks.max(1)));
     let frame = Frame::between(&before, &after);
-    findings
-        .tables
-        .push((format!("mpstat of {seconds} s; latstat is on the last processor"), mpstat(&frame)));
+    findings.tables.push((format!("mpstat of {seconds} s; latstat is on the last CPU"), mpstat(&frame)));
     histogram(&bench, 1, "samples of latstat beside the load", findings)?;
     drop((set, shelter));
     Ok(())

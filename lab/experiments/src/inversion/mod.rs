@@ -110,7 +110,7 @@ impl Inversion {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
-            "A low, a middle and a high thread meet on one processor ({}).\n= has the lock, - waits for it, # computes without it; a mark is {MARK_MILLIS} ms.\n",
+            "A low, a middle and a high thread meet on one CPU ({}).\n= has the lock, - waits for it, # computes without it; a mark is {MARK_MILLIS} ms.\n",
             self.library
         );
         for run in &self.runs {
@@ -140,7 +140,7 @@ impl Inversion {
                 "With inheritance the high one waited for the middle one: this kernel does not lend priorities.\n"
             }
             (false, true) => {
-                "Under the plain lock the middle one was not in the way: something else ran the threads on this processor.\n"
+                "Under the plain lock the middle one was not in the way: something else ran the threads on this CPU.\n"
             }
         }
     }
@@ -214,7 +214,7 @@ mod tests {
         let runs = vec![ideal(Kind::Plain, 20), ideal(Kind::Inherits, 20)];
         let found = Inversion { library: "libmillpond_rt.so.0".into(), runs };
         let expected = "\
-A low, a middle and a high thread meet on one processor (libmillpond_rt.so.0).
+A low, a middle and a high thread meet on one CPU (libmillpond_rt.so.0).
 = has the lock, - waits for it, # computes without it; a mark is 4 ms.
 
 plain, the middle one computes 20 ms

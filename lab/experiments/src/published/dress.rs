@@ -283,7 +283,7 @@ mod tests {
         let expected = "\
 e0: Threads
 published: a machine; 2015
-machine: t2-64: 64 processors
+machine: t2-64: 64 CPUs
 
 quantity      variant     published  ours    error
 speed, Mop/s  32 threads       1000  1000    0.0 %  fitted
@@ -356,7 +356,7 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
         assert_eq!(json["points"][3], point("40 threads", Value::Null, 1400.0, Value::Null, false));
         assert_eq!(json["errors"], json!({ "median": 5.0, "worst": 10.0 }));
         assert_eq!(json["straight_lines"]["errors"], json!({ "median": 17.3, "worst": 25.5 }));
-        assert_eq!(json["machines"], json!(["t2-64: 64 processors"]));
+        assert_eq!(json["machines"], json!(["t2-64: 64 CPUs"]));
     }
 
     #[test]

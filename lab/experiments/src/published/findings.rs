@@ -184,7 +184,7 @@ pub(super) mod tests {
             { "quantity": "speed", "variant": "38 threads", "line": "growing", "x": 38, "value": 1275 },
             { "quantity": "samples", "variant": "elsewhere", "value": 0 } ] }"#;
         let mut findings = Findings::new("e0", Published::read(data), true);
-        findings.machines.push("t2-64: 64 processors".into());
+        findings.machines.push("t2-64: 64 CPUs".into());
         findings.point("speed", "32 threads", 1000.4);
         findings.point("speed", "34 threads", 1080.0);
         findings.point("speed", "38 threads", 1338.75);

@@ -181,7 +181,7 @@ pub struct Bench {
 impl Bench {
     fn new(session: Session, changes: Vec<Change>) -> Result<Bench, Failure> {
         let processors = session.machine().processors().map_err(Failure::NotHere)?;
-        let topology = processors.topology().map_err(Failure::refused("read processors"))?;
+        let topology = processors.topology().map_err(Failure::refused("read CPUs"))?;
         Ok(Bench { session, topology, changes })
     }
 
@@ -222,7 +222,7 @@ impl Bench {
         format!(
             "{}: {} on {}, {}, {}{clock}",
             self.name(),
-            counted(self.topology.processors().len(), "processor"),
+            counted(self.topology.processors().len(), "CPU"),
             counted(self.topology.cores().len(), "core"),
             counted(self.topology.chips().len(), "chip"),
             counted(self.topology.lgroups().len(), "lgroup"),
@@ -347,7 +347,7 @@ mod tests {
         let lab = Lab::new(&stop, vec![Change { parameter: clock, value: 1400.0 }], &mut quiet);
         assert_eq!(
             lab.open("t2-64").unwrap().sentence(),
-            "t2-64: 64 processors on 8 cores, 1 chip, 1 lgroup, 1400 MHz"
+            "t2-64: 64 CPUs on 8 cores, 1 chip, 1 lgroup, 1400 MHz"
         );
     }
 

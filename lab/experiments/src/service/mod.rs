@@ -46,9 +46,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     options: &[
         Flag::long("arm", "nothing, cpu.weight, cpu.max, pools, beside the service alone; all").value("NAME,...", ValueKind::Words(&WORDS)),
         Flag::long("rate", "requests in a second, on average; 1000, on a real machine 100").value("N", ValueKind::Count(1, 1_000_000)),
-        Flag::long("work", "milliseconds of processor time of a request; 2").value("MS", ValueKind::Count(1, 1_000)),
+        Flag::long("work", "milliseconds of CPU time of a request; 2").value("MS", ValueKind::Count(1, 1_000)),
         Flag::long("threads", "threads of the service; 8, on a real machine 2").value("N", ValueKind::Count(1, 1_024)),
-        Flag::long("leave", "processors that the service should have: the least of its set, and what the cap leaves; twice what it uses on average").value("N", ValueKind::Count(1, 4_095)),
+        Flag::long("leave", "CPUs that the service should have: the least of its set, and what the cap leaves; twice what it uses on average").value("N", ValueKind::Count(1, 4_095)),
         Flag::long("machine", "the simulated machine, or real; t2-64").value("NAME", ValueKind::Word(&SIMULATED)),
         SEED,
         Flag { help: "how many seconds each arm is measured; 20", ..SECONDS },
@@ -92,9 +92,8 @@ impl Ask {
         let twice = (2 * rate * work).div_ceil(1_000).clamp(1, all.saturating_sub(1).max(1));
         let leave = choices.number("leave").unwrap_or(twice);
         if leave >= all {
-            let why = format!(
-                "of {all} processors the service cannot have {leave}, so that some are left for the batch"
-            );
+            let why =
+                format!("of {all} CPUs the service cannot have {leave}, so that some are left for the batch");
             return Err(Failure::Machine(why));
         }
         Ok(Ask {
@@ -110,7 +109,7 @@ impl Ask {
     /// What is asked for, in a sentence.
     fn sentence(&self) -> String {
         format!(
-            "the service: {} requests a second of {} ms, {} threads; it should have {} processor{}",
+            "the service: {} requests a second of {} ms, {} threads; it should have {} CPU{}",
             self.rate,
             self.work,
             self.threads,
@@ -175,7 +174,7 @@ fn percentiles(times: &BTreeMap<u64, u64>) -> ([f64; 3], u64) {
 fn report(findings: &mut Findings, ask: &Ask, played: &[(&str, Result<Played, String>)]) {
     findings.notes.push(ask.sentence());
     let mut table =
-        Table::of(&["arm"], &["p50 ms", "p99 ms", "p99.9 ms", "answered/s", "batch, processors", "moved"]);
+        Table::of(&["arm"], &["p50 ms", "p99 ms", "p99.9 ms", "answered/s", "batch, CPUs", "moved"]);
     for (arm, outcome) in played {
         let Ok(played) = outcome else { continue };
         let [p50, p99, p999] = played.times;
@@ -227,7 +226,7 @@ fn verdicts(played: &[(&str, Result<Played, String>)]) -> Vec<String> {
             (false, false) => "pools do as",
         };
         said.push(format!(
-            "{word_of} {word}: p99 {ours:.2} ms and {theirs:.2} ms, the batch {our_batch:.2} and {their_batch:.2} processors"
+            "{word_of} {word}: p99 {ours:.2} ms and {theirs:.2} ms, the batch {our_batch:.2} and {their_batch:.2} CPUs"
         ));
     }
     said.push(match &pools.advice {

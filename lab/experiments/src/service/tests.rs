@@ -36,10 +36,10 @@ fn the_service_should_have_twice_what_it_uses_and_leave_something() {
     assert_eq!(of(&[("rate", "50000")], 64).unwrap().leave, 63);
     assert_eq!(
         of(&[("leave", "7"), ("work", "3")], 64).unwrap().sentence(),
-        "the service: 1000 requests a second of 3 ms, 8 threads; it should have 7 processors"
+        "the service: 1000 requests a second of 3 ms, 8 threads; it should have 7 CPUs"
     );
     let refused = of(&[("leave", "2")], 2).unwrap_err().to_string();
-    assert_eq!(refused, "of 2 processors the service cannot have 2, so that some are left for the batch");
+    assert_eq!(refused, "of 2 CPUs the service cannot have 2, so that some are left for the batch");
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn it_is_said_where_pools_lose_to_sharing() {
     assert_eq!(
         said,
         [
-            "pools lose to nothing: p99 4.00 ms and 2.50 ms, the batch 58.00 and 60.00 processors",
-            "pools are a trade against cpu.max: p99 4.00 ms and 9.00 ms, the batch 58.00 and 60.00 processors",
+            "pools lose to nothing: p99 4.00 ms and 2.50 ms, the batch 58.00 and 60.00 CPUs",
+            "pools are a trade against cpu.max: p99 4.00 ms and 9.00 ms, the batch 58.00 and 60.00 CPUs",
             "poold advises (poolstat --why): share",
         ]
     );
@@ -71,7 +71,7 @@ fn it_is_said_where_pools_lose_to_sharing() {
     assert_eq!(
         said,
         [
-            "pools win against nothing: p99 4.00 ms and 9.00 ms, the batch 60.10 and 60.00 processors",
+            "pools win against nothing: p99 4.00 ms and 9.00 ms, the batch 60.10 and 60.00 CPUs",
             "poold advises nothing",
         ]
     );

@@ -103,12 +103,12 @@ impl CensusWatch for LinuxCensus<'_> {
                 "every switch, wake-up and system call is accounted for by programs in the kernel; a call takes 100 to 200 ns more"
             }
             (Ok(_), true) => {
-                "every switch and wake-up is accounted for by programs in the kernel; the time on a processor is divided into USR and SYS as \
+                "every switch and wake-up is accounted for by programs in the kernel; the time on a CPU is divided into USR and SYS as \
                  the clock ticks since the report before fell"
             }
             (Ok(_), false) => "threads are listed by a program in the kernel",
             (Err(_), _) => {
-                "everything is read from /proc: processor time, waiting and switches; sleep is what remains"
+                "everything is read from /proc: CPU time, waiting and switches; sleep is what remains"
             }
         };
         vec![from.to_owned()]

@@ -218,14 +218,14 @@ pub(super) fn origin(column: Column) -> String {
 pub(super) fn explain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "counting on a whole processor needs CAP_PERFMON, or kernel.perf_event_paranoid at 0".to_owned()
+            "counting on a whole CPU needs CAP_PERFMON, or kernel.perf_event_paranoid at 0".to_owned()
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP) => "this machine has no such event".to_owned(),
         Some(libc::ENOSYS) => "this kernel has no performance events".to_owned(),
         Some(libc::EMFILE | libc::ENFILE) => {
             "too many files would be open (see the limit of open files)".to_owned()
         }
-        Some(libc::ENODEV) => "the processor is off-line".to_owned(),
+        Some(libc::ENODEV) => "the CPU is off-line".to_owned(),
         _ => format!("the kernel refused it: {error}"),
     }
 }

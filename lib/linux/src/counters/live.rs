@@ -73,7 +73,7 @@ fn expect(watch: &mut dyn CounterWatch, cpu: CpuId, column: Column, least: u64, 
         on(cpu, work);
         let after = watch.sample().unwrap();
         let counted = counted(&before, &after, cpu, column).unwrap();
-        assert!(counted >= least, "{column} of processor {cpu}: {counted}, and at least {least} happened");
+        assert!(counted >= least, "{column} of CPU {cpu}: {counted}, and at least {least} happened");
     }
 }
 
@@ -136,7 +136,7 @@ fn what_threads_do_is_counted_on_their_processor() {
     for (name, start) in both() {
         let mut watch = start(&os).unwrap();
         for cpu in cpus().into_iter().take(4) {
-            eprintln!("{name}, processor {cpu}");
+            eprintln!("{name}, CPU {cpu}");
             expect(&mut watch, cpu, Column::Syscl, MANY, call_system);
             expect(&mut watch, cpu, Column::Minf, SOME, touch_pages);
             expect(&mut watch, cpu, Column::Csw, 2 * SOME, play_ping_pong);
@@ -148,7 +148,7 @@ fn what_threads_do_is_counted_on_their_processor() {
 fn a_thread_that_is_sent_to_and_fro_is_counted_where_it_arrives() {
     let os = machine();
     let [first, second, ..] = cpus()[..] else {
-        eprintln!("skipped: there is one processor only");
+        eprintln!("skipped: there is one CPU only");
         return;
     };
     for (_, start) in both() {
@@ -166,7 +166,7 @@ fn a_thread_that_is_sent_to_and_fro_is_counted_where_it_arrives() {
 fn calls_to_other_processors_are_counted_where_they_are_made() {
     let os = machine();
     let [first, second, ..] = cpus()[..] else {
-        eprintln!("skipped: there is one processor only");
+        eprintln!("skipped: there is one CPU only");
         return;
     };
     for (_, start) in both() {
@@ -208,10 +208,7 @@ fn programs_and_events_count_the_same() {
             for cpu in outer.1.cpus.iter().map(|c| c.cpu) {
                 let outer = counted(&outer.0, &outer.1, cpu, column);
                 let inner = counted(&inner.0, &inner.1, cpu, column);
-                assert!(
-                    outer >= inner,
-                    "{column} of processor {cpu}: {outer:?} by programs, {inner:?} by events"
-                );
+                assert!(outer >= inner, "{column} of CPU {cpu}: {outer:?} by programs, {inner:?} by events");
             }
         }
     }

@@ -67,7 +67,7 @@ impl Tables {
         let text = self.stat.read_piece(&mut self.buffer).map_err(|error| refuse("stat", &error))?;
         parse_stat(text, &mut self.active);
         if self.active.is_empty() {
-            return Err(Refusal::operation(Reason::Machine("/proc/stat names no processor".to_owned())));
+            return Err(Refusal::operation(Reason::Machine("/proc/stat names no CPU".to_owned())));
         }
         self.taken.forget();
         self.deferred.forget();
@@ -143,7 +143,7 @@ impl Tables {
             only_watched.push(Column::Csw.word());
         }
         missing.push(format!(
-            "{}: the kernel does not keep them per processor; they are counted while mpstat runs",
+            "{}: the kernel does not keep them per CPU; they are counted while mpstat runs",
             only_watched.join(", ")
         ));
         let cpus = (0..self.active.len()).map(|index| self.row(index, placement)).collect();
@@ -206,10 +206,8 @@ mod tests {
         assert_eq!(sample.cpus[1].ticks.total(), Nanos::from_millis(150));
         assert_eq!(
             sample.missing,
-            [
-                "minf, mjf, xcal, icsw, migr, smtx, srw, syscl, csw: the kernel does not keep them per processor; \
-              they are counted while mpstat runs"
-            ]
+            ["minf, mjf, xcal, icsw, migr, smtx, srw, syscl, csw: the kernel does not keep them per CPU; \
+              they are counted while mpstat runs"]
         );
     }
 

@@ -196,7 +196,7 @@ impl<'a> LinuxOccupancy<'a> {
         }
         match refused {
             Some((cpu, error)) if samples.rings.is_empty() => Err(Refusal::operation(Reason::Machine(
-                format!("processor {cpu} cannot be sampled: {}", events::explain(&error)),
+                format!("CPU {cpu} cannot be sampled: {}", events::explain(&error)),
             ))),
             _ => Ok(()),
         }

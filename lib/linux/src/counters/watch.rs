@@ -331,14 +331,14 @@ impl<'a> LinuxWatch<'a> {
         let hidden = self.hidden();
         if !hidden.is_empty() {
             missing.push(format!(
-                "{} of processors {}: they are fenced or shielded, and reading their events would interrupt them \
+                "{} of CPUs {}: they are fenced or shielded, and reading their events would interrupt them \
                  (--touch-fenced reads them, too)",
                 hidden.join(", "),
                 self.untouched
             ));
         }
         for (cpu, reason) in &self.unopened {
-            missing.push(format!("events of processor {cpu}: {reason}"));
+            missing.push(format!("events of CPU {cpu}: {reason}"));
         }
         missing
     }
@@ -375,11 +375,11 @@ impl<'a> LinuxWatch<'a> {
             None => {}
         }
         if self.plan.as_ref().is_some_and(|plan| !plan.is_empty()) {
-            lines.push("reading perf events interrupts their processor once per report".into());
+            lines.push("reading perf events interrupts their CPU once per report".into());
         }
         if !self.hidden().is_empty() {
             lines.push(format!(
-                "events of processors {} are not read: their rows are made of /proc; beginning and ending to watch \
+                "events of CPUs {} are not read: their rows are made of /proc; beginning and ending to watch \
                  interrupts them a few times all the same",
                 self.untouched
             ));
@@ -406,7 +406,7 @@ impl CounterWatch for LinuxWatch<'_> {
         let cost = own_cpu_time() - self.began;
         if let Some(mean) = cost.0.checked_div(u64::from(self.samples)).filter(|_| self.samples > 1) {
             lines.push(format!(
-                "watching cost {}.{:03} ms of processor time per sample (mean of {})",
+                "watching cost {}.{:03} ms of CPU time per sample (mean of {})",
                 mean / 1_000_000,
                 mean / 1000 % 1000,
                 self.samples

@@ -23,7 +23,7 @@ const WAKES_SLEEPER: &str = "hrtimer_wakeup";
 /// Told stretches that nobody asked for yet; more would be a flood that nobody reads.
 const STRETCHES_MAX: usize = 100_000;
 
-const NOWHERE_ELSE: &str = "the watcher itself may run on the watched processors: there is no other for it";
+const NOWHERE_ELSE: &str = "the watcher itself may run on the watched CPUs: there is no other for it";
 
 /// The watch.
 pub(super) struct ByPrograms<'a> {

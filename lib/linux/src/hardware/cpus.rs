@@ -80,9 +80,9 @@ fn fits(cpu: CpuId, set: &[Code]) -> Result<(), Refusal> {
     let elsewhere = |code: &&Code| code.cpus.as_ref().is_some_and(|cpus| !cpus.contains(cpu));
     let Some(code) = set.iter().find(elsewhere) else { return Ok(()) };
     let cpus = code.cpus.as_ref().map(ToString::to_string).unwrap_or_default();
-    let why = format!("it is of another type than those that have event '{}' (processors {cpus})", code.name);
+    let why = format!("it is of another type than those that have event '{}' (CPUs {cpus})", code.name);
     let refusal = Refusal::new(Subject::Processor(cpu), Reason::Machine(why));
-    Err(refusal.hint("bind to a set of those processors alone, and count there (psrset -e)"))
+    Err(refusal.hint("bind to a set of those CPUs alone, and count there (psrset -e)"))
 }
 
 fn online(os: &Os) -> CpuSet {
@@ -144,7 +144,7 @@ mod tests {
         let refusal = fits(CpuId(4), &[Code::of_cycles(), code]).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "processor 4: it is of another type than those that have event 'cpu_core/x/' (processors 0-3)"
+            "CPU 4: it is of another type than those that have event 'cpu_core/x/' (CPUs 0-3)"
         );
     }
 }

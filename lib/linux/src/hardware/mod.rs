@@ -77,12 +77,17 @@ impl HardwareCounters for LinuxMachine {
             events.push(list(EventKind::Platform, catalogue::platform(&pmus)));
         }
         Interface {
-            name: if name.is_empty() { "none (perf events of the kernel)".to_owned() } else { format!("{name} (perf events)") },
+            name: if name.is_empty() {
+                "none (perf events of the kernel)".to_owned()
+            } else {
+                format!("{name} (perf events)")
+            },
             events,
             attributes: vec!["nouser".to_owned(), "sys".to_owned()],
-            reference: "Codes of events of a processor (rHEX, or a number as in C) are in its manufacturer's manual; \
+            reference:
+                "Codes of events of a CPU (rHEX, or a number as in C) are in its manufacturer's manual; \
                         the names of the kernel are explained in perf-list(1)."
-                .to_owned(),
+                    .to_owned(),
             cpu_tick: cpus::TICK.map(str::to_owned),
             lwp_tick: Some("ns".to_owned()),
         }
@@ -132,7 +137,7 @@ fn why_absent(error: &io::Error) -> Absent {
 fn rights() -> Absent {
     Absent::with_help(
         "the rights to count are missing",
-        "be the superuser, have CAP_PERFMON, or lower kernel.perf_event_paranoid (2 for one's own threads in user mode, 1 with the kernel, 0 for whole processors)",
+        "be the superuser, have CAP_PERFMON, or lower kernel.perf_event_paranoid (2 for one's own threads in user mode, 1 with the kernel, 0 for whole CPUs)",
     )
 }
 
@@ -149,7 +154,7 @@ fn refused(subject: Subject, set: &[Code], at: usize, error: &io::Error) -> Refu
             match Group::open(Whom::Thread(0), &[Code::of_cycles()]) {
                 Err((_, error)) => Refusal::new(Subject::Operation, Reason::Absent(why_absent(&error))),
                 Ok(_) => machine(format!("its counters cannot measure event '{event}'"))
-                    .hint("cpustat -h lists events; not every processor has all of them"),
+                    .hint("cpustat -h lists events; not every CPU has all of them"),
             }
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP) => machine(format!("this kernel does not count '{event}'")),
@@ -181,17 +186,17 @@ mod tests {
 
     #[test]
     fn each_refusal_of_the_kernel_is_a_sentence() {
-        let rights = "processor 3: the rights to count are missing";
+        let rights = "CPU 3: the rights to count are missing";
         assert_eq!(said(libc::EACCES, 0), (rights.into(), true));
-        assert_eq!(said(libc::ENODEV, 0), ("processor 3: it is off-line".into(), false));
-        let many = "processor 3: event 'b' does not fit beside those before it: more events than counters";
+        assert_eq!(said(libc::ENODEV, 0), ("CPU 3: it is off-line".into(), false));
+        let many = "CPU 3: event 'b' does not fit beside those before it: more events than counters";
         assert_eq!(said(libc::EINVAL, 1), (many.into(), true));
         assert_eq!(
             said(libc::EBUSY, 0),
-            ("processor 3: another program has the counters for itself".into(), false)
+            ("CPU 3: another program has the counters for itself".into(), false)
         );
-        assert_eq!(said(libc::ENOENT, 1), ("processor 3: this kernel does not count 'b'".into(), false));
-        assert_eq!(said(libc::EMFILE, 1), ("processor 3: too many files would be open".into(), true));
+        assert_eq!(said(libc::ENOENT, 1), ("CPU 3: this kernel does not count 'b'".into(), false));
+        assert_eq!(said(libc::EMFILE, 1), ("CPU 3: too many files would be open".into(), true));
     }
 
     #[test]

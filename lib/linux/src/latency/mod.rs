@@ -102,7 +102,7 @@ impl LatencyProbe for LinuxMachine {
         let text = serde_json::to_string(&record).unwrap_or_default();
         steps.insert(0, Step::new(record_knob(owner).knob(), self.place_text(owner), Some(text)));
         let place = Place { set, cpu, sheltered, traced: timerlat.is_some(), owner };
-        let what = format!("make processor set {set} of processor {cpu} for process {owner}");
+        let what = format!("make processor set {set} of CPU {cpu} for process {owner}");
         Ok(Change { notes, ..Change::new(what, steps, place) })
     }
 
@@ -128,7 +128,7 @@ impl LatencyProbe for LinuxMachine {
         if let Some(text) = self.place_text(owner) {
             steps.push(Step::new(record_knob(owner).knob(), Some(text), None));
         }
-        let what = format!("put back what process {owner} had: processor set {set}, processor {cpu}");
+        let what = format!("put back what process {owner} had: processor set {set}, CPU {cpu}");
         Ok(Change { notes, ..Change::new(what, steps, ()) })
     }
 

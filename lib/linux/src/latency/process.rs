@@ -104,13 +104,10 @@ impl<'m> Process<'m> {
                 return Err(refused(format!("it may not enter the real-time class: {}", reason(&error)))
                     .hint("this needs CAP_SYS_NICE, or a limit of real-time priority (ulimit -r)"));
             }
-            MOVED => return Err(self.lost("it was moved to another processor")),
+            MOVED => return Err(self.lost("it was moved to another CPU")),
             NO_TIMER => {
-                let why = format!(
-                    "timerlat lets it not wait for timers of processor {}: {}",
-                    self.cpu,
-                    reason(&error)
-                );
+                let why =
+                    format!("timerlat lets it not wait for timers of CPU {}: {}", self.cpu, reason(&error));
                 return Err(refused(why).hint("end the program that uses timerlat, as rtla does"));
             }
             other => return Err(refused(format!("it ended ({other})"))),
@@ -138,7 +135,7 @@ impl<'m> Process<'m> {
             // One that cannot go has no such file.
             _ => self.machine.online_now().is_ok_and(|online| online.contains(self.cpu)),
         };
-        let why = if online { why } else { "its processor went off-line" };
+        let why = if online { why } else { "its CPU went off-line" };
         Refusal::operation(Reason::Machine(why.to_owned()))
             .hint("what was measured until then is shown and kept")
     }

@@ -44,7 +44,7 @@ impl<'m> Traced<'m> {
         let tracefs = machine.timerlat()?;
         let file = format!("osnoise/per_cpu/cpu{}/timerlat_fd", plan.cpu);
         if !tracefs.path().join(&file).exists() {
-            return Err(Absent::because(format!("timerlat knows no processor {}", plan.cpu)));
+            return Err(Absent::because(format!("timerlat knows no CPU {}", plan.cpu)));
         }
         let file = CString::new(file).map_err(|error| Absent::because(error.to_string()))?;
         let timers = Timers::Timerlat(tracefs.dir().as_raw_fd(), &file);
@@ -60,8 +60,7 @@ impl<'m> Traced<'m> {
         let path = instance.join(format!("per_cpu/cpu{}/trace_pipe", self.cpu));
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        opened
-            .map_err(|error| refused(format!("the trace of processor {} cannot be read: {error}", self.cpu)))
+        opened.map_err(|error| refused(format!("the trace of CPU {} cannot be read: {error}", self.cpu)))
     }
 
     /// Reads all that the tracer has written since the last time.
@@ -80,7 +79,7 @@ impl<'m> Traced<'m> {
     }
 
     fn unreadable(&self, error: &io::Error) -> Refusal {
-        refused(format!("the trace of processor {} cannot be read: {error}", self.cpu))
+        refused(format!("the trace of CPU {} cannot be read: {error}", self.cpu))
     }
 }
 

@@ -35,7 +35,7 @@ fn machine(error: &io::Error) -> Refusal {
 impl LinuxMachine {
     /// The nodes, with those of their processors that are on-line.
     pub(crate) fn online_nodes(&self) -> Result<Vec<Lgroup>, Refusal> {
-        let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of processors");
+        let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of CPUs");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
         let online = self.os.online().map_err(unreadable)?;
         let mut nodes = read_nodes(&self.os.root, &present);
@@ -91,8 +91,8 @@ impl LinuxMachine {
             let groups: Vec<String> =
                 wanted.iter().filter_map(|n| tree.leaf_of(*n)).map(|g| g.to_string()).collect();
             return refuse(
-                format!("lgroup {} has no processor that it may use", groups.join(", ")),
-                "bind it to a set with processors there first: psrset -b",
+                format!("lgroup {} has no CPU that it may use", groups.join(", ")),
+                "bind it to a set with CPUs there first: psrset -b",
             );
         }
         let before = self.mask_value(task).map_err(gone)?;

@@ -83,7 +83,7 @@ where
 
 impl Manager for Bus {
     fn start_slice(&self, unit: &str) -> Result<(), KnobError> {
-        let description = Variant::from("Processors of a millpond set");
+        let description = Variant::from("CPUs of a millpond set");
         self.start(unit, vec![("Description", description)]).map_err(knob)
     }
 

@@ -167,7 +167,7 @@ pub trait HardwareCounters {
     ///
     /// # Errors
     /// [`Refusal`]: no hardware counters, no rights, more events than counters, events that do not go together or belong to processors of
-    /// another type, a processor that is off-line.
+    /// another type, a CPU that is off-line.
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
     /// Counts in threads from now on, without following their children. Nothing of it changes what they do. Those that are gone already are

@@ -98,7 +98,7 @@ pub trait LatencyWatch {
     /// came.
     ///
     /// # Errors
-    /// [`Refusal`] when the probe ended: its processor went off-line, or it was killed.
+    /// [`Refusal`] when the probe ended: its CPU went off-line, or it was killed.
     fn collect(&mut self, deadline: Nanos) -> Result<Measured, Refusal>;
 
     /// The longest waits since it went, longest first, each with what happened on the processor from before the timer until user mode.

@@ -22,7 +22,7 @@ pub struct NodeStatus {
     pub cpus: CpuSet,
     /// Its memory; `None` where it has none, or none is known.
     pub memory: Option<NodeMemory>,
-    /// How many threads run or wait for a processor there, in thousandths; `None` where it has no processors.
+    /// How many threads run or wait for a processor there, in thousandths; `None` where it has no CPUs.
     pub load_milli: Option<u64>,
 }
 
@@ -49,9 +49,7 @@ pub struct Homed {
 /// What is said where a set's memory should be near it, and none is.
 #[must_use]
 pub fn nothing_near(set: PsetId) -> String {
-    format!(
-        "set {set} has no processor with memory beside it: its memory comes from anywhere until it has one"
-    )
+    format!("set {set} has no CPU with memory beside it: its memory comes from anywhere until it has one")
 }
 
 /// The facet.

@@ -93,7 +93,7 @@ pub enum NoticeError {
         source: ListError,
     },
     /// The size is not that of the list: the text was cut off, or mixed.
-    #[error("the size is {size}, and the list has {listed} processors")]
+    #[error("the size is {size}, and the list has {listed} CPUs")]
     Size {
         /// What the text says.
         size: u64,
@@ -206,7 +206,7 @@ mod tests {
         assert!(refused(half).starts_with("line 2, column 12: "), "{}", refused(half));
         assert_eq!(
             refused("pool 1\nprocessors 2-3\nsize 3\nserial 1\n"),
-            "the size is 3, and the list has 2 processors"
+            "the size is 3, and the list has 2 CPUs"
         );
     }
 

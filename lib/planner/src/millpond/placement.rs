@@ -33,13 +33,13 @@ pub(super) struct Left {
 /// Processors by where they stand, as moves change it.
 pub(super) struct Placement<'f> {
     frame: &'f Frame,
-    /// By processor number: the place of its set; off-line ones are in none.
+    /// By CPU number: the place of its set; off-line ones are in none.
     owner: Vec<usize>,
-    /// By processor number: whether it may be moved.
+    /// By CPU number: whether it may be moved.
     is_free: Vec<bool>,
-    /// By processor number.
+    /// By CPU number.
     group: Vec<usize>,
-    /// By processor number.
+    /// By CPU number.
     core: Vec<usize>,
     /// On-line strands of each core.
     strands: Vec<Vec<CpuId>>,

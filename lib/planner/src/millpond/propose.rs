@@ -54,7 +54,7 @@ impl Proposal {
         self.forced > 0
     }
 
-    /// Seconds of processor time won.
+    /// Seconds of CPU time won.
     pub fn score(&self) -> f64 {
         self.gain - self.cost
     }

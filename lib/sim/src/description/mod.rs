@@ -197,7 +197,7 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         if !state.topology.cpus().contains(*processor) {
             return Err((
                 "devices",
-                format!("device {name} interrupts processor {processor}, which does not exist"),
+                format!("device {name} interrupts CPU {processor}, which does not exist"),
             ));
         }
         state.devices.push(Device { name: name.clone(), processor: *processor, kind: *kind });

@@ -64,11 +64,11 @@ fn mistakes_are_reported_with_their_place() {
     );
     assert_eq!(
         error(&with(r#""devices": [{"name": "e1000g0", "processor": 8}]"#)),
-        "small.json:4:3: device e1000g0 interrupts processor 8, which does not exist"
+        "small.json:4:3: device e1000g0 interrupts CPU 8, which does not exist"
     );
     assert_eq!(
         error(&SMALL.replace("\"chips\": 2", "\"chips\": 0")),
-        "small.json:3:3: chips, cores and strands make 0 processors; 1 to 16384 are possible"
+        "small.json:3:3: chips, cores and strands make 0 CPUs; 1 to 16384 are possible"
     );
     assert_eq!(
         error(&SMALL.replace("\"chips\": 2", "\"chips\": 1025")),
@@ -76,7 +76,7 @@ fn mistakes_are_reported_with_their_place() {
     );
     assert_eq!(
         error(&SMALL.replace(": 2", ": 4294967295")),
-        "small.json:3:3: chips, cores and strands make 18446744073709551615 processors; 1 to 16384 are possible"
+        "small.json:3:3: chips, cores and strands make 18446744073709551615 CPUs; 1 to 16384 are possible"
     );
     assert_eq!(
         error(&with(r#""tunables": {"hz": 0}"#)),

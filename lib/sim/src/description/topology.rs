@@ -110,8 +110,7 @@ fn counted(d: &Description) -> Result<Vec<Stand>, Wrong> {
     let count = u64::from(d.chips) * u64::from(d.cores_per_chip);
     let count = count.saturating_mul(u64::from(d.strands_per_core));
     if count == 0 || count > u64::from(PROCESSORS_MAX) {
-        let what =
-            format!("chips, cores and strands make {count} processors; 1 to {PROCESSORS_MAX} are possible");
+        let what = format!("chips, cores and strands make {count} CPUs; 1 to {PROCESSORS_MAX} are possible");
         return Err(("chips", what));
     }
     let cores = d.chips * d.cores_per_chip;
@@ -133,7 +132,7 @@ fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     }
     let count = d.cores.iter().map(|core| core.strands.len() as u64).sum::<u64>();
     if count > u64::from(PROCESSORS_MAX) {
-        let what = format!("the cores have {count} processors; 1 to {PROCESSORS_MAX} are possible");
+        let what = format!("the cores have {count} CPUs; 1 to {PROCESSORS_MAX} are possible");
         return Err(("cores", what));
     }
     let mut seen = BTreeMap::new();

@@ -38,7 +38,7 @@ impl Kernel {
             return Err(format!("the clock ticks {} times a second", self.tunables.hz));
         }
         if self.parts.len() < 2 || self.queues.len() != self.cpus.len() + self.parts.len() {
-            return Err("the kernel has not one queue for each processor and partition".into());
+            return Err("the kernel has not one queue for each CPU and partition".into());
         }
         self.hardware.check(self.cpus.len(), self.levels.len())?;
         if self.filled.len() != self.hardware.cache_count() || self.mixes.first() != Some(&Mix::SPIN) {
@@ -55,13 +55,12 @@ impl Kernel {
         }
         if self.cpus.row(self.clock_cpu).is_none() || self.counted > self.now {
             return Err(
-                "the clock of the kernel interrupts where no processor is, or was counted in the future"
-                    .into(),
+                "the clock of the kernel interrupts where no CPU is, or was counted in the future".into()
             );
         }
         let exist = |cpus: &CpuMask| cpus.iter().all(|cpu| self.cpus.row(cpu).is_some());
         if !self.parts.iter().all(|part| exist(&part.cpus) && exist(&part.peers)) {
-            return Err("a partition has processors that do not exist".into());
+            return Err("a partition has CPUs that do not exist".into());
         }
         let lgroups = self.levels.len();
         let known = |list: &Vec<u32>| list.iter().all(|lgroup| (*lgroup as usize) < lgroups);
@@ -73,7 +72,7 @@ impl Kernel {
         }
         let rings_exist = self.levels.iter().flatten().flatten().all(|l| (*l as usize) < lgroups);
         if !rings_exist || !exist(&self.asked) || !exist(&self.busy) || lgroups == 0 {
-            return Err("the kernel names lgroups or processors that do not exist".into());
+            return Err("the kernel names lgroups or CPUs that do not exist".into());
         }
         Ok(())
     }
@@ -82,7 +81,7 @@ impl Kernel {
         let t = self.thread(number);
         let cpu_exists = |cpu: CpuIndex| self.cpus.row(cpu).is_some();
         if !cpu_exists(t.cpu) || !t.bound.is_none_or(cpu_exists) || !t.ran_on.is_none_or(cpu_exists) {
-            return Err("is where no processor is".into());
+            return Err("is where no CPU is".into());
         }
         if self.parts.row(t.part).is_none() || t.home as usize >= self.levels.len() {
             return Err("belongs to a partition or an lgroup that does not exist".into());
@@ -133,10 +132,10 @@ impl Kernel {
             };
             let placed = self.parts.row(cpu.part).is_some() && (cpu.lgroup as usize) < self.levels.len();
             if !cpu.running.is_none_or(runs_here) || !placed || cpu.since > self.now {
-                return Err(format!("processor {number} of the kernel does what cannot be"));
+                return Err(format!("CPU {number} of the kernel does what cannot be"));
             }
             if self.busy.contains(number) != cpu.running.is_some() {
-                return Err(format!("processor {number} of the kernel is busy and idle at once"));
+                return Err(format!("CPU {number} of the kernel is busy and idle at once"));
             }
         }
         let is_pinned = |number: CpuIndex, thread: ThreadId| {

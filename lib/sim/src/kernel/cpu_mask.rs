@@ -21,7 +21,7 @@ impl TryFrom<Vec<u32>> for CpuMask {
     fn try_from(indices: Vec<u32>) -> Result<Self, &'static str> {
         let ascend = indices.is_sorted_by(|a, b| a < b);
         if !ascend || indices.last().is_some_and(|last| *last >= INDEX_MAX) {
-            return Err("processors that do not exist, or not in order");
+            return Err("CPUs that do not exist, or not in order");
         }
         Ok(indices.into_iter().map(CpuIndex).collect())
     }

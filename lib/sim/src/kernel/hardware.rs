@@ -91,7 +91,7 @@ impl Hardware {
         let below = self.pipelines.iter().all(|id| id.place() < cpus)
             && self.caches.iter().all(|id| id.place() < cpus);
         if !fits || !below {
-            return Err("the hardware has not one pipeline and one cache for each processor".into());
+            return Err("the hardware has not one pipeline and one cache for each CPU".into());
         }
         let far = self.latency_ps.iter().flatten().any(|ps| *ps > LATENCY_MAX_PS);
         if !(1..=CYCLE_MAX_FS).contains(&self.cycle_fs) || far || self.cache_cycles > 10_000 {

@@ -119,7 +119,7 @@ impl TryFrom<Vec<Entry>> for Heap {
                 Source::Cpu(cpu) => cpu.0,
             };
             if number >= SOURCES_MAX {
-                return Err(format!("an event of thread or processor {number}, and there are never so many"));
+                return Err(format!("an event of thread or CPU {number}, and there are never so many"));
             }
             heap.set(source, at);
         }

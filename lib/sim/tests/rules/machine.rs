@@ -172,12 +172,12 @@ fn what_makes_no_sense_is_not_written() {
     let write = |name: &str, value: Option<&str>| {
         m.0.write(&knob(name), value.map(str::to_owned).as_ref()).unwrap_err().to_string()
     };
-    assert_eq!(write("set/1", None), "it still has processors");
+    assert_eq!(write("set/1", None), "it still has CPUs");
     assert_eq!(write("set/0", Some("exclusive 1")), "`exclusive 1` is no value for it");
     assert_eq!(write("processor/3/set", Some("7 1")), "there is no processor set 7");
     assert_eq!(write("processor/3/set", None), "processor/3/set cannot be removed");
     assert_eq!(write("processor/3/state", Some("asleep since 1")), "`asleep since 1` is no value for it");
-    assert_eq!(write("lwp/204/1/cpu", Some("99")), "there is no processor 99");
+    assert_eq!(write("lwp/204/1/cpu", Some("99")), "there is no CPU 99");
     assert_eq!(write("lwp/9999/1/cpu", Some("1")), "it is gone");
     assert_eq!(write("lwp/0/1/set", Some("1")), "it is a kernel thread");
     m.assign(0, &[]).unwrap();
@@ -248,13 +248,10 @@ fn what_is_loaded_must_make_sense() {
         load(&saved.replace("\"format\":4", "\"format\":7")),
         "it was saved in format 7; this program understands format 4"
     );
-    assert_eq!(
-        load(&saved.replacen("\"set\":0", "\"set\":3", 1)),
-        "processor 0 is in set 3, which does not exist"
-    );
+    assert_eq!(load(&saved.replacen("\"set\":0", "\"set\":3", 1)), "CPU 0 is in set 3, which does not exist");
     assert_eq!(
         load(&saved.replacen("\"processor\":1", "\"processor\":7", 1)),
-        "device e1000g0 interrupts processor 7, which does not exist"
+        "device e1000g0 interrupts CPU 7, which does not exist"
     );
     let m = SimMachine::named("smartos-2").unwrap();
     m.start("hogs", vec![Program::hog(); 3]);
@@ -262,9 +259,9 @@ fn what_is_loaded_must_make_sense() {
     let saved = m.save();
     assert!(SimMachine::load(&saved).is_ok());
     for (true_word, false_word, what) in [
-        ("\"running\":0", "\"running\":9", "processor 0 of the kernel does what cannot be"),
-        ("\"bound\":null", "\"bound\":7", "kernel thread 0 is where no processor is"),
-        ("\"busy\":[0,1]", "\"busy\":[1]", "processor 0 of the kernel is busy and idle at once"),
+        ("\"running\":0", "\"running\":9", "CPU 0 of the kernel does what cannot be"),
+        ("\"bound\":null", "\"bound\":7", "kernel thread 0 is where no CPU is"),
+        ("\"busy\":[0,1]", "\"busy\":[1]", "CPU 0 of the kernel is busy and idle at once"),
         (
             "\"threads\":{\"0\":",
             "\"threads\":{\"8\":",

@@ -14,9 +14,9 @@ fn x4200() -> Hands {
 fn the_last_processor_of_the_default_set_stays() {
     let m = x4200();
     m.create(&[1, 2, 3]).unwrap();
-    assert_eq!(refusal(m.assign(1, &[0])), "processor 0: it is the last one in the default set");
-    assert_eq!(refusal(m.create(&[0])), "processor 0: it is the last one in the default set");
-    assert_eq!(refusal(m.force_assign(1, &[0])), "processor 0: it is the last one in the default set");
+    assert_eq!(refusal(m.assign(1, &[0])), "CPU 0: it is the last one in the default set");
+    assert_eq!(refusal(m.create(&[0])), "CPU 0: it is the last one in the default set");
+    assert_eq!(refusal(m.force_assign(1, &[0])), "CPU 0: it is the last one in the default set");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn off_line_processors_do_not_keep_the_default_set_going() {
     let m = x4200();
     m.state(1, State::OffLine).unwrap();
     m.create(&[2, 3]).unwrap();
-    assert_eq!(refusal(m.assign(1, &[0])), "processor 0: it is the last one in the default set");
+    assert_eq!(refusal(m.assign(1, &[0])), "CPU 0: it is the last one in the default set");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn the_last_processor_of_a_set_with_bound_threads_stays_even_by_force() {
     let m = x4200();
     m.create(&[2]).unwrap();
     m.bind_set(204, Some(1)).unwrap();
-    let why = "processor 2: it is the last one in set 1, and threads are bound to that set";
+    let why = "CPU 2: it is the last one in set 1, and threads are bound to that set";
     assert_eq!(refusal(m.assign(0, &[2])), why);
     assert_eq!(refusal(m.force_assign(0, &[2])), why);
 }
@@ -62,7 +62,7 @@ fn a_processor_with_firmly_bound_threads_moves_only_by_force_which_unbinds_them(
     let m = x4200();
     m.create(&[2]).unwrap();
     m.bind_cpu(204, Some(3)).unwrap();
-    assert_eq!(refusal(m.assign(1, &[3])), "processor 3: threads are bound to it: 204/1, 204/2");
+    assert_eq!(refusal(m.assign(1, &[3])), "CPU 3: threads are bound to it: 204/1, 204/2");
     m.force_assign(1, &[3]).unwrap();
     assert_eq!(m.thread(204, 1), "set 0, processor none, 0-1");
     assert_eq!(m.members(1), "2 3");
@@ -92,7 +92,7 @@ fn an_off_line_processor_is_not_assigned() {
     let m = x4200();
     for state in [State::OffLine, State::Spare, State::Faulted] {
         m.force_state(3, state).unwrap();
-        assert_eq!(refusal(m.create(&[3])), format!("processor 3: it is {state}"));
+        assert_eq!(refusal(m.create(&[3])), format!("CPU 3: it is {state}"));
     }
 }
 
@@ -124,7 +124,7 @@ fn a_thread_that_is_bound_to_a_processor_elsewhere_cannot_go_to_a_set() {
     m.create(&[2]).unwrap();
     m.bind_lwp_cpu(204, 2, Some(1)).unwrap();
     let answer = m.bind_set(204, Some(1));
-    assert_eq!(refusal(answer), "process 204: it is bound to processor 1, which is not in set 1");
+    assert_eq!(refusal(answer), "process 204: it is bound to CPU 1, which is not in set 1");
     assert_eq!(m.thread(204, 1), "set 0, processor none, 0-1,3", "its other thread is not bound either");
     m.bind_lwp_set(204, 1, Some(1)).unwrap();
     assert_eq!(m.thread(204, 1), "set 1, processor none, 2");
@@ -137,7 +137,7 @@ fn a_thread_that_is_bound_to_a_processor_of_its_set_cannot_leave_the_set() {
     m.bind_set(204, Some(1)).unwrap();
     m.bind_lwp_cpu(204, 1, Some(3)).unwrap();
     let answer = m.bind_lwp_set(204, 1, None);
-    assert_eq!(refusal(answer), "thread 204/1: it is bound to processor 3, which is not in set 0");
+    assert_eq!(refusal(answer), "thread 204/1: it is bound to CPU 3, which is not in set 0");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn processors_come_from_other_sets_too() {
 fn a_set_of_which_one_processor_cannot_come_is_not_made() {
     let m = x4200();
     m.state(3, State::OffLine).unwrap();
-    assert_eq!(refusal(m.create(&[1, 2, 3])), "processor 3: it is off-line");
+    assert_eq!(refusal(m.create(&[1, 2, 3])), "CPU 3: it is off-line");
     assert_eq!(Psets::list(&m.0).unwrap(), []);
     assert_eq!(m.members(0), "0 1 2 3");
 }
@@ -216,12 +216,12 @@ fn a_set_of_which_one_processor_cannot_come_is_not_made() {
 fn operands_that_name_nothing_are_refused() {
     let m = x4200();
     m.create(&[2]).unwrap();
-    let unknown = "processor 8: there is no such processor (this machine has 0-3)";
+    let unknown = "CPU 8: there is no such CPU (this machine has 0-3)";
     assert_eq!(refusal(m.create(&[8])), unknown);
     assert_eq!(refusal(m.assign(1, &[1, 8])), unknown);
     assert_eq!(refusal(m.state(8, State::OffLine)), unknown);
     assert_eq!(refusal(m.bind_cpu(204, Some(8))), unknown);
-    assert_eq!(refusal(m.assign(1, &[1, 1])), "processor 1: it is named twice");
+    assert_eq!(refusal(m.assign(1, &[1, 1])), "CPU 1: it is named twice");
     assert_eq!(refusal(m.assign(9, &[1])), "processor set 9: there is no such processor set");
     assert_eq!(refusal(m.destroy(9)), "processor set 9: there is no such processor set");
     let default = "processor set 0: set 0 is the default set, which holds whatever is in no other";
@@ -244,12 +244,12 @@ fn nothing_can_be_bound_to_an_empty_set() {
 fn a_thread_is_bound_to_active_processors_of_its_own_set_only() {
     let m = x4200();
     m.create(&[2, 3]).unwrap();
-    let other = "process 204: processor 2 is in set 1, the thread in set 0";
+    let other = "process 204: CPU 2 is in set 1, the thread in set 0";
     assert_eq!(refusal(m.bind_cpu(204, Some(2))), other);
     m.bind_set(204, Some(1)).unwrap();
     m.bind_cpu(204, Some(2)).unwrap();
     m.state(3, State::OffLine).unwrap();
-    assert_eq!(refusal(m.bind_cpu(204, Some(3))), "processor 3: it is off-line");
+    assert_eq!(refusal(m.bind_cpu(204, Some(3))), "CPU 3: it is off-line");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn the_worked_session_goes_as_in_the_book() {
     assert_eq!(m.thread(204, 2), "set 1, processor none, 1-3");
     assert_eq!(m.assign(0, &[3]).unwrap()[0].from, PsetId(1));
     m.assign(1, &[0]).unwrap();
-    assert_eq!(refusal(m.assign(1, &[3])), "processor 3: it is the last one in the default set");
+    assert_eq!(refusal(m.assign(1, &[3])), "CPU 3: it is the last one in the default set");
     m.destroy(1).unwrap();
     assert_eq!(m.members(0), "0 1 2 3");
 }

@@ -26,9 +26,9 @@ fn the_last_active_processor_of_its_own_set_stays_on_line() {
     let m = x4200();
     m.create(&[2, 3]).unwrap();
     m.state(3, State::OffLine).unwrap();
-    assert_eq!(refusal(m.state(2, State::OffLine)), "processor 2: it is the last one on-line in set 1");
+    assert_eq!(refusal(m.state(2, State::OffLine)), "CPU 2: it is the last one on-line in set 1");
     m.state(1, State::OffLine).unwrap();
-    assert_eq!(refusal(m.state(0, State::OffLine)), "processor 0: it is the last one in the default set");
+    assert_eq!(refusal(m.state(0, State::OffLine)), "CPU 0: it is the last one in the default set");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn the_last_processor_of_the_machine_stays_on_line() {
     let m = Hands::on("smartos-2");
     m.state(1, State::OffLine).unwrap();
     for state in [State::OffLine, State::Spare, State::Faulted] {
-        assert_eq!(refusal(m.force_state(0, state)), "processor 0: it is the last one on-line");
+        assert_eq!(refusal(m.force_state(0, state)), "CPU 0: it is the last one on-line");
     }
 }
 
@@ -46,7 +46,7 @@ fn the_last_processor_that_takes_interrupts_neither_stops_nor_is_sheltered() {
     for cpu in 1..4 {
         m.state(cpu, State::NoIntr).unwrap();
     }
-    let why = "processor 0: it is the last one that takes interrupts";
+    let why = "CPU 0: it is the last one that takes interrupts";
     assert_eq!(refusal(m.state(0, State::NoIntr)), why);
     assert_eq!(refusal(m.state(0, State::OffLine)), why);
 }
@@ -76,7 +76,7 @@ fn a_sheltered_processor_admits_interrupts_before_it_stops() {
 fn bound_threads_keep_a_processor_on_line_unless_forced() {
     let m = x4200();
     m.bind_lwp_cpu(204, 1, Some(3)).unwrap();
-    assert_eq!(refusal(m.state(3, State::OffLine)), "processor 3: a thread is bound to it: 204/1");
+    assert_eq!(refusal(m.state(3, State::OffLine)), "CPU 3: a thread is bound to it: 204/1");
     m.state(3, State::NoIntr).unwrap();
     assert_eq!(m.thread(204, 1), "set 0, processor 3, 3", "no-intr leaves threads alone");
     m.force_state(3, State::Spare).unwrap();
@@ -89,7 +89,7 @@ fn a_faulted_processor_leaves_only_by_force() {
     m.force_state(3, State::Faulted).unwrap();
     for state in [State::OnLine, State::NoIntr, State::OffLine, State::Spare] {
         let refused = m.state(3, state).unwrap_err();
-        assert_eq!(refused.to_string(), "processor 3: it is faulted");
+        assert_eq!(refused.to_string(), "CPU 3: it is faulted");
         assert_eq!(refused.hint.as_deref(), Some("add -F to force the change"));
     }
     m.force_state(3, State::OnLine).unwrap();
@@ -109,10 +109,10 @@ fn marks_change_among_stopped_processors_without_more_checks() {
 fn states_that_nobody_can_ask_for_are_refused() {
     let m = x4200();
     for state in [State::PoweredOff, State::Unknown] {
-        let why = format!("processor 3: a processor that is on-line cannot become {state}");
+        let why = format!("CPU 3: a CPU that is on-line cannot become {state}");
         assert_eq!(refusal(m.force_state(3, state)), why);
     }
-    let why = "processor 3: a processor that is on-line cannot become disabled";
+    let why = "CPU 3: a CPU that is on-line cannot become disabled";
     assert_eq!(refusal(m.state(3, State::Disabled)), why);
     m.force_state(3, State::Disabled).unwrap();
     assert_eq!(m.state_of(3), State::Disabled);
@@ -153,7 +153,7 @@ fn several_processors_change_together_or_not_at_all() {
     let m = x4200();
     let cpus = [CpuId(1), CpuId(2), CpuId(3), CpuId(0)];
     let refused = m.0.prepare_states(&cpus, State::NoIntr, false).unwrap_err();
-    assert_eq!(refused.to_string(), "processor 0: it is the last one that takes interrupts");
+    assert_eq!(refused.to_string(), "CPU 0: it is the last one that takes interrupts");
     let change = m.0.prepare_states(&cpus[..3], State::NoIntr, false).unwrap();
     Writer::open(&m.0).unwrap().commit(change).unwrap();
     assert_eq!(m.state_of(3), State::NoIntr);

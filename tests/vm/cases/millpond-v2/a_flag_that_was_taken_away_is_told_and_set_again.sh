@@ -13,7 +13,7 @@ state now
 same made now "after the next command"
 write $root/mpset1/cpuset.cpus.partition member
 write $root/mpset1/cpuset.cpus 3-4
-says "breach: its processors are \`3-4\` instead of \`2-3\`" doctor
+says "breach: its CPUs are \`3-4\` instead of \`2-3\`" doctor
 need doctor --repair
 state now
 same made now "after doctor --repair"

@@ -9,7 +9,7 @@ if kernel_at_least 7 0; then
     want_file $root/other/cpuset.cpus.effective 1
     in_order
 else
-    says "breach: the kernel does not keep others out: group /other lists processor 2 as well" doctor
+    says "breach: the kernel does not keep others out: group /other lists CPU 2 as well" doctor
     want 1 $status "status of doctor"
     says "not as the sets want it: cg:/other/cpuset.cpus: 1-2 -> 1" doctor
     says "breach: the kernel does not keep others out" psrset -i -v

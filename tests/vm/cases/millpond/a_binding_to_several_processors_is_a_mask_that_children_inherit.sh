@@ -19,7 +19,7 @@ psradm: cannot take processor 3 off-line: threads are bound to it: $pid/$pid, $c
 hint: unbind them first: pbind -u; or add -F
 END
 refused 1 pbind -c 1,$cpus $pid <<END
-pbind: cannot bind process $pid to processor $cpus: there is no such processor (this machine has 0-$((cpus - 1)))
+pbind: cannot bind process $pid to processor $cpus: there is no such CPU (this machine has 0-$((cpus - 1)))
 END
 want 1,3 "$(mask_of $pid)" "the mask after what was refused"
 in_order

@@ -31,9 +31,9 @@ tr '{}' '\n' <$OUT/e1.json | grep '"in phase' | tr ',' '\n'
 [ $on_set -ge 10 ] || fail "only $on_set interrupts of the cards came to the set before it was one"
 [ $elsewhere -ge 20 ] || fail "only $elsewhere interrupts of the cards came to other processors"
 for claim in "in phase 2 no device interrupts them" "in phase 2 devices that interrupted them interrupt others" \
-    "in phase 3 no device interrupts them" "in phase 3 the network's processor is outside the set" \
+    "in phase 3 no device interrupts them" "in phase 3 the network's CPU is outside the set" \
     "in phase 2 the stream runs outside the set" "in phase 3 it runs inside" \
-    "afterwards all processors have the states that they had"; do
+    "afterwards all CPUs have the states that they had"; do
     grep -q "\"$claim\": *true" $OUT/e1.json || fail "it is not so: $claim"
 done
 in_order

@@ -62,7 +62,7 @@ in_order
 lives
 # Stopped in the middle of its work it is not asked, and is named; it outlives that.
 kill -STOP $daemon
-says "irqbalance (process $daemon) cannot be told which processors to leave alone: it is stopped" psradm -i 1
+says "irqbalance (process $daemon) cannot be told which CPUs to leave alone: it is stopped" psradm -i 1
 kill -CONT $daemon
 need psradm -n 1
 lives

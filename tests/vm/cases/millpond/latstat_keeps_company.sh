@@ -55,7 +55,7 @@ done
 status=0
 wait $latstat || status=$?
 want 0 $status "status with a load: $(cat load.err)"
-grep -q '^load: hackbench: [0-9.]* %, build: [0-9.]* %, mpstat: [0-9.]* % of the other processors$' load.out ||
+grep -q '^load: hackbench: [0-9.]* %, build: [0-9.]* %, mpstat: [0-9.]* % of the other CPUs$' load.out ||
     fail "no line of the load: $(cat load.out load.err)"
 grep '^load: ' load.out
 within 30 no_load

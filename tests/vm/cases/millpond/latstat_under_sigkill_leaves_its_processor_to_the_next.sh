@@ -54,7 +54,7 @@ if ! echo 0 2>/dev/null >/sys/devices/system/cpu/cpu2/online; then
     kill -TERM $latstat 2>/dev/null || true
     status=0
     wait $latstat || status=$?
-    [ "$status" = 0 ] || grep -q 'it was moved to another processor' latstat.err || fail "it says: $(cat latstat.err)"
+    [ "$status" = 0 ] || grep -q 'it was moved to another CPU' latstat.err || fail "it says: $(cat latstat.err)"
     state now
     same before now "after a processor that stayed"
     ok
@@ -63,7 +63,7 @@ status=0
 wait $latstat || status=$?
 write /sys/devices/system/cpu/cpu2/online 1
 want 1 $status "status of latstat whose processor went: $(cat latstat.err)"
-grep -q 'latstat: cannot measure latency: its processor went off-line\|it was moved to another processor' latstat.err || fail "it says: $(cat latstat.err)"
+grep -q 'latstat: cannot measure latency: its CPU went off-line\|it was moved to another CPU' latstat.err || fail "it says: $(cat latstat.err)"
 silent "processor set" psrset -i
 says on-line psrinfo 2
 # Where interrupts may go again is for a command to say that runs when it is back.

@@ -21,7 +21,7 @@ echo "$said" | grep -q "^not quiet: \|cannot judge" || fail "no verdict: $said"
 (sleep 1; psradm -F -f 3) &
 beside=$!
 need_fail millpond quiet 1 --for 4s
-echo "$said" | grep -q "processor 3 went off-line meanwhile" || fail "nobody was told: $said"
+echo "$said" | grep -q "CPU 3 went off-line meanwhile" || fail "nobody was told: $said"
 wait $beside
 need psradm -n 3
 (sleep 1; psrset -d 1) &

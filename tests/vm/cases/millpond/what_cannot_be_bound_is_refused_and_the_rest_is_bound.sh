@@ -10,7 +10,7 @@ state before $pid
 need psrset -c
 refused 1 psrset -b 1 $pid <<END
 psrset: cannot bind process $pid to set 1: set 1 is empty
-hint: assign processors to it first: psrset -a 1
+hint: assign CPUs to it first: psrset -a 1
 END
 need psrset -a 1 2
 refused 1 psrset -b 1 $dead $kernel $pid <<END
@@ -19,11 +19,11 @@ psrset: cannot bind process $kernel to set 1: it is a kernel thread
 process id $pid: was not bound, now 1
 END
 refused 1 pbind -b 0 $pid <<END
-pbind: cannot bind process $pid to processor 0: processor 0 is in set 0, the thread in set 1
+pbind: cannot bind process $pid to processor 0: CPU 0 is in set 0, the thread in set 1
 hint: unbind it from its set first: psrset -u
 END
 refused 1 psrset -c 3 99 3 <<END
-psrset: cannot assign processor 99: there is no such processor (this machine has 0-$((cpus - 1)))
+psrset: cannot assign processor 99: there is no such CPU (this machine has 0-$((cpus - 1)))
 END
 refused 1 psrset -c 3 3 <<'END'
 psrset: cannot assign processor 3: it is named twice

@@ -54,6 +54,6 @@ need psradm -f $((cpus - 1))
 status=0
 wait $counter || status=$?
 want 1 "$status" "status of cpustat"
-want "cpustat: processor $((cpus - 1)): it went off-line; it is counted no more" "$(cat /tmp/told)" "what it told"
+want "cpustat: CPU $((cpus - 1)): it went off-line; it is counted no more" "$(cat /tmp/told)" "what it told"
 want $((cpus - 1)) "$(grep tick /tmp/lines | tail -n $((cpus - 1)) | awk '{ print $2 }' | sort -u | wc -l)" "processors that are left"
 need psradm -n $((cpus - 1))

@@ -69,7 +69,7 @@ status=0
 wait $latstat || status=$?
 write /sys/devices/system/cpu/cpu2/online 1
 want 1 $status "status of latstat whose processor went: $(cat latstat.err)"
-grep -q 'latstat: cannot measure latency: its processor went off-line' latstat.err || fail "it says: $(cat latstat.err)"
+grep -q 'latstat: cannot measure latency: its CPU went off-line' latstat.err || fail "it says: $(cat latstat.err)"
 grep -q '^thread ' latstat.out || fail "nothing is shown: $(cat latstat.out)"
 need millpond doctor --repair
 settings now.set
