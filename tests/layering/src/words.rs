@@ -18,7 +18,7 @@ struct Term {
     say: &'static str,
 }
 
-const TERMS: [Term; 15] = [
+const TERMS: [Term; 16] = [
     Term { avoid: &["place of new interrupts", "place for new interrupts"], say: "default IRQ affinity" },
     Term { avoid: &["place of unbound work", "place for unbound work"], say: "unbound workqueue cpumask" },
     Term { avoid: &["packet steering list", "packet steering lists"], say: "RPS/XPS masks" },
@@ -51,6 +51,17 @@ const TERMS: [Term; 15] = [
     Term {
         avoid: &["has the processor", "had the processor", "away from the processor", "is away from it"],
         say: "is running on the CPU, is preempted",
+    },
+    Term {
+        avoid: &[
+            "processor time",
+            "other processor",
+            "other processors",
+            "all processors",
+            "of its processors",
+            "off-line processors",
+        ],
+        say: "CPU",
     },
     Term { avoid: &["fought for", "fight for", "fights for", "fighting for"], say: "is contended" },
     Term {

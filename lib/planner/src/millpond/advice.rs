@@ -4,8 +4,8 @@
 //! shared: no planner moves a processor before it has seen that it is lacking.
 //!
 //! The same holds of a set in which threads wait for each other's processors for a moment again and again, while on average it has more than enough and
-//! another set would use whatever it has: a service beside a batch job. By a weight the one would have all processors when it needs them, and the other
-//! all when it does not. (What threads wait in a set that has idle processors on average is no demand, and should be none: more processors
+//! another set would use whatever it has: a service beside a batch job. By a weight the one would have all CPUs when it needs them, and the other
+//! all when it does not. (What threads wait in a set that has idle CPUs on average is no demand, and should be none: more CPUs
 //! would stand idle most of the time.)
 
 use crate::convert::{ratio, real};

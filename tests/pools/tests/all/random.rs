@@ -2,7 +2,7 @@
 //!
 //! * every processor is in one set of the configuration, and there where the machine has it;
 //! * every process is in a pool that exists, and its threads run in the set of that pool and nowhere else (while that has a processor);
-//! * the memory of a set comes from the lgroups of its processors where its configuration says so, and from everywhere else;
+//! * the memory of a set comes from the lgroups of its CPUs where its configuration says so, and from everywhere else;
 //! * bounds: minima stay below maxima; what a transfer or a commit of a file changes keeps them;
 //! * what is refused changes nothing at all;
 //! * in the end, without pools, everything is as it was in the beginning.
