@@ -1,4 +1,4 @@
-//! Turns with `cyclictest`: the same processor, class and level, and the same mean time between timers.
+//! Turns with `cyclictest`: the same CPU, class and level, and the same mean time between timers.
 
 use super::options::{Options, PEER};
 use super::show::{cell, us};
@@ -66,7 +66,7 @@ pub(super) fn must_be_there() -> Result<(), Failure> {
     Err(cannot("it is not installed").hint("it is in Debian's package rt-tests").into())
 }
 
-/// What it is told: one thread, its memory locked, first in, first out, as many timers as fit into the turn, and no change to how idle processors sleep.
+/// What it is told: one thread, its memory locked, first in, first out, as many timers as fit into the turn, and no change to how idle CPUs sleep.
 fn words(cpu: CpuId, options: &Options, length: Nanos) -> Vec<OsString> {
     let sum: u64 = options.intervals.iter().map(|interval| interval.0 / 1_000).sum();
     let mean_us = (sum / (options.intervals.len() as u64).max(1)).max(1);

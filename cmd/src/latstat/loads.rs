@@ -1,4 +1,4 @@
-//! What keeps the other processors busy while one is measured, and what it gets of them.
+//! What keeps the other CPUs busy while one is measured, and what it gets of them.
 
 use super::options::LoadKind;
 use crate::failure::{Complaint, Failure, facet, read};
@@ -8,7 +8,7 @@ use millpond_model::{CpuId, CpuSet, Nanos, State};
 use millpond_session::own_program;
 use std::ffi::OsString;
 
-/// Each has begun when it has had so much processor time.
+/// Each has begun when it has had so much CPU time.
 const BEGUN: Nanos = Nanos::from_millis(10);
 /// Below others it may have to wait for that, and for this long we do.
 const PATIENCE: Nanos = Nanos::from_secs(3);
@@ -46,7 +46,7 @@ pub(super) struct Loads<'m> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Got {
     pub kind: LoadKind,
-    /// Of all processors but the one that is measured.
+    /// Of all CPUs but the one that is measured.
     pub percent: f64,
 }
 
@@ -55,7 +55,7 @@ fn cannot(kind: LoadKind, why: String) -> Complaint {
 }
 
 impl<'m> Loads<'m> {
-    /// Starts them on all processors that run threads, but for one.
+    /// Starts them on all CPUs that run threads, but for one.
     pub fn begin(machine: &'m dyn Machine, kinds: &[LoadKind], cpu: CpuId) -> Result<Self, Failure> {
         if kinds.is_empty() {
             return Ok(Loads::default());

@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub peer: Option<Peer>,
     /// What we measured in this run alone.
     pub own: Latencies,
-    /// What kept the other processors busy.
+    /// What kept the other CPUs busy.
     pub loads: Vec<Got>,
     /// What ended it before its time.
     pub failed: Option<Complaint>,
@@ -97,7 +97,7 @@ pub(super) fn measure(
     let mut bench =
         Bench { machine, probe, options, turns, stamps, began: machine.clock().now(), stop, rewrites };
     let ended = bench.loaded(watch, &mut Sink { run: &mut run, saved, ctx });
-    // What was measured is shown and kept all the same; the next command tries again to put the processor back.
+    // What was measured is shown and kept all the same; the next command tries again to put the CPU back.
     let left = place::leave(machine, probe, &place, ctx);
     for result in [ended, left] {
         match result {
@@ -157,7 +157,7 @@ struct Bench<'b> {
 }
 
 impl<'b> Bench<'b> {
-    /// All turns, with what keeps the other processors busy meanwhile.
+    /// All turns, with what keeps the other CPUs busy meanwhile.
     fn loaded(&mut self, first: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
         let mut loads = Loads::begin(self.machine, &self.options.loads, to.run.cpu)?;
         self.began = self.machine.clock().now();

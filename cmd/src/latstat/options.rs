@@ -61,20 +61,20 @@ pub struct Options {
     pub plot: Option<PathBuf>,
     /// In turns with `cyclictest`.
     pub compare: bool,
-    /// What keeps the other processors busy, each once.
+    /// What keeps the other CPUs busy, each once.
     pub loads: Vec<LoadKind>,
     /// In JSON.
     pub json: bool,
 }
 
-/// What keeps the other processors busy.
+/// What keeps the other CPUs busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadKind {
     /// Groups of processes that pass messages.
     Hackbench,
     /// Compilers: processes that come and go, and files.
     Build,
-    /// Looks at all processors each second.
+    /// Looks at all CPUs each second.
     Mpstat,
 }
 

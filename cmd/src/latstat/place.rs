@@ -1,4 +1,4 @@
-//! A place for the probe: which processor, and the set that is made of it for as long as it measures.
+//! A place for the probe: which CPU, and the set that is made of it for as long as it measures.
 
 use super::options::Options;
 use crate::change::Changer;
@@ -11,7 +11,7 @@ use millpond_model::{CpuId, CpuSet, LgrpId, Pid, PsetId, State};
 use millpond_session::own_pid;
 use std::collections::BTreeMap;
 
-/// The processor that was asked for; otherwise the last free one of the locality group that has the most.
+/// The CPU that was asked for; otherwise the last free one of the locality group that has the most.
 pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuId, Failure> {
     if let Some(cpu) = asked {
         return Ok(cpu);
@@ -76,7 +76,7 @@ fn change<T>(
     made.ok_or_else(|| Complaint::new(what, "nothing was changed").into())
 }
 
-/// Makes a set of the processor, and puts the probe there.
+/// Makes a set of the CPU, and puts the probe there.
 pub(super) fn take(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,
@@ -95,7 +95,7 @@ pub(super) fn take(
     }
 }
 
-/// Puts a probe into the set, or onto the processor where that stayed in the default set.
+/// Puts a probe into the set, or onto the CPU where that stayed in the default set.
 pub(super) fn bind(
     machine: &dyn Machine,
     pid: Pid,

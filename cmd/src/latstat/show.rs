@@ -159,7 +159,7 @@ impl Shown<'_> {
         table
     }
 
-    /// What else ran on the processor.
+    /// What else ran on the CPU.
     fn sharers(&self) -> String {
         let Some(run) = self.run.filter(|run| !run.sharers.is_empty()) else { return String::new() };
         let mut table = Table::new(&[("what", Align::Left), ("times", Align::Right), ("ms", Align::Right)]);

@@ -55,8 +55,8 @@
 //! One object. What cannot be told is null.
 //!
 //! ```text
-//! {"processors":"2-3","set":1,"has_job":true,"elapsed_s":60.0,"source":"programs in the kernel",
-//!  "disturbances":[{"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others","pid":null,"processors":"2-3","count":15000,
+//! {"CPUs":"2-3","set":1,"has_job":true,"elapsed_s":60.0,"source":"programs in the kernel",
+//!  "disturbances":[{"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others","pid":null,"CPUs":"2-3","count":15000,
 //!                   "rate":250.0,"longest_ns":6200,"total_ns":31500000,"share":0.053,"remedy":"boot with …"}],
 //!  "total":{"count":15014,"total_ns":31600000,"share":0.053},"watcher":{"count":0,"total_ns":0},
 //!  "stretches":[{"cpu":3,"at_s":12.041,"length_ns":17300,"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others"}],

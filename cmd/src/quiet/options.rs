@@ -27,7 +27,7 @@ pub struct Bound {
 pub struct Options {
     /// The set.
     pub set: Option<PsetId>,
-    /// Processors in place of a set's.
+    /// CPUs in place of a set's.
     pub cpus: Option<Vec<CpuOperand>>,
     /// Processes in place of a set's members.
     pub pids: Vec<Pid>,

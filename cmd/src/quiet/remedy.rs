@@ -11,7 +11,7 @@ use millpond_model::{
 /// What remedies are checked against.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
-    /// The watched processors.
+    /// The watched CPUs.
     pub cpus: CpuSet,
     /// All that are on-line.
     pub online: CpuSet,
@@ -24,7 +24,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// What helps against a cause on some of the watched processors; `pid` is a process behind it.
+    /// What helps against a cause on some of the watched CPUs; `pid` is a process behind it.
     pub fn remedy(&self, cause: &Cause, pid: Option<Pid>, at: &CpuSet) -> String {
         match cause.doer {
             Doer::Watcher => return "it is this command: --by-counts attaches nothing".to_owned(),
@@ -56,7 +56,7 @@ impl Ground {
         }
     }
 
-    /// The command that keeps interrupts away, where not all of the watched processors are without them already. One processor of the machine must
+    /// The command that keeps interrupts away, where not all of the watched CPUs are without them already. One CPU of the machine must
     /// go on taking them.
     fn no_interrupts(&self) -> Option<String> {
         let with = &self.cpus - &self.no_intr;
@@ -198,7 +198,7 @@ impl Ground {
                 "no changes of sets and bindings meanwhile".to_owned()
             }
             name if name.starts_with("watchdog") => self.no_watchdog(),
-            // A number behind a slash is that of the only processor where it may run.
+            // A number behind a slash is that of the only CPU where it may run.
             name if name.rsplit_once('/').is_some_and(|(_, cpu)| cpu.parse::<u32>().is_ok()) => {
                 "none: it belongs to the CPU".to_owned()
             }
@@ -236,14 +236,14 @@ impl Ground {
         }
     }
 
-    /// Unbinds a process that is in the watched set, or binds it to a processor that is not watched and in the default set.
+    /// Unbinds a process that is in the watched set, or binds it to a CPU that is not watched and in the default set.
     fn elsewhere(&self, pid: Pid) -> Option<String> {
         let taken = self.sets.iter().fold(CpuSet::new(), |all, set| &all | &set.cpus());
         let free = &(&self.online - &taken) - &self.cpus;
         free.lowest().map(|cpu| format!("pbind -b {cpu} {pid}"))
     }
 
-    /// The set that all watched processors are in.
+    /// The set that all watched CPUs are in.
     fn own_set(&self) -> Option<PsetId> {
         self.sets.iter().find(|set| self.cpus.is_subset(&set.cpus())).map(|set| set.id)
     }

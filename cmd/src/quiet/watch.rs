@@ -22,7 +22,7 @@ const STRETCHES_MAX: usize = 20_000;
 
 /// What became of it.
 pub struct Run {
-    /// The processors.
+    /// The CPUs.
     pub cpus: CpuSet,
     /// What was seen at the end.
     pub seen: Disturbed,
@@ -48,7 +48,7 @@ impl Run {
 /// Watches.
 ///
 /// # Errors
-/// [`Failure`] when there is no such set, processor or process, and when nothing can be watched.
+/// [`Failure`] when there is no such set, CPU or process, and when nothing can be watched.
 pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Run, Failure> {
     let machine = session.machine();
     let disturbances = facet("disturbances", machine.disturbances())?;
@@ -128,7 +128,7 @@ fn keep(all: &mut Vec<Stretch>, more: Vec<Stretch>) {
     }
 }
 
-/// The processors to be watched, all of them on-line.
+/// The CPUs to be watched, all of them on-line.
 fn processors(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failure> {
     let (what, cpus) = match (options.set, &options.cpus) {
         (_, Some(list)) => {
@@ -222,7 +222,7 @@ fn start<'s>(
 struct Changes<'a> {
     machine: &'a dyn Machine,
     set: Option<PsetId>,
-    /// The watched processors that were on-line when one looked last.
+    /// The watched CPUs that were on-line when one looked last.
     before: CpuSet,
     events: Vec<String>,
     failed: bool,

@@ -1,4 +1,4 @@
-//! Counters of events for each processor: what `mpstat` shows.
+//! Counters of events for each CPU: what `mpstat` shows.
 
 use crate::image::image;
 use crate::{Image, MappedWords, Object, Refused};
@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 const IMAGE: Image = image!("count");
 
-/// Words that a processor has to itself: two cache lines, so that processors do not slow each other.
+/// Words that a CPU has to itself: two cache lines, so that CPUs do not slow each other.
 const ROW_WORDS: usize = 16;
 
 /// The columns, in the order in which they stand in a row; `enum column` of the program has the same.
@@ -43,7 +43,7 @@ const COUNTS: [(&str, &[usize]); 23] = [
 /// Interrupts of devices have this tracepoint everywhere; which others there are depends on the architecture.
 const DEVICES: &str = "irq_handler_entry";
 
-/// The program for an event of a single processor.
+/// The program for an event of a single CPU.
 const EVENT: &str = "major_fault";
 
 /// The programs at work.
@@ -56,7 +56,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Loads and attaches every program that this kernel takes, for so many processors.
+    /// Loads and attaches every program that this kernel takes, for so many CPUs.
     ///
     /// # Errors
     /// [`Refused`] when nothing can be counted this way.
@@ -83,13 +83,13 @@ impl Counting {
         &self.places[column]
     }
 
-    /// What was counted in a column on a processor since the programs were attached.
+    /// What was counted in a column on a CPU since the programs were attached.
     #[must_use]
     pub fn get(&self, processor: u32, column: usize) -> u64 {
         self.words.get((processor as usize).saturating_mul(ROW_WORDS).saturating_add(column))
     }
 
-    /// The program that counts major faults (column 1) when an event of a processor runs it.
+    /// The program that counts major faults (column 1) when an event of a CPU runs it.
     ///
     /// # Errors
     /// [`Refused`] when there is none.

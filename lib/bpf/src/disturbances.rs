@@ -1,4 +1,4 @@
-//! OS noise on a set of CPUs: sums by processor, kind, name and sender, and the stretches that were worst.
+//! OS noise on a set of CPUs: sums by CPU, kind, name and sender, and the stretches that were worst.
 
 mod records;
 
@@ -8,7 +8,7 @@ use records::{DEEP, STATE_WORDS, away, going_on, join, sum, what_of};
 
 const IMAGE: Image = image!("disturbances");
 
-/// What has a processor, in the order of `enum kind` of the program, where 0 is the job, or nobody.
+/// What has a CPU, in the order of `enum kind` of the program, where 0 is the job, or nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The interrupt of a device; its name is a number.
@@ -29,9 +29,9 @@ pub enum Kind {
     Fault,
     /// An interrupt that cannot be held off; its name is the address of its handler.
     Nmi,
-    /// A function that another processor asked for; its name is its address.
+    /// A function that another CPU asked for; its name is its address.
     Call,
-    /// Another processor says that there is something to do.
+    /// Another CPU says that there is something to do.
     Nudge,
 }
 
@@ -108,7 +108,7 @@ pub struct Sum {
     pub longest_at_ns: u64,
 }
 
-/// Time in which a processor had neither the job nor nothing to do.
+/// Time in which a CPU had neither the job nor nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
     /// Where.
@@ -139,7 +139,7 @@ const NEEDED: [&str; 1] = ["sched_switch"];
 
 /// All others, with what is not seen without them; nothing is missing where a machine has other interrupts.
 const OTHERS: [(&[&str], &str); 11] = [
-    // Attaching the others is itself a call to every processor, which these see.
+    // Attaching the others is itself a call to every CPU, which these see.
     (&["csd_function_entry", "csd_function_exit", "csd_queue_cpu"], "calls from other CPUs, and what for"),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
     (&["softirq_entry", "softirq_exit"], "soft interrupts"),
@@ -156,7 +156,7 @@ const OTHERS: [(&[&str], &str); 11] = [
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How many processors the machine can have.
+    /// How many CPUs the machine can have.
     pub processors: u32,
     /// The process that watches.
     pub watcher: u32,
@@ -226,7 +226,7 @@ impl Disturbing {
         &self.missing
     }
 
-    /// Begins or ends to watch a processor.
+    /// Begins or ends to watch a CPU.
     ///
     /// # Errors
     /// [`Refused`] when there is no such CPU.

@@ -1,4 +1,4 @@
-//! The way of one thread from its timer to its processor, and what else ran there: what `latstat` shows.
+//! The way of one thread from its timer to its CPU, and what else ran there: what `latstat` shows.
 
 use crate::image::image;
 use crate::{Image, MappedWords, Object, Refused};
@@ -73,7 +73,7 @@ impl Happened {
     }
 }
 
-/// What ran on the processor while it was looked at.
+/// What ran on the CPU while it was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
     /// What.
@@ -94,7 +94,7 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Loads and attaches it for one processor. It has no thread yet.
+    /// Loads and attaches it for one CPU. It has no thread yet.
     ///
     /// # Errors
     /// [`Refused`] when the way cannot be stamped here.
@@ -111,7 +111,7 @@ impl Stamping {
         Ok(Stamping { object, words })
     }
 
-    /// Says whose way it is. It is stamped from the second time on that this thread gets the processor.
+    /// Says whose way it is. It is stamped from the second time on that this thread gets the CPU.
     ///
     /// # Errors
     /// [`Refused`] when the kernel does not take it.
@@ -119,7 +119,7 @@ impl Stamping {
         self.object.entries("threads")?.put(&[0], &[u64::from(thread)])
     }
 
-    /// When the timer's handler was reached, the thread was woken, and it got the processor: the last time each.
+    /// When the timer's handler was reached, the thread was woken, and it got the CPU: the last time each.
     #[must_use]
     #[inline]
     pub fn stamps(&self) -> [u64; 3] {
@@ -141,7 +141,7 @@ impl Stamping {
         std::array::from_fn(|word| self.words.get(FIRST_MOMENT + place * MOMENT_WORDS + word))
     }
 
-    /// What ran on the processor since the program was attached.
+    /// What ran on the CPU since the program was attached.
     #[must_use]
     pub fn sums(&self) -> Vec<Sum> {
         let Ok(entries) = self.object.entries("sums") else { return Vec::new() };

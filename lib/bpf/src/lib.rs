@@ -2,7 +2,7 @@
 //!
 //! # Why
 //!
-//! What threads, interrupts and processors do can be seen from outside by asking for it again and again, which disturbs what is looked
+//! What threads, interrupts and CPUs do can be seen from outside by asking for it again and again, which disturbs what is looked
 //! at and misses what lies between two looks. A program at a tracepoint sees each event when and where it happens; what it finds lies in
 //! memory that is shared with us, and to read that disturbs no CPU.
 //!

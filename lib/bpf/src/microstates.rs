@@ -8,7 +8,7 @@ use std::time::Duration;
 const IMAGE: Image = image!("microstates");
 
 /// How many states there are: in user mode, in the kernel, asleep in a fault of text, of data, for a lock, for anything else, waiting for a
-/// processor, stopped. `enum state` of the program has the same order.
+/// CPU, stopped. `enum state` of the program has the same order.
 pub const STATES: usize = 8;
 
 /// The program that lists threads.
@@ -24,7 +24,7 @@ const CALLS: [&str; 2] = ["sys_exit", "sys_enter"];
 const FAULTS: &str = "page_fault_user";
 const SIGNALS: &str = "signal_deliver";
 
-/// The program at switches compares its clock with the monotonic one when we get a processor, which we do after this.
+/// The program at switches compares its clock with the monotonic one when we get a CPU, which we do after this.
 const FIRST_SWITCH: Duration = Duration::from_millis(1);
 
 /// So often is looked, with so much time between, where a thread has no account.
@@ -61,7 +61,7 @@ pub enum Keep {
 /// What accounts have that costs more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// System calls: their number, and exactly what time in them is. Without it the time on a processor is divided by clock ticks.
+    /// System calls: their number, and exactly what time in them is. Without it the time on a CPU is divided by clock ticks.
     pub calls: bool,
     /// What waits are for.
     pub causes: bool,
@@ -157,9 +157,9 @@ pub struct Record {
     pub state: u32,
     /// How it ended: 0 for not at all.
     pub exit_state: u32,
-    /// It is on a processor.
+    /// It is on a CPU.
     pub on_cpu: bool,
-    /// The processor that it is on, or was on last.
+    /// The CPU that it is on, or was on last.
     pub cpu: u32,
     /// The kernel's priority of the moment, 0 to 139; less is better. -1 of a deadline is the largest number.
     pub prio: u32,
@@ -173,7 +173,7 @@ pub struct Record {
     pub uid: u32,
     /// The effective one.
     pub euid: u32,
-    /// Processor time, in nanoseconds.
+    /// CPU time, in nanoseconds.
     pub runtime: u64,
     /// That of the threads of the process that ended; 0 but for the first thread.
     pub ended_runtime: u64,
@@ -183,7 +183,7 @@ pub struct Record {
     pub voluntary: u64,
     /// Other switches.
     pub involuntary: u64,
-    /// How long it waited for a processor, in nanoseconds.
+    /// How long it waited for a CPU, in nanoseconds.
     pub run_delay: u64,
     /// Its short name.
     pub name: String,

@@ -20,7 +20,7 @@ pub enum Refused {
     /// It takes no programs at all.
     #[error("this kernel takes no programs")]
     NoPrograms,
-    /// Programs run, but nothing can be kept of a thread. A kernel from 7.0 on needs a processor with `cmpxchg16b` for that.
+    /// Programs run, but nothing can be kept of a thread. A kernel from 7.0 on needs a CPU with `cmpxchg16b` for that.
     #[error("this kernel gives programs no memory for threads")]
     NoMemory,
     /// Something else.

@@ -1,4 +1,4 @@
-//! How long programs ran on each processor, measured at switches: what `occupancy` shows.
+//! How long programs ran on each CPU, measured at switches: what `occupancy` shows.
 
 use crate::image::image;
 use crate::mapped::word_of;
@@ -13,7 +13,7 @@ const LIST: &str = "list";
 /// What measuring cannot do without.
 const NEEDED: [&str; 2] = ["sched_process_fork", "sched_switch"];
 
-/// Words of a row of a processor, and of a record of a thread.
+/// Words of a row of a CPU, and of a record of a thread.
 const ROW_WORDS: usize = 16;
 const REFUSED: usize = 3;
 const RECORD_WORDS: usize = 5;
@@ -23,7 +23,7 @@ const READS: u32 = 1000;
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// A thread of a program that was on a processor when it was listed.
+/// A thread of a program that was on a CPU when it was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     program: usize,
@@ -40,7 +40,7 @@ pub struct Residing {
     /// How many programs are watched.
     programs: usize,
     processors: usize,
-    /// By processor: the thread that ran there when threads were listed last.
+    /// By CPU: the thread that ran there when threads were listed last.
     seen: Vec<Option<Seen>>,
     alive: BTreeSet<usize>,
 }
@@ -129,7 +129,7 @@ impl Residing {
         (0..self.processors).map(|at| self.rows.get(at * ROW_WORDS + REFUSED)).sum()
     }
 
-    /// Nanoseconds that each program ran on a processor until `now`, a moment of the monotonic clock. Reads memory only; no processor is
+    /// Nanoseconds that each program ran on a CPU until `now`, a moment of the monotonic clock. Reads memory only; no CPU is
     /// interrupted.
     #[must_use]
     pub fn read(&self, processor: u32, now: u64) -> Vec<u64> {
@@ -161,7 +161,7 @@ impl Residing {
     }
 }
 
-/// The program that runs on a processor, and since when this is not yet counted: of the last switch there, or, when the thread was marked after
+/// The program that runs on a CPU, and since when this is not yet counted: of the last switch there, or, when the thread was marked after
 /// that switch, of the list.
 fn span(since: u64, running: u64, seen: Option<Seen>) -> Option<(usize, u64)> {
     if let Some(seen) = seen.filter(|seen| seen.since > since) {

@@ -1,12 +1,12 @@
-//! The accounting facet: use by processor, waiting by set.
+//! The accounting facet: use by CPU, waiting by set.
 //!
 //! | What | Where from | Otherwise |
 //! |---|---|---|
-//! | use of a processor | `/proc/stat`: what was not idle | there too: clock ticks that met a running thread, where these are more |
-//! | waiting, of every set | `/proc/schedstat`: run-queue delay by processor | |
+//! | use of a CPU | `/proc/stat`: what was not idle | there too: clock ticks that met a running thread, where these are more |
+//! | waiting, of every set | `/proc/schedstat`: run-queue delay by CPU | |
 //! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
-//! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all processors | |
-//! | running and waiting threads, by set | `/proc/PID/task/TID/stat`: state and last processor | |
+//! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all CPUs | |
+//! | running and waiting threads, by set | `/proc/PID/task/TID/stat`: state and last CPU | |
 //! | a thread begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
 
 use crate::clock::timespec;
@@ -59,7 +59,7 @@ impl Accounting for LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// For each thread that runs or waits for a processor the one that it was on last.
+    /// For each thread that runs or waits for a CPU the one that it was on last.
     pub(crate) fn runnable(&self) -> Result<Vec<CpuId>, Refusal> {
         let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
         let own = self.os.root.own_pid();
@@ -76,7 +76,7 @@ impl LinuxMachine {
     }
 }
 
-/// Whether a thread runs or waits for a processor, and on which it was last, by its `stat`.
+/// Whether a thread runs or waits for a CPU, and on which it was last, by its `stat`.
 fn parse_runs(text: &str) -> Option<(bool, CpuId)> {
     let cpu = stat_field(text, PROCESSOR)?.parse().ok()?;
     Some((stat_field(text, STATE)? == "R", CpuId(cpu)))
@@ -97,7 +97,7 @@ fn trigger(machine: &LinuxMachine) -> Option<File> {
     Some(file)
 }
 
-/// Run-queue delay by processor, since boot; `None` where the kernel does not tell.
+/// Run-queue delay by CPU, since boot; `None` where the kernel does not tell.
 fn delays(machine: &LinuxMachine) -> Option<BTreeMap<CpuId, u64>> {
     let text = machine.os.root.read(&machine.os.root.proc.join("schedstat")).ok()??;
     let delays: BTreeMap<CpuId, u64> = SchedTable::read(&text, Field::Waited).into_iter().collect();
@@ -111,7 +111,7 @@ fn parse_runnable(text: &str) -> Option<u64> {
     Some(running.saturating_sub(1))
 }
 
-/// What a processor counted, in nanoseconds.
+/// What a CPU counted, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     used: u64,
@@ -131,10 +131,10 @@ impl Counted {
 struct Watch<'a> {
     machine: &'a LinuxMachine,
     uses: Uses,
-    /// Processors tell how long was waited at them.
+    /// CPUs tell how long was waited at them.
     delays: bool,
     trigger: Option<File>,
-    /// As read last, by processor.
+    /// As read last, by CPU.
     cpus: BTreeMap<CpuId, Counted>,
     /// As read last, by task: its delay.
     tasks: BTreeMap<u32, u64>,
@@ -164,7 +164,7 @@ impl Watch<'_> {
         self.tasks = seen;
     }
 
-    /// What the default set lacks: threads that run or wait anywhere, less all processors and what waits in other sets. One look stands for
+    /// What the default set lacks: threads that run or wait anywhere, less all CPUs and what waits in other sets. One look stands for
     /// the whole time since the last one.
     fn take_default(&mut self, passed: u64, others: u64) {
         let os = &self.machine.os;

@@ -1,9 +1,9 @@
-//! Affinity masks of any width. The C library's type, and with it most wrappers, ends at 1,024 processors.
+//! Affinity masks of any width. The C library's type, and with it most wrappers, ends at 1,024 CPUs.
 
 use millpond_model::{CpuSet, NodeSet};
 use std::io;
 
-/// The mask of a thread, at least `width` processors wide.
+/// The mask of a thread, at least `width` CPUs wide.
 ///
 /// # Errors
 /// As `sched_getaffinity`.

@@ -2,11 +2,11 @@
 //!
 //! Such a set is a record in the user's own state directory, `set.N`, and its members are processes with a
 //! record `member.PID@START` and their descendants. No other process is pushed out or told: members get
-//! the set's processors as their affinity mask, within what the user may use at all. Records of processes
+//! the set's CPUs as their affinity mask, within what the user may use at all. Records of processes
 //! that ended count no more.
 //!
 //! The sets of the machine, which an administrator made, are read from their cgroups like all others: they
-//! are shown, keep their processors and their members, and cannot be changed here. A number that one of
+//! are shown, keep their CPUs and their members, and cannot be changed here. A number that one of
 //! them has is not given out. If one is made later with the number of a record, the number is the
 //! machine's: the set of the record is shown by the next free one, for as long as that lasts ([`shown`]).
 
@@ -114,7 +114,7 @@ impl LinuxMachine {
         real.unwrap_or_else(|| self.cooperative_set_of(pid))
     }
 
-    /// Where a thread might run if it were not bound to a processor, for those without rights.
+    /// Where a thread might run if it were not bound to a CPU, for those without rights.
     pub(crate) fn cpus_without_rights(&self, task: TaskId) -> Result<CpuSet, KnobError> {
         let own = self.own().map(|own| own.sets).unwrap_or_default();
         match own.get(&self.cooperative_set_of(task.pid)) {

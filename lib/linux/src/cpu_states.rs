@@ -40,7 +40,7 @@ impl CpuStates {
         self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
     }
 
-    /// A processor has another state from now on.
+    /// A CPU has another state from now on.
     pub(crate) fn becomes(&mut self, cpu: CpuId, to: State) {
         let from = self.states.insert(cpu, to);
         let of_set = self.running_of.entry(self.set_of(cpu)).or_default();
@@ -56,7 +56,7 @@ impl CpuStates {
         self.interruptible += usize::from(to.takes_interrupts());
     }
 
-    /// The processors that interrupts are kept away from.
+    /// The CPUs that interrupts are kept away from.
     pub(crate) fn shielded(&self) -> CpuSet {
         self.states.iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| *cpu).collect()
     }
@@ -73,7 +73,7 @@ impl CpuStates {
         Ok(())
     }
 
-    /// Whether a processor that runs may stop.
+    /// Whether a CPU that runs may stop.
     ///
     /// # Errors
     /// It is the last one of the machine, of its set, or of those that take interrupts.

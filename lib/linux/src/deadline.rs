@@ -1,7 +1,7 @@
-//! Threads of the class SCHED_DEADLINE, which keep processors from leaving.
+//! Threads of the class SCHED_DEADLINE, which keep CPUs from leaving.
 //!
-//! The kernel has promised them a share of the processors that they run on. Whatever would take so many of
-//! these away that the promise breaks is refused as "in use", without a name: a processor that goes off-line, a
+//! The kernel has promised them a share of the CPUs that they run on. Whatever would take so many of
+//! these away that the promise breaks is refused as "in use", without a name: a CPU that goes off-line, a
 //! list or a partition that shrinks, the move of such a thread itself. Here the names are found.
 //!
 //! A thread that ends gives its share back, soon after. So does one that leaves the class while it computes.

@@ -1,4 +1,4 @@
-//! Interrupts by name and processor, from `/proc/interrupts`: the source of the names of interrupts that disturb a CPU. What
+//! Interrupts by name and CPU, from `/proc/interrupts`: the source of the names of interrupts that disturb a CPU. What
 //! only wants to know how much is counted elsewhere, and faster.
 
 use crate::Root;
@@ -25,8 +25,8 @@ pub(crate) fn device_name(root: &Root, irq: u32) -> String {
     if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
 }
 
-/// One row a cause: a label, a count for each processor of the head line, words. Rows that count for the machine as
-/// a whole (`ERR`, `MIS`) have fewer counts than there are processors, and are left out where that shows.
+/// One row a cause: a label, a count for each CPU of the head line, words. Rows that count for the machine as
+/// a whole (`ERR`, `MIS`) have fewer counts than there are CPUs, and are left out where that shows.
 fn parse(text: &str) -> Vec<InterruptCount> {
     let mut lines = text.lines();
     let heads = lines.next().unwrap_or_default().split_ascii_whitespace();

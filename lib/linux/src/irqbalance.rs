@@ -1,6 +1,6 @@
-//! irqbalance, the daemon that spreads interrupts over all processors again every few seconds.
+//! irqbalance, the daemon that spreads interrupts over all CPUs again every few seconds.
 //!
-//! It is told through its socket which processors it must leave alone: the ones that its administrator named, as
+//! It is told through its socket which CPUs it must leave alone: the ones that its administrator named, as
 //! it told us when we asked first (the baseline), and those that are shielded. After a restart it knows only the
 //! former again, so it is compared at every settling. The protocol is that of its manual: a connection for
 //! each request, the sender's credentials beside it; `setup` answers with `SLEEP` and the length of a round in
@@ -73,7 +73,7 @@ fn abstract_sockets(text: &str) -> impl Iterator<Item = Balancer> + '_ {
 struct Answer {
     /// How long a round takes.
     round: Duration,
-    /// The processors that it leaves alone.
+    /// The CPUs that it leaves alone.
     banned: CpuSet,
 }
 
@@ -196,12 +196,12 @@ impl Os {
         files.chain(abstract_sockets(&text)).find(lives)
     }
 
-    /// Whether a daemon runs, which gives each interrupt a place among the processors that are left to it.
+    /// Whether a daemon runs, which gives each interrupt a place among the CPUs that are left to it.
     pub(crate) fn is_balanced(&self) -> bool {
         self.balancer().is_some()
     }
 
-    /// The processors that the daemon leaves alone.
+    /// The CPUs that the daemon leaves alone.
     ///
     /// # Errors
     /// [`KnobError::Gone`] when there is none; [`KnobError::Prevented`] when it does not answer.
@@ -236,7 +236,7 @@ impl Os {
         (memo.pid == daemon.pid && memo.start == start).then_some((memo, age))
     }
 
-    /// Tells the daemon which processors to leave alone.
+    /// Tells the daemon which CPUs to leave alone.
     ///
     /// # Errors
     /// As for [`Os::left_alone`], and when it does not take the list.
@@ -264,7 +264,7 @@ impl Os {
 }
 
 impl LinuxMachine {
-    /// The step that makes the daemon leave the shielded processors alone, or no longer. None where there is no
+    /// The step that makes the daemon leave the shielded CPUs alone, or no longer. None where there is no
     /// daemon, or where it cannot be asked.
     pub(crate) fn balancer_step(
         &self,

@@ -14,7 +14,7 @@
 //!   sets as they should be, tasks that move ─── Wanted ─┘    pure
 //! ```
 //!
-//! On version 2 an exclusive set is a local partition: the kernel itself takes its processors from the root
+//! On version 2 an exclusive set is a local partition: the kernel itself takes its CPUs from the root
 //! cgroup; where systemd owns the tree it is asked for it (`systemd`). On version 1 nothing keeps others out,
 //! so each task that can be moved is moved to `/mpdefault`, and every other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
 //! `millpond-machine`) finds what appeared meanwhile.

@@ -2,7 +2,7 @@
 //!
 //! The kernel keeps the waiting processes in a queue, so the waiting is done by a call that blocks, on a thread of its
 //! own; no process polls, and none is overtaken for long. Meanwhile the holder is looked at now and then, ever more rarely, so that hundreds that
-//! wait leave the processors to it. While
+//! wait leave the CPUs to it. While
 //! it works, or gives way to the next one, waiting goes on; one that does not stir for a while is told by
 //! number, with what it had said it was about to do.
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// How often one looks whether an interrupt took its list: one that nobody uses may never do so, and there may be many of these.
 const LOOKS_UNUSED: u32 = 5;
 
-/// The same for one that is used: it takes it, as soon as the processor that moves it gets on. That may be a virtual one that waits for a
+/// The same for one that is used: it takes it, as soon as the CPU that moves it gets on. That may be a virtual one that waits for a
 /// real one.
 const LOOKS_USED: u32 = 60;
 
@@ -94,7 +94,7 @@ impl LinuxMachine {
         // Where a daemon places interrupts, it may have been there before we look.
         if file.is_irq() && !self.os.is_balanced() && !self.has_taken(file, value)? {
             self.os.remember_refusal(file);
-            // One that its driver gave back while a list waited for its next interrupt shows that list for good, until the last processor of it goes: from
+            // One that its driver gave back while a list waited for its next interrupt shows that list for good, until the last CPU of it goes: from
             // then on it shows what was written since, which is to be the same.
             if let Ok(shown) = self.read_file(file) {
                 let _ = self.os.write(&path, &file.text_of(shown.as_ref(), self.os.width()));
@@ -115,8 +115,8 @@ impl LinuxMachine {
         Ok(())
     }
 
-    /// Takes a cgroup's list of processors away. Before 7.0 a kernel does not, while there are processes in it or below; somebody else's
-    /// then names every processor, which means the same.
+    /// Takes a cgroup's list of CPUs away. Before 7.0 a kernel does not, while there are processes in it or below; somebody else's
+    /// then names every CPU, which means the same.
     fn take_list_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
         let result = self.ending(group, || self.write_file(file, None));
         match result {

@@ -4,7 +4,7 @@
 //! before a plan squeezes a thread whose mask is narrower, the mask is noted as a baseline, and whenever the
 //! machine settles each noted mask is put back as far as the cpuset allows, and forgotten once it is whole.
 //! Our own bindings are masks too; what they are is then kept in a record `bind.TID.START`, since the mask
-//! itself may be gone. (On every kernel there is such a record of a binding to several processors: their mask could be anybody's.)
+//! itself may be gone. (On every kernel there is such a record of a binding to several CPUs: their mask could be anybody's.)
 //!
 //! Since 6.2 the kernel does all else by itself, and nothing else here takes a step.
 
@@ -29,7 +29,7 @@ impl LinuxMachine {
         self.has_cgroups() && !self.os.remembers_masks()
     }
 
-    /// Whether a mask of one processor is a binding of ours.
+    /// Whether a mask of one CPU is a binding of ours.
     pub(crate) fn is_ours(&self, task: TaskId) -> bool {
         if self.forgets_masks() {
             return self.os.has_record(&bind_record(task));
@@ -37,7 +37,7 @@ impl LinuxMachine {
         self.journal.baseline(&LinuxKnob::Affinity(task).knob()).is_some()
     }
 
-    /// The steps that keep a binding of ours in mind; no processors for one that ends. One to a single processor is
+    /// The steps that keep a binding of ours in mind; no CPUs for one that ends. One to a single CPU is
     /// seen by its mask where the kernel keeps masks.
     pub(crate) fn remember_binding(&self, task: TaskId, to: &CpuSet) -> Vec<Step> {
         let is_seen = to.is_empty() || (to.len() == 1 && !self.forgets_masks());
@@ -55,7 +55,7 @@ impl LinuxMachine {
         self.os.record(&bind_record(task))?.parse().ok()
     }
 
-    /// The lists of several processors that we bound threads to. New threads and children of these have the same masks.
+    /// The lists of several CPUs that we bound threads to. New threads and children of these have the same masks.
     pub(crate) fn bound_lists(&self) -> BTreeSet<CpuSet> {
         let names = self.os.record_names();
         let records = names.iter().filter(|name| name.starts_with("bind."));

@@ -1,6 +1,6 @@
 //! Notices of pools: a file for each pool in the state directory, which says which CPUs it has, for processes that watch it.
 //!
-//! They follow from the record of the configuration and from which processors are on-line, and are compared and written by the present writer:
+//! They follow from the record of the configuration and from which CPUs are on-line, and are compared and written by the present writer:
 //! there is no moment at which they could be forgotten for good. A file is replaced whole, so that no process reads half of one, and only where it
 //! differs, so that no process is woken for nothing.
 
@@ -88,7 +88,7 @@ fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> 
     let assigned = sets.fold(CpuSet::new(), |all, set| &all | &set.cpu_set());
     let cpus_of = |pool: &PoolNode| {
         let set = state.conf.pset_of(pool).filter(|set| set.id != Some(PsetId::DEFAULT));
-        // A processor that appears belongs to the default set before anybody commits that.
+        // A CPU that appears belongs to the default set before anybody commits that.
         set.map_or_else(|| online - &assigned, |set: &PsetNode| &set.cpu_set() & online)
     };
     let notice = |pool: &PoolNode| {

@@ -32,7 +32,7 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
         .collect();
     let known = lgroups.iter().fold(CpuSet::new(), |all, l| &all | &l.cpus);
     let stray = present - &known;
-    // A kernel without NUMA has no nodes, and an off-line processor is in none: the first takes them in.
+    // A kernel without NUMA has no nodes, and an off-line CPU is in none: the first takes them in.
     if !stray.is_empty() {
         if lgroups.is_empty() {
             lgroups.push(Lgroup::only(CpuSet::new()));
@@ -53,7 +53,7 @@ fn node_link(root: &Root, cpu: CpuId) -> Option<LgrpId> {
     names.iter().find_map(|n| n.strip_prefix("node")?.parse().ok()).map(LgrpId)
 }
 
-/// The nodes that have memory, with their processors.
+/// The nodes that have memory, with their CPUs.
 pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
     let has_memory = |node: &&Lgroup| node.memory_kib.is_none_or(|kib| kib > 0);
     nodes.iter().filter(has_memory).map(|node| (node.id, node.cpus.clone())).collect()

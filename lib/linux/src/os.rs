@@ -43,13 +43,13 @@ pub struct Os {
 }
 
 impl Os {
-    /// The processors that the kernel could have: the same from boot to boot.
+    /// The CPUs that the kernel could have: the same from boot to boot.
     #[must_use]
     pub fn possible(&self) -> &CpuSet {
         &self.possible
     }
 
-    /// How many processors the kernel could have: the width of its masks.
+    /// How many CPUs the kernel could have: the width of its masks.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
@@ -64,7 +64,7 @@ impl Os {
         self.fs.may_write_groups(self.hierarchy.mount().ok_or(KnobError::Gone)?)
     }
 
-    /// Whether we may steer interrupts and take processors off-line.
+    /// Whether we may steer interrupts and take CPUs off-line.
     #[must_use]
     pub fn may_administrate(&self) -> bool {
         !self.root.is_live() || rustix::process::geteuid().is_root()
@@ -189,7 +189,7 @@ impl Os {
         self.fs.move_pages(self, task, to)
     }
 
-    /// The processors that a cgroup's tasks may use.
+    /// The CPUs that a cgroup's tasks may use.
     ///
     /// # Errors
     /// [`KnobError`] when it cannot be read.
@@ -197,7 +197,7 @@ impl Os {
         self.fs.effective(self, path)
     }
 
-    /// The processors that are on-line.
+    /// The CPUs that are on-line.
     ///
     /// # Errors
     /// [`KnobError`] when that cannot be read.

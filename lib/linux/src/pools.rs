@@ -57,7 +57,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The sets that a configuration wants, and the processors that change theirs.
+    /// The sets that a configuration wants, and the CPUs that change theirs.
     fn wanted_sets(
         &self,
         to: Option<&PoolsState>,
@@ -106,7 +106,7 @@ impl LinuxMachine {
         Ok((sets, moving))
     }
 
-    /// What must hold at the end: where something is there is a processor.
+    /// What must hold at the end: where something is there is a CPU.
     fn check_not_empty(view: &View, wanted: &Wanted, online: &CpuSet) -> Result<(), Refusal> {
         let taken = wanted.sets.values().fold(CpuSet::new(), |all, s| &all | &s.cpus());
         if (online - &taken).is_empty() {

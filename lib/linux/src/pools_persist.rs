@@ -102,7 +102,7 @@ impl LinuxMachine {
         let group = if self.os.systemd { names::set_slice(set) } else { names::set_group(set) };
         let slice = group.trim_start_matches('/');
         let fixed = (true, format!("--cpuset-cpus={cpus}"));
-        // Version 1 hands a set's later processors to nobody below it.
+        // Version 1 hands a set's later CPUs to nobody below it.
         let (docker, cgroupfs, cri) = match (self.os.systemd, view.v1) {
             (true, _) => ((false, format!("--cgroup-parent={slice}")), fixed.clone(), Some(slice.to_owned())),
             (false, false) => {

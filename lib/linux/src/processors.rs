@@ -1,4 +1,4 @@
-//! The Processors facet: states from sysfs and from the records of what we did.
+//! The CPUs facet: states from sysfs and from the records of what we did.
 //!
 //! The kernel knows two states, on-line and off-line, and no times. The finer states (no-intr, spare,
 //! faulted) and all times are kept in records `processor.N`; a record that contradicts the kernel was
@@ -23,7 +23,7 @@ struct Record {
     since: WallTime,
 }
 
-/// What the name of a processor's record begins with.
+/// What the name of a CPU's record begins with.
 const RECORD: &str = "processor.";
 
 fn record_knob(cpu: CpuId) -> LinuxKnob {
@@ -38,16 +38,16 @@ impl LinuxMachine {
         Some((text, record))
     }
 
-    /// The step after which a processor that somebody took off-line comes back as one that takes interrupts; none where it would not come back no-intr.
+    /// The step after which a CPU that somebody took off-line comes back as one that takes interrupts; none where it would not come back no-intr.
     pub(crate) fn forget_shield(&self, cpu: CpuId) -> Option<Step> {
         let (text, record) = self.record(cpu)?;
         (record.state == State::NoIntr).then(|| Step::new(record_knob(cpu).knob(), Some(text), None))
     }
 
-    /// The state of each processor, with its time where we know it.
+    /// The state of each CPU, with its time where we know it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
-        // Few processors have a record. One list tells of which one need not ask.
+        // Few CPUs have a record. One list tells of which one need not ask.
         let records = self.os.record_names();
         let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
         let known = |cpu| {
@@ -62,13 +62,13 @@ impl LinuxMachine {
         self.os.check_records().map(|()| states)
     }
 
-    /// The state of each processor, without its time.
+    /// The state of each CPU, without its time.
     pub(crate) fn states_now(&self) -> Result<BTreeMap<CpuId, State>, Refusal> {
         self.shared_reads
             .states(|| Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect()))
     }
 
-    /// The on-line processors, or those that were read by the shared reading.
+    /// The on-line CPUs, or those that were read by the shared reading.
     pub(crate) fn online_now(&self) -> Result<CpuSet, Refusal> {
         self.shared_reads
             .of_view(|view| view.online.clone())
@@ -81,12 +81,12 @@ impl LinuxMachine {
             .map_err(|e| Refusal::operation(Reason::Machine(format!("the list of {name} CPUs: {e}"))))
     }
 
-    /// The record of a processor, unless the kernel says that it was overtaken.
+    /// The record of a CPU, unless the kernel says that it was overtaken.
     fn record_if_true(&self, cpu: CpuId, on: bool) -> Option<Record> {
         self.record(cpu).map(|(_, record)| record).filter(|record| record.state.runs_threads() == on)
     }
 
-    /// The processors that device interrupts are kept away from: those that are no-intr, and those that we
+    /// The CPUs that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
     pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
         if !self.os.has_record("") {
@@ -115,8 +115,8 @@ impl LinuxMachine {
         Ok(Step::new(LinuxKnob::File(file).knob(), Some(is), Some(after.to_owned())))
     }
 
-    /// What must be done before processors go off-line: bindings that no process will see any more are noted. And
-    /// version 1 deletes an off-line processor from every list for good, so the lists are narrowed by us first:
+    /// What must be done before CPUs go off-line: bindings that no process will see any more are noted. And
+    /// version 1 deletes an off-line CPU from every list for good, so the lists are narrowed by us first:
     /// then the original ones are remembered, and a refusal can be undone.
     fn before_stopping(&self, stopped: &CpuSet, bound: &[LwpStatus]) -> Result<Vec<Step>, Refusal> {
         if stopped.is_empty() || !self.has_cgroups() {
@@ -135,7 +135,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// The steps of one processor, as if those that `planned` has were done; and adds this one.
+    /// The steps of one CPU, as if those that `planned` has were done; and adds this one.
     fn state_steps(
         &self,
         planned: &mut CpuStates,

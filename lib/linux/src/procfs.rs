@@ -42,7 +42,7 @@ pub struct Stat {
 pub(crate) const STATE: usize = 3;
 /// The one that names the parent.
 pub(crate) const PARENT: usize = 4;
-/// The one with the processor that it was on last.
+/// The one with the CPU that it was on last.
 pub(crate) const PROCESSOR: usize = 39;
 
 /// A field of a `stat` file by its number, which the manual counts from 1; the second is the name, which may hold anything, so that only
@@ -153,7 +153,7 @@ impl Os {
         Ok(found)
     }
 
-    /// Whether a thread's mask may hold one processor only, or be one of `lists`: `false` where the kernel says at once that it is not.
+    /// Whether a thread's mask may hold one CPU only, or be one of `lists`: `false` where the kernel says at once that it is not.
     #[must_use]
     pub fn may_be_bound(&self, tid: u32, lists: &BTreeSet<CpuSet>) -> bool {
         let may = |mask: CpuSet| mask.len() == 1 || lists.contains(&mask);

@@ -1,7 +1,7 @@
 //! Tasks that are still in a cgroup of ours when it ends: born while their parents were moved out.
 //!
 //! A plan lists tasks once, and a task that forks meanwhile leaves children behind, in any number. The kernel then
-//! refuses to take the cgroup's processors or the cgroup itself away. So the two writes that end a cgroup
+//! refuses to take the cgroup's CPUs or the cgroup itself away. So the two writes that end a cgroup
 //! send stragglers home and try again. What a settling finds out of place afterwards it moves on.
 
 use crate::os::knob_error;

@@ -12,12 +12,12 @@ use millpond_model::{CpuId, CpuSet, Lwp, Move, Pset, PsetId, PsetMode, SetMemory
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What a move of processors is judged by, and where they go.
+/// What a move of CPUs is judged by, and where they go.
 struct Moving<'a> {
     states: &'a BTreeMap<CpuId, State>,
     /// Sets with threads.
     busy: BTreeSet<PsetId>,
-    /// Threads that are bound to a processor.
+    /// Threads that are bound to a CPU.
     bound: Vec<LwpStatus>,
     to: PsetId,
     forced: bool,
@@ -82,7 +82,7 @@ impl LinuxMachine {
         owners
     }
 
-    /// The sets, the default one included, that have one active processor in `to` and had more in `from`.
+    /// The sets, the default one included, that have one active CPU in `to` and had more in `from`.
     pub(crate) fn left_with_one(
         from: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
         to: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
@@ -99,7 +99,7 @@ impl LinuxMachine {
         all.filter(|id| count(from, *id) > 1 && count(to, *id) == 1).collect()
     }
 
-    /// Checks one processor that should change sets.
+    /// Checks one CPU that should change sets.
     fn check_move(&self, moving: &Moving<'_>, cpu: CpuId) -> Result<Vec<Step>, Refusal> {
         let Moving { states, busy, bound, to, forced, .. } = moving;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
@@ -124,7 +124,7 @@ impl LinuxMachine {
         self.release_bound(bound, cpu, *forced)
     }
 
-    /// What must be done about threads that are bound to a processor which leaves: unbind them by force, or refuse. It does not matter
+    /// What must be done about threads that are bound to a CPU which leaves: unbind them by force, or refuse. It does not matter
     /// who bound them: the kernel cannot tell, and their owners would be as surprised.
     pub(crate) fn release_bound(
         &self,
@@ -161,7 +161,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// Moves processors between the sets of `sets`, one after the other as the user listed them.
+    /// Moves CPUs between the sets of `sets`, one after the other as the user listed them.
     fn moved(
         &self,
         view: &View,
@@ -299,7 +299,7 @@ impl Psets for LinuxMachine {
     }
 }
 
-/// The neighbour that lists processors of a partition and thereby ends it, in words.
+/// The neighbour that lists CPUs of a partition and thereby ends it, in words.
 fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
     let above = |path: &str| path.rsplit_once('/').map(|(above, _)| above.to_owned());
     let both = |group: &Group| &group.cpus & active;
@@ -334,7 +334,7 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     }
     let wanted = if view.v1 { active } else { label.cpus() };
     let is = if mode == PsetMode::InPlace { &group.exclusive } else { &group.cpus };
-    // A slice without processors of its own shares those of the default set.
+    // A slice without CPUs of its own shares those of the default set.
     if *is != wanted && !(view.systemd && wanted.is_empty()) {
         breaches.push(format!("its CPUs are `{is}` instead of `{wanted}`"));
     }

@@ -24,7 +24,7 @@ pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
     }
 }
 
-/// The processors of `rcu_nocbs=`; without a list, or with `all`, every one.
+/// The CPUs of `rcu_nocbs=`; without a list, or with `all`, every one.
 fn no_callbacks(command_line: &str, possible: &CpuSet) -> CpuSet {
     let value = command_line.split_whitespace().find_map(|word| match word.split_once('=') {
         Some(("rcu_nocbs", list)) => Some(list),

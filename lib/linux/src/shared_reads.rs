@@ -79,7 +79,7 @@ impl SharedReads {
         Ok(view)
     }
 
-    /// The states of processors.
+    /// The states of CPUs.
     pub(crate) fn states<E>(
         &self,
         read: impl FnOnce() -> Result<BTreeMap<CpuId, State>, E>,

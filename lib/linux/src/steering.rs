@@ -1,7 +1,7 @@
-//! Keeping interrupts, unbound kernel work and packet steering away from shielded processors.
+//! Keeping interrupts, unbound kernel work and packet steering away from shielded CPUs.
 //!
 //! Each thing has an original list (its baseline once we touched it). What is wanted is that list without the
-//! shielded processors; where nothing would be left, all processors that are not shielded. The last release
+//! shielded CPUs; where nothing would be left, all CPUs that are not shielded. The last release
 //! of a shield therefore restores every list, and a device that appears later is steered at the next check.
 
 use crate::files::{Replacing, replace_file};
@@ -22,10 +22,10 @@ const REFUSED: &str = "it refused to move";
 /// What the kernel answers where an interrupt can never be moved.
 const NOT_AT_ALL: &str = "Input/output error";
 
-/// The record of what was told to stay on shielded processors.
+/// The record of what was told to stay on shielded CPUs.
 const TOLD: &str = "told";
 
-/// Something that stays on a processor that is to be shielded.
+/// Something that stays on a CPU that is to be shielded.
 struct Staying {
     id: String,
     refused: bool,
@@ -89,7 +89,7 @@ impl<'m> Steering<'m> {
         for thing in self.things() {
             let knob = thing.knob.knob();
             let kept = baselines.get(&knob);
-            // One that refused to leave may have been moved with its processor all the same.
+            // One that refused to leave may have been moved with its CPU all the same.
             let has_refused = thing.what.fixed.as_deref() == Some(REFUSED);
             if thing.what.fixed.is_some() && !(has_refused && kept.is_some()) {
                 continue;
@@ -117,7 +117,7 @@ impl<'m> Steering<'m> {
         Ok(steps)
     }
 
-    /// The steps that remember the list of every interrupt before a processor stops or starts, since others change lists then: the kernel takes those
+    /// The steps that remember the list of every interrupt before a CPU stops or starts, since others change lists then: the kernel takes those
     /// along that did not leave, and drivers of network cards spread theirs anew. Settling puts back what is to be as it was, and forgets it.
     pub(crate) fn lists_to_remember(&self) -> Vec<Step> {
         let baselines = self.machine.journal.baselines();
@@ -133,7 +133,7 @@ impl<'m> Steering<'m> {
         steps.filter(|step| !baselines.contains_key(&step.knob)).collect()
     }
 
-    /// What can not be steered although it goes, or could go, to a processor that is to be shielded: what it is
+    /// What can not be steered although it goes, or could go, to a CPU that is to be shielded: what it is
     /// told by, whether it refused (and so was told when it did), and a line that names it.
     fn staying(&self, shielded: &CpuSet) -> Vec<Staying> {
         if shielded.is_empty() {
@@ -161,7 +161,7 @@ impl<'m> Steering<'m> {
             .collect()
     }
 
-    /// What stays on processors that become shielded and was not told yet, and the step that notes that it was.
+    /// What stays on CPUs that become shielded and was not told yet, and the step that notes that it was.
     /// What has been told is forgotten when nothing is shielded any more.
     pub(crate) fn news_of_staying(
         &self,
@@ -230,7 +230,7 @@ impl Os {
     }
 
     /// The knobs of interrupts that refused to move before, in this boot. Until 6.11 nothing else tells one that is
-    /// bound to a processor, or managed by its driver, from one that can be moved.
+    /// bound to a CPU, or managed by its driver, from one that can be moved.
     fn refused(&self) -> BTreeSet<String> {
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
         known.lines().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The Threads facet: bindings to sets by cgroup, bindings to processors by affinity mask.
+//! The Threads facet: bindings to sets by cgroup, bindings to CPUs by affinity mask.
 
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 impl LinuxMachine {
     /// The value of a mask knob. The kernel cannot tell "no mask" from "a mask of the whole cpuset"; what
-    /// equals the cpuset is taken for none, except for our own binding to all processors of a cpuset.
+    /// equals the cpuset is taken for none, except for our own binding to all CPUs of a cpuset.
     pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
@@ -92,7 +92,7 @@ impl LinuxMachine {
         Ok(vec![(whole, self.place_of(whole)?, to)])
     }
 
-    /// Whether no thread is bound to a processor outside of a set, by whomever, or whatever it inherited that from.
+    /// Whether no thread is bound to a CPU outside of a set, by whomever, or whatever it inherited that from.
     pub(crate) fn stays_inside(
         &self,
         pid: Pid,
@@ -110,7 +110,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The threads that are bound to processors, whoever bound them; except our own, which ends with the command.
+    /// The threads that are bound to CPUs, whoever bound them; except our own, which ends with the command.
     pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let own = self.os.root.own_pid().map(Pid);
         let bound = self.bound()?.into_iter();
@@ -118,11 +118,11 @@ impl LinuxMachine {
         Ok(bound.filter(|t| !t.cpus.is_empty()).filter(|t| !own_one(t)).collect())
     }
 
-    /// Whether a mask of one processor is a binding: it is where the thread's set has more of them, whoever
+    /// Whether a mask of one CPU is a binding: it is where the thread's set has more of them, whoever
     /// set it, for that is what others see of it too. A wider mask of somebody else's that sets happen to
-    /// squeeze into one processor looks just the same; the kernel does not tell the two apart.
+    /// squeeze into one CPU looks just the same; the kernel does not tell the two apart.
     fn is_binding(&self, task: TaskId) -> Result<bool, KnobError> {
-        // In a set of one processor everybody has such a mask; only ours is a binding then, and what a child
+        // In a set of one CPU everybody has such a mask; only ours is a binding then, and what a child
         // inherited from it is not seen before the set grows.
         if !self.has_cgroups() {
             return Ok(self.cpus_without_rights(task)?.len() > 1);
@@ -130,13 +130,13 @@ impl LinuxMachine {
         Ok(self.is_ours(task) || self.cpuset_of(task)?.len() > 1)
     }
 
-    /// Whether a mask of several processors came from a thread that we bound to them. It is one only where the cpuset has more.
+    /// Whether a mask of several CPUs came from a thread that we bound to them. It is one only where the cpuset has more.
     fn is_heir(&self, task: TaskId, mask: &CpuSet) -> Result<bool, KnobError> {
         Ok(self.bound_lists().contains(mask) && *mask != self.cpuset_of(task)?)
     }
 
-    /// Notes of the bindings that nobody will see any more because their set is left with one processor: those
-    /// that were inherited, and those that others made. Remembered, they are seen. Those to a processor that leaves end.
+    /// Notes of the bindings that nobody will see any more because their set is left with one CPU: those
+    /// that were inherited, and those that others made. Remembered, they are seen. Those to a CPU that leaves end.
     pub(crate) fn adopted(
         &self,
         left_with_one: &BTreeSet<PsetId>,
@@ -154,9 +154,9 @@ impl LinuxMachine {
         notes
     }
 
-    /// A thread that is bound to a processor or to a set, if it is, by its number alone.
+    /// A thread that is bound to a CPU or to a set, if it is, by its number alone.
     fn bound_thread(&self, tid: u32) -> Option<LwpStatus> {
-        // Threads of the kernel are the most of those with one processor; and `/proc/TID` works for every thread.
+        // Threads of the kernel are the most of those with one CPU; and `/proc/TID` works for every thread.
         let stat = self.os.stat(tid, None).ok()??;
         let pid = if stat.kernel { None } else { self.os.process_of(tid).ok()? };
         let status = self.status(TaskId { pid: pid?, tid: Some(tid), start: stat.start }).ok()?;
@@ -180,7 +180,7 @@ impl LinuxMachine {
         (!is_known).then(|| Step::new(knob.clone(), all.clone(), all).keeping())
     }
 
-    /// The steps that bind one thread to processors, or unbind it.
+    /// The steps that bind one thread to CPUs, or unbind it.
     fn rebinding_steps(
         &self,
         task: TaskId,
@@ -302,7 +302,7 @@ impl Threads for LinuxMachine {
     fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let mut bound = Vec::new();
         if self.has_cgroups() {
-            // The cgroups list all threads; and only one that is in one of ours, or has a mask of one processor or of a list that
+            // The cgroups list all threads; and only one that is in one of ours, or has a mask of one CPU or of a list that
             // we bound something to, can be bound.
             let lists = self.bound_lists();
             let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));

@@ -1,7 +1,7 @@
 //! Topology from sysfs and `/proc/cpuinfo`.
 //!
-//! Off-line processors lose most of their sysfs files; what was read while they were on-line is kept in the
-//! record `topology`, so that a chip does not change its size when a processor is taken out.
+//! Off-line CPUs lose most of their sysfs files; what was read while they were on-line is kept in the
+//! record `topology`, so that a chip does not change its size when a CPU is taken out.
 
 use crate::{LinuxMachine, Os, numa};
 use millpond_machine::{Reason, Refusal};
@@ -147,7 +147,7 @@ impl CpuInfo {
         }
     }
 
-    /// Nominal clock: what the firmware or the driver says, else what the processor was seen to run at.
+    /// Nominal clock: what the firmware or the driver says, else what the CPU was seen to run at.
     fn clock_mhz(&self, os: &Os, cpu: CpuId) -> Option<u64> {
         let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));
         let nominal = ["base_frequency", "cpuinfo_max_freq"]

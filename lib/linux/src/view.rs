@@ -102,15 +102,15 @@ pub struct View {
     pub remote_partitions: bool,
     /// An overlapping sibling makes a partition invalid (until 6.19).
     pub overlap_kills: bool,
-    /// A partition whose cgroup is removed gives its processors back before the removal returns (since 6.15), not some time after.
+    /// A partition whose cgroup is removed gives its CPUs back before the removal returns (since 6.15), not some time after.
     pub prompt_removal: bool,
     /// systemd owns the tree.
     pub systemd: bool,
-    /// Every processor that there could be.
+    /// Every CPU that there could be.
     pub possible: CpuSet,
-    /// On-line processors.
+    /// On-line CPUs.
     pub online: CpuSet,
-    /// Nodes with memory and their processors, where a set's memory is confined.
+    /// Nodes with memory and their CPUs, where a set's memory is confined.
     pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
     pub mems: Value,
@@ -392,7 +392,7 @@ impl View {
         if self.systemd { names::set_slice(id) } else { names::set_group(id) }
     }
 
-    /// The knob of a cgroup's processors.
+    /// The knob of a cgroup's CPUs.
     #[must_use]
     pub fn cpus_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {

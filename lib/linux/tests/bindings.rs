@@ -1,4 +1,4 @@
-//! Bindings to processors beside sets, on roots made by hand, in both cgroup versions.
+//! Bindings to CPUs beside sets, on roots made by hand, in both cgroup versions.
 
 #![allow(clippy::unwrap_used)]
 

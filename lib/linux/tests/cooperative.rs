@@ -104,7 +104,7 @@ fn rights(made: &HandMade, file: bool, tree: bool) {
     set(&top.join("cgroup.procs"), if file { 0o644 } else { 0o444 });
 }
 
-/// A machine with set 1 (processors 2 and 3), which process 20 is in, for somebody without rights.
+/// A machine with set 1 (CPUs 2 and 3), which process 20 is in, for somebody without rights.
 fn with_a_set_of_the_machine(v1: bool) -> HandMade {
     let made = HandMade::new(8, v1);
     made.process(20, &[20], "inside", 0);

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
-/// Changes the state of a processor and gives the notes, or what was refused.
+/// Changes the state of a CPU and gives the notes, or what was refused.
 fn make(machine: &LinuxMachine, cpu: u32, to: State) -> Result<Vec<String>, (String, String)> {
     let writer = Writer::open(machine).unwrap();
     let change = machine.processors().unwrap().prepare_state(CpuId(cpu), to, false);

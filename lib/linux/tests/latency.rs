@@ -17,7 +17,7 @@ fn machine() -> (LinuxMachine, tempfile::TempDir) {
     (LinuxMachine::open(Root::live(dir.path().into()), Box::new(MemoryJournal::default())), dir)
 }
 
-/// The last processor that we may use.
+/// The last CPU that we may use.
 fn last() -> CpuId {
     let ours = sched_getaffinity(None).unwrap();
     let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| ours.is_set(*cpu)).unwrap();

@@ -134,7 +134,7 @@ impl laws::Subject for Paper {
     }
 
     fn excuses(&self, refusal: &Refusal) -> bool {
-        // The first processor of a kernel since 6.5 has no such file.
+        // The first CPU of a kernel since 6.5 has no such file.
         refusal.subject == Subject::Processor(CpuId(0))
             && refusal.reason.to_string().contains("no `online` file")
     }
@@ -143,7 +143,7 @@ impl laws::Subject for Paper {
 const PROCESSORS: u32 = 4;
 /// Scripts per machine: what a few seconds allow. The virtual machines run more.
 const CASES: u32 = 40;
-// What threads get of the processors is asked where threads run.
+// What threads get of the CPUs is asked where threads run.
 const NOT_HERE: [Law; 9] = [
     Law::IdleIsNoLongerThanElapsed,
     Law::BooksBalance,

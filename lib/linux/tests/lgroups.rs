@@ -11,7 +11,7 @@ use millpond_machine::{Change, Knobs, Lgroups, Machine, Refusal, Writer};
 use millpond_model::{Affinity, GroupId, LgrpId, LwpId, Pid, PsetId, SetMemory};
 use std::collections::BTreeMap;
 
-/// A machine of eight processors in so many nodes, the last of them with the last processors.
+/// A machine of eight CPUs in so many nodes, the last of them with the last CPUs.
 fn with_nodes(distances: &[&[u32]], v1: bool) -> HandMade {
     let made = HandMade::new(8, v1);
     let count = distances.len();
@@ -44,7 +44,7 @@ fn confine(machine: &dyn Machine, to: SetMemory) -> Result<SetMemory, Refusal> {
     commit(machine, machine.lgroups()?.prepare_set_memory(PsetId(1), to))
 }
 
-/// A process with these pages, of which a thread runs on a processor.
+/// A process with these pages, of which a thread runs on a CPU.
 fn process(made: &HandMade, pid: u32, pages: &str, cpu: u32) {
     made.process(pid, &[pid], "job", 0);
     made.file(
@@ -181,7 +181,7 @@ fn the_memory_of_a_set_is_where_its_processors_are_until_it_ends() {
         let set = &machine.psets().unwrap().list().unwrap()[0];
         assert_eq!(set.breaches, Vec::<String>::new());
         assert!(machine.settle().unwrap().is_empty());
-        // It follows the processors.
+        // It follows the CPUs.
         let assigned = machine.psets().unwrap().prepare_assign(PsetId(1), &cpus(&[1]), false);
         commit(&machine, assigned).unwrap();
         assert_eq!(mems(&top), "0-1");

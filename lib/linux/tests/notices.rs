@@ -23,7 +23,7 @@ fn state(machine: &dyn Machine) -> PoolsState {
     machine.pools().unwrap().state().unwrap().unwrap()
 }
 
-/// Pools on four processors: web, whose set has 2 and 3, and shop, whose set is the default one.
+/// Pools on four CPUs: web, whose set has 2 and 3, and shop, whose set is the default one.
 fn begin(machine: &LinuxMachine) {
     let cpus = (0..4).map(|n| (CpuId(n), State::OnLine));
     let mut conf = PoolsConf::fresh(cpus);

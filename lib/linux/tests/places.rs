@@ -12,7 +12,7 @@ use millpond_machine::laws::{Fault, Faulty};
 use millpond_machine::{Machine, PutBack, Reason, Writer, put_back_abandoned};
 use millpond_model::{CpuId, Pid, PsetId};
 
-/// A machine on which process 20 has processor 2 for itself.
+/// A machine on which process 20 has CPU 2 for itself.
 fn taken(made: &HandMade) -> LinuxMachine {
     made.process(20, &[20], "latstat", 0);
     let machine = made.machine();
@@ -58,7 +58,7 @@ fn a_place_that_another_writer_put_back_is_not_put_back_again() {
     let seen = machine.abandoned().unwrap();
     assert_eq!(seen.iter().map(|place| (place.owner, place.cpu)).collect::<Vec<_>>(), [(Pid(20), CpuId(2))]);
     assert_eq!(put_back(&machine).len(), 1);
-    // The same set of the same processor is somebody's now.
+    // The same set of the same CPU is somebody's now.
     let set = create(&machine, &[2], EXCLUSIVE).unwrap();
     assert_eq!(set, seen[0].set);
     assert_eq!(put_back_abandoned(&machine, &machine, &seen), Ok(Vec::new()));

@@ -31,7 +31,7 @@ fn enable(machine: &dyn Machine, keep_others: bool) {
     commit(machine, Some(state)).unwrap();
 }
 
-/// Adds a pool with a set of these processors.
+/// Adds a pool with a set of these CPUs.
 fn add(machine: &dyn Machine, name: &str, cpus: &[u32]) {
     let mut state = machine.pools().unwrap().state().unwrap().unwrap();
     state.conf.psets.push(PsetNode::new(name, name, None));
@@ -42,7 +42,7 @@ fn add(machine: &dyn Machine, name: &str, cpus: &[u32]) {
     commit(machine, Some(state)).unwrap();
 }
 
-/// Moves processors, by the names of sets.
+/// Moves CPUs, by the names of sets.
 fn moved(machine: &dyn Machine, cpus: &[u32], to: &str) -> Result<(), Refusal> {
     let mut state = machine.pools().unwrap().state().unwrap().unwrap();
     cpus.iter().for_each(|cpu| assert!(state.conf.move_cpu(CpuId(*cpu), to)));

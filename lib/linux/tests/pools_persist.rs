@@ -20,7 +20,7 @@ fn unit(made: &HandMade, path: &str) {
     }
 }
 
-/// Four processors, a service, and a pool with two of them.
+/// Four CPUs, a service, and a pool with two of them.
 fn with_pool() -> HandMade {
     let made = HandMade::new(4, false);
     made.file("proc/sys/kernel/osrelease", "6.12.0");

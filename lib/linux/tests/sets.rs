@@ -42,7 +42,7 @@ fn written_to_remove(release: &str, v1: bool) -> Vec<String> {
 #[test]
 fn what_goes_with_a_directory_is_not_written_first() {
     assert_eq!(written_to_remove("6.17.0\n", false), ["dir:/mpset1", "controller:/"]);
-    // Before 6.15 a partition that is removed keeps its processors for some time.
+    // Before 6.15 a partition that is removed keeps its CPUs for some time.
     let slow = ["cg:/mpset1/cpuset.cpus.partition", "dir:/mpset1", "controller:/"];
     assert_eq!(written_to_remove("6.12.0\n", false), slow);
 }
@@ -344,7 +344,7 @@ fn inside_a_namespace_that_is_no_partition_a_set_is_steered() {
 
 #[test]
 fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
-    // Each comparison of every processor with every other one makes this minutes.
+    // Each comparison of every CPU with every other one makes this minutes.
     let made = HandMade::new(4, false);
     for name in ["possible", "present", "online"] {
         made.file(&format!("sys/devices/system/cpu/{name}"), "0-99999\n");

@@ -1,4 +1,4 @@
-//! States of many processors in one change: what each is told, and what it costs.
+//! States of many CPUs in one change: what each is told, and what it costs.
 
 #![allow(clippy::unwrap_used)]
 

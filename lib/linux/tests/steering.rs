@@ -1,4 +1,4 @@
-//! Interrupts, kernel work and packet steering that keep away from processors, on roots made by hand.
+//! Interrupts, kernel work and packet steering that keep away from CPUs, on roots made by hand.
 
 #![allow(clippy::unwrap_used)]
 

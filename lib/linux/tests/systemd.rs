@@ -9,7 +9,7 @@ use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Change, Knobs, Machine, Refusal, Writer};
 use millpond_model::{CpuId, Pid, PsetId, PsetMode};
 
-/// A machine of eight processors that systemd manages: a session and two services, nobody with a list.
+/// A machine of eight CPUs that systemd manages: a session and two services, nobody with a list.
 fn managed(kernel: &str) -> HandMade {
     let made = HandMade::new(8, false);
     made.file("proc/sys/kernel/osrelease", kernel);

@@ -3,7 +3,7 @@
 //! # Why
 //!
 //! A simulated machine, a tree of files and a kernel must behave alike, or what is tried on one says nothing
-//! about another. Examples cannot show that: what breaks sets of processors is the third change after a fork
+//! about another. Examples cannot show that: what breaks sets of CPUs is the third change after a fork
 //! after a refusal. So random [`Command`]s are run against a [`Subject`], and after each of them every law is
 //! asked. A run that breaks one is cut down to a short one that still breaks it.
 //!
@@ -26,7 +26,7 @@
 //! Where they ran, and for how long, is asked then ([`Load`]).
 //!
 //! What a change *should* lead to is said twice: by the facet that prepared it, and by the laws' own few lines
-//! about moving processors and threads between sets. The machine is compared with both.
+//! about moving CPUs and threads between sets. The machine is compared with both.
 //!
 //! # What callers must do
 //!

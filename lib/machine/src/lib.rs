@@ -92,7 +92,7 @@ pub trait Machine: Knobs {
     }
 
     facet_methods! {
-        /// Processors, their topology and states.
+        /// CPUs, their topology and states.
         processors: Processors;
         /// Processor sets.
         psets: Psets;
@@ -102,23 +102,23 @@ pub trait Machine: Knobs {
         zones: Zones;
         /// Pools, and what is in them.
         pools: Pools;
-        /// Device interrupts and what else is steered away from sheltered processors.
+        /// Device interrupts and what else is steered away from sheltered CPUs.
         interrupts: Interrupts;
-        /// Event counters and time by use, per processor.
+        /// Event counters and time by use, per CPU.
         counters: Counters;
         /// Statistical samples of what runs where.
         sampler: Sampler;
-        /// What processors were used for, and what waited for them.
+        /// What CPUs were used for, and what waited for them.
         accounting: Accounting;
         /// Scheduling classes, their tables, and which processes are in them.
         dispatcher: Dispatcher;
-        /// Processors and memory by how far they are from each other.
+        /// CPUs and memory by how far they are from each other.
         lgroups: Lgroups;
-        /// Counters of hardware's events, per processor and per thread.
+        /// Counters of hardware's events, per CPU and per thread.
         hardware_counters: HardwareCounters;
         /// Threads that wait for timers, and places for them.
         latency: LatencyProbe;
-        /// What disturbs the job of a set of processors.
+        /// What disturbs the job of a set of CPUs.
         disturbances: Disturbances;
         /// Everything that lives, and where its time goes.
         census: Census;

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Subject {
     /// The operation as a whole.
     Operation,
-    /// One processor.
+    /// One CPU.
     Processor(CpuId),
     /// One set.
     Pset(PsetId),
@@ -55,13 +55,13 @@ impl fmt::Display for Subject {
 /// The reason, as the second half of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The number names no processor of this machine.
+    /// The number names no CPU of this machine.
     #[error("there is no such CPU (this machine has {present})")]
     NoSuchProcessor {
         /// Those that exist.
         present: CpuSet,
     },
-    /// One processor was named more than once.
+    /// One CPU was named more than once.
     #[error("it is named twice")]
     NamedTwice,
     /// The number names no set.
@@ -70,16 +70,16 @@ pub enum Reason {
     /// The default set is not one that can be changed by name.
     #[error("set 0 is the default set, which holds whatever is in no other")]
     DefaultPset,
-    /// The default set must keep a processor: system threads live there.
+    /// The default set must keep a CPU: system threads live there.
     #[error("it is the last one in the default set")]
     LastOfDefault,
-    /// A set that threads are bound to must keep a processor.
+    /// A set that threads are bound to must keep a CPU.
     #[error("it is the last one in set {0}, and threads are bound to that set")]
     LastOfBusy(PsetId),
-    /// The processor is not active.
+    /// The CPU is not active.
     #[error("it is {0}")]
     NotActive(State),
-    /// Nothing can run in a set without active processors.
+    /// Nothing can run in a set without active CPUs.
     #[error("set {0} is empty")]
     EmptyPset(PsetId),
     /// No such process.
@@ -94,7 +94,7 @@ pub enum Reason {
     /// Threads of the kernel are not ours to bind.
     #[error("it is a kernel thread")]
     KernelThread,
-    /// The threads are bound to a processor elsewhere.
+    /// The threads are bound to a CPU elsewhere.
     #[error("it is bound to CPU {cpu}, which is not in set {set}")]
     BoundElsewhere {
         /// Where it is bound.
@@ -102,10 +102,10 @@ pub enum Reason {
         /// Where it should go.
         set: PsetId,
     },
-    /// The processor is in another set than the thread.
+    /// The CPU is in another set than the thread.
     #[error("CPU {cpu} is in set {of}, the thread in set {thread}")]
     ProcessorInOtherPset {
-        /// The processor.
+        /// The CPU.
         cpu: CpuId,
         /// Its set.
         of: PsetId,
@@ -115,7 +115,7 @@ pub enum Reason {
     /// On this machine the threads of a process share a set.
     #[error("its process is in set {0}")]
     ProcessInPset(PsetId),
-    /// Threads are bound to the processor.
+    /// Threads are bound to the CPU.
     #[error("{} bound to it: {}", if .0.len() == 1 { "a thread is" } else { "threads are" }, list(.0))]
     BoundThreads(Vec<Lwp>),
     /// Something must run.
@@ -127,7 +127,7 @@ pub enum Reason {
     /// Something must take interrupts.
     #[error("it is the last one that takes interrupts")]
     LastInterruptible,
-    /// A faulted processor leaves only by force.
+    /// A faulted CPU leaves only by force.
     #[error("it is faulted")]
     NeedsForce,
     /// The rules know no such change.

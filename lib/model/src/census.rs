@@ -20,7 +20,7 @@ pub enum Microstate {
     Lock,
     /// It sleeps for another reason.
     Sleep,
-    /// It could run, and waits for a processor.
+    /// It could run, and waits for a CPU.
     Latency,
 }
 
@@ -57,7 +57,7 @@ pub struct Spent {
     pub times: [Option<Nanos>; MICROSTATES.len()],
     /// It was stopped. No column shows it.
     pub stopped: Nanos,
-    /// It left its processor of its own will.
+    /// It left its CPU of its own will.
     pub voluntary: Option<u64>,
     /// It was made to leave it.
     pub involuntary: Option<u64>,
@@ -246,7 +246,7 @@ pub struct Standing {
     pub priority: i16,
     /// How nice it is, -20 to 19; `None` in classes that have no such thing, and for what has ended.
     pub nice: Option<i8>,
-    /// The processor that it is on, or was on last.
+    /// The CPU that it is on, or was on last.
     pub cpu: Option<CpuId>,
     /// Its home, where that is known.
     pub home: Option<LgrpId>,
@@ -272,7 +272,7 @@ pub struct ThreadEntry {
     pub began: Nanos,
     /// How it is scheduled.
     pub standing: Standing,
-    /// Processor time since it began.
+    /// CPU time since it began.
     pub time: Nanos,
     /// Where its time went, where that was asked for.
     pub spent: Option<Spent>,
@@ -300,7 +300,7 @@ pub struct ProcessEntry {
     pub began: Nanos,
     /// How it, or one thread for all, is scheduled.
     pub standing: Standing,
-    /// Processor time since it began, that of threads that ended included.
+    /// CPU time since it began, that of threads that ended included.
     pub time: Nanos,
     /// How many threads it has.
     pub threads: u32,
@@ -327,7 +327,7 @@ pub struct Roster {
     pub at: Nanos,
     /// When, on the wall.
     pub wall: WallTime,
-    /// Processors that run threads: what a percentage of processor time is a part of.
+    /// CPUs that run threads: what a percentage of CPU time is a part of.
     pub processors: u32,
     /// Memory of the machine in KiB, where it is known.
     pub memory: Option<u64>,

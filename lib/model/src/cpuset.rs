@@ -1,6 +1,6 @@
-//! A set of processors, of any size, with the algebra and the two list syntaxes that people use.
+//! A set of CPUs, of any size, with the algebra and the two list syntaxes that people use.
 //!
-//! Words of 64 bits, lowest processor in the lowest bit, from the first one that is not zero to the last one: equal sets are equal values
+//! Words of 64 bits, lowest CPU in the lowest bit, from the first one that is not zero to the last one: equal sets are equal values
 //! whatever was once in them, and one core of a large machine is one word.
 
 use crate::{CPU_MAX, CpuId};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Range, Sub};
 use std::str::FromStr;
 
-/// A set of processors.
+/// A set of CPUs.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
     /// How many words that are zero stand before `words`.
@@ -66,13 +66,13 @@ impl CpuSet {
         CpuSet { first: 0, words: Vec::new() }
     }
 
-    /// The processors `0..count`.
+    /// The CPUs `0..count`.
     #[must_use]
     pub fn first(count: u32) -> Self {
         (0..count).map(CpuId).collect()
     }
 
-    /// Adds a processor; tells whether it was new.
+    /// Adds a CPU; tells whether it was new.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         if self.words.is_empty() {
@@ -91,7 +91,7 @@ impl CpuSet {
         new
     }
 
-    /// Removes a processor; tells whether it was there.
+    /// Removes a CPU; tells whether it was there.
     pub fn remove(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         let there = self.contains(cpu);
@@ -102,14 +102,14 @@ impl CpuSet {
         there
     }
 
-    /// Whether the processor is in the set.
+    /// Whether the CPU is in the set.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         self.word(word) & bit != 0
     }
 
-    /// How many processors.
+    /// How many CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
@@ -121,13 +121,13 @@ impl CpuSet {
         self.words.is_empty()
     }
 
-    /// The lowest processor.
+    /// The lowest CPU.
     #[must_use]
     pub fn lowest(&self) -> Option<CpuId> {
         self.iter().next()
     }
 
-    /// The highest processor.
+    /// The highest CPU.
     #[must_use]
     pub fn highest(&self) -> Option<CpuId> {
         let last = self.words.last()?;
@@ -170,13 +170,13 @@ impl CpuSet {
         (self - other).is_empty()
     }
 
-    /// Whether no processor is in both.
+    /// Whether no CPU is in both.
     #[must_use]
     pub fn is_disjoint(&self, other: &CpuSet) -> bool {
         (self & other).is_empty()
     }
 
-    /// Linux's bitmap words, lowest first: bit `n % 64` of word `n / 64` is processor `n`.
+    /// Linux's bitmap words, lowest first: bit `n % 64` of word `n / 64` is CPU `n`.
     #[must_use]
     pub fn to_words(&self) -> Vec<u64> {
         let mut words = vec![0; self.first];
@@ -193,8 +193,8 @@ impl CpuSet {
     }
 
     /// The Linux mask form: groups of eight hexadecimal digits, highest first, separated by commas, as in
-    /// `/proc/irq/default_smp_affinity`. `width` processors decide how many digits are written at least
-    /// (Linux pads to its number of possible processors).
+    /// `/proc/irq/default_smp_affinity`. `width` CPUs decide how many digits are written at least
+    /// (Linux pads to its number of possible CPUs).
     #[must_use]
     pub fn to_mask(&self, width: u32) -> String {
         let halves: Vec<u32> = self
@@ -301,7 +301,7 @@ fn place(cpu: CpuId) -> (usize, u64) {
     ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64))
 }
 
-/// By the words from the lowest processor on; an empty set comes first.
+/// By the words from the lowest CPU on; an empty set comes first.
 impl Ord for CpuSet {
     fn cmp(&self, other: &CpuSet) -> Ordering {
         let both = self.first.min(other.first)..self.end().min(other.end());
@@ -495,7 +495,7 @@ mod tests {
             prop_assert_eq!(&x - &y, set(&(&a - &b)));
             prop_assert_eq!(x.len(), a.len());
             prop_assert_eq!(x.is_empty(), a.is_empty());
-            // As vectors of words from processor 0 on are compared.
+            // As vectors of words from CPU 0 on are compared.
             prop_assert_eq!(x.cmp(&y), x.to_words().cmp(&y.to_words()));
             prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
             prop_assert_eq!(x.is_disjoint(&y), a.is_disjoint(&b));

@@ -11,9 +11,9 @@ crate::words! {
     pub enum DisturbanceKind {
         /// The interrupt of a device.
         Device = "device",
-        /// Another processor wants something done.
+        /// Another CPU wants something done.
         Ipi = "ipi",
-        /// The processor's own clock.
+        /// The CPU's own clock.
         Tick = "tick",
         /// What interrupts left to be done later.
         Softirq = "softirq",
@@ -60,7 +60,7 @@ pub struct Cause {
     pub doer: Doer,
 }
 
-/// One cause on one processor. What cannot be told is `None`, never 0.
+/// One cause on one CPU. What cannot be told is `None`, never 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disturbance {
     /// Where.
@@ -79,7 +79,7 @@ pub struct Disturbance {
     pub longest_at: Option<Nanos>,
 }
 
-/// Time in which a processor neither ran the job nor was idle, in one piece.
+/// Time in which a CPU neither ran the job nor was idle, in one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
     /// Where.
@@ -99,9 +99,9 @@ pub struct Disturbed {
     pub began: Nanos,
     /// When this was read.
     pub at: Nanos,
-    /// The processors that are watched.
+    /// The CPUs that are watched.
     pub cpus: CpuSet,
-    /// One for each cause and processor.
+    /// One for each cause and CPU.
     pub rows: Vec<Disturbance>,
     /// The stretches that were worth telling and ended since this was read last.
     pub stretches: Vec<Stretch>,
@@ -117,7 +117,7 @@ pub struct Disturbed {
     pub settings: KernelSettings,
 }
 
-/// What a kernel was started with and is set to that decides what disturbs a processor. Empty and unknown where there is no such kernel.
+/// What a kernel was started with and is set to that decides what disturbs a CPU. Empty and unknown where there is no such kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelSettings {
     /// Where the tick stops while one thread runs alone.
@@ -130,7 +130,7 @@ pub struct KernelSettings {
     pub nmi_watchdog: Option<bool>,
     /// Whether any watchdog is on.
     pub watchdog: Option<bool>,
-    /// How often each processor's statistics are brought together, in seconds.
+    /// How often each CPU's statistics are brought together, in seconds.
     pub stat_interval_s: Option<u64>,
 }
 

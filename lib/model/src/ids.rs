@@ -56,14 +56,14 @@ macro_rules! id {
 }
 
 id!(
-    /// A processor, numbered as the machine numbers it. Numbers may have holes.
+    /// A CPU, numbered as the machine numbers it. Numbers may have holes.
     CpuId,
     "CPU number",
     at most CPU_MAX
 );
 id!(
     /// A core: strands that share execution units. Numbered across the whole machine by us, from 0, in
-    /// order of each core's lowest processor.
+    /// order of each core's lowest CPU.
     CoreId,
     "core number"
 );
@@ -73,7 +73,7 @@ id!(
     "chip number"
 );
 id!(
-    /// A locality group: processors and memory at one distance.
+    /// A locality group: CPUs and memory at one distance.
     LgrpId,
     "lgroup number"
 );
@@ -110,7 +110,7 @@ impl PoolId {
 }
 
 impl PsetId {
-    /// The default set: every processor that is in no other. Solaris calls it `PS_NONE` in its interfaces
+    /// The default set: every CPU that is in no other. Solaris calls it `PS_NONE` in its interfaces
     /// and 0 in `mpstat`; it is never listed by `psrset`.
     pub const DEFAULT: PsetId = PsetId(0);
 

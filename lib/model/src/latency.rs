@@ -17,7 +17,7 @@ const WAKE_UP: usize = 1;
 pub struct LatencySample {
     /// When the timer was due.
     pub due: Nanos,
-    /// When its handler was reached, the thread was woken, and it got its processor; zeros where that was not seen. That it was woken alone may be
+    /// When its handler was reached, the thread was woken, and it got its CPU; zeros where that was not seen. That it was woken alone may be
     /// unseen: then its stage is part of the next one.
     pub stamps: [Nanos; LATENCY_STAGES - 1],
     /// When the thread was back in user mode.
@@ -43,7 +43,7 @@ impl LatencySample {
     }
 }
 
-/// Something that ran, or began or ended to run, on a processor.
+/// Something that ran, or began or ended to run, on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// When.
@@ -59,7 +59,7 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MomentKind {
-    /// A task got the processor; the one before lost it.
+    /// A task got the CPU; the one before lost it.
     Switch,
     /// An interrupt of whatever sort began.
     Begin,
@@ -67,7 +67,7 @@ pub enum MomentKind {
     End,
 }
 
-/// Something else that used the processor.
+/// Something else that used the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharer {
     /// What, as in [`Moment::what`].

@@ -134,7 +134,7 @@ impl LgroupTree {
         self.groups.iter().filter(|g| g.children.is_empty())
     }
 
-    /// How far it is at most from a processor of one lgroup to memory of another; `None` where one does not exist, or nothing is known.
+    /// How far it is at most from a CPU of one lgroup to memory of another; `None` where one does not exist, or nothing is known.
     #[must_use]
     pub fn latency(&self, from: GroupId, to: GroupId) -> Option<u64> {
         let (from, to) = (self.group(from)?, self.group(to)?);
@@ -225,7 +225,7 @@ pub enum SetMemory {
     /// From anywhere, as without sets.
     #[default]
     All,
-    /// From the nodes of the set's processors, whichever these are.
+    /// From the nodes of the set's CPUs, whichever these are.
     Local,
     /// From these nodes.
     Nodes(BTreeSet<LgrpId>),

@@ -1,10 +1,10 @@
 //! The nouns of Millpond as plain data.
 //!
-//! A *processor* is what the machine schedules on (a Linux logical CPU, a Solaris virtual processor). It
+//! A *CPU* is what the machine schedules on (a Linux logical CPU, a Solaris virtual processor). It
 //! stands in a *core*, the core in a *chip*, the chip in an *lgroup* (locality group), and together they are
-//! the [`Topology`]. Each processor has a [`State`] with rules about which change may follow which, and
+//! the [`Topology`]. Each CPU has a [`State`] with rules about which change may follow which, and
 //! belongs to exactly one *processor set* ([`Pset`]); those that were never assigned are in the default set,
-//! [`PsetId::DEFAULT`]. Threads (*LWPs*) of processes may be bound to a set, to one processor, or both.
+//! [`PsetId::DEFAULT`]. Threads (*LWPs*) of processes may be bound to a set, to one CPU, or both.
 //!
 //! Everything here is a value: this crate does no input or output, reads no clock and knows no machine. Text
 //! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a

@@ -4,7 +4,7 @@ use crate::{CpuId, Nanos, PsetId, WallTime};
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// The event columns of `mpstat`, in the order of its listing. What each counts on which processor is said
+    /// The event columns of `mpstat`, in the order of its listing. What each counts on which CPU is said
     /// by the reference (§6.2) and, for Linux, by the manual of `mpstat`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -23,7 +23,7 @@ crate::words! {
         Csw = "csw",
         /// Involuntary context switches.
         Icsw = "icsw",
-        /// Threads that arrived from another processor.
+        /// Threads that arrived from another CPU.
         Migr = "migr",
         /// Mutexes not obtained at first try.
         Smtx = "smtx",
@@ -45,7 +45,7 @@ impl Column {
     }
 }
 
-/// Where a processor's time went since boot. Never decreasing while it stays on-line.
+/// Where a CPU's time went since boot. Never decreasing while it stays on-line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticks {
     /// In user programs.
@@ -68,7 +68,7 @@ impl Ticks {
     }
 }
 
-/// The counters of one processor.
+/// The counters of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSample {
     /// Which.
@@ -81,14 +81,14 @@ pub struct CpuSample {
     pub ticks: Ticks,
 }
 
-/// The counters of all active processors at an instant.
+/// The counters of all active CPUs at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// When, on the machine's monotonic clock.
     pub at: Nanos,
     /// When, on the wall.
     pub wall: WallTime,
-    /// Active processors, ascending.
+    /// Active CPUs, ascending.
     pub cpus: Vec<CpuSample>,
     /// The sets that exist besides the default one, ascending.
     pub sets: Vec<PsetId>,

@@ -1,4 +1,4 @@
-//! Processor states and the rules about which change may follow which.
+//! CPU states and the rules about which change may follow which.
 //!
 //! Words and rules are those of `psradm` (Solaris): see `docs/reference/solaris-differences.md` for the two states that
 //! a Linux machine cannot enter by itself (`powered-off`, `unknown`).
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// What a processor may be used for.
+    /// What a CPU may be used for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum State {
@@ -56,7 +56,7 @@ pub enum Transition {
 /// Why a change of state is refused by the rules alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransitionError {
-    /// A faulted processor leaves only by force.
+    /// A faulted CPU leaves only by force.
     #[error("it is faulted")]
     NeedsForce,
     /// The pair is not a transition.
@@ -70,7 +70,7 @@ pub enum TransitionError {
 }
 
 impl State {
-    /// Whether threads may run: `on-line` or `no-intr`. Such a processor is called *active*.
+    /// Whether threads may run: `on-line` or `no-intr`. Such a CPU is called *active*.
     #[must_use]
     pub fn runs_threads(self) -> bool {
         matches!(self, State::OnLine | State::NoIntr)
@@ -87,7 +87,7 @@ impl State {
     /// Source of the table: the transition table of `psradm` (reference §2.2).
     ///
     /// # Errors
-    /// [`TransitionError`] where the rules refuse; whether the *machine* can follow (last processor, bound
+    /// [`TransitionError`] where the rules refuse; whether the *machine* can follow (last CPU, bound
     /// threads) is asked elsewhere.
     pub fn transition(self, to: State, forced: bool) -> Result<Transition, TransitionError> {
         use State::{Disabled, Faulted, NoIntr, OffLine, OnLine, PoweredOff, Spare, Unknown};
@@ -97,7 +97,7 @@ impl State {
         }
         match (self, to) {
             (_, PoweredOff | Unknown) | (Unknown, _) => impossible,
-            // Switching off SMT siblings is a forced change of processors in service.
+            // Switching off SMT siblings is a forced change of CPUs in service.
             (OnLine | NoIntr, Disabled) if forced => Ok(Transition::Stop),
             (OffLine, Disabled) if forced => Ok(Transition::Mark),
             (_, Disabled) => impossible,

@@ -4,7 +4,7 @@ use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A machine's processors and how they are grouped. Built once, checked by [`Topology::new`], then read.
+/// A machine's CPUs and how they are grouped. Built once, checked by [`Topology::new`], then read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     processors: Vec<Processor>,
@@ -15,7 +15,7 @@ pub struct Topology {
     pipelines: Vec<CpuSet>,
 }
 
-/// One processor (a strand of a core).
+/// One CPU (a strand of a core).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processor {
     /// Its number.
@@ -70,7 +70,7 @@ pub enum CacheKind {
     Unified,
 }
 
-/// One cache and the processors that share it.
+/// One cache and the CPUs that share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 is nearest to the core.
@@ -83,12 +83,12 @@ pub struct Cache {
     pub cpus: CpuSet,
 }
 
-/// A locality group: processors and memory that are equally far from everything else.
+/// A locality group: CPUs and memory that are equally far from everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lgroup {
     /// Its number.
     pub id: LgrpId,
-    /// Its processors; may be none (memory only).
+    /// Its CPUs; may be none (memory only).
     pub cpus: CpuSet,
     /// Relative distance to each lgroup of the machine in ascending order of their numbers; 10 is local
     /// (the ACPI convention).
@@ -136,19 +136,19 @@ pub struct Core {
 /// Why a description of a machine contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// No machine is without processors.
+    /// No machine is without CPUs.
     #[error("it has no CPU")]
     Empty,
-    /// A processor is described twice.
+    /// A CPU is described twice.
     #[error("CPU {0} is described twice")]
     Twice(CpuId),
     /// Strands of one core on two chips.
     #[error("core {0} stands on two chips")]
     SplitCore(CoreId),
-    /// A processor's lgroup is missing from the list of lgroups, or does not list it.
+    /// A CPU's lgroup is missing from the list of lgroups, or does not list it.
     #[error("CPU {cpu} and lgroup {lgroup} do not know each other")]
     Lgroup {
-        /// The processor.
+        /// The CPU.
         cpu: CpuId,
         /// The group.
         lgroup: LgrpId,
@@ -166,7 +166,7 @@ pub enum TopologyError {
 }
 
 impl Topology {
-    /// Puts a machine together: processors and lgroups are sorted by number and checked against each other.
+    /// Puts a machine together: CPUs and lgroups are sorted by number and checked against each other.
     ///
     /// # Errors
     /// [`TopologyError`] where the parts contradict each other.
@@ -218,13 +218,13 @@ impl Topology {
         Topology { pipelines, ..self }
     }
 
-    /// Every processor, ascending, off-line ones included.
+    /// Every CPU, ascending, off-line ones included.
     #[must_use]
     pub fn processors(&self) -> &[Processor] {
         &self.processors
     }
 
-    /// One processor.
+    /// One CPU.
     #[must_use]
     pub fn processor(&self, id: CpuId) -> Option<&Processor> {
         self.processors.binary_search_by_key(&id, |p| p.id).ok().map(|i| &self.processors[i])
@@ -255,14 +255,14 @@ impl Topology {
         self.lgroups.iter().find(|l| l.id == from)?.distances.get(column).copied()
     }
 
-    /// The processors that share the core of `id`, itself included.
+    /// The CPUs that share the core of `id`, itself included.
     #[must_use]
     pub fn siblings(&self, id: CpuId) -> CpuSet {
         let core = self.processor(id).map(|p| p.core);
         self.processors.iter().filter(|p| Some(p.core) == core).map(|p| p.id).collect()
     }
 
-    /// The processors that share each pipeline.
+    /// The CPUs that share each pipeline.
     #[must_use]
     pub fn pipelines(&self) -> Vec<CpuSet> {
         if self.pipelines.is_empty() {
@@ -271,7 +271,7 @@ impl Topology {
         self.pipelines.clone()
     }
 
-    /// Cores, ascending by their lowest processor.
+    /// Cores, ascending by their lowest CPU.
     #[must_use]
     pub fn cores(&self) -> Vec<Core> {
         let mut cores: Vec<Core> = Vec::new();
@@ -302,7 +302,7 @@ impl Topology {
         self.processors.iter().map(|p| p.chip).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The processors of a chip.
+    /// The CPUs of a chip.
     #[must_use]
     pub fn chip_cpus(&self, chip: ChipId) -> CpuSet {
         self.processors.iter().filter(|p| p.chip == chip).map(|p| p.id).collect()

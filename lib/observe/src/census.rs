@@ -1,7 +1,7 @@
-//! Rosters to what `prstat` shows: where time went since the one before, and recent use of processors.
+//! Rosters to what `prstat` shows: where time went since the one before, and recent use of CPUs.
 //!
 //! Recent use decays: after a time t in which a part u of it was used, p becomes p e^(-t/τ) + u (1 - e^(-t/τ)), with τ = 21.5 s (reference
-//! §4.5: 2^31 decay factors of 10 ns). What is seen for the first time is taken to have used its processor evenly since it began.
+//! §4.5: 2^31 decay factors of 10 ns). What is seen for the first time is taken to have used its CPU evenly since it began.
 
 use millpond_model::{Lwp, MICROSTATES, Nanos, Pid, Roster, Spent};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ const DECAY_S: f64 = 2_147_483_648.0 * 10e-9;
 /// A thread or process, so that a later one of the same number is another one.
 type Key<Id> = (Id, Nanos);
 
-/// What is known of processor time from one roster to the next.
+/// What is known of CPU time from one roster to the next.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     time: Nanos,
@@ -26,7 +26,7 @@ pub struct Picture {
     pub roster: Roster,
     /// The time between it and the one before; `None` when it is about the life of each.
     pub elapsed: Option<Nanos>,
-    /// For each process, recent use in percent of all processors.
+    /// For each process, recent use in percent of all CPUs.
     pub process_use: Vec<f64>,
     /// For each thread likewise.
     pub thread_use: Vec<f64>,
@@ -95,7 +95,7 @@ fn spent_of(roster: &Roster) -> HashMap<Key<Lwp>, Spent> {
     roster.threads.iter().filter_map(|t| Some(((t.lwp, t.began), t.spent?))).collect()
 }
 
-/// Recent use, as a part of one processor; threads of a process may use several.
+/// Recent use, as a part of one CPU; threads of a process may use several.
 fn recent(known: Option<&Use>, time: Nanos, age: Nanos, elapsed: Option<Nanos>) -> Use {
     let (before, used, passed) = match (known, elapsed) {
         (Some(known), Some(elapsed)) => (known.recent, time - known.time, elapsed),
@@ -175,7 +175,7 @@ mod tests {
         set: PsetId::DEFAULT,
     };
 
-    /// A machine of two processors with one process that began at its boot.
+    /// A machine of two CPUs with one process that began at its boot.
     fn roster(at_s: u64, time_s: u64, threads: &[(u32, Spent)]) -> Roster {
         let thread = |(lwp, spent): &(u32, Spent)| ThreadEntry {
             lwp: Lwp { pid: Pid(1), lwp: LwpId(*lwp) },
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn use_decays_by_a_fifth_in_five_seconds() {
         let mut follower = Follower::default();
-        // It used one of two processors since boot, for ever so long.
+        // It used one of two CPUs since boot, for ever so long.
         let first = follower.next(roster(100_000, 100_000, &[]));
         assert!((first.process_use[0] - 50.0).abs() < 1e-9);
         let second = follower.next(roster(100_005, 100_000, &[]));

@@ -1,11 +1,11 @@
-//! What changed on a machine between two samples: processors that came and went, sets, moves.
+//! What changed on a machine between two samples: CPUs that came and went, sets, moves.
 
 use millpond_model::{CpuId, CpuSample, CpuSet, PsetId, Sample};
 
 /// A change that an observer reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A processor went from one set to another; [`PsetId::DEFAULT`] stands for none.
+    /// A CPU went from one set to another; [`PsetId::DEFAULT`] stands for none.
     Moved {
         /// Which.
         cpu: CpuId,
@@ -14,9 +14,9 @@ pub enum Change {
         /// To.
         to: PsetId,
     },
-    /// Processors became active.
+    /// CPUs became active.
     Added(CpuSet),
-    /// Processors are active no more.
+    /// CPUs are active no more.
     Removed(CpuSet),
     /// A set was made.
     Created(PsetId),
@@ -27,13 +27,13 @@ pub enum Change {
 /// What an observer looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Processors only: what sets do is not noticed.
+    /// CPUs only: what sets do is not noticed.
     Processors,
-    /// Processors and sets.
+    /// CPUs and sets.
     Sets,
 }
 
-/// The changes, in the order in which they are reported: moves, processors added, removed, sets made,
+/// The changes, in the order in which they are reported: moves, CPUs added, removed, sets made,
 /// destroyed.
 #[must_use]
 pub fn changes(before: &Sample, after: &Sample, scope: Scope) -> Vec<Change> {
@@ -66,7 +66,7 @@ pub fn changes(before: &Sample, after: &Sample, scope: Scope) -> Vec<Change> {
     changes
 }
 
-/// Processors that are in both samples, which are ascending.
+/// CPUs that are in both samples, which are ascending.
 pub(crate) fn pairs<'s>(
     before: &'s Sample,
     after: &'s Sample,

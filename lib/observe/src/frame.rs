@@ -1,4 +1,4 @@
-//! Rates and shares of an interval, by processor and by set.
+//! Rates and shares of an interval, by CPU and by set.
 
 use crate::change::pairs;
 use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, PsetId, Sample, Ticks, WallTime};
@@ -48,7 +48,7 @@ impl Shares {
     }
 }
 
-/// What one processor, or one set, did.
+/// What one CPU, or one set, did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// Events per second by [`Column::index`]; `None` for what was not counted.
@@ -66,7 +66,7 @@ impl Interval {
         self.rates[column.index()]
     }
 
-    /// From two looks at one processor, `between` apart; from one look for the time since boot.
+    /// From two looks at one CPU, `between` apart; from one look for the time since boot.
     fn of(before: Option<&CpuSample>, after: &CpuSample, between: Nanos) -> Interval {
         let ticks = elapsed(before.map(|b| &b.ticks), &after.ticks);
         let seconds = match (ticks.total(), between) {
@@ -82,7 +82,7 @@ impl Interval {
         Interval { rates, shares: Shares::of(&ticks), ticks }
     }
 
-    /// What several processors did together.
+    /// What several CPUs did together.
     fn sum<'i>(members: impl Iterator<Item = &'i Interval>) -> Interval {
         let mut sum = Interval {
             rates: [Some(0.0); COLUMNS.len()],
@@ -127,7 +127,7 @@ fn add(a: &Ticks, b: &Ticks) -> Ticks {
     }
 }
 
-/// A processor's part of a frame.
+/// A CPU's part of a frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuFrame {
     /// Which.
@@ -138,18 +138,18 @@ pub struct CpuFrame {
     pub interval: Interval,
 }
 
-/// The part of a frame that belongs to a group of processors: a set, a core, a chip.
+/// The part of a frame that belongs to a group of CPUs: a set, a core, a chip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupFrame {
     /// Its number.
     pub id: u32,
-    /// How many active processors it has, at least 1.
+    /// How many active CPUs it has, at least 1.
     pub size: u32,
     /// What they did together.
     pub interval: Interval,
 }
 
-/// What the active processors of a machine did in an interval.
+/// What the active CPUs of a machine did in an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     /// The end of the interval, on the machine's monotonic clock.
@@ -158,7 +158,7 @@ pub struct Frame {
     pub wall: WallTime,
     /// Its length; `None` when it began at boot.
     pub elapsed: Option<Nanos>,
-    /// The processors that were active at its end, ascending.
+    /// The CPUs that were active at its end, ascending.
     pub cpus: Vec<CpuFrame>,
     /// What is missing and why, one sentence each.
     pub missing: Vec<String>,
@@ -182,7 +182,7 @@ impl Frame {
         }
     }
 
-    /// The interval between two samples of one watch. A processor that is not in both has no part in it: its
+    /// The interval between two samples of one watch. A CPU that is not in both has no part in it: its
     /// coming or going is a change, after which observers show figures since boot.
     #[must_use]
     pub fn between(before: &Sample, after: &Sample) -> Frame {
@@ -201,21 +201,21 @@ impl Frame {
         }
     }
 
-    /// The same frame with the processors of one set only.
+    /// The same frame with the CPUs of one set only.
     #[must_use]
     pub fn of_set(mut self, set: PsetId) -> Frame {
         self.cpus.retain(|cpu| cpu.set == set);
         self
     }
 
-    /// The sets that have an active processor, ascending, the default set among them.
+    /// The sets that have an active CPU, ascending, the default set among them.
     #[must_use]
     pub fn sets(&self) -> Vec<GroupFrame> {
         self.by(|cpu| Some(cpu.set.0))
     }
 
-    /// The groups that have an active processor, ascending: what their processors did together, rates as sums and shares of all their time.
-    /// `group` is the number of a processor's group; one without is in none.
+    /// The groups that have an active CPU, ascending: what their CPUs did together, rates as sums and shares of all their time.
+    /// `group` is the number of a CPU's group; one without is in none.
     #[must_use]
     pub fn by(&self, group: impl Fn(&CpuFrame) -> Option<u32>) -> Vec<GroupFrame> {
         let mut members: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
@@ -232,7 +232,7 @@ impl Frame {
         members.into_iter().map(frame).collect()
     }
 
-    /// What some processors did together; nothing where none of them was active.
+    /// What some CPUs did together; nothing where none of them was active.
     #[must_use]
     pub fn together(&self, cpus: &CpuSet) -> Option<GroupFrame> {
         self.by(|cpu| cpus.contains(cpu.cpu).then_some(0)).pop()
@@ -254,7 +254,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A sample with some of eight processors in some of three sets.
+    /// A sample with some of eight CPUs in some of three sets.
     pub(crate) fn any_sample() -> impl Strategy<Value = Sample> {
         let cpus = proptest::collection::btree_set(0u32..8, 0..8)
             .prop_flat_map(|cpus| cpus.into_iter().map(any_cpu).collect::<Vec<_>>());

@@ -6,13 +6,13 @@
 //!
 //! # Rules
 //!
-//! * An event's rate is per second of the *processor's own* time: what its states add up to between the two
-//!   samples, stolen time included. A processor whose clock did not tick (samples closer than a tick) falls
+//! * An event's rate is per second of the *CPU's own* time: what its states add up to between the two
+//!   samples, stolen time included. A CPU whose clock did not tick (samples closer than a tick) falls
 //!   back on the time between the samples, and that being nothing, on a second.
 //! * Shares are percent of that time. They add up to 100 unless there was no time at all.
 //! * Whatever goes back counts as nothing: rates and shares are never negative.
 //! * A set's rates are the sums of its members' rates; its shares are those of its members' time taken
-//!   together, so that they add up to 100 like those of a processor. A column that one member lacks is lacking
+//!   together, so that they add up to 100 like those of a CPU. A column that one member lacks is lacking
 //!   in the set: part of a sum is not a sum.
 //! * Solaris takes the first member's time for the whole set. The figures differ from ours only where members'
 //!   times differ, and there its shares may add up to more than 100.

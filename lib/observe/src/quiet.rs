@@ -1,7 +1,7 @@
-//! Disturbances as a table and a verdict: causes of all watched processors together, and whether they keep within a limit.
+//! Disturbances as a table and a verdict: causes of all watched CPUs together, and whether they keep within a limit.
 //!
-//! Totals are each cause's own time, so that they add up. The share of a cause is percent of the time of all watched processors. A limit on time is
-//! about the longest single disturbance and the longest stretch of several; a limit on rate is about the processor that is disturbed most. What the
+//! Totals are each cause's own time, so that they add up. The share of a cause is percent of the time of all watched CPUs. A limit on time is
+//! about the longest single disturbance and the longest stretch of several; a limit on rate is about the CPU that is disturbed most. What the
 //! watcher does counts against neither, and what the job does to itself only where that is asked for.
 
 use millpond_model::{Cause, CpuId, Disturbance, Disturbed, Doer, Nanos, Pid, Stretch};
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 pub enum Limit {
     /// None may be longer.
     Time(Nanos),
-    /// No more a second, on any processor.
+    /// No more a second, on any CPU.
     Rate(f64),
 }
 
-/// One cause on all watched processors.
+/// One cause on all watched CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuietLine {
     /// What.
     pub cause: Cause,
     /// A process behind it.
     pub pid: Option<Pid>,
-    /// On which processors.
+    /// On which CPUs.
     pub cpus: Vec<CpuId>,
     /// How often; none where one of them does not tell.
     pub count: Option<u64>,
@@ -33,7 +33,7 @@ pub struct QuietLine {
     pub longest: Option<Nanos>,
     /// All.
     pub total: Option<Nanos>,
-    /// Percent of the time of all watched processors.
+    /// Percent of the time of all watched CPUs.
     pub share: Option<f64>,
 }
 
@@ -48,9 +48,9 @@ pub struct Quiet {
     pub count: u64,
     /// The same in time.
     pub total: Nanos,
-    /// Percent of the time of all watched processors.
+    /// Percent of the time of all watched CPUs.
     pub share: f64,
-    /// How often a second each processor was disturbed, of those that were.
+    /// How often a second each CPU was disturbed, of those that were.
     pub rates: BTreeMap<CpuId, [f64; 2]>,
     /// Stretches, the longest first.
     pub stretches: Vec<Stretch>,
@@ -79,7 +79,7 @@ pub enum Broken {
     Cause(Cause, Nanos),
     /// A stretch took longer.
     Stretch(Stretch),
-    /// A processor was disturbed more often a second.
+    /// A CPU was disturbed more often a second.
     Rate(CpuId, f64),
 }
 
@@ -111,7 +111,7 @@ impl Quiet {
         // Equal ones stay in the order of their causes.
         quiet.lines.sort_by_key(|line| std::cmp::Reverse((line.total, line.count)));
         quiet.share = share(quiet.total, elapsed, processors);
-        // One that goes on may be the longest of all: a job that never got its processor back.
+        // One that goes on may be the longest of all: a job that never got its CPU back.
         stretches.extend(seen.going_on.iter().cloned());
         stretches.sort_by_key(|stretch| (std::cmp::Reverse(stretch.length), stretch.at, stretch.cpu));
         quiet.stretches = stretches;
@@ -136,7 +136,7 @@ impl Quiet {
         self.stretches.iter().find(|stretch| stretch.cause.doer != Doer::Watcher)
     }
 
-    /// Percent of the time of all watched processors that was the watcher's, and how often.
+    /// Percent of the time of all watched CPUs that was the watcher's, and how often.
     #[must_use]
     pub fn watcher(&self) -> (u64, Nanos) {
         let lines = self.lines.iter().filter(|line| line.cause.doer == Doer::Watcher);

@@ -26,7 +26,7 @@ pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// What was counted on a processor in an interval, as a line of a recording.
+/// What was counted on a CPU in an interval, as a line of a recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
     /// Which.
@@ -95,11 +95,11 @@ struct Count {
 pub struct Recording {
     /// Where it was made.
     pub machine: String,
-    /// How many processors are in it.
+    /// How many CPUs are in it.
     pub cpus: usize,
-    /// How many samples, over all processors.
+    /// How many samples, over all CPUs.
     pub samples: usize,
-    /// Of each event how often it was counted, and in how many seconds of processors.
+    /// Of each event how often it was counted, and in how many seconds of CPUs.
     pub events: BTreeMap<String, (u64, f64)>,
     /// Cycles for each instruction over the whole.
     pub cpi: Option<f64>,
@@ -201,7 +201,7 @@ impl Figure {
 /// One figure of a distribution.
 type Rank = fn(&Distribution) -> f64;
 
-/// Two recordings beside one another: the rate of each event (for a second of one processor), cycles for an instruction over the whole, and how
+/// Two recordings beside one another: the rate of each event (for a second of one CPU), cycles for an instruction over the whole, and how
 /// these are distributed over samples.
 #[must_use]
 pub fn beside(a: &Recording, b: &Recording) -> Vec<Figure> {

@@ -53,13 +53,13 @@ pub struct Alternative {
 pub struct Outlook {
     /// Which.
     pub set: PsetId,
-    /// How many processors it has.
+    /// How many CPUs it has.
     pub size: usize,
     /// How many it would use, if that is known.
     pub demand: Option<f64>,
     /// How many it lacks.
     pub unmet: f64,
-    /// Percent of its processors' time; 0 without processors.
+    /// Percent of its CPUs' time; 0 without CPUs.
     pub utilization: f64,
 }
 
@@ -97,7 +97,7 @@ impl Outlook {
         frame.sets.iter().map(outlook).collect()
     }
 
-    /// How many processors all of them lack.
+    /// How many CPUs all of them lack.
     #[must_use]
     pub fn unmet(sets: &[Outlook]) -> f64 {
         sets.iter().map(|set| set.unmet).sum()

@@ -1,13 +1,13 @@
 //! Demand: how many CPUs a set would use if it had them.
 //!
-//! What a set used is seen; what it would have used is not, once all its processors are busy. The demand is therefore at least the use, and is
+//! What a set used is seen; what it would have used is not, once all its CPUs are busy. The demand is therefore at least the use, and is
 //! estimated upward when the set is *saturated*, that is, busy nine tenths of its time:
 //!
-//! * threads' waiting added up: each second of it is a second of a processor that was lacking. `demand = used + waiting`;
+//! * threads' waiting added up: each second of it is a second of a CPU that was lacking. `demand = used + waiting`;
 //! * the time in which any thread waited: up to twice the use, so that sizes double until it stops. `demand = used * (1 + share)`;
 //! * nothing: half as much again when hardly a moment was idle.
 //!
-//! In a set that is *not* saturated threads wait, too, for a moment, in the wrong queue. More processors would not help them, those there would: their
+//! In a set that is *not* saturated threads wait, too, for a moment, in the wrong queue. More CPUs would not help them, those there would: their
 //! waiting counts up to the size of the set, and no further.
 
 use crate::SetFrame;
@@ -21,14 +21,14 @@ const SATURATED: f64 = 0.9;
 /// The same where the threads that waited were not counted.
 const SATURATED_BLIND: f64 = 0.98;
 
-/// What a set needed in an interval, in processors.
+/// What a set needed in an interval, in CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// How many it used on average.
     pub used: f64,
     /// How many it would have used; never below `used`.
     pub wanted: f64,
-    /// Whether hardly any of its processors had a moment left.
+    /// Whether hardly any of its CPUs had a moment left.
     pub is_saturated: bool,
 }
 

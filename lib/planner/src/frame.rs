@@ -18,7 +18,7 @@ pub struct Frame {
     pub objectives: Vec<Weighted>,
     /// Every set, the default set among them.
     pub sets: Vec<SetFrame>,
-    /// Where processors stand. Shared: it hardly ever changes.
+    /// Where CPUs stand. Shared: it hardly ever changes.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub places: Arc<Places>,
     /// What moving costs.
@@ -50,35 +50,35 @@ pub struct SetFrame {
     /// Its objectives: locality and utilization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<Weighted>,
-    /// Whether it has processes: then it keeps at least one processor.
+    /// Whether it has processes: then it keeps at least one CPU.
     pub has_processes: bool,
-    /// Processor time used by its threads.
+    /// CPU time used by its threads.
     pub busy: Nanos,
-    /// How its threads waited for a processor.
+    /// How its threads waited for a CPU.
     pub waiting: Waiting,
     /// Whether counters began anew in the interval: then `busy` and `waiting` say nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_reset: bool,
 }
 
-/// Waiting for a processor: a need beyond the size of the set.
+/// Waiting for a CPU: a need beyond the size of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// Time that runnable threads were without a processor, added up over threads (run-queue delay). It says
-    /// how many processors more would have been used.
+    /// Time that runnable threads were without a CPU, added up over threads (run-queue delay). It says
+    /// how many CPUs more would have been used.
     Threads(Nanos),
-    /// Time in which at least one thread was without a processor (pressure, `some`). It says that more would
+    /// Time in which at least one thread was without a CPU (pressure, `some`). It says that more would
     /// have been used, and not how many.
     Any(Nanos),
     /// Not measured. Only a set that is busy all the time looks as if it needed more.
     Unknown,
 }
 
-/// Where processors stand.
+/// Where CPUs stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Places {
-    /// Strands that share a core. A processor that is in none of these is a core of its own.
+    /// Strands that share a core. A CPU that is in none of these is a core of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CpuSet>,
     /// Locality groups, ascending, with their distances; 10 is local.
@@ -89,7 +89,7 @@ pub struct Places {
 /// What moving costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
-    /// Processor time lost when one processor changes sets within its locality group: threads that move, caches that are cold.
+    /// CPU time lost when one CPU changes sets within its locality group: threads that move, caches that are cold.
     pub cpu: Nanos,
     /// Time that writing one batch of moves takes, however many.
     pub batch: Nanos,
@@ -97,7 +97,7 @@ pub struct Costs {
     pub is_measured: bool,
 }
 
-/// Assumed where nothing was measured: half a millisecond to warm a processor's caches, one to write a batch.
+/// Assumed where nothing was measured: half a millisecond to warm a CPU's caches, one to write a batch.
 impl Default for Costs {
     fn default() -> Self {
         Costs { cpu: Nanos(500_000), batch: Nanos::from_millis(1), is_measured: false }
@@ -115,13 +115,13 @@ impl Frame {
         self.sets.iter().find(|set| set.id == id)
     }
 
-    /// How many processors all sets have.
+    /// How many CPUs all sets have.
     #[must_use]
     pub fn total(&self) -> usize {
         self.sets.iter().map(|set| set.cpus.len()).sum()
     }
 
-    /// Each processor with the place in [`Frame::sets`] of its set, ascending by processor. One that is in two sets is there twice.
+    /// Each CPU with the place in [`Frame::sets`] of its set, ascending by CPU. One that is in two sets is there twice.
     #[must_use]
     pub fn members(&self) -> Vec<(CpuId, usize)> {
         let sets = self.sets.iter().enumerate();
@@ -157,13 +157,13 @@ impl Frame {
 }
 
 impl SetFrame {
-    /// How many processors it has.
+    /// How many CPUs it has.
     #[must_use]
     pub fn size(&self) -> usize {
         self.cpus.len()
     }
 
-    /// How many processors it cannot be without: its minimum, its pinned ones, one where there are processes, and one in the default set.
+    /// How many CPUs it cannot be without: its minimum, its pinned ones, one where there are processes, and one in the default set.
     #[must_use]
     pub fn floor(&self) -> usize {
         let one = usize::from(self.has_processes || self.id.is_default());
@@ -179,7 +179,7 @@ impl Places {
         Places { cores: cores.collect(), lgroups: topology.lgroups().to_vec() }
     }
 
-    /// Whether it makes no difference where a processor stands.
+    /// Whether it makes no difference where a CPU stands.
     #[must_use]
     pub fn are_alike(&self) -> bool {
         let mut distances = self.lgroups.iter().flat_map(|group| &group.distances);

@@ -2,16 +2,16 @@
 //!
 //! # The problem
 //!
-//! A machine's processors are divided among sets. Each set has bounds (`pset.min`, `pset.max`), processors that are pinned to it,
+//! A machine's CPUs are divided among sets. Each set has bounds (`pset.min`, `pset.max`), CPUs that are pinned to it,
 //! an importance (the highest of its pools'), and objectives; the system has one, `wt-load`. What the sets need changes from one
 //! moment to the next. Which CPUs should move now?
 //!
 //! # The nouns
 //!
-//! A [`Frame`] is all that is known after one interval: each set's members, bounds and objectives, the processor time it used, and
-//! how long its threads waited for a processor, so that a need beyond its size shows; where processors stand; what a move
+//! A [`Frame`] is all that is known after one interval: each set's members, bounds and objectives, the CPU time it used, and
+//! how long its threads waited for a CPU, so that a need beyond its size shows; where CPUs stand; what a move
 //! costs. A [`Policy`] looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
-//! frame, a [`Plan`] (moves of single processors, in order, and why), the alternatives and their scores, and what should
+//! frame, a [`Plan`] (moves of single CPUs, in order, and why), the alternatives and their scores, and what should
 //! come of it. Later an [`Outcome`] is written beside it. Decisions are lines of JSON; from them any policy can be asked again what it
 //! would have done ([`replay()`]).
 //!
@@ -27,8 +27,8 @@
 //!
 //! # The policies
 //!
-//! [`policy()`] gives one by its name: `millpond` ([`Millpond`]), which reacts to one frame, moves many processors at once, charges moves what they cost
-//! and learns when it was too quick; and `solaris` ([`Solaris`]), which does what the Solaris daemon did, one processor at a time,
+//! [`policy()`] gives one by its name: `millpond` ([`Millpond`]), which reacts to one frame, moves many CPUs at once, charges moves what they cost
+//! and learns when it was too quick; and `solaris` ([`Solaris`]), which does what the Solaris daemon did, one CPU at a time,
 //! in the same steps and with the same words.
 //!
 //! # What it never does

@@ -1,6 +1,6 @@
 //! Decisions as lines of JSON, and back.
 //!
-//! A line holds one decision. Where processors stand is left out of a frame when it is as in the line before: it is long, and hardly ever changes.
+//! A line holds one decision. Where CPUs stand is left out of a frame when it is as in the line before: it is long, and hardly ever changes.
 
 use crate::{Decision, Places};
 use std::sync::Arc;

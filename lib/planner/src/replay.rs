@@ -2,7 +2,7 @@
 //!
 //! There are two ways to ask. *As recorded*: each decision is asked for in the situation in which it was made, so that the two answers can be laid beside
 //! each other. *Followed*: sizes are those that the other policy's own plans lead to, and only the loads are the recorded ones: what would have become of
-//! it. Loads are known as far as they were measured: what threads would have done on processors that they never had is guessed from their
+//! it. Loads are known as far as they were measured: what threads would have done on CPUs that they never had is guessed from their
 //! waiting ([`demand()`]).
 
 use crate::convert::{real, span};
@@ -133,7 +133,7 @@ fn sum(pairs: &[Pair], side: impl Fn(&Pair) -> &Answer) -> Sum {
     sum
 }
 
-/// The recorded loads on the sets that `owners` say. Processors that are new, or whose set is gone, are where they were recorded.
+/// The recorded loads on the sets that `owners` say. CPUs that are new, or whose set is gone, are where they were recorded.
 fn follow(recorded: &Frame, owners: &mut BTreeMap<CpuId, PsetId>) -> Frame {
     let exists = |id: &PsetId| recorded.sets.iter().any(|set| set.id == *id);
     let mut frame = recorded.clone();

@@ -67,7 +67,7 @@ pub(crate) const fn near(percent: u8) -> Objective {
 pub(crate) const TIGHT: Objective = Objective::Locality(Locality::Tight);
 pub(crate) const LOOSE: Objective = Objective::Locality(Locality::Loose);
 
-/// Locality groups of these processors, 10 within and 20 between.
+/// Locality groups of these CPUs, 10 within and 20 between.
 pub(crate) fn places(lgroups: &[&str], cores: &[&str]) -> Arc<Places> {
     let group = |(at, cpus): (usize, &&str)| Lgroup {
         id: LgrpId(u32::try_from(at).unwrap()),

@@ -26,7 +26,7 @@ fn waiting() -> impl Strategy<Value = Waiting> {
 }
 
 prop_compose! {
-    /// A set without processors.
+    /// A set without CPUs.
     fn bare()(
         min in 0usize..4,
         max in prop_oneof![0usize..6, Just(65_536)],
@@ -135,7 +135,7 @@ fn is_able(set: &SetFrame) -> bool {
     !set.cpus.is_empty() || !(set.has_processes || set.id.is_default())
 }
 
-/// Whole processors, but for a crumb.
+/// Whole CPUs, but for a crumb.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
 fn needs(frame: &Frame, set: &SetFrame) -> usize {
     demand(set, frame.elapsed).map_or(set.size(), |need| (need.wanted - 0.05).ceil() as usize)

@@ -203,7 +203,7 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     Ok(Session { kind, journal: Some(journal), root: Some(root), dir, ..session })
 }
 
-/// A captured machine has at least the files that say which processors there are.
+/// A captured machine has at least the files that say which CPUs there are.
 fn check_captured(dir: &Path) -> Result<(), OpenError> {
     let refuse = |why| OpenError::Root { path: dir.to_path_buf(), why };
     let not_found = || io::Error::from(io::ErrorKind::NotADirectory);

@@ -45,13 +45,13 @@ pub struct Running {
     pub class: Class,
     /// The sets that its threads are bound to, ascending, where the first is the default one for those that are not.
     pub sets: Vec<PsetId>,
-    /// Processor time of its threads that live.
+    /// CPU time of its threads that live.
     pub time: Nanos,
     /// Whether it executes a program; others sleep for ever.
     pub executes: bool,
 }
 
-/// What a processor executed in user mode since boot.
+/// What a CPU executed in user mode since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Executed {
     /// For how long.
@@ -183,7 +183,7 @@ impl Simulation<'_> {
         Ok(pid)
     }
 
-    /// Limits the time of a process, and of what it will start, to `percent` of one processor, on whichever processors it
+    /// Limits the time of a process, and of what it will start, to `percent` of one CPU, on whichever CPUs it
     /// runs; a cap that it had is no more.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Simulation<'_> {
         self.0.run_until_ended(pid, Nanos(self.0.now().0.saturating_add(most.0)))
     }
 
-    /// How many threads run or wait for a processor now.
+    /// How many threads run or wait for a CPU now.
     #[must_use]
     pub fn runnable(&self) -> u64 {
         self.0.view(|s| s.kernel.runnable())
@@ -235,7 +235,7 @@ impl Simulation<'_> {
         self.0.edit(|s| s.kernel.set_seed(seed));
     }
 
-    /// What each processor executed in user mode since boot, ascending.
+    /// What each CPU executed in user mode since boot, ascending.
     #[must_use]
     pub fn executed(&self) -> Vec<(CpuId, Executed)> {
         self.0.view(|s| {
@@ -513,10 +513,10 @@ mod tests {
         let capped = simulation.start(&spin);
         simulation.cap(capped, 50).unwrap();
         simulation.run_for(Nanos::from_secs(10));
-        // Half a processor for 10 s, a tenth of a second ahead, and two ticks beyond.
+        // Half a CPU for 10 s, a tenth of a second ahead, and two ticks beyond.
         let alone = time(capped);
         assert!((5_000_000_000..=5_070_000_000).contains(&alone), "{alone}");
-        // A cap is no promise: beside others it may be less. They have what is left of two processors.
+        // A cap is no promise: beside others it may be less. They have what is left of two CPUs.
         let free = simulation.start(&spin);
         simulation.run_for(Nanos::from_secs(10));
         let beside = time(capped) - alone;

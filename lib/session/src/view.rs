@@ -17,9 +17,9 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often one looks whether the processors are others, where nobody tells.
+/// How often one looks whether the CPUs are others, where nobody tells.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the times are brought up to date, and one looks anyway: the program may have come into another pool, and a processor may have gone
+/// How often the times are brought up to date, and one looks anyway: the program may have come into another pool, and a CPU may have gone
 /// off-line.
 const REFRESH: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! A guest of another architecture, for its counters: the emulator keeps the cycles and instructions of 64-bit ARM processors, and those of no other
+//! A guest of another architecture, for its counters: the emulator keeps the cycles and instructions of 64-bit ARM CPUs, and those of no other
 //! that we run. One kernel, one program in C, and what that says on the console.
 
 use std::fs;

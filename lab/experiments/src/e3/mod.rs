@@ -14,7 +14,7 @@
 //!   one stopped   one job in a set of so many CPUs, with as many threads; the other one has stopped
 //! ```
 //!
-//! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves processors: the sizes over time, which `--svg` draws beside
+//! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves CPUs: the sizes over time, which `--svg` draws beside
 //! each other, by the logarithm of time. With `--machine real` this is done with programs of ours on the machine at hand.
 //!
 //! Published were the first with 64 threads, the second with 32, and the third with 32, 34 and 38. The options choose any other

@@ -9,7 +9,7 @@
 //! # Conditions
 //!
 //! A server has a thread for each CPU of its share. Untuned, threads run anywhere and heaps are placed at random over all
-//! boards. With `--psets` each server has a set of its share of the processors, and with `--lgrp-aware` its heap is placed there
+//! boards. With `--psets` each server has a set of its share of the CPUs, and with `--lgrp-aware` its heap is placed there
 //! (`lgrp_mem_pset_aware=1`, which has no effect without sets). Without `--table` a machine has its own default table: the
 //! standard one on ff2, the extended one on dc1 and dc3.
 //!

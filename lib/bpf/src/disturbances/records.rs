@@ -6,7 +6,7 @@ use crate::mapped::text;
 /// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
 pub(super) const WHAT_WORDS: usize = 5;
 const FRAME_WORDS: usize = WHAT_WORDS + 3;
-/// Since when a processor is not at home; then the longest part of the stretch, and what that was.
+/// Since when a CPU is not at home; then the longest part of the stretch, and what that was.
 pub(super) const AWAY: usize = 2;
 pub(super) const FRAMES: usize = 5 + WHAT_WORDS;
 pub(super) const DEEP: usize = FRAMES - 1;
@@ -32,7 +32,7 @@ pub(super) fn sum(key: &[u64], value: &[u64]) -> Option<Sum> {
     Some(Sum { processor, what, count, total_ns, longest_ns, longest_at_ns })
 }
 
-/// The thread that a processor runs now, if it is not the job's: what it has had since it came is in no sum yet.
+/// The thread that a CPU runs now, if it is not the job's: what it has had since it came is in no sum yet.
 pub(super) fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
     let base = state.get(FRAMES..FRAMES + FRAME_WORDS)?;
     let what = what_of(base.get(..WHAT_WORDS)?)?;
@@ -43,7 +43,7 @@ pub(super) fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum
     (state.first() == Some(&1) && start > 0).then_some(sum)
 }
 
-/// The stretch that goes on on a processor. Its longest part may be the thread that runs now.
+/// The stretch that goes on on a CPU. Its longest part may be the thread that runs now.
 pub(super) fn away(processor: u64, state: &[u64], now_ns: u64) -> Option<Stretch> {
     let (on, since, worst) = (*state.first()?, *state.get(AWAY)?, *state.get(AWAY + 1)?);
     if on == 0 || since == 0 || since > now_ns {

@@ -86,7 +86,7 @@ fn a_thread_that_never_left_is_seen() {
     assert_eq!(going_on(3, &state, 5_000), None);
 }
 
-/// One step of a story of a processor, at so many nanoseconds after the one before.
+/// One step of a story of a CPU, at so many nanoseconds after the one before.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Begin(u64),

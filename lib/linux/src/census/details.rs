@@ -96,7 +96,7 @@ impl Places {
         self.threads.get(&lwp).copied().unwrap_or_else(own)
     }
 
-    /// The home of who was on that processor last.
+    /// The home of who was on that CPU last.
     pub(super) fn home(&self, cpu: CpuId) -> Option<LgrpId> {
         self.homes.get(&cpu).copied()
     }

@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pub(super) flags: u32,
     /// What it does.
     pub(super) doing: Doing,
-    /// The processor that it was on last.
+    /// The CPU that it was on last.
     pub(super) cpu: u32,
     /// The kernel's priority: below 0 for a deadline, below 100 for real time.
     pub(super) prio: i32,
@@ -47,7 +47,7 @@ pub(super) struct Seen {
     pub(super) policy: u32,
     /// When it began, on the monotonic clock.
     pub(super) began: Nanos,
-    /// Processor time.
+    /// CPU time.
     pub(super) time: Nanos,
     /// That of the threads of the process that ended; with the first thread only.
     pub(super) ended: Nanos,
@@ -152,11 +152,11 @@ fn process(threads: &[Seen], places: &Places) -> Option<ProcessEntry> {
 pub(super) struct Kept {
     /// How old it is.
     pub(super) age: Nanos,
-    /// Processor time, which is exact.
+    /// CPU time, which is exact.
     pub(super) time: Nanos,
     /// In user mode and in the kernel, as clock ticks found it.
     pub(super) ticks: [u64; 2],
-    /// How long it waited for a processor.
+    /// How long it waited for a CPU.
     pub(super) waited: Nanos,
     /// Switches of its own will.
     pub(super) voluntary: Option<u64>,

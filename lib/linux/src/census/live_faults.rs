@@ -84,7 +84,7 @@ impl Drop for Mapped {
     }
 }
 
-/// How often this thread gave up its processor because it had to wait.
+/// How often this thread gave up its CPU because it had to wait.
 fn sleeps() -> u64 {
     // SAFETY: numbers only, of which zero is one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

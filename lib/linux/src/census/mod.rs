@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Programs close and begin a span at each switch, wake-up and system call, so that nothing is sampled and the spans of a thread add up to the
-//! time for which it was watched (`lib/bpf/programs/microstates`). What cannot be told: traps; and processor time in a fault, which has
+//! time for which it was watched (`lib/bpf/programs/microstates`). What cannot be told: traps; and CPU time in a fault, which has
 //! no end that could be seen and counts as the time of whatever the thread did before.
 //!
-//! Without programs, and in a list without a watch, there is what the kernel keeps by itself: processor time, exact as a sum and divided as clock
-//! ticks found it; how long it waited for a processor; switches. Sleep is what remains.
+//! Without programs, and in a list without a watch, there is what the kernel keeps by itself: CPU time, exact as a sum and divided as clock
+//! ticks found it; how long it waited for a CPU; switches. Sleep is what remains.
 //!
 //! # Priorities
 //!

@@ -89,7 +89,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Looks the wanted columns up on this kernel by opening a first group, on a processor that may be touched.
+    /// Looks the wanted columns up on this kernel by opening a first group, on a CPU that may be touched.
     /// The group is not started yet.
     pub(super) fn make(root: &Root, on: CpuId, wanted: impl Fn(Column) -> bool) -> (Plan, Group) {
         let mut plan = Plan { planned: Vec::new(), reasons: Default::default() };
@@ -139,7 +139,7 @@ impl Plan {
         self.reasons[column.index()].as_deref()
     }
 
-    /// Opens the counters of a processor, not started yet.
+    /// Opens the counters of a CPU, not started yet.
     pub(super) fn open(&self, cpu: CpuId) -> io::Result<Group> {
         let mut members: Vec<OwnedFd> = Vec::with_capacity(self.planned.len());
         for planned in &self.planned {
@@ -148,7 +148,7 @@ impl Plan {
         Ok(Group { members })
     }
 
-    /// Reads a group into columns. `None` when its processor was off-line meanwhile: open it again.
+    /// Reads a group into columns. `None` when its CPU was off-line meanwhile: open it again.
     pub(super) fn read(&self, group: &Group) -> io::Result<Option<[Option<u64>; COLUMNS.len()]>> {
         let mut values = [0u64; CATALOGUE.len()];
         let values = &mut values[..self.planned.len()];
@@ -183,7 +183,7 @@ impl Planned {
     }
 }
 
-/// The counters of one processor. They end with the value.
+/// The counters of one CPU. They end with the value.
 #[derive(Debug)]
 pub(super) struct Group {
     members: Vec<OwnedFd>,
@@ -196,7 +196,7 @@ impl Group {
     }
 }
 
-/// How many descriptors a processor may need.
+/// How many descriptors a CPU may need.
 pub(super) const DESCRIPTORS_PER_CPU: u64 = CATALOGUE.len() as u64;
 
 /// Where a column comes from, for those who ask: names of events as `perf` spells them.

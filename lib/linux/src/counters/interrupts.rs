@@ -1,4 +1,4 @@
-//! `/proc/interrupts` and `/proc/softirqs`: what interrupted each processor.
+//! `/proc/interrupts` and `/proc/softirqs`: what interrupted each CPU.
 
 use super::text::{ColumnSums, Cursor};
 
@@ -7,7 +7,7 @@ use super::text::{ColumnSums, Cursor};
 /// * `TLB`: shoot-downs, each of which came as a call that `CAL` counts;
 /// * `MCP`: polls for machine checks, made from a timer;
 /// * `RTR`: reads of a register that were repeated;
-/// * `ERR`, `MIS`: one number for the whole machine, which on one processor looks like a column.
+/// * `ERR`, `MIS`: one number for the whole machine, which on one CPU looks like a column.
 const NOT_INTERRUPTS: [&[u8]; 6] = [b"TLB", b"MCP", b"RTR", b"ERR", b"Err", b"MIS"];
 
 /// Rows of `/proc/softirqs` that finish the work of device interrupts, the nearest thing to the interrupt
@@ -18,9 +18,9 @@ const DEVICE_SOFTIRQS: [&[u8]; 6] = [b"HI", b"NET_TX", b"NET_RX", b"BLOCK", b"IR
 /// What `/proc/interrupts` says. It comes in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct InterruptCounts {
-    /// Interrupts of every kind that each processor took.
+    /// Interrupts of every kind that each CPU took.
     pub(super) all: ColumnSums,
-    /// Of these, calls from other processors.
+    /// Of these, calls from other CPUs.
     pub(super) calls: ColumnSums,
 }
 

@@ -41,7 +41,7 @@ fn move_to(cpu: CpuId) {
     sched_setaffinity(None, &mask).unwrap();
 }
 
-/// Runs something on one processor.
+/// Runs something on one CPU.
 fn on<R: Send>(cpu: CpuId, work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -101,7 +101,7 @@ fn touch_pages() {
     }
 }
 
-/// Two threads on one processor that wake each other in turns.
+/// Two threads on one CPU that wake each other in turns.
 fn play_ping_pong() {
     let (mut ping_out, mut ping_in) = pipe().unwrap();
     let (mut pong_out, mut pong_in) = pipe().unwrap();
@@ -179,7 +179,7 @@ fn calls_to_other_processors_are_counted_where_they_are_made() {
                     std::hint::spin_loop();
                 }
             });
-            // Memory that another processor may have in its translations is taken away: it must be told.
+            // Memory that another CPU may have in its translations is taken away: it must be told.
             expect(&mut watch, first, Column::Xcal, 1, || (0..200).for_each(|_| touch_pages()));
             done.store(true, Ordering::Relaxed);
         });
@@ -398,13 +398,13 @@ fn find_a_child(watch: &mut dyn OccupancyWatch, own: Pid) {
     }
 }
 
-/// Processor time that a thread of this process has used.
+/// CPU time that a thread of this process has used.
 fn thread_time() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
 }
 
-/// A thread that computes without a pause is seen for as long as it had a processor, also while nothing switches. The program's time is
+/// A thread that computes without a pause is seen for as long as it had a CPU, also while nothing switches. The program's time is
 /// between what two looks of the thread itself say before and after, whatever else the machine does.
 #[test]
 fn a_spinning_program_is_seen_for_all_the_time_that_it_had() {

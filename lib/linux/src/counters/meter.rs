@@ -1,7 +1,7 @@
 //! Meters that never go back, whatever they are fed from.
 //!
-//! A figure of a processor may come from one source now and from another later: a group of events is opened
-//! anew after the processor was off-line, or a table takes over when the processor is fenced. Figures of
+//! A figure of a CPU may come from one source now and from another later: a group of events is opened
+//! anew after the CPU was off-line, or a table takes over when the CPU is fenced. Figures of
 //! different sources are not comparable, so only differences within one source are added up.
 
 use millpond_model::{COLUMNS, Column, Ticks};
@@ -14,7 +14,7 @@ struct Meter {
     total: u64,
 }
 
-/// The meters of one processor.
+/// The meters of one CPU.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     columns: [Meter; COLUMNS.len()],

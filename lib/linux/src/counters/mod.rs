@@ -1,32 +1,32 @@
-//! Counters and samples of processors on Linux: what stands behind `mpstat` and `occupancy`.
+//! Counters and samples of CPUs on Linux: what stands behind `mpstat` and `occupancy`.
 //!
 //! # Where figures come from
 //!
-//! Two sources are joined per processor. The tables of `/proc` are free and count since boot: time by use
-//! (`/proc/stat`, whose `cpuN` lines also say which processors are active), interrupts (`/proc/interrupts`),
+//! Two sources are joined per CPU. The tables of `/proc` are free and count since boot: time by use
+//! (`/proc/stat`, whose `cpuN` lines also say which CPUs are active), interrupts (`/proc/interrupts`),
 //! the deferred work of devices (`/proc/softirqs`) and, where the kernel keeps it, time slices
 //! (`/proc/schedstat`). Everything else is counted for as long as a watch lives: by programs in the kernel at
 //! tracepoints (`shared`), and where the kernel does not take one, by *performance events*, one group of them
-//! per processor (`events` is the catalogue: which event makes which column).
+//! per CPU (`events` is the catalogue: which event makes which column).
 //!
 //! ```text
 //!   /proc tables ────────────┐
-//!   programs in the kernel ──┼──▶ join by processor ──▶ never back ──▶ Sample
-//!   a group per processor ───┘         │
-//!        not on shielded processors ──┘ their rows lack what only events can tell
+//!   programs in the kernel ──┼──▶ join by CPU ──▶ never back ──▶ Sample
+//!   a group per CPU ───┘         │
+//!        not on shielded CPUs ──┘ their rows lack what only events can tell
 //! ```
 //!
 //! # What an observer does to the observed
 //!
-//! What programs counted is read from memory, and interrupts no processor: shielded ones have these columns
-//! as all others do. Reading another processor's events interrupts that processor, once per group. Hence the groups, and hence
-//! events of *shielded* processors (members of exclusive sets, those without interrupts, those isolated at boot) are
-//! not read unless the watcher asks. Two things reach them all the same: starting and ending a watch patches the kernel's code, for which it interrupts every processor
+//! What programs counted is read from memory, and interrupts no CPU: shielded ones have these columns
+//! as all others do. Reading another CPU's events interrupts that CPU, once per group. Hence the groups, and hence
+//! events of *shielded* CPUs (members of exclusive sets, those without interrupts, those isolated at boot) are
+//! not read unless the watcher asks. Two things reach them all the same: starting and ending a watch patches the kernel's code, for which it interrupts every CPU
 //! a few times, and while system calls are counted anywhere each of them, everywhere, takes some 30 ns more.
 //!
 //! # What follows
 //!
-//! * Values never go back from one sample of a watch to the next, not even when a processor leaves and comes
+//! * Values never go back from one sample of a watch to the next, not even when a CPU leaves and comes
 //!   back or begins to be shielded in between: each change of source is bridged by an offset.
 //! * What cannot be counted is `None`, and [`Sample::missing`] says why, per column.
 //! * The tracing files are read wherever they are mounted, and through an unattached mount where they are not.
@@ -64,7 +64,7 @@ use millpond_machine::facets::{CounterWatch, Counters, Method, OccupancyWatch, S
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid, Sample};
 
-/// How long each active processor was used since boot.
+/// How long each active CPU was used since boot.
 pub(crate) struct Uses(proc::Tables);
 
 impl Uses {
@@ -74,7 +74,7 @@ impl Uses {
     }
 
     /// Nanoseconds that were used, and that were idle. Use is sampled by clock ticks, of which a virtual machine misses many; idle time is
-    /// measured, where a kernel stops its clock on idle processors.
+    /// measured, where a kernel stops its clock on idle CPUs.
     pub(crate) fn read(&mut self) -> Result<Vec<(CpuId, u64, u64)>, Refusal> {
         self.0.read_active()?;
         let used = |(cpu, t): &(CpuId, millpond_model::Ticks)| {
@@ -85,7 +85,7 @@ impl Uses {
 }
 
 impl Uses {
-    /// Time that the hypervisor took of each active processor since boot.
+    /// Time that the hypervisor took of each active CPU since boot.
     pub(crate) fn stolen(&mut self) -> Result<Vec<(CpuId, Nanos)>, Refusal> {
         self.0.read_active()?;
         Ok(self.0.active().iter().map(|(cpu, ticks)| (*cpu, ticks.steal)).collect())

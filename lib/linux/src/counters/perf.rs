@@ -25,7 +25,7 @@ fn attributes(event: Event) -> sys::bindings::perf_event_attr {
     attr
 }
 
-/// Opens a counter for everything that happens on one processor, stopped if it leads a group.
+/// Opens a counter for everything that happens on one CPU, stopped if it leads a group.
 pub(super) fn open_counter(event: Event, cpu: CpuId, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut attr = attributes(event);
     attr.read_format = u64::from(sys::bindings::PERF_FORMAT_GROUP);
@@ -33,7 +33,7 @@ pub(super) fn open_counter(event: Event, cpu: CpuId, leader: Option<&OwnedFd>) -
     open(&mut attr, cpu, leader)
 }
 
-/// Opens a given event for everything that happens on one processor.
+/// Opens a given event for everything that happens on one CPU.
 pub(super) fn open(
     attr: &mut sys::bindings::perf_event_attr,
     cpu: CpuId,
@@ -86,8 +86,8 @@ pub(super) fn enable_group(leader: &OwnedFd) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reads a whole group, leader first, with a single look at its processor. Returns how many values there
-/// were: fewer than were opened when the processor has been off-line meanwhile.
+/// Reads a whole group, leader first, with a single look at its CPU. Returns how many values there
+/// were: fewer than were opened when the CPU has been off-line meanwhile.
 pub(super) fn read_group(leader: &OwnedFd, values: &mut [u64]) -> io::Result<usize> {
     // One word before the values tells how many there are.
     let mut words = [0u64; 32];

@@ -11,11 +11,11 @@ use std::rc::Rc;
 /// The sets and shields of a machine at an instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The set of each processor that is in one.
+    /// The set of each CPU that is in one.
     pub(super) set_of: BTreeMap<CpuId, PsetId>,
     /// The sets that exist besides the default one, ascending; an empty set is in here alone.
     pub(super) sets: Vec<PsetId>,
-    /// Processors that nobody may disturb: members of exclusive sets, and those without interrupts.
+    /// CPUs that nobody may disturb: members of exclusive sets, and those without interrupts.
     pub(super) shielded: CpuSet,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Placement {
 pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Rc<Placement>, Refusal> + 'a>;
 
 impl Placement {
-    /// The set of a processor.
+    /// The set of a CPU.
     pub(super) fn set_of(&self, cpu: CpuId) -> PsetId {
         self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
     }
@@ -62,7 +62,7 @@ impl LinuxMachine {
     }
 }
 
-/// Processors that were set apart at boot: they do not change while the machine runs.
+/// CPUs that were set apart at boot: they do not change while the machine runs.
 pub(super) fn set_apart_at_boot(root: &Root) -> CpuSet {
     let list = |name: &str| -> CpuSet {
         let text = root.read(&root.sys.join("devices/system/cpu").join(name)).ok().flatten();

@@ -1,4 +1,4 @@
-//! The tables of `/proc` joined by processor: everything that the kernel keeps by itself.
+//! The tables of `/proc` joined by CPU: everything that the kernel keeps by itself.
 
 use super::interrupts::{InterruptCounts, take_softirqs};
 use super::placement::Placement;
@@ -62,7 +62,7 @@ impl Tables {
         })
     }
 
-    /// Reads anew which processors are active, and where their time went. Forgets the other tables.
+    /// Reads anew which CPUs are active, and where their time went. Forgets the other tables.
     pub(super) fn read_active(&mut self) -> Result<(), Refusal> {
         let text = self.stat.read_piece(&mut self.buffer).map_err(|error| refuse("stat", &error))?;
         parse_stat(text, &mut self.active);
@@ -97,12 +97,12 @@ impl Tables {
         Ok(())
     }
 
-    /// The active processors, ascending, with where their time went.
+    /// The active CPUs, ascending, with where their time went.
     pub(super) fn active(&self) -> &[(CpuId, Ticks)] {
         &self.active
     }
 
-    /// What the tables say of the processor that stands at `index` of [`Tables::active`].
+    /// What the tables say of the CPU that stands at `index` of [`Tables::active`].
     pub(super) fn row(&self, index: usize, placement: &Placement) -> CpuSample {
         let (cpu, ticks) = self.active[index];
         let mut events = [None; COLUMNS.len()];
@@ -112,7 +112,7 @@ impl Tables {
         CpuSample { cpu, set: placement.set_of(cpu), events, ticks }
     }
 
-    /// Calls that a processor received, for kernels that do not tell who sent them.
+    /// Calls that a CPU received, for kernels that do not tell who sent them.
     pub(super) fn calls_received(&self, cpu: CpuId, index: usize) -> Option<u64> {
         self.taken.calls.of(cpu, index)
     }
@@ -156,7 +156,7 @@ pub(crate) fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// The processor time that this thread has used.
+/// The CPU time that this thread has used.
 pub(super) fn own_cpu_time() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }

@@ -1,7 +1,7 @@
-//! Where a program runs: its time on each processor, measured at switches by a program in the kernel (`lib/bpf`).
+//! Where a program runs: its time on each CPU, measured at switches by a program in the kernel (`lib/bpf`).
 //!
-//! The program adds up what threads of the watched programs spend on each processor, in memory that we share with it. Reading
-//! interrupts no processor, so that fenced and shielded ones are read as well. What is still going on is added from the time of the
+//! The program adds up what threads of the watched programs spend on each CPU, in memory that we share with it. Reading
+//! interrupts no CPU, so that fenced and shielded ones are read as well. What is still going on is added from the time of the
 //! last switch there; a thread that never switches is seen for all of its time.
 
 use super::proc::now;
@@ -18,7 +18,7 @@ pub(super) struct MeasuredOccupancy {
     programs: Vec<Pid>,
     processors: u32,
     since: Nanos,
-    /// By processor and program, what was read last.
+    /// By CPU and program, what was read last.
     last: Vec<Vec<u64>>,
     /// How often the kernel had refused to follow a thread then.
     refused: u64,
@@ -49,7 +49,7 @@ impl MeasuredOccupancy {
         Ok(watch)
     }
 
-    /// Now, and what each program has spent on each processor by then.
+    /// Now, and what each program has spent on each CPU by then.
     fn read(&self) -> (Nanos, Vec<Vec<u64>>) {
         let at = now();
         (at, (0..self.processors).map(|cpu| self.residing.read(cpu, at.0)).collect())

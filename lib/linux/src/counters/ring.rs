@@ -1,4 +1,4 @@
-//! A sample buffer that we share with the kernel, one per processor.
+//! A sample buffer that we share with the kernel, one per CPU.
 
 use super::perf;
 use millpond_model::CpuId;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A power of two. Twice what a second of 4,997 samples of 16 bytes takes, with room for a burst of forks.
 const DATA_BYTES: usize = 256 * 1024;
 
-/// The processor's samples. Sampling ends, and the buffer goes, with the value.
+/// The CPU's samples. Sampling ends, and the buffer goes, with the value.
 #[derive(Debug)]
 pub(super) struct Ring {
     cpu: CpuId,
@@ -64,7 +64,7 @@ impl Ring {
         self.cpu
     }
 
-    /// Whether it still samples: a processor that was off-line for a moment has lost its event for good.
+    /// Whether it still samples: a CPU that was off-line for a moment has lost its event for good.
     pub(super) fn is_alive(&mut self) -> bool {
         let mut value = 0u64;
         let read = perf::read_value(&self.event, &mut value);

@@ -1,16 +1,16 @@
 //! Where a program runs: statistical samples of the thread on each CPU.
 //!
 //! This is for kernels that take no program that measures (`residence`), and for users that ask for samples. A clock
-//! event per processor interrupts it some thousand times a second, and puts down the process that it found; 0 is an
-//! idle processor. Which processes belong to a program is known from a scan at the beginning and from the kernel's
+//! event per CPU interrupts it some thousand times a second, and puts down the process that it found; 0 is an
+//! idle CPU. Which processes belong to a program is known from a scan at the beginning and from the kernel's
 //! records of forks, which stand in the same buffers.
 //!
 //! A slow or busy machine takes fewer samples than it should, without a word: the clock leaves out those that it is
-//! late for. Hence a program's share of a processor is its share of the samples that were taken there, idle ones
+//! late for. Hence a program's share of a CPU is its share of the samples that were taken there, idle ones
 //! included, and never of those that were wanted. Clocks per thread would disturb less where a program has few threads, but they
-//! cost a descriptor per thread and processor, and slow each fork by as many copies.
+//! cost a descriptor per thread and CPU, and slow each fork by as many copies.
 //!
-//! A shielded processor is sampled only if one of the watched programs may run there.
+//! A shielded CPU is sampled only if one of the watched programs may run there.
 //!
 //! Buffers are emptied twice a second by a thread of its own, whatever interval the caller has.
 
@@ -66,7 +66,7 @@ impl Collected {
                 Record::Sample { .. } => {}
             });
         }
-        // Parent and child may have been recorded on different processors: in order of time.
+        // Parent and child may have been recorded on different CPUs: in order of time.
         forks.sort_unstable();
         for (_, pid, parent) in forks {
             self.family.born(Pid(pid), Pid(parent));
@@ -174,7 +174,7 @@ impl<'a> LinuxOccupancy<'a> {
         Ok(watch)
     }
 
-    /// Samples the processors that are active now and may be disturbed, and no others.
+    /// Samples the CPUs that are active now and may be disturbed, and no others.
     fn follow(&mut self) -> Result<(), Refusal> {
         let placement = (self.placements)()?;
         let mut lines = Vec::new();
@@ -202,7 +202,7 @@ impl<'a> LinuxOccupancy<'a> {
         }
     }
 
-    /// Sheltered processors where none of the programs may run.
+    /// Sheltered CPUs where none of the programs may run.
     fn out_of_reach(&self, placement: &Placement, family: &Family) -> CpuSet {
         let shielded = &placement.shielded | &self.apart;
         if shielded.is_empty() {
@@ -221,7 +221,7 @@ impl<'a> LinuxOccupancy<'a> {
     }
 }
 
-/// The time that samples stand for: their share of all that were taken on the processor.
+/// The time that samples stand for: their share of all that were taken on the CPU.
 fn share(elapsed: Nanos, seen: u64, taken: u64) -> Nanos {
     let time = u128::from(elapsed.0) * u128::from(seen) / u128::from(taken.max(1));
     Nanos(u64::try_from(time).unwrap_or(u64::MAX))
@@ -242,7 +242,7 @@ impl OccupancyWatch for LinuxOccupancy<'_> {
         self.since = at;
         let counts = std::mem::take(&mut samples.counts);
         let read = std::mem::take(&mut samples.read);
-        // Those whose processor went off-line meanwhile are among them until they are followed.
+        // Those whose CPU went off-line meanwhile are among them until they are followed.
         let processors = samples.rings.len() as u64;
         let lost = std::mem::take(&mut samples.lost);
         if std::mem::take(&mut samples.doubtful) {

@@ -1,4 +1,4 @@
-//! What the scheduler counts, where the kernel keeps it: of processors in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
+//! What the scheduler counts, where the kernel keeps it: of CPUs in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
 
 use super::text::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos};
@@ -6,10 +6,10 @@ use millpond_model::{CpuId, Nanos};
 /// The layout of the `cpuN` lines has been the same since this version of the file.
 const OLDEST_VERSION: u64 = 15;
 
-/// A number of a processor's line.
+/// A number of a CPU's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
-    /// How long threads waited for the processor, in nanoseconds since boot.
+    /// How long threads waited for the CPU, in nanoseconds since boot.
     Waited = 8,
     /// Time slices that threads were given. Switches to the idle thread are not in it (they are counted only while
     /// `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
@@ -19,7 +19,7 @@ pub(crate) enum Field {
 /// The last number of a line.
 const LAST: Field = Field::Slices;
 
-/// One number of every processor. The table comes in pieces.
+/// One number of every CPU. The table comes in pieces.
 #[derive(Debug)]
 pub(crate) struct SchedTable {
     field: Field,
@@ -34,7 +34,7 @@ impl SchedTable {
         SchedTable { field, understood: false, of: Vec::new() }
     }
 
-    /// That number of every processor of a whole table, ascending.
+    /// That number of every CPU of a whole table, ascending.
     pub(crate) fn read(text: &str, field: Field) -> Vec<(CpuId, u64)> {
         let mut table = SchedTable::new(field);
         table.take(text.as_bytes());
@@ -79,7 +79,7 @@ impl SchedTable {
         self.of.is_empty()
     }
 
-    /// That of a processor. `hint` is where it is likely to stand.
+    /// That of a CPU. `hint` is where it is likely to stand.
     pub(super) fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         match self.of.get(hint) {
             Some((there, number)) if *there == cpu => Some(*number),
@@ -88,7 +88,7 @@ impl SchedTable {
     }
 }
 
-/// One of the numbers behind a processor's name.
+/// One of the numbers behind a CPU's name.
 fn number(numbers: &[u8], field: Field) -> Option<u64> {
     if field == LAST
         && let Some(last) = last_of_nine(numbers)
@@ -118,7 +118,7 @@ fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
 /// What is counted of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadTimes {
-    /// How long it had a processor.
+    /// How long it had a CPU.
     pub(crate) ran: Nanos,
     /// How long it waited for one.
     pub(crate) waited: Nanos,

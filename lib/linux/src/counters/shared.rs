@@ -1,19 +1,19 @@
 //! Counting in the kernel: programs at tracepoints that add to memory which we share with it (`lib/bpf`).
 //!
-//! A performance event per processor and kind of event must be asked for its value, which interrupts that
-//! processor. Here a program is attached once for the whole machine, whatever the number of processors; it
-//! adds one to a word of the processor that it runs on, and reading all words is reading memory: no system
+//! A performance event per CPU and kind of event must be asked for its value, which interrupts that
+//! CPU. Here a program is attached once for the whole machine, whatever the number of CPUs; it
+//! adds one to a word of the CPU that it runs on, and reading all words is reading memory: no system
 //! call and without an interrupt. A program takes some 10 ns.
 //!
 //! ```text
-//!   tracepoint ──▶ program ──▶ row of its processor: a word per column
+//!   tracepoint ──▶ program ──▶ row of its CPU: a word per column
 //!                                      ▲
 //!                                      └── mapped into our memory
 //! ```
 //!
 //! Where one is not accepted, or may not be loaded, its columns are counted by performance
-//! events instead. Major faults have no tracepoint: there a program runs at each event of a processor's own,
-//! which must be opened on every processor, but need not be read either.
+//! events instead. Major faults have no tracepoint: there a program runs at each event of a CPU's own,
+//! which must be opened on every CPU, but need not be read either.
 //!
 //! An event within a program of the same kind (an interrupt that comes while another one is being counted) is
 //! not counted: some in a million.
@@ -26,7 +26,7 @@ use perf_event_open_sys::bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The column that is counted by an event per processor.
+/// The column that is counted by an event per CPU.
 const BY_EVENT: Column = Column::Mjf;
 
 /// Programs at work, and what they count.
@@ -49,7 +49,7 @@ impl SharedCounters {
         Ok(SharedCounters { counting, by_event })
     }
 
-    /// Begins to count on a processor what needs an event there; `None` when nothing does. Ends with the value.
+    /// Begins to count on a CPU what needs an event there; `None` when nothing does. Ends with the value.
     ///
     /// # Errors
     /// When the kernel refuses the event.
@@ -62,7 +62,7 @@ impl SharedCounters {
         perf::open_with_program(PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, cpu, program).map(Some)
     }
 
-    /// From now on the column that needs an event per processor is not counted.
+    /// From now on the column that needs an event per CPU is not counted.
     pub(super) fn give_up_events(&mut self) {
         self.by_event = false;
     }
@@ -80,7 +80,7 @@ impl SharedCounters {
         }
     }
 
-    /// What was counted on a processor since the programs were attached.
+    /// What was counted on a CPU since the programs were attached.
     pub(super) fn read(&self, cpu: CpuId) -> [Option<u64>; COLUMNS.len()] {
         COLUMNS.map(|column| self.has(column).then(|| self.counting.get(cpu.0, column.index())))
     }

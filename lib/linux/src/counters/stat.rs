@@ -1,4 +1,4 @@
-//! `/proc/stat`: where each processor's time went.
+//! `/proc/stat`: where each CPU's time went.
 
 use super::text::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos, Ticks};
@@ -7,7 +7,7 @@ use millpond_model::{CpuId, Nanos, Ticks};
 /// architecture that is still supported, whatever rate the kernel itself runs at.
 const TICK_NS: u64 = 1_000_000_000 / 100;
 
-/// Takes the `cpuN` lines, which name the active processors and nobody else, in place of what `into` held.
+/// Takes the `cpuN` lines, which name the active CPUs and nobody else, in place of what `into` held.
 ///
 /// Fields: user nice system idle iowait irq softirq steal (guest time is already within user). Old kernels
 /// write fewer; what is not there is 0.
@@ -22,7 +22,7 @@ pub(super) fn parse_stat(text: &[u8], into: &mut Vec<(CpuId, Ticks)>) {
                     into.push((CpuId(cpu), ticks(&mut cursor)));
                 }
             }
-            // The lines of processors come first; behind them is a line with a number per interrupt.
+            // The lines of CPUs come first; behind them is a line with a number per interrupt.
             None if !into.is_empty() => break,
             None => {}
         }

@@ -9,7 +9,7 @@ use rustix::io::{Errno, pread};
 use std::fs::File;
 use std::io;
 
-/// Enough for `/proc/stat` of a machine with a thousand processors, and little enough to stay in the cache.
+/// Enough for `/proc/stat` of a machine with a thousand CPUs, and little enough to stay in the cache.
 /// Grows to what a file needs, and stays there. Memory that is not needed is not touched.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -216,12 +216,12 @@ fn leading_number(text: u64) -> (u64, usize) {
     ((fours * 10_000 + (fours >> 32)) & 0xffff_ffff, (bits / 8) as usize)
 }
 
-/// Sums of some rows of a table whose columns are processors. The table comes in pieces.
+/// Sums of some rows of a table whose columns are CPUs. The table comes in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct ColumnSums {
-    /// The processors, in the order of the table's head.
+    /// The CPUs, in the order of the table's head.
     pub(super) cpus: Vec<CpuId>,
-    /// One sum per processor, complete when the table has been finished.
+    /// One sum per CPU, complete when the table has been finished.
     pub(super) sums: Vec<u64>,
     /// How many rows went into them.
     pub(super) rows: usize,
@@ -263,7 +263,7 @@ impl ColumnSums {
         self.digits.lay_out(0, 0);
     }
 
-    /// Adds a row: one number per processor. A row with fewer numbers belongs to no processor and is left out.
+    /// Adds a row: one number per CPU. A row with fewer numbers belongs to no CPU and is left out.
     pub(super) fn add_row(&mut self, cursor: &mut Cursor<'_>) {
         if self.add_aligned(cursor) || (self.lay_out_as(*cursor) && self.add_aligned(cursor)) {
             return;
@@ -317,7 +317,7 @@ impl ColumnSums {
         }
     }
 
-    /// The sum of a processor. `hint` is where it is likely to stand; a table is walked in order.
+    /// The sum of a CPU. `hint` is where it is likely to stand; a table is walked in order.
     pub(super) fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         if self.rows == 0 {
             return None;

@@ -19,11 +19,11 @@ const TABLES: u32 = 0;
 /// The programs in the kernel.
 const PROGRAMS: u32 = 1;
 
-/// What is known of a processor from sample to sample.
+/// What is known of a CPU from sample to sample.
 #[derive(Debug)]
 struct Watched {
     cpu: CpuId,
-    /// Its events; none on a shielded processor, and where there is nothing for them to count.
+    /// Its events; none on a shielded CPU, and where there is nothing for them to count.
     group: Option<(u32, Group)>,
     /// The event that a program in the kernel waits for, held for as long as it should.
     held: Option<OwnedFd>,
@@ -47,18 +47,18 @@ pub(super) struct LinuxWatch<'a> {
     shared: Option<Result<SharedCounters, String>>,
     /// The events for what the programs do not count.
     plan: Option<Plan>,
-    /// One per active processor, in the order of the tables.
+    /// One per active CPU, in the order of the tables.
     watched: Vec<Watched>,
     last_source: u32,
     /// What the last look was made for: as long as that stays, nothing is opened or closed.
     placement: Rc<Placement>,
     from_tables: [bool; COLUMNS.len()],
     missing: Vec<String>,
-    /// Processors whose events are not read.
+    /// CPUs whose events are not read.
     untouched: CpuSet,
-    /// Processors whose events could not be opened, with the reason.
+    /// CPUs whose events could not be opened, with the reason.
     unopened: BTreeMap<CpuId, String>,
-    /// This thread's processor time when the watch began.
+    /// This thread's CPU time when the watch began.
     began: Nanos,
     samples: u32,
 }
@@ -137,7 +137,7 @@ impl<'a> LinuxWatch<'a> {
         Ok(Sample { at, wall: wall(), cpus, sets, missing })
     }
 
-    /// Begins and ends counting where processors came, left, or were shielded since the last look.
+    /// Begins and ends counting where CPUs came, left, or were shielded since the last look.
     fn follow(&mut self) {
         let active: CpuSet = self.tables.active().iter().map(|(cpu, _)| *cpu).collect();
         self.untouched = if self.options.touch_fenced {
@@ -168,7 +168,7 @@ impl<'a> LinuxWatch<'a> {
     }
 
     /// Opens the events that programs wait for. One that is refused gives the column to the others. They are never read, so that
-    /// shielded processors have them as well: to open one is a single interrupt, as beginning to watch is anyway.
+    /// shielded CPUs have them as well: to open one is a single interrupt, as beginning to watch is anyway.
     fn hold_events(&mut self) {
         let Some(Ok(shared)) = &mut self.shared else { return };
         for watched in self.watched.iter_mut().filter(|w| w.held.is_none()) {
@@ -226,13 +226,13 @@ impl<'a> LinuxWatch<'a> {
         self.shared.as_ref()?.as_ref().ok()
     }
 
-    /// Whether programs count a column, or events on processors that may be interrupted.
+    /// Whether programs count a column, or events on CPUs that may be interrupted.
     fn counts(&self, column: Column) -> bool {
         self.shared().is_some_and(|shared| shared.has(column))
             || (column != Column::Ithr && self.plan.as_ref().is_some_and(|plan| plan.counts(column)))
     }
 
-    /// Whether a column of some processor must come from a table.
+    /// Whether a column of some CPU must come from a table.
     fn wants_from_tables(&self, column: Column) -> bool {
         match column {
             Column::Intr | Column::Ithr | Column::Csw => {
@@ -254,12 +254,12 @@ impl<'a> LinuxWatch<'a> {
         self.plan.as_ref().and_then(|plan| plan.reason(column))
     }
 
-    /// Everything about the processor that stands at `index` of the tables.
+    /// Everything about the CPU that stands at `index` of the tables.
     fn row(&mut self, index: usize) -> CpuSample {
         let mut row = self.tables.row(index, &self.placement);
         let programs = self.shared().map(|shared| shared.read(row.cpu));
         let events = self.read_events(index);
-        // The same for all processors: where calls are counted as they are sent, those of one left alone are not known.
+        // The same for all CPUs: where calls are counted as they are sent, those of one left alone are not known.
         let is_received = self.wants_from_tables(Column::Xcal);
         let calls = self.tables.calls_received(row.cpu, index).filter(|_| is_received);
         let meters = &mut self.watched[index].meters;
@@ -283,7 +283,7 @@ impl<'a> LinuxWatch<'a> {
         row
     }
 
-    /// What the events of a processor say. Those of a processor that was off-line since the last look, too
+    /// What the events of a CPU say. Those of a CPU that was off-line since the last look, too
     /// short to be missed in the tables, are gone: counts on with new ones.
     fn read_events(&mut self, index: usize) -> Option<(u32, [Option<u64>; COLUMNS.len()])> {
         for _ in 0..2 {
@@ -298,7 +298,7 @@ impl<'a> LinuxWatch<'a> {
         None
     }
 
-    /// Columns that events count, and that processors which are left alone therefore lack.
+    /// Columns that events count, and that CPUs which are left alone therefore lack.
     fn hidden(&self) -> Vec<&'static str> {
         let is_hidden = |column: &Column| {
             let by_program = self.shared().is_some_and(|shared| shared.has(*column));

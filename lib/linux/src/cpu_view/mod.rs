@@ -1,11 +1,11 @@
-//! A private view: what a program sees of the machine's processors when it should see only those that it may use.
+//! A private view: what a program sees of the machine's CPUs when it should see only those that it may use.
 //!
 //! # What is shown
 //!
 //! The machine as if CPUs of other sets were not plugged in, which is a state that kernels know and programs have to cope
 //! with: they are missing in `/proc/cpuinfo`, `/proc/stat`, `online`, `present` and among the directories `cpuN`, and are in `offline`.
-//! `possible` and `kernel_max` stay as they are: they bound the numbers that processors can ever have, programs lay out arrays by them, and
-//! a program's processors can become others at any time. Numbers are the real ones, as `sched_getcpu` gives them.
+//! `possible` and `kernel_max` stay as they are: they bound the numbers that CPUs can ever have, programs lay out arrays by them, and
+//! a program's CPUs can become others at any time. Numbers are the real ones, as `sched_getcpu` gives them.
 //!
 //! # How
 //!
@@ -37,7 +37,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The directory of the tmpfs that is shown as the processors' one.
+/// The directory of the tmpfs that is shown as the CPUs' one.
 const SHOWN: &str = "cpu";
 const PRIVATE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 /// Lists that are ours; everything else that stands beside them is the kernel's.
@@ -46,7 +46,7 @@ const LISTS: [&str; 3] = ["online", "present", "offline"];
 /// A view, for the thread that made it and for what it starts.
 pub struct CpuView {
     os: Os,
-    /// The kernel's directory of processors, under our mounts.
+    /// The kernel's directory of CPUs, under our mounts.
     real: OwnedFd,
     /// Ours, where it can be written.
     shown: OwnedFd,
@@ -56,7 +56,7 @@ pub struct CpuView {
     stat: Pair,
     lists: [Sheet; 3],
     possible: CpuSet,
-    /// The processors with a directory.
+    /// The CPUs with a directory.
     dirs: BTreeSet<CpuId>,
     cpus: Option<CpuSet>,
 }
@@ -99,7 +99,7 @@ impl Pair {
 }
 
 impl CpuView {
-    /// Takes the calling thread into a mount namespace of its own and lays the view over what is there. It shows all processors until
+    /// Takes the calling thread into a mount namespace of its own and lays the view over what is there. It shows all CPUs until
     /// [`CpuView::show`]. The thread cannot go back; it should end soon after, or serve the view.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl CpuView {
         Ok(view)
     }
 
-    /// Shows these processors, of those that are on-line, and no others.
+    /// Shows these CPUs, of those that are on-line, and no others.
     ///
     /// # Errors
     /// The system's, when a file or a directory cannot follow. What could follow does.
@@ -184,7 +184,7 @@ impl CpuView {
         self.stat.sheet.write(&text)
     }
 
-    /// The processors that a process may use by where it stands, whatever it asked for itself. `None` when it is gone.
+    /// The CPUs that a process may use by where it stands, whatever it asked for itself. `None` when it is gone.
     #[must_use]
     pub fn allowed(&self, pid: u32) -> Option<CpuSet> {
         let place = self.os.place(pid, None).ok()??;
@@ -251,7 +251,7 @@ fn sheet(dir: &OwnedFd, name: &str) -> io::Result<Sheet> {
     Ok(Sheet { file, length: 0 })
 }
 
-/// What stands in the kernel's directory beside processors and our lists.
+/// What stands in the kernel's directory beside CPUs and our lists.
 fn rest(real: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(beneath(real, ""))? {

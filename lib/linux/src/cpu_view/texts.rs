@@ -1,14 +1,14 @@
-//! The texts of a private view: those of the kernel without the processors that are not in it. Pure functions.
+//! The texts of a private view: those of the kernel without the CPUs that are not in it. Pure functions.
 //!
-//! Processors keep their numbers. What the kernel says of the machine as a whole (interrupts, context switches, the name of the
+//! CPUs keep their numbers. What the kernel says of the machine as a whole (interrupts, context switches, the name of the
 //! hardware) stays as it says it.
 
 use millpond_model::{CpuId, CpuSet};
 use std::fmt::Write as _;
 
-/// `/proc/cpuinfo` with these processors.
+/// `/proc/cpuinfo` with these CPUs.
 ///
-/// Where a processor is a paragraph (most architectures) it begins with `processor : N`, on s390 with `cpu number : N`; a paragraph
+/// Where a CPU is a paragraph (most architectures) it begins with `processor : N`, on s390 with `cpu number : N`; a paragraph
 /// that begins otherwise is about the machine and stays. Lines `processor N: …` and `# processors : N`, which s390 has there, follow.
 #[must_use]
 pub fn cpuinfo(text: &str, cpus: &CpuSet) -> String {
@@ -37,7 +37,7 @@ pub fn cpuinfo(text: &str, cpus: &CpuSet) -> String {
     shown
 }
 
-/// The processor whose paragraph begins with this line.
+/// The CPU whose paragraph begins with this line.
 fn paragraph_of(line: &str) -> Option<CpuId> {
     let (key, value) = line.split_once(':')?;
     let key = key.trim();
@@ -45,7 +45,7 @@ fn paragraph_of(line: &str) -> Option<CpuId> {
     is.then(|| value.trim().parse().ok().map(CpuId))?
 }
 
-/// A line that is about one of several processors, or about all.
+/// A line that is about one of several CPUs, or about all.
 enum Summary {
     Processor(CpuId),
     Count,
@@ -60,7 +60,7 @@ fn summary_of(line: &str) -> Option<Summary> {
     number.parse().ok().map(|cpu| Summary::Processor(CpuId(cpu)))
 }
 
-/// `/proc/stat` with these processors; its first line is the sum of theirs.
+/// `/proc/stat` with these CPUs; its first line is the sum of theirs.
 #[must_use]
 pub fn stat(text: &str, cpus: &CpuSet) -> String {
     let mut sums: Vec<u64> = Vec::new();
@@ -76,7 +76,7 @@ pub fn stat(text: &str, cpus: &CpuSet) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         if let Some(times) = line.strip_prefix("cpu ") {
-            // With no processor left there are as many columns, of nothing.
+            // With no CPU left there are as many columns, of nothing.
             let columns = times.split_ascii_whitespace().count().max(sums.len());
             shown.push_str("cpu ");
             for at in 0..columns {
@@ -90,20 +90,20 @@ pub fn stat(text: &str, cpus: &CpuSet) -> String {
     shown
 }
 
-/// The processor whose times a line has.
+/// The CPU whose times a line has.
 fn times_of(line: &str) -> Option<(CpuId, &str)> {
     let number = line.strip_prefix("cpu")?.split_ascii_whitespace().next()?;
     let is_number = line.as_bytes().get(3).is_some_and(u8::is_ascii_digit);
     is_number.then(|| number.parse().ok().map(|cpu| (CpuId(cpu), line)))?
 }
 
-/// A list of processors as the kernel writes one into a file.
+/// A list of CPUs as the kernel writes one into a file.
 #[must_use]
 pub fn list(cpus: &CpuSet) -> String {
     format!("{cpus}\n")
 }
 
-/// The number in the name of a processor's directory, `cpu7`.
+/// The number in the name of a CPU's directory, `cpu7`.
 #[must_use]
 pub fn directory_of(name: &str) -> Option<CpuId> {
     let digits = name.strip_prefix("cpu")?;
@@ -119,7 +119,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// Two processors as an x86 machine shows them, shortened.
+    /// Two CPUs as an x86 machine shows them, shortened.
     const X86: &str = "processor\t: 0\nvendor_id\t: X\ncore id\t\t: 0\npower management:\n\n\
                        processor\t: 1\nvendor_id\t: X\ncore id\t\t: 1\npower management:\n\n\
                        processor\t: 10\nvendor_id\t: X\ncore id\t\t: 5\npower management:\n\n";

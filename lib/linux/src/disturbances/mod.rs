@@ -3,7 +3,7 @@
 //! # Two ways
 //!
 //! A program in the kernel (`lib/bpf`, `disturbances`) sees each interrupt, timer, soft interrupt, kernel worker and thread begin and end on the
-//! watched processors, and which CPU sends an interprocessor interrupt; it adds up how often and how long (`programs`). What it knows by a number or an
+//! watched CPUs, and which CPU sends an interprocessor interrupt; it adds up how often and how long (`programs`). What it knows by a number or an
 //! address gets its name here (`names`, `symbols`). Where it may not be loaded, the tables that the kernel keeps anyway are read twice
 //! (`tables`): they tell how often and, of threads, how long in all.
 //!
@@ -15,7 +15,7 @@
 //!
 //! # What watching does
 //!
-//! Attaching and detaching changes code that every processor runs, for which the kernel calls each of them a few times: these calls are in
+//! Attaching and detaching changes code that every CPU runs, for which the kernel calls each of them a few times: these calls are in
 //! the report, as the watcher's. Meanwhile no process is woken or called; the watcher leaves the watched CPUs, if it may run
 //! elsewhere.
 
@@ -86,7 +86,7 @@ impl LinuxMachine {
     }
 }
 
-/// This thread keeps off the watched processors for as long as the value lives, if there are others for it. It leaves when it reads for the first time:
+/// This thread keeps off the watched CPUs for as long as the value lives, if there are others for it. It leaves when it reads for the first time:
 /// what it starts before that inherits nothing.
 struct Aside {
     before: Option<Mask>,

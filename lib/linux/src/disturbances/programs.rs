@@ -97,7 +97,7 @@ impl<'a> ByPrograms<'a> {
         for cpu in what.cpus.iter() {
             watch.programs.watch(cpu.0, true).map_err(|why| why.to_string())?;
         }
-        // From here on what attaching does to the watched processors is seen, too.
+        // From here on what attaching does to the watched CPUs is seen, too.
         watch.programs.attach().map_err(|why| why.to_string())?;
         // Who was forked since then is a child of a member that is known, or found now.
         watch.follow_job().map_err(|refusal| refusal.reason.to_string())?;

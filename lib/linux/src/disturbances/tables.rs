@@ -31,7 +31,7 @@ impl Stolen {
         Ok(Stolen { uses, before })
     }
 
-    /// A row for each processor of which some was taken.
+    /// A row for each CPU of which some was taken.
     pub(super) fn rows(&mut self, cpus: &CpuSet) -> Vec<Disturbance> {
         let Ok(after) = self.uses.stolen() else { return Vec::new() };
         let watched = after.into_iter().filter(|(cpu, _)| cpus.contains(*cpu));
@@ -62,7 +62,7 @@ struct Seen {
     is_kernel: bool,
     /// Where it ran last.
     cpu: CpuId,
-    /// How long it ran, in nanoseconds, and how often it was given a processor.
+    /// How long it ran, in nanoseconds, and how often it was given a CPU.
     ran_ns: u64,
     turns: u64,
 }
@@ -149,7 +149,7 @@ impl DisturbanceWatch for ByTables<'_> {
     }
 }
 
-/// What grew between two readings on the watched processors.
+/// What grew between two readings on the watched CPUs.
 fn difference(before: &Reading, after: &Reading, cpus: &CpuSet, members: &BTreeSet<u32>) -> Vec<Disturbance> {
     let mut rows = Vec::new();
     for count in &after.interrupts {
@@ -185,7 +185,7 @@ fn grown<'a>(
     watched.map(move |(cpu, count)| (*cpu, count.saturating_sub(was(cpu)))).filter(|(_, more)| *more > 0)
 }
 
-/// A thread that ran meanwhile, and was last seen on a watched processor; it may have run elsewhere before.
+/// A thread that ran meanwhile, and was last seen on a watched CPU; it may have run elsewhere before.
 fn ran(before: Option<&Seen>, seen: &Seen) -> Option<Disturbance> {
     let (ran_ns, turns) = before.map_or((0, 0), |was| (was.ran_ns, was.turns));
     let total = seen.ran_ns.checked_sub(ran_ns).filter(|ran| *ran > 0)?;
@@ -206,7 +206,7 @@ fn ran(before: Option<&Seen>, seen: &Seen) -> Option<Disturbance> {
     })
 }
 
-/// `/proc/softirqs`: a row for each sort, a column for each processor of the head line.
+/// `/proc/softirqs`: a row for each sort, a column for each CPU of the head line.
 fn parse_soft(text: &str) -> BTreeMap<String, BTreeMap<CpuId, u64>> {
     let mut lines = text.lines();
     let heads = lines.next().unwrap_or_default().split_ascii_whitespace();
@@ -235,7 +235,7 @@ fn threads(os: &Os) -> BTreeMap<u32, Seen> {
     all
 }
 
-/// `stat` (name in brackets, flags the 7th field behind it, processor the 37th) and `schedstat`.
+/// `stat` (name in brackets, flags the 7th field behind it, CPU the 37th) and `schedstat`.
 fn parse_thread(pid: u32, stat: &str, times: &str) -> Option<Seen> {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let (head, tail) = stat.rsplit_once(')')?;

@@ -13,13 +13,13 @@ fn machine(state: &tempfile::TempDir) -> LinuxMachine {
     LinuxMachine::open(Root::live(state.path().to_owned()), Box::new(MemoryJournal::default()))
 }
 
-/// The last processor that this thread may use, so that there is another one for the watcher.
+/// The last CPU that this thread may use, so that there is another one for the watcher.
 fn last_cpu() -> Option<usize> {
     let mask = sched_getaffinity(None).ok()?;
     (0..Mask::MAX_CPU).rev().find(|cpu| mask.is_set(*cpu)).filter(|_| mask.count() > 1)
 }
 
-/// A shell under that name that works on a processor until it is killed.
+/// A shell under that name that works on a CPU until it is killed.
 fn busy_on(cpu: usize, dir: &tempfile::TempDir, name: &str) -> std::process::Child {
     let program = dir.path().join(name);
     std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
@@ -42,7 +42,7 @@ fn watched(cpu: usize, job: Job, by_counts: bool) -> WatchedJob {
     WatchedJob { cpus, job, worth_telling: Nanos(1_000), by_counts }
 }
 
-/// Looks while somebody who is not the job, and the job itself, work on one processor.
+/// Looks while somebody who is not the job, and the job itself, work on one CPU.
 fn look(by_counts: bool, as_job: bool, name: &str) -> Option<Disturbed> {
     let Some(cpu) = last_cpu() else {
         eprintln!("skipped: disturbances: this machine has a single processor for us");
@@ -126,7 +126,7 @@ fn stretches_that_the_ring_cannot_hold_are_counted_and_told() {
     };
     let state = tempfile::tempdir().unwrap();
     let machine = machine(&state);
-    // The smallest ring that there can be, every stretch, and nobody who takes them: each tick of the clock takes the processor from the job.
+    // The smallest ring that there can be, every stretch, and nobody who takes them: each tick of the clock takes the CPU from the job.
     let page = u32::try_from(rustix::param::page_size()).unwrap();
     let child = busy_on(cpu, &state, "mp-ring");
     let job = Job { set: None, pids: vec![Pid(child.id())] };

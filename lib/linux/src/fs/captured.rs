@@ -1,7 +1,7 @@
 //! What a kernel and systemd do by themselves, for a root that is only files: a captured machine or a synthetic tree.
 //!
 //! Just enough that a change reads back as it would on the machine: a task is in one group, a new group has
-//! its control files, a partition takes its processors from its parent, an off-line processor leaves the
+//! its control files, a partition takes its CPUs from its parent, an off-line CPU leaves the
 //! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
 
 use super::{Done, Fs};
@@ -339,7 +339,7 @@ fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Result<(), K
     Ok(())
 }
 
-/// Whether a thread of the deadline class may run on a processor. A kernel counts whether what is left would do
+/// Whether a thread of the deadline class may run on a CPU. A kernel counts whether what is left would do
 /// for it; a captured root knows no shares, and keeps the CPU.
 fn is_promised(os: &Os, cpu: CpuId) -> bool {
     let threads = |pid: u32| os.tids(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid));
@@ -377,7 +377,7 @@ fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     os.root.replace(path, format!("{text}\n")).map_err(knob_error)
 }
 
-/// Version 1 deletes an off-line processor from every list for good.
+/// Version 1 deletes an off-line CPU from every list for good.
 fn forget_cpu(root: &Root, dir: &Path, cpu: CpuId) -> std::io::Result<()> {
     let mut cpus = read_cpus(root, dir);
     if cpus.remove(cpu) {
@@ -538,7 +538,7 @@ fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
     Ok((place.unwrap_or_default(), cpuset))
 }
 
-/// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of processors that
+/// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of CPUs that
 /// go off-line, only what partitions have taken from it.
 fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError> {
     let allows = if place == "/" { partitions_below(&os.root, &os.group(place)?) } else { cpuset.clone() };

@@ -1,5 +1,5 @@
 //! Names of events and what the kernel calls them: those of Solaris, the generic ones of PAPI, those of `perf`, those that the kernel
-//! lists for its processors, and codes.
+//! lists for its CPUs, and codes.
 
 use super::pmu::Pmus;
 use millpond_formats::events::c_integer;
@@ -9,7 +9,7 @@ use perf_event_open_sys::bindings as sys;
 /// Who counts an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// A register of the processor.
+    /// A register of the CPU.
     Hardware,
     /// The kernel.
     Software,
@@ -23,7 +23,7 @@ pub(super) struct Code {
     pub(super) type_: u32,
     /// `config`, `config1`, `config2`.
     pub(super) config: [u64; 3],
-    /// The processors that have it, where not all do.
+    /// The CPUs that have it, where not all do.
     pub(super) cpus: Option<CpuSet>,
     pub(super) user: bool,
     pub(super) sys: bool,
@@ -35,7 +35,7 @@ impl Code {
         Code { name, sort, type_, config: [config, 0, 0], cpus: None, user: true, sys: false }
     }
 
-    /// What every processor with counters can count.
+    /// What every CPU with counters can count.
     pub(super) fn of_cycles() -> Code {
         Code::new("cycles", Sort::Hardware, sys::PERF_TYPE_HARDWARE, HARDWARE[0].2)
     }

@@ -1,4 +1,4 @@
-//! Counters of processors: a group for each processor and set.
+//! Counters of CPUs: a group for each CPU and set.
 
 use super::catalogue::Code;
 use super::group::{Group, Whom};
@@ -18,10 +18,10 @@ pub(super) const TICK: Option<&str> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// What it says now. All processors of a machine agree about it.
+/// What it says now. All CPUs of a machine agree about it.
 fn tick() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this architecture has the instruction; it reads a register.
+    // SAFETY: every CPU of this architecture has the instruction; it reads a register.
     let tick = unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(target_arch = "aarch64")]
     let tick = {
@@ -35,7 +35,7 @@ fn tick() -> u64 {
     tick
 }
 
-/// One processor.
+/// One CPU.
 struct One {
     cpu: CpuId,
     /// A group for each set.
@@ -75,7 +75,7 @@ impl<'a> Cpus<'a> {
     }
 }
 
-/// Whether a processor is of the type that the events belong to.
+/// Whether a CPU is of the type that the events belong to.
 fn fits(cpu: CpuId, set: &[Code]) -> Result<(), Refusal> {
     let elsewhere = |code: &&Code| code.cpus.as_ref().is_some_and(|cpus| !cpus.contains(cpu));
     let Some(code) = set.iter().find(elsewhere) else { return Ok(()) };

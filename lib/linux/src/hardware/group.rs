@@ -1,4 +1,4 @@
-//! A group of performance events: what is counted together, on a processor or in a thread.
+//! A group of performance events: what is counted together, on a CPU or in a thread.
 //!
 //! Events of the hardware are a group of the kernel's: it counts all of them or none. Those of the kernel itself are alone, each of them: they need
 //! no register that others could have, and not every kernel reads its clocks as members of a group.
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Where it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
-    /// Whoever runs on a processor.
+    /// Whoever runs on a CPU.
     Cpu(CpuId),
     /// A thread by its number, wherever it runs; 0 is the one that asks.
     Thread(u32),
@@ -70,7 +70,7 @@ impl Group {
     /// What was counted since it was started.
     ///
     /// # Errors
-    /// The system's reason; `ENODEV` when its processor was off-line meanwhile.
+    /// The system's reason; `ENODEV` when its CPU was off-line meanwhile.
     pub(super) fn read(&self) -> io::Result<Counted> {
         let now = self.read_raw()?;
         let values =
@@ -123,7 +123,7 @@ fn read_together(leader: &OwnedFd, count: usize) -> io::Result<(Nanos, Nanos, Ve
     const HEAD: usize = 3;
     let mut bytes = vec![0u8; (HEAD + count) * size_of::<u64>()];
     let filled = rustix::io::read(leader, &mut bytes[..])?;
-    // What is no longer with its processor gives nothing, or the leader alone.
+    // What is no longer with its CPU gives nothing, or the leader alone.
     if filled < bytes.len() {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }

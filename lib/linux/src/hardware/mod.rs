@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   name ──catalogue──▶ Code ──group──▶ a group of performance events ──▶ Counted (count, time wanted, time counting)
-//!            ▲                            │ one for each processor (cpus) or thread (threads), and for each set
+//!            ▲                            │ one for each CPU (cpus) or thread (threads), and for each set
 //!   pmu: /sys/bus/event_source            │ of several sets one is enabled
 //!   threads ◀── ptrace: who begins, forks, becomes another program, ends
 //! ```

@@ -1,4 +1,4 @@
-//! What the kernel says of its processors' counters: `/sys/bus/event_source/devices/*`.
+//! What the kernel says of its CPUs' counters: `/sys/bus/event_source/devices/*`.
 //!
 //! An event is a text such as `event=0x3c,umask=0x01`; where each of its words belongs in the kernel's three configuration numbers another
 //! file says: `config:0-7`, or in pieces, `config:0-7,32-35`.
@@ -9,18 +9,18 @@ use millpond_model::CpuSet;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The counters of processors of one type.
+/// The counters of CPUs of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pmu {
     pub(super) name: String,
     /// The kernel's number for it.
     pub(super) type_: u32,
-    /// The processors that have it; `None` for all.
+    /// The CPUs that have it; `None` for all.
     pub(super) cpus: Option<CpuSet>,
     events: BTreeMap<String, [u64; 3]>,
 }
 
-/// Those of every type. Counters that belong to no processor (of memory, of links) are not among them.
+/// Those of every type. Counters that belong to no CPU (of memory, of links) are not among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pmus(Vec<Pmu>);
 
@@ -40,7 +40,7 @@ impl Pmus {
         &self.0
     }
 
-    /// The event of a name, `EVENT` or `PMU/EVENT`. Where several types of processors have one of that name, the short name means none.
+    /// The event of a name, `EVENT` or `PMU/EVENT`. Where several types of CPUs have one of that name, the short name means none.
     pub(super) fn find(&self, name: &str) -> Option<(&Pmu, [u64; 3])> {
         let (pmu, event) = match name.split_once('/') {
             Some((pmu, event)) => (Some(pmu), event.trim_end_matches('/')),
@@ -66,7 +66,7 @@ impl Pmus {
 fn read_one(root: &Root, dir: &Path, name: &str) -> Option<Pmu> {
     let value = |file: &Path| root.read_value(file).ok().flatten();
     let cpus = value(&dir.join("cpus"));
-    // One without a list of processors is theirs only by this name.
+    // One without a list of CPUs is theirs only by this name.
     if name != "cpu" && cpus.is_none() {
         return None;
     }
@@ -146,7 +146,7 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
-    /// Processors of two types, as on a machine with large and small cores, and counters of memory beside.
+    /// CPUs of two types, as on a machine with large and small cores, and counters of memory beside.
     fn hybrid() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::captured(dir.path());

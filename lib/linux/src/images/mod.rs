@@ -49,7 +49,7 @@ pub(super) const VECTORS: libc::c_int = 0x202;
 /// The thread pointer, on aarch64.
 pub(super) const TLS: libc::c_int = 0x401;
 
-/// Processors whose registers are known.
+/// CPUs whose registers are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arch {
     X86_64,

@@ -23,7 +23,7 @@
 //! | `cpu-place:204@8123` | the cgroup of a process in that hierarchy | a path |
 //! | `pages:204@8123` | where the memory of a process was moved; it reads as nothing, for that is no state | a node list |
 //! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
-//! | `irqbalance:banned` | the processors that the daemon irqbalance leaves alone | a CPU list |
+//! | `irqbalance:banned` | the CPUs that the daemon irqbalance leaves alone | a CPU list |
 //! | `osnoise:timerlat_period_us` | a setting of the tracers osnoise and timerlat; one in capitals is an option | its text; of an option `on` or `off` |
 //! | `tracer:millpond-204` | a trace instance of ours, in which timerlat runs | `timerlat` |
 //! | `record:processor.3` | a record in the state directory | its text |

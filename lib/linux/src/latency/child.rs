@@ -113,7 +113,7 @@ fn follow(shared: &Shared, dir: c_int, file: &CStr) -> Result<std::convert::Infa
         // SAFETY: memory of this function, of that size. Nothing is written there: each call gives nothing, when the timer was due.
         if unsafe { libc::read(timers, (&raw mut nothing).cast(), size_of::<u64>()) } < 0 {
             let why = failed(NO_TIMER);
-            // It was on its processor when it began to wait.
+            // It was on its CPU when it began to wait.
             let is_elsewhere = why == NO_TIMER << 32 | u64::from(libc::EINVAL.unsigned_abs());
             return Err(if is_elsewhere && untimed < UNTIMED { MOVED << 32 } else { why });
         }

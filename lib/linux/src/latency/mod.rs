@@ -1,13 +1,13 @@
-//! The latency probe: a process of one thread that waits for timers on a processor of its own.
+//! The latency probe: a process of one thread that waits for timers on a CPU of its own.
 //!
 //! | what | how |
 //! |---|---|
 //! | the thread | a forked process, so that it can be put into a set by itself (on version 2 threads of a process share one) and locks only its own memory; it ends with its parent |
 //! | timer | `clock_nanosleep`, absolute, by the monotonic clock, which no step of the wall clock moves |
 //! | stages | a program in the kernel stamps the timer's handler, the wake-up and the switch; the thread reads the stamps from mapped memory when it is back, and adds its own |
-//! | culprits | the program keeps the last moments of the processor; of each of the worst waits the thread copies them |
+//! | culprits | the program keeps the last moments of the CPU; of each of the worst waits the thread copies them |
 //! | timerlat | where it is asked for the kernel's own tracer has the timers and tells of the stages: the thread waits in it, its parent reads the trace |
-//! | its place | a set of one processor, sheltered from interrupts: one change, of which the record `place.PID` is a part |
+//! | its place | a set of one CPU, sheltered from interrupts: one change, of which the record `place.PID` is a part |
 
 mod child;
 mod moments;
@@ -83,7 +83,7 @@ impl LatencyProbe for LinuxMachine {
         let (task, _) = self.os.identify(owner, None)?;
         let tracer = timerlat.map(|interval| self.timerlat_steps(owner, interval)).transpose()?;
         let made = match self.prepare_create(&[cpu], CreateOptions { keep_others }, false) {
-            // It would push nothing out: the probe is bound to the processor, which stays in the default set.
+            // It would push nothing out: the probe is bound to the CPU, which stays in the default set.
             Err(refusal) if keep_others && refusal.reason == Reason::LastOfDefault => {
                 Change::new("", Vec::new(), (PsetId::DEFAULT, Vec::new()))
             }

@@ -115,7 +115,7 @@ impl<'m> Process<'m> {
         match waitpid(Some(self.child), WaitOptions::NOHANG) {
             Ok(None) | Err(rustix::io::Errno::INTR) => Ok(()),
             _ if self.has_ended() => self.check(),
-            // A tracer that is ended, also by a processor that goes, ends who waits for it.
+            // A tracer that is ended, also by a CPU that goes, ends who waits for it.
             _ if self.traced => {
                 Err(self.lost("another program ended the tracer, or the process that measures"))
             }
@@ -123,10 +123,10 @@ impl<'m> Process<'m> {
         }
     }
 
-    /// It has no place any more: for that reason, unless its processor is off-line.
+    /// It has no place any more: for that reason, unless its CPU is off-line.
     ///
-    /// A processor that goes off-line moves its threads at the beginning, and interrupts that were for it alone at the end, to wherever it likes and for good.
-    /// Whoever puts lists of interrupts back in between loses them. The kernel answers in the processor's own file only when all of that is over.
+    /// A CPU that goes off-line moves its threads at the beginning, and interrupts that were for it alone at the end, to wherever it likes and for good.
+    /// Whoever puts lists of interrupts back in between loses them. The kernel answers in the CPU's own file only when all of that is over.
     fn lost(&self, why: &str) -> Refusal {
         let os = &self.machine.os;
         let own = os.root.sys.join(format!("devices/system/cpu/cpu{}/online", self.cpu));

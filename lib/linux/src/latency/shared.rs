@@ -23,7 +23,7 @@ pub(super) const MOMENT_WORDS: usize = 4;
 pub(super) const NO_LOCK: u64 = 1;
 /// It may not enter the real-time class.
 pub(super) const NO_CLASS: u64 = 2;
-/// It found itself on another processor.
+/// It found itself on another CPU.
 pub(super) const MOVED: u64 = 3;
 /// The tracer does not let it wait for its timers.
 pub(super) const NO_TIMER: u64 = 4;

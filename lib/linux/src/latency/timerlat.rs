@@ -25,9 +25,9 @@ const EXCLUSIVE: [&str; 2] = [TRACER, "osnoise"];
 /// What may be asked for where it is lacking.
 const KERNELS: &str = "Debian's kernels linux-image-rt-amd64 have it (from 6.5 on), and so have those of Ubuntu, Fedora and RHEL; without it latstat \
                        measures with programs of its own";
-/// Where a program waits for its timers, of a processor.
+/// Where a program waits for its timers, of a CPU.
 const WAITS: &str = "osnoise/per_cpu";
-/// The file by which a program waits, of a processor.
+/// The file by which a program waits, of a CPU.
 const WAITED: &str = "timerlat_fd";
 /// The name of our process that does. By it one is known that was killed and has closed its files, and has not ended yet.
 pub(super) const PROBE: &std::ffi::CStr = c"timerlat-probe";
@@ -121,7 +121,7 @@ impl Os {
         })
     }
 
-    /// Who waits for timers of timerlat, on any processor.
+    /// Who waits for timers of timerlat, on any CPU.
     fn waiter(&self) -> Option<u32> {
         let names = self.root.dirs(&self.root.proc).unwrap_or_default();
         let waits = |pid: &u32| {

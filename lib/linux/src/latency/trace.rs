@@ -17,7 +17,7 @@ use millpond_model::{LatencySample, Nanos};
 enum Point {
     /// The timer's handler was reached.
     Irq,
-    /// The thread got its processor.
+    /// The thread got its CPU.
     Thread,
     /// It asks for the next timer.
     User,

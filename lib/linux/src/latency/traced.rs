@@ -27,7 +27,7 @@ pub(super) struct Traced<'m> {
     process: Process<'m>,
     tracefs: Tracefs,
     cpu: CpuId,
-    /// What the tracer writes about the processor, from when it goes.
+    /// What the tracer writes about the CPU, from when it goes.
     pipe: Option<File>,
     trace: Trace,
     /// The longest waits, longest first.

@@ -96,7 +96,7 @@ impl LatencyWatch for Watch<'_> {
     }
 }
 
-/// What ran on the processor beside the probe, the longest first.
+/// What ran on the CPU beside the probe, the longest first.
 fn sharers(stamping: &Stamping, probe: u32) -> Vec<Sharer> {
     let mut sharers: Vec<Sharer> = stamping
         .sums()
@@ -123,7 +123,7 @@ mod tests {
     /// More processes than the kernel's table has entries.
     const STORM: usize = 5_000;
 
-    /// On a thread of its own, which its children share a processor with.
+    /// On a thread of its own, which its children share a CPU with.
     fn storm(cpu: usize) {
         let mut only = rustix::thread::CpuSet::new();
         only.set(cpu);

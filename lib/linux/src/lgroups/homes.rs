@@ -1,11 +1,11 @@
 //! Where a thread is at home on a kernel that gives threads no home.
 //!
-//! The first of these that names a node with processors that the thread may use:
+//! The first of these that names a node with CPUs that the thread may use:
 //!
 //! 1. the only node of its mask;
 //! 2. the node where the kernel's own balancing would like it to run (`numa_preferred_nid` of its `sched`);
 //! 3. the node with most of the process's memory;
-//! 4. the node of the processor that it was on last.
+//! 4. the node of the CPU that it was on last.
 //!
 //! and else the first of its mask.
 
@@ -31,7 +31,7 @@ impl<'m> Clues<'m> {
         Clues { machine, pid, nodes, pages: OnceCell::new() }
     }
 
-    /// The home of a thread that may use these processors.
+    /// The home of a thread that may use these CPUs.
     pub(super) fn home(&mut self, task: TaskId, allowed: &CpuSet) -> LgrpId {
         let open = reached(self.nodes, allowed);
         if let (Some(only), 1) = (open.first(), open.len()) {
@@ -54,7 +54,7 @@ impl<'m> Clues<'m> {
     }
 }
 
-/// The nodes with processors among these.
+/// The nodes with CPUs among these.
 fn reached(nodes: &[Lgroup], cpus: &CpuSet) -> BTreeSet<LgrpId> {
     nodes.iter().filter(|node| !node.cpus.is_disjoint(cpus)).map(|node| node.id).collect()
 }

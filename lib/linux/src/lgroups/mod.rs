@@ -2,7 +2,7 @@
 //!
 //! | What | Where from | Otherwise |
 //! |---|---|---|
-//! | nodes, their processors, distances | `/sys/devices/system/node` | one node with everything |
+//! | nodes, their CPUs, distances | `/sys/devices/system/node` | one node with everything |
 //! | memory of a node | its `meminfo` | of a single node `/proc/meminfo` |
 //! | load of a node | threads that run or wait on its CPUs at this moment: `/proc/PID/task/TID/stat` | |
 //! | what the caller may use | its affinity mask, `Mems_allowed_list` of its `status` | everything |
@@ -33,7 +33,7 @@ fn machine(error: &io::Error) -> Refusal {
 }
 
 impl LinuxMachine {
-    /// The nodes, with those of their processors that are on-line.
+    /// The nodes, with those of their CPUs that are on-line.
     pub(crate) fn online_nodes(&self) -> Result<Vec<Lgroup>, Refusal> {
         let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of CPUs");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
@@ -66,7 +66,7 @@ impl LinuxMachine {
         Ok(homed)
     }
 
-    /// The step that gives a thread the processors of some nodes, or all of its set where that is the same.
+    /// The step that gives a thread the CPUs of some nodes, or all of its set where that is the same.
     fn confinement(
         &self,
         task: TaskId,

@@ -53,7 +53,7 @@ impl Planner<'_> {
             };
             if self.view.v1 {
                 let wished = &want & &self.view.online;
-                // A group whose processors all left shares its parent's, or the kernel would move its tasks.
+                // A group whose CPUs all left shares its parent's, or the kernel would move its tasks.
                 want = if wished.is_empty() && !want.is_empty() { above } else { wished };
             }
             // Whether the group above it is, or will be, other than it was.
@@ -99,7 +99,7 @@ impl Planner<'_> {
                 _ => original.clone(),
             };
         }
-        // A cgroup above a zone must leave the zone its processors.
+        // A cgroup above a zone must leave the zone its CPUs.
         if self.zones.keys().any(|zone| is_within(zone, path)) {
             return original.clone();
         }
@@ -116,7 +116,7 @@ impl Planner<'_> {
         if rest.is_empty() { above.clone() } else { rest }
     }
 
-    /// The list of a unit that we have asked nothing of. One that names every processor is what is left where a
+    /// The list of a unit that we have asked nothing of. One that names every CPU is what is left where a
     /// property was reset and the kernel kept the list: it stands for none.
     fn unasked(&self, list: &CpuSet) -> CpuSet {
         let is_left = self.view.systemd && self.view.possible.is_subset(list);

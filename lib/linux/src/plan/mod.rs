@@ -5,7 +5,7 @@
 //!
 //! 1. the controller, and new cgroups, parents first;
 //! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
-//! 3. partitions that lose all their processors give up their flag;
+//! 3. partitions that lose all their CPUs give up their flag;
 //! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
 //! 5. lists grow, parents before children, and labels follow; then lists of memory nodes;
 //! 6. partition flags are set;
@@ -129,9 +129,9 @@ pub fn plan(view: &View, wanted: &Wanted) -> Vec<Step> {
 struct Planner<'a> {
     view: &'a View,
     wanted: &'a Wanted,
-    /// Processors that nobody else may use.
+    /// CPUs that nobody else may use.
     exclusive: CpuSet,
-    /// Processors of the default set.
+    /// CPUs of the default set.
     default: CpuSet,
     modes: BTreeMap<PsetId, PsetMode>,
     /// Existing cgroups that are bound as they are, with their set.

@@ -13,7 +13,7 @@ impl Planner<'_> {
         for (id, label) in &self.wanted.sets {
             let active = &label.cpus() & &self.view.online;
             let target = Target {
-                // Version 1 forgets off-line processors by itself and refuses to be told about them.
+                // Version 1 forgets off-line CPUs by itself and refuses to be told about them.
                 cpus: match self.modes[id] {
                     // The zone's own cgroup has them; ours only holds the label.
                     PsetMode::InPlace => self.idle(),
@@ -31,7 +31,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The list of a cgroup that has no processors of its own. systemd keeps the controller only for units that
+    /// The list of a cgroup that has no CPUs of its own. systemd keeps the controller only for units that
     /// have a list, so there it is the default set's.
     fn idle(&self) -> CpuSet {
         if self.view.systemd { self.default.clone() } else { CpuSet::new() }
@@ -98,7 +98,7 @@ impl Planner<'_> {
             .collect();
         let out: Vec<_> =
             self.moves.extract_if(.., |(_, at, _)| dying.iter().any(|d| is_within(at, d))).collect();
-        // A home that is to be made in the same plan has no processors yet.
+        // A home that is to be made in the same plan has no CPUs yet.
         for path in out.iter().map(|(_, _, to)| to.clone()).collect::<BTreeSet<_>>() {
             self.grow_one(&path);
         }

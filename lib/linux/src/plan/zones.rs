@@ -31,7 +31,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Zones that end, or lose processors, from the bottom up: first the flag, then the lists.
+    /// Zones that end, or lose CPUs, from the bottom up: first the flag, then the lists.
     pub(super) fn release_zones(&mut self) {
         let wants = self.exclusive_wants();
         let foreign: Vec<String> =
@@ -57,7 +57,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Zones that begin, or gain processors, from the top down: first the lists, then the flag.
+    /// Zones that begin, or gain CPUs, from the top down: first the lists, then the flag.
     pub(super) fn claim_zones(&mut self) {
         for (path, want) in self.exclusive_wants() {
             let group = self.view.groups.get(&path).cloned().unwrap_or_default();

@@ -140,7 +140,7 @@ impl Os {
         Ok(false)
     }
 
-    /// The processors that a unit is allowed by its own property.
+    /// The CPUs that a unit is allowed by its own property.
     pub(crate) fn allowed_cpus(&self, path: &str) -> Result<Option<CpuSet>, KnobError> {
         let name = unit(path)?;
         match self.manager() {

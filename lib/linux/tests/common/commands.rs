@@ -40,7 +40,7 @@ pub fn bind_cpu(machine: &dyn Machine, pid: u32, cpu: Option<u32>) -> Result<(),
     writer.commit(change).map(|_| ())
 }
 
-/// As the command of that name, with several processors; none to unbind.
+/// As the command of that name, with several CPUs; none to unbind.
 pub fn bind_cpus(machine: &dyn Machine, pid: u32, list: &[u32]) -> Result<(), Refusal> {
     let writer = Writer::open(machine)?;
     let to = cpus(list).into_iter().collect();

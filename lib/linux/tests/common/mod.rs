@@ -17,7 +17,7 @@ pub struct HandMade {
 }
 
 impl HandMade {
-    /// `cpus` processors, two strands a core, one node; cgroup version 2 or 1.
+    /// `cpus` CPUs, two strands a core, one node; cgroup version 2 or 1.
     pub fn new(cpus: u32, v1: bool) -> HandMade {
         let made = HandMade { dir: tempfile::tempdir().unwrap(), v1 };
         let all = format!("0-{}", cpus - 1);

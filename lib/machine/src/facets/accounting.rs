@@ -4,12 +4,12 @@ use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};
 use std::collections::BTreeMap;
 
-/// How the threads of a set waited for a processor, cumulated since the watch began.
+/// How the threads of a set waited for a CPU, cumulated since the watch began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// Time that runnable threads were without a processor, added up over threads.
+    /// Time that runnable threads were without a CPU, added up over threads.
     Threads(Nanos),
-    /// Time in which at least one thread was without a processor.
+    /// Time in which at least one thread was without a CPU.
     Any(Nanos),
     /// It cannot be told here.
     Unknown,
@@ -20,7 +20,7 @@ pub enum Waited {
 pub struct Usage {
     /// When, on the machine's monotonic clock.
     pub at: Nanos,
-    /// For each processor that runs threads, how long it was used.
+    /// For each CPU that runs threads, how long it was used.
     pub busy: BTreeMap<CpuId, Nanos>,
     /// For each set, the default one among them, how its threads waited.
     pub waited: BTreeMap<PsetId, Waited>,
@@ -56,7 +56,7 @@ impl Usage {
 pub enum Woke {
     /// Its time was over.
     Deadline,
-    /// Threads wait for processors.
+    /// Threads wait for CPUs.
     Pressure,
 }
 
@@ -68,7 +68,7 @@ pub trait Accounting {
     /// [`Absent`] when nothing can be accounted here.
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent>;
 
-    /// How many threads run or wait for a processor now, for each set, the default one among them. One look, without the thread that looks.
+    /// How many threads run or wait for a CPU now, for each set, the default one among them. One look, without the thread that looks.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -83,7 +83,7 @@ pub trait UsageWatch {
     /// [`Refusal`] when the machine cannot be read.
     fn sample(&mut self) -> Result<Usage, Refusal>;
 
-    /// Waits until `deadline` of the machine's clock, or until threads wait for processors, or until the program is asked to stop.
+    /// Waits until `deadline` of the machine's clock, or until threads wait for CPUs, or until the program is asked to stop.
     fn wait(&mut self, deadline: Nanos) -> Woke;
 
     /// Lines that say where the figures come from here.

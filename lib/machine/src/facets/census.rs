@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// How closely the time of threads is looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// Processor time only.
+    /// CPU time only.
     #[default]
     Use,
     /// As far as the machine keeps it by itself.
@@ -27,7 +27,7 @@ pub struct CensusOptions {
     pub memory: bool,
     /// Sets and zones.
     pub places: bool,
-    /// System calls, as a watch at [`Depth::Measured`] counts them; and what time in them is, exactly. Without it the time on a processor may
+    /// System calls, as a watch at [`Depth::Measured`] counts them; and what time in them is, exactly. Without it the time on a CPU may
     /// be divided into user mode and the kernel by clock ticks. It costs more than everything else, for nothing happens as often.
     pub calls: bool,
     /// What waits were for, as far as a watch at [`Depth::Measured`] can tell it.

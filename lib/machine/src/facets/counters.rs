@@ -1,4 +1,4 @@
-//! Event counters and time by use, per processor: what `mpstat` shows.
+//! Event counters and time by use, per CPU: what `mpstat` shows.
 
 use crate::{Absent, Refusal};
 use millpond_model::Sample;
@@ -6,9 +6,9 @@ use millpond_model::Sample;
 /// How to watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Read performance events of fenced and sheltered processors too, although that interrupts them.
+    /// Read performance events of fenced and sheltered CPUs too, although that interrupts them.
     pub touch_fenced: bool,
-    /// Count no events: only time by use is read, which the machine keeps anyway, so that watching disturbs no processor.
+    /// Count no events: only time by use is read, which the machine keeps anyway, so that watching disturbs no CPU.
     pub times_only: bool,
 }
 
@@ -30,7 +30,7 @@ pub trait Counters {
 /// Counters that run for as long as the value lives.
 pub trait CounterWatch {
     /// All counters now. Values only ever grow from one sample of the watch to the next, except for a
-    /// processor that left and came back.
+    /// CPU that left and came back.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.

@@ -1,4 +1,4 @@
-//! Counters of hardware's events, for a processor or for a thread: what `cpustat` and `cputrack` show.
+//! Counters of hardware's events, for a CPU or for a thread: what `cpustat` and `cputrack` show.
 //!
 //! A *set* is what is counted at one time: an event for each counter. Of several sets one counts, and the others rest until it is
 //! their turn. Readings are cumulated since their set was started; a caller that wants differences takes them.
@@ -53,13 +53,13 @@ pub struct Interface {
     pub attributes: Vec<String>,
     /// Where more is said, a sentence.
     pub reference: String,
-    /// The name of the register that counts cycles, or time, on a processor; where there is one.
+    /// The name of the register that counts cycles, or time, on a CPU; where there is one.
     pub cpu_tick: Option<String>,
     /// The name of what counts so for a thread.
     pub lwp_tick: Option<String>,
 }
 
-/// A processor's counters at an instant.
+/// A CPU's counters at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuReading {
     /// Which.
@@ -68,7 +68,7 @@ pub struct CpuReading {
     pub at: Nanos,
     /// The register that counts cycles.
     pub tick: u64,
-    /// The counters, or why they cannot be read any more, as half a sentence. A processor whose counters are lost stays so.
+    /// The counters, or why they cannot be read any more, as half a sentence. A CPU whose counters are lost stays so.
     pub counted: Result<Counted, String>,
 }
 
@@ -163,10 +163,10 @@ pub trait HardwareCounters {
     /// Which counters, as bits of a mask, can measure an event: named, or by its code. `None` for one that is not known here.
     fn capable(&self, event: &str) -> Option<u32>;
 
-    /// Opens counters on processors for sets of events. Nothing counts until [`CpuCounting::start`].
+    /// Opens counters on CPUs for sets of events. Nothing counts until [`CpuCounting::start`].
     ///
     /// # Errors
-    /// [`Refusal`]: no hardware counters, no rights, more events than counters, events that do not go together or belong to processors of
+    /// [`Refusal`]: no hardware counters, no rights, more events than counters, events that do not go together or belong to CPUs of
     /// another type, a CPU that is off-line.
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
@@ -190,7 +190,7 @@ pub trait HardwareCounters {
     ) -> Result<Box<dyn Tracking + '_>, Refusal>;
 }
 
-/// Counters of processors. They end with the value.
+/// Counters of CPUs. They end with the value.
 pub trait CpuCounting {
     /// Starts a set from zero, and stops every other one.
     ///
@@ -198,7 +198,7 @@ pub trait CpuCounting {
     /// [`Refusal`] when the machine cannot start it.
     fn start(&mut self, set: usize) -> Result<(), Refusal>;
 
-    /// The counters of the set that counts, of every processor, in the order in which they were named.
+    /// The counters of the set that counts, of every CPU, in the order in which they were named.
     fn read(&mut self) -> Vec<CpuReading>;
 }
 

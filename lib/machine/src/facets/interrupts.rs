@@ -1,4 +1,4 @@
-//! Device interrupts, and everything else that is steered away from sheltered processors.
+//! Device interrupts, and everything else that is steered away from sheltered CPUs.
 
 use crate::Refusal;
 use millpond_model::CpuSet;
@@ -10,9 +10,9 @@ pub enum InterruptKind {
     Device,
     /// Where interrupts that are requested later will go.
     Default,
-    /// Work that the kernel does in threads bound to no processor.
+    /// Work that the kernel does in threads bound to no CPU.
     UnboundWork,
-    /// Network packets that are handed on to, or sent from, chosen processors.
+    /// Network packets that are handed on to, or sent from, chosen CPUs.
     PacketSteering,
 }
 
@@ -33,7 +33,7 @@ pub struct Interrupt {
     pub fixed: Option<String>,
 }
 
-/// The facet. Sheltering processors is a change of their state: see [`crate::Processors::prepare_state`].
+/// The facet. Sheltering CPUs is a change of their state: see [`crate::Processors::prepare_state`].
 pub trait Interrupts {
     /// Everything that can or could be steered.
     ///
@@ -41,7 +41,7 @@ pub trait Interrupts {
     /// [`Refusal`] when the machine cannot be read.
     fn list(&self) -> Result<Vec<Interrupt>, Refusal>;
 
-    /// What comes to sheltered processors all the same, a line for each that names it and says why.
+    /// What comes to sheltered CPUs all the same, a line for each that names it and says why.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.

@@ -18,18 +18,18 @@ pub struct NodeMemory {
 pub struct NodeStatus {
     /// Which.
     pub node: LgrpId,
-    /// Its processors that run threads.
+    /// Its CPUs that run threads.
     pub cpus: CpuSet,
     /// Its memory; `None` where it has none, or none is known.
     pub memory: Option<NodeMemory>,
-    /// How many threads run or wait for a processor there, in thousandths; `None` where it has no CPUs.
+    /// How many threads run or wait for a CPU there, in thousandths; `None` where it has no CPUs.
     pub load_milli: Option<u64>,
 }
 
 /// What a process may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Processors.
+    /// CPUs.
     pub cpus: CpuSet,
     /// Nodes whose memory it may use.
     pub nodes: BTreeSet<LgrpId>,
@@ -101,7 +101,7 @@ pub trait Lgroups {
     /// outcome is how the threads were before.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a home without processors that the thread may use.
+    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a home without CPUs that the thread may use.
     fn prepare_homes(
         &self,
         pid: Pid,

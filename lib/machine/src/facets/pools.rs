@@ -35,13 +35,13 @@ pub struct StartOption {
     pub whom: String,
     /// What he is told, in his own words.
     pub text: String,
-    /// It names the processors as they are now, and does not follow them.
+    /// It names the CPUs as they are now, and does not follow them.
     pub is_fixed: bool,
 }
 
 /// The facet.
 pub trait Pools {
-    /// The dynamic configuration, with processors where they are now and in the state that they have. `None` while pools are disabled.
+    /// The dynamic configuration, with CPUs where they are now and in the state that they have. `None` while pools are disabled.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -53,13 +53,13 @@ pub trait Pools {
     /// [`Refusal`] when the machine cannot be read.
     fn members(&self) -> Result<BTreeMap<Pid, PoolId>, Refusal>;
 
-    /// Prepares another configuration in the place of the present one, as one change: sets that come and go, their processors and the
+    /// Prepares another configuration in the place of the present one, as one change: sets that come and go, their CPUs and the
     /// states of these, pools with the processes that follow them, properties. `None` disables pools; from `None` they are enabled.
     /// Pools and sets without a number get one; the outcome is what the machine will have. Processes of pools that are gone go to the
-    /// default pool. Threads that are bound to a processor which changes sets are unbound from it.
+    /// default pool. Threads that are bound to a CPU which changes sets are unbound from it.
     ///
     /// # Errors
-    /// [`Refusal`]: sets exist that no pool made, a set with processes would be empty, the default set would be, a processor that does
+    /// [`Refusal`]: sets exist that no pool made, a set with processes would be empty, the default set would be, a CPU that does
     /// not exist or cannot get its state, no rights.
     fn prepare_commit(&self, to: Option<PoolsState>) -> Result<Change<Option<PoolsState>>, Refusal>;
 
@@ -73,7 +73,7 @@ pub trait Pools {
     ///
     /// # Errors
     /// [`Refusal`]: pools are disabled, no such pool, process or zone, a part of the kernel, a pool whose set is empty, a thread that is
-    /// bound to a processor elsewhere, a zone that another manager owns, no rights.
+    /// bound to a CPU elsewhere, a zone that another manager owns, no rights.
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal>;
 
     /// Prepares binding a zone to a pool so that it lasts: it also starts there, from its next start on and after a boot;

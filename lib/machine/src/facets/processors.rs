@@ -1,9 +1,9 @@
-//! Processors: their topology and states.
+//! CPUs: their topology and states.
 
 use crate::{Change, Refusal};
 use millpond_model::{CpuId, State, Topology, WallTime};
 
-/// A processor's state and since when.
+/// A CPU's state and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorStatus {
     /// Which.
@@ -28,7 +28,7 @@ pub struct StateChange {
 
 /// The facet.
 pub trait Processors {
-    /// Where processors stand. Includes those that are off-line.
+    /// Where CPUs stand. Includes those that are off-line.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -41,18 +41,18 @@ pub trait Processors {
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal>;
 
     /// Prepares a change of state. The rules are those of [`State::transition`]; beyond them the last
-    /// processor on-line (of the machine, and of its set), and the last that takes interrupts, stay. Threads
-    /// that are bound to a processor keep it from going off-line unless `forced`, which unbinds them.
+    /// CPU on-line (of the machine, and of its set), and the last that takes interrupts, stay. Threads
+    /// that are bound to a CPU keep it from going off-line unless `forced`, which unbinds them.
     ///
     /// # Errors
     /// [`Refusal`] with the rule that forbids it.
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal>;
 
-    /// Prepares the same change of state for several processors as one operation. Processors that already
+    /// Prepares the same change of state for several CPUs as one operation. CPUs that already
     /// are in the state take no step.
     ///
     /// # Errors
-    /// [`Refusal`] naming the first processor whose change is forbidden.
+    /// [`Refusal`] naming the first CPU whose change is forbidden.
     fn prepare_states(
         &self,
         cpus: &[CpuId],
@@ -60,7 +60,7 @@ pub trait Processors {
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal>;
 
-    /// Prepares the same change of state for several processors, each of which is an operation of its own, as one change. The outcome has one entry for
+    /// Prepares the same change of state for several CPUs, each of which is an operation of its own, as one change. The outcome has one entry for
     /// each of `cpus`, in order: what [`Processors::prepare_state`] would say once the ones before it were done. One that is refused takes no step. The
     /// machine is read once, however many there are.
     ///

@@ -3,10 +3,10 @@
 use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid};
 
-/// How long a program ran on a processor.
+/// How long a program ran on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
-    /// The processor.
+    /// The CPU.
     pub cpu: CpuId,
     /// The program: the watched process whose own or whose descendants' threads ran. What descends from
     /// several watched processes counts for the nearest.
@@ -18,9 +18,9 @@ pub struct Sighting {
 /// What samples a time was estimated from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Samples {
-    /// Samples that were due in the interval, on all processors that are sampled.
+    /// Samples that were due in the interval, on all CPUs that are sampled.
     pub wanted: u64,
-    /// Samples that were taken and read: what times are shares of, processor by processor.
+    /// Samples that were taken and read: what times are shares of, CPU by CPU.
     pub taken: u64,
     /// Samples that were taken and lost before they were read. Others of those wanted were never taken.
     pub lost: u64,
@@ -31,7 +31,7 @@ pub struct Samples {
 pub struct Residence {
     /// Length of the interval.
     pub elapsed: Nanos,
-    /// One per program and processor where it ran.
+    /// One per program and CPU where it ran.
     pub sightings: Vec<Sighting>,
     /// What times were estimated from; `None` where they were measured.
     pub samples: Option<Samples>,
@@ -41,7 +41,7 @@ pub struct Residence {
     pub unfollowed: u64,
 }
 
-/// How times are found. Frequencies are samples a second of each processor's time; an odd one keeps out of step
+/// How times are found. Frequencies are samples a second of each CPU's time; an odd one keeps out of step
 /// with clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {

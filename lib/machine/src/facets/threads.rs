@@ -1,4 +1,4 @@
-//! Threads and their bindings: to a set (others may be kept out of it) and to processors (others may run
+//! Threads and their bindings: to a set (others may be kept out of it) and to CPUs (others may run
 //! there too). Both are inherited by children and survive exec.
 
 use super::programs::{Launch, Program};
@@ -23,7 +23,7 @@ pub struct LwpStatus {
     pub lwp: Lwp,
     /// The set it is bound to; [`PsetId::DEFAULT`] for none.
     pub set: PsetId,
-    /// The processors it is bound to; none where it is not.
+    /// The CPUs it is bound to; none where it is not.
     pub cpus: CpuSet,
     /// Where it may run, all things considered.
     pub allowed: CpuSet,
@@ -56,7 +56,7 @@ pub trait Threads {
     /// [`Refusal`] when there is no such process.
     fn lwps(&self, pid: Pid) -> Result<Vec<LwpStatus>, Refusal>;
 
-    /// Every thread that is bound to a set or to a processor, ascending. Kernel threads are not listed.
+    /// Every thread that is bound to a set or to a CPU, ascending. Kernel threads are not listed.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -67,7 +67,7 @@ pub trait Threads {
     ///
     /// # Errors
     /// [`Refusal`]: no such process or thread, a kernel thread, no rights, an unknown or empty set, a thread
-    /// bound to a processor outside the set.
+    /// bound to a CPU outside the set.
     fn prepare_bind_set(
         &self,
         pid: Pid,
@@ -76,17 +76,17 @@ pub trait Threads {
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal>;
 
     /// Prepares that a process which we start, and what descends from it, keeps to the default set, also where
-    /// a set does not push others out and they run on its processors too.
+    /// a set does not push others out and they run on its CPUs too.
     ///
     /// # Errors
     /// [`Refusal`]: no such process, a kernel thread, no rights.
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal>;
 
-    /// Prepares binding a process, or the named threads of it, to processors of its set; an empty set unbinds
+    /// Prepares binding a process, or the named threads of it, to CPUs of its set; an empty set unbinds
     /// and restores what was allowed before.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a processor that does not exist,
+    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a CPU that does not exist,
     /// is not active or is in another set.
     fn prepare_bind_cpus(
         &self,

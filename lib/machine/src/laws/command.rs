@@ -62,7 +62,7 @@ pub enum Command {
     Start(Load),
     /// So many milliseconds pass.
     Pass(u16),
-    /// Projects contend for a processor of their own: for each its shares and its threads, 1 at least.
+    /// Projects contend for a CPU of their own: for each its shares and its threads, 1 at least.
     Contend(Vec<(u8, u8)>),
     /// A change through the interface, as any command would make it.
     Do(Edit),
@@ -106,19 +106,19 @@ pub enum Edit {
     Create { cpus: Vec<Pick>, shared: bool, forced: bool },
     /// Ends a set.
     Destroy { set: Pick },
-    /// Moves processors into a set.
+    /// Moves CPUs into a set.
     Assign { set: Pick, cpus: Vec<Pick>, forced: bool },
-    /// Takes processors out of their sets.
+    /// Takes CPUs out of their sets.
     Remove { cpus: Vec<Pick>, forced: bool },
     /// Binds a process, or one thread of it, to a set.
     BindSet { process: Pick, thread: Option<Pick>, set: Pick },
     /// Unbinds it.
     UnbindSet { process: Pick, thread: Option<Pick> },
-    /// Binds a process, or one thread of it, to processors.
+    /// Binds a process, or one thread of it, to CPUs.
     BindCpu { process: Pick, thread: Option<Pick>, cpus: Vec<Pick> },
     /// Unbinds it.
     UnbindCpu { process: Pick, thread: Option<Pick> },
-    /// Changes the state of processors.
+    /// Changes the state of CPUs.
     State { cpus: Vec<Pick>, to: State, forced: bool },
     /// Confines the memory of a set.
     Memory { set: Pick, to: Memory },
@@ -146,7 +146,7 @@ pub enum Holder {
 pub enum Memory {
     /// From anywhere.
     All,
-    /// From beside its processors.
+    /// From beside its CPUs.
     Local,
     /// From these nodes.
     Nodes(Vec<Pick>),

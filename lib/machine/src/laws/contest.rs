@@ -44,7 +44,7 @@ impl Caps {
         Ok(())
     }
 
-    /// Whether they held since then: to what a cap allows for a period, and a tick of each processor.
+    /// Whether they held since then: to what a cap allows for a period, and a tick of each CPU.
     pub fn ask(&mut self, machine: &dyn Machine, bench: &mut Bench) -> Result<(), String> {
         let now = machine.clock().now();
         let dispatcher = machine.dispatcher().map_err(|absent| absent.to_string())?;
@@ -81,7 +81,7 @@ fn period(machine: &dyn Machine, holder: &ControlHolder) -> Result<Nanos, String
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {
-    /// Projects contend for a processor of their own, in slices of a tick. All is as it was afterwards, but for the time.
+    /// Projects contend for a CPU of their own, in slices of a tick. All is as it was afterwards, but for the time.
     pub fn contend(&mut self, groups: &[(u8, u8)]) -> Result<(), Stop> {
         let capped = self.seen.controls.iter().any(|(holder, (shares, cap))| match holder {
             // A cap keeps a project from its shares, and no shares from any.
@@ -133,7 +133,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Ok(())
     }
 
-    /// A processor that the default set can do without.
+    /// A CPU that the default set can do without.
     fn spare(&self) -> Option<CpuId> {
         let active = self.seen.active_in(PsetId::DEFAULT);
         let is_free = |cpu: &CpuId| {

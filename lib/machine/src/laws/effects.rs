@@ -244,7 +244,7 @@ fn restoring(p: &Passage<'_>, lwp: Lwp) -> Option<Law> {
     }
 }
 
-/// The law about which processors a set has after a change.
+/// The law about which CPUs a set has after a change.
 fn law_of_members(p: &Passage<'_>, set: PsetId, have: &CpuSet, want: &CpuSet) -> Law {
     match p.operation {
         Operation::Destroy { .. } if !have.is_subset(want) => Law::DestroyReturnsProcessors,

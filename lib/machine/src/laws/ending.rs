@@ -21,7 +21,7 @@ pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
     }
 }
 
-/// The changes that lead back to the first situation: bindings to processors, sets, tables, states. Bindings to sets
+/// The changes that lead back to the first situation: bindings to CPUs, sets, tables, states. Bindings to sets
 /// end with the sets, classes with their processes.
 fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
     let bound = seen.threads.values().filter(|t| !t.cpus.is_empty() && ours.contains(&t.lwp.pid));

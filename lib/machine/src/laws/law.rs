@@ -53,9 +53,9 @@ pub enum Need {
     Sets,
     /// Sets that others are pushed out of.
     ExclusiveSets,
-    /// Processors that can be taken out of service.
+    /// CPUs that can be taken out of service.
     Stopping,
-    /// Processors that can be sheltered from interrupts.
+    /// CPUs that can be sheltered from interrupts.
     Shelter,
     /// States that change at all.
     States,

@@ -16,7 +16,7 @@ pub const A_SECOND: Nanos = Nanos(1_000_000_000);
 /// Where programs ran is asked for to the nanosecond.
 const MEASURED: Method = Method::MeasureOrSample(4_997);
 
-/// The books of each processor as they were when it was last in service.
+/// The books of each CPU as they were when it was last in service.
 #[derive(Debug, Default)]
 pub struct Books(BTreeMap<CpuId, (Nanos, Ticks)>);
 
@@ -83,7 +83,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// A processor's time is all there, also when it was out of service in between, and it was at least as busy as those
+    /// A CPU's time is all there, also when it was out of service in between, and it was at least as busy as those
     /// who were seen on it.
     fn books(&mut self, first: &Sample, second: &Sample, residence: &Residence) {
         let bench = &mut self.notes.bench;

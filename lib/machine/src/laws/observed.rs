@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is seen.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// Every processor.
+    /// Every CPU.
     pub processors: BTreeMap<CpuId, ProcessorStatus>,
     /// Every set but the default one, in order of creation.
     pub sets: Vec<Pset>,
@@ -106,7 +106,7 @@ impl Observed {
         })
     }
 
-    /// The set that a processor is in.
+    /// The set that a CPU is in.
     pub fn set_of(&self, cpu: CpuId) -> PsetId {
         self.sets.iter().find(|s| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| s.id)
     }
@@ -116,7 +116,7 @@ impl Observed {
         self.sets.iter().find(|s| s.id == id)
     }
 
-    /// Every processor.
+    /// Every CPU.
     pub fn cpus(&self) -> CpuSet {
         self.processors.keys().copied().collect()
     }
@@ -126,12 +126,12 @@ impl Observed {
         self.processors.keys().copied().filter(|cpu| self.set_of(*cpu) == set).collect()
     }
 
-    /// Every active processor.
+    /// Every active CPU.
     pub fn active(&self) -> CpuSet {
         self.where_state(State::runs_threads)
     }
 
-    /// Every processor whose state is wanted.
+    /// Every CPU whose state is wanted.
     pub fn where_state(&self, wanted: impl Fn(State) -> bool) -> CpuSet {
         self.processors.values().filter(|p| wanted(p.state)).map(|p| p.cpu).collect()
     }
@@ -146,7 +146,7 @@ impl Observed {
         self.threads.values().filter(move |t| t.set == set)
     }
 
-    /// Threads that are bound to a processor.
+    /// Threads that are bound to a CPU.
     pub fn bound_to_cpu(&self, cpu: CpuId) -> impl Iterator<Item = &LwpStatus> {
         self.threads.values().filter(move |t| t.cpus.contains(cpu))
     }

@@ -1,5 +1,5 @@
 //! What a change should lead to, said a second time and independently of any machine: a few lines about moving
-//! processors and threads between sets.
+//! CPUs and threads between sets.
 
 use super::observed::Observed;
 use millpond_model::{
@@ -31,7 +31,7 @@ pub struct Situation {
     pub sets: Vec<(PsetId, Vec<CpuId>)>,
     /// Where the memory of each set is to come from, where that can be said.
     pub memory: BTreeMap<PsetId, SetMemory>,
-    /// The state of each processor.
+    /// The state of each CPU.
     pub states: BTreeMap<CpuId, State>,
     /// What each thread is bound to.
     pub threads: BTreeMap<Lwp, Binding>,
@@ -46,7 +46,7 @@ pub struct Situation {
 /// Shares and a cap, where they are set.
 pub type Controls = (Option<Shares>, Option<CpuCap>);
 
-/// A set (the default one for none), and processors.
+/// A set (the default one for none), and CPUs.
 pub type Binding = (PsetId, CpuSet);
 
 impl Situation {

@@ -386,7 +386,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let now = || machine.clock().now();
             let begins = now();
             let second = counters.since_boot().map_err(|refusal| refusal.to_string())?;
-            // Reading takes its time, and processors are not read at the same instant.
+            // Reading takes its time, and CPUs are not read at the same instant.
             bench.idle(first, &second, now() - *began, self.abilities.tick);
             self.sample = Some((begins, second));
         }

@@ -134,7 +134,7 @@ impl Bench {
     }
 }
 
-/// Where a thread that is bound to no processor must, and may, be able to run.
+/// Where a thread that is bound to no CPU must, and may, be able to run.
 pub fn reach_of<S: Subject + ?Sized>(subject: &S, seen: &Observed, thread: &LwpStatus) -> (CpuSet, CpuSet) {
     let active = seen.active();
     let mask = subject.own_mask(thread.lwp);

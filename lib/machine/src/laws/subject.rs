@@ -82,7 +82,7 @@ pub trait Subject {
     }
 }
 
-/// Whether a snapshot shows since when processors are in their states.
+/// Whether a snapshot shows since when CPUs are in their states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
     /// It does.
@@ -94,9 +94,9 @@ pub enum Times {
 /// What a machine can do. What it cannot is not asked of it, and the report says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abilities {
-    /// The processors that commands may name.
+    /// The CPUs that commands may name.
     pub processors: Vec<CpuId>,
-    /// The states that commands may ask for. `on-line` alone when processors cannot change at all.
+    /// The states that commands may ask for. `on-line` alone when CPUs cannot change at all.
     pub states: Vec<State>,
     /// Whether sets can be made that others are pushed out of.
     pub exclusive: bool,
@@ -104,10 +104,10 @@ pub struct Abilities {
     pub shared: bool,
     /// Whether the threads of one process can be bound to different sets.
     pub thread_sets: bool,
-    /// Whether a child of a thread that is bound to a processor is seen to be bound where its set has no other
-    /// processor. A machine that knows bindings by masks alone cannot see that; there none is born.
+    /// Whether a child of a thread that is bound to a CPU is seen to be bound where its set has no other
+    /// CPU. A machine that knows bindings by masks alone cannot see that; there none is born.
     pub sees_lone_heirs: bool,
-    /// Whether a binding to several processors is seen in what inherited it, for as long as that lives. If not, scripts bind to one.
+    /// Whether a binding to several CPUs is seen in what inherited it, for as long as that lives. If not, scripts bind to one.
     pub sees_wide_heirs: bool,
     /// Whether waiting costs nothing, so that time can pass between commands.
     pub free_clock: bool,
@@ -127,7 +127,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Everything, on these processors.
+    /// Everything, on these CPUs.
     #[must_use]
     pub fn all(processors: &CpuSet) -> Self {
         Abilities {
@@ -148,13 +148,13 @@ impl Abilities {
         }
     }
 
-    /// Whether processors can be taken out of service.
+    /// Whether CPUs can be taken out of service.
     #[must_use]
     pub fn can_stop(&self) -> bool {
         self.states.iter().any(|s| !s.runs_threads())
     }
 
-    /// Whether processors can be sheltered from interrupts.
+    /// Whether CPUs can be sheltered from interrupts.
     #[must_use]
     pub fn can_shelter(&self) -> bool {
         self.states.contains(&State::NoIntr)

@@ -13,7 +13,7 @@ crate::words! {
         Pool = "pool",
         /// A processor set.
         Pset = "pset",
-        /// A processor.
+        /// A CPU.
         Cpu = "cpu",
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pool 1
-//! processors 2-3
+//! CPUs 2-3
 //! size 2
 //! serial 17
 //! zone /system.slice/nginx.service
@@ -17,14 +17,14 @@ use std::str::FromStr;
 /// The size of a pool at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSize {
-    /// The processors of its set that run threads: those that are off-line do not count.
+    /// The CPUs of its set that run threads: those that are off-line do not count.
     pub cpus: CpuSet,
     /// How often these were others since the pool was made, from 1.
     pub serial: u64,
 }
 
 impl PoolSize {
-    /// How many processors.
+    /// How many CPUs.
     #[must_use]
     pub fn size(&self) -> usize {
         self.cpus.len()
@@ -82,7 +82,7 @@ pub enum NoticeError {
         /// What stands there.
         text: String,
     },
-    /// The list of processors is none. Columns of the reason count from the begin of the list.
+    /// The list of CPUs is none. Columns of the reason count from the begin of the list.
     #[error("line {line}, column {column}: {source}")]
     List {
         /// Where, from 1.

@@ -8,7 +8,7 @@ use std::fmt;
 pub type Importance = u32;
 
 crate::words! {
-    /// Whether a set should keep to processors that are near each other.
+    /// Whether a set should keep to CPUs that are near each other.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Locality {
@@ -39,11 +39,11 @@ crate::words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// Of the system: processors in proportion to what sets consume.
+    /// Of the system: CPUs in proportion to what sets consume.
     WtLoad,
     /// Of a set.
     Locality(Locality),
-    /// Of a set: percent of its processors' time, 0 to 100.
+    /// Of a set: percent of its CPUs' time, 0 to 100.
     Utilization(Bound, u8),
 }
 

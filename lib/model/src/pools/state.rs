@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The dynamic configuration, with what a machine needs to know beside it.
 ///
-/// Which processes are in which pool is not here: they carry it themselves. A machine keeps this as it was last committed; where processors are
+/// Which processes are in which pool is not here: they carry it themselves. A machine keeps this as it was last committed; where CPUs are
 /// and in which state, it knows better, and [`PoolsState::catch_up`] takes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolsState {
@@ -60,7 +60,7 @@ impl PoolsState {
         self
     }
 
-    /// Puts every processor into the set where the machine has it, in the state that it has. A CPU that is not among `cpus` left the machine;
+    /// Puts every CPU into the set where the machine has it, in the state that it has. A CPU that is not among `cpus` left the machine;
     /// an unknown one joins as a new one. A set that the configuration does not know counts as the default one.
     pub fn catch_up(&mut self, cpus: &BTreeMap<CpuId, (PsetId, State)>) {
         let mut known = BTreeMap::new();

@@ -8,7 +8,7 @@ const KEPT: usize = 16;
 /// What is not named: the thread that waits.
 const PROBE: &str = "probe";
 
-/// Something that had the processor for a part of a wait.
+/// Something that had the CPU for a part of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Culprit {
     /// What, as in [`Moment::what`].
@@ -30,7 +30,7 @@ pub struct Worst {
     /// How long its stages were, where they were seen; one that is `None` is part of the next.
     #[serde(rename = "stages_ns")]
     pub stages: Option<[Option<Nanos>; LATENCY_STAGES]>,
-    /// What had the processor, longest first.
+    /// What had the CPU, longest first.
     pub culprits: Vec<Culprit>,
 }
 
@@ -54,7 +54,7 @@ impl Worst {
     }
 }
 
-/// What had the processor from the timer until user mode, longest first; of an interrupt within another one the inner one. `moments` are in order,
+/// What had the CPU from the timer until user mode, longest first; of an interrupt within another one the inner one. `moments` are in order,
 /// and begin before the timer: what happened before the first of them is not known.
 #[must_use]
 pub fn culprits(sample: &LatencySample, moments: &[Moment]) -> Vec<Culprit> {

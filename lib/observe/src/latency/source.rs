@@ -14,7 +14,7 @@ pub enum Source {
     Timerlat,
 }
 
-/// The rows of timerlat: it does not tell when the thread was woken, so that one row has both stages until the thread got its processor.
+/// The rows of timerlat: it does not tell when the thread was woken, so that one row has both stages until the thread got its CPU.
 const TIMERLAT: [(usize, &str); 4] = [(0, "irq"), (2, "thread"), (3, "user"), (4, "total")];
 
 impl Source {

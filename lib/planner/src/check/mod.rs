@@ -1,7 +1,7 @@
 //! The checker: which hard rules a plan breaks. It knows no policy and trusts none.
 //!
 //! Moves are followed one after the other, because they are made one after the other: a plan that is right in the end and wrong on the way is
-//! wrong. A set that was outside its bounds before (a processor went off-line, a bound was changed) is not the plan's fault; making it worse is.
+//! wrong. A set that was outside its bounds before (a CPU went off-line, a bound was changed) is not the plan's fault; making it worse is.
 
 #[cfg(test)]
 mod tests;
@@ -14,13 +14,13 @@ millpond_model::words! {
     /// A rule that no plan may break.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Rule {
-        /// A processor that is moved is on-line, and in some set.
+        /// A CPU that is moved is on-line, and in some set.
         KnownProcessor = "is not on-line in any set",
         /// Both sets of a move exist.
         KnownSet = "does not exist",
         /// They are two.
         TwoSets = "is both where it is and where it goes",
-        /// A processor is moved at most once.
+        /// A CPU is moved at most once.
         MovedOnce = "is moved twice",
         /// It is moved from where it is.
         MovedFromItsPlace = "is not in the set that it is moved from",
@@ -30,11 +30,11 @@ millpond_model::words! {
         Minimum = "is brought below its minimum",
         /// No set is brought above its maximum.
         Maximum = "is brought above its maximum",
-        /// The default set never loses its last processor.
+        /// The default set never loses its last CPU.
         DefaultSet = "is the default set and loses its last CPU",
         /// Nor does a set with processes.
         LastProcessor = "has processes and loses its last CPU",
-        /// Each processor is in one set before and after, and none is lost.
+        /// Each CPU is in one set before and after, and none is lost.
         Total = "is not in exactly one set",
     }
 }
@@ -46,7 +46,7 @@ pub struct Violation {
     pub rule: Rule,
     /// Which move of the plan, from 0; none for what holds of the whole.
     pub step: Option<usize>,
-    /// The processor in question.
+    /// The CPU in question.
     pub cpu: Option<CpuId>,
     /// The set in question.
     pub set: Option<PsetId>,
@@ -70,9 +70,9 @@ impl fmt::Display for Violation {
 /// What is followed through the plan.
 struct Walk<'f> {
     frame: &'f Frame,
-    /// Each processor with the place of its set, ascending.
+    /// Each CPU with the place of its set, ascending.
     members: Vec<(CpuId, usize)>,
-    /// Whether the processor at the same place of `members` was moved.
+    /// Whether the CPU at the same place of `members` was moved.
     moved: Vec<bool>,
     sizes: Vec<usize>,
     violations: Vec<Violation>,

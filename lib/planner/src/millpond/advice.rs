@@ -1,9 +1,9 @@
 //! Advice where another mechanism would serve better than sets: one shared set, or weights.
 //!
-//! Sets that are mostly idle, and yet too small again and again for a moment while others have processors to spare, would be served better if they
-//! shared: no planner moves a processor before it has seen that it is lacking.
+//! Sets that are mostly idle, and yet too small again and again for a moment while others have CPUs to spare, would be served better if they
+//! shared: no planner moves a CPU before it has seen that it is lacking.
 //!
-//! The same holds of a set in which threads wait for each other's processors for a moment again and again, while on average it has more than enough and
+//! The same holds of a set in which threads wait for each other's CPUs for a moment again and again, while on average it has more than enough and
 //! another set would use whatever it has: a service beside a batch job. By a weight the one would have all CPUs when it needs them, and the other
 //! all when it does not. (What threads wait in a set that has idle CPUs on average is no demand, and should be none: more CPUs
 //! would stand idle most of the time.)
@@ -41,9 +41,9 @@ const GREEDY: f64 = 0.5;
 struct Seen {
     size: f64,
     used: f64,
-    /// How many threads waited for its processors.
+    /// How many threads waited for its CPUs.
     waited: f64,
-    /// In what part of the time hardly a processor was idle.
+    /// In what part of the time hardly a CPU was idle.
     full: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Sizes: from demands and objectives to the size that each set should have.
 //!
-//! A set *needs* enough processors for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
+//! A set *needs* enough CPUs for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
 //! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares
 //! out what there is; where they fit and the wants do not, it shares out the rest.
 //!
@@ -11,7 +11,7 @@ use crate::convert::{down, real, up, weight};
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Bound, Objective};
 
-/// So much of a processor more is no reason for a whole one.
+/// So much of a CPU more is no reason for a whole one.
 const CRUMB: f64 = 0.05;
 
 /// The least weight: a set without importance still gets something before CPUs are idle.
@@ -30,7 +30,7 @@ pub(super) struct Ask {
     pub high: usize,
 }
 
-/// What a set asks for when it would use `level` processors.
+/// What a set asks for when it would use `level` CPUs.
 pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
     let pinned = (&set.pinned & &set.cpus).len();
     let low = set.floor().min(set.max).max(pinned);

@@ -4,8 +4,8 @@
 //! and the supply is poured in: a set gets `level * weight`, but never less than its bottom nor more than its rim. What does not fit into a
 //! narrow one rises in the others. The level is found by halving, because the total only grows with it.
 //!
-//! Processors come whole, so the reals are rounded: each set gets what is before the point, and what is left over goes where most is
-//! behind the point. A set that already has that processor is believed to have a little more, or noise would move it back and forth.
+//! CPUs come whole, so the reals are rounded: each set gets what is before the point, and what is left over goes where most is
+//! behind the point. A set that already has that CPU is believed to have a little more, or noise would move it back and forth.
 
 use crate::convert::{down, real};
 
@@ -43,7 +43,7 @@ pub(super) fn pour(total: usize, claims: &[Claim]) -> Vec<f64> {
     claims.iter().map(|claim| at(low, claim)).collect()
 }
 
-/// The same in whole processors. `sizes` are what sets have now.
+/// The same in whole CPUs. `sizes` are what sets have now.
 pub(super) fn pour_whole(total: usize, claims: &[Claim], sizes: &[usize]) -> Vec<usize> {
     // What is found by halving ends a little below what it should be.
     let shares: Vec<f64> = pour(total, claims).into_iter().map(|share| share + 1e-9).collect();

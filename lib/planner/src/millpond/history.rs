@@ -5,9 +5,9 @@
 //!
 //! **Two doubts** damp what swings too quickly to be followed. They grow only from mistakes, so a set that never swung is served at once.
 //!
-//! * *Patience*: a set was given processors and did not need them for even two intervals. Next time its need must have lasted longer, twice
+//! * *Patience*: a set was given CPUs and did not need them for even two intervals. Next time its need must have lasted longer, twice
 //!   as long after each such time.
-//! * *Hold*: a set gave processors away and wanted them back within three intervals. Next time its demand must have been low for longer.
+//! * *Hold*: a set gave CPUs away and wanted them back within three intervals. Next time its demand must have been low for longer.
 //!
 //! Both are halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
 //! leaves them at nothing.
@@ -27,7 +27,7 @@ const DOUBT_MAX: Nanos = Nanos::from_secs(2);
 /// A doubt that was not confirmed for so long is halved.
 const FORGIVEN: Nanos = Nanos::from_secs(10);
 
-/// For how long a set that was given processors is one that asks again.
+/// For how long a set that was given CPUs is one that asks again.
 const SERVED: Nanos = Nanos::from_secs(30);
 
 /// How long a need is thought to last before anything is known, in seconds.
@@ -47,15 +47,15 @@ pub(super) struct SetHistory {
     patience: Doubt,
     /// How long a demand must have been low.
     hold: Doubt,
-    /// Processors that it was given and has not proved to need.
+    /// CPUs that it was given and has not proved to need.
     grant: Option<Event>,
-    /// When it was given processors last.
+    /// When it was given CPUs last.
     last_grant: Option<Nanos>,
-    /// Processors that it gave and has not proved to be without.
+    /// CPUs that it gave and has not proved to be without.
     gift: Option<Event>,
     /// How long needs lasted after they were served, in seconds; none before the first.
     stay: Option<f64>,
-    /// Processors used, averaged over some time.
+    /// CPUs used, averaged over some time.
     pub mean_used: f64,
     /// What it was given without needing it. States keep it as `hope`.
     #[serde(rename = "hope")]
@@ -189,19 +189,19 @@ impl SetHistory {
         if is_soon { self.hold.confirm(frame) } else { self.hold.relent(frame) }
     }
 
-    /// It was given processors.
+    /// It was given CPUs.
     pub fn granted(&mut self, before: usize, frame: &Frame) {
         self.grant = self.grant.or(Some(Event { at: frame.at, before }));
         self.last_grant = Some(frame.at);
     }
 
-    /// Whether it was given processors not long ago. If it asks again it should get a little more than it asks for: else noise brings it
+    /// Whether it was given CPUs not long ago. If it asks again it should get a little more than it asks for: else noise brings it
     /// back each time that it is a little higher than ever before.
     pub fn was_served(&self, frame: &Frame) -> bool {
         self.last_grant.is_some_and(|at| frame.at - at <= SERVED.max(times(frame.elapsed, 20)))
     }
 
-    /// It gave processors that it did not need.
+    /// It gave CPUs that it did not need.
     pub fn gave(&mut self, before: usize, frame: &Frame) {
         self.gift = Some(Event { at: frame.at, before });
     }
@@ -231,7 +231,7 @@ impl SetHistory {
 mod tests {
     use super::*;
 
-    /// Tenths of seconds of demand of a set with four processors; the history after each.
+    /// Tenths of seconds of demand of a set with four CPUs; the history after each.
     fn watch(demands: &[f64]) -> Vec<SetHistory> {
         let mut history = SetHistory::default();
         let see = |(at, wanted): (u64, &f64)| {

@@ -87,7 +87,7 @@ const DEAR: u64 = 100;
 /// So many times as long passes before a dear batch that is speculative alone: it may have to be taken back at once.
 const SPECULATIVE_WAIT: u64 = 2;
 
-/// How long a processor that did not move is left alone at first, and at most.
+/// How long a CPU that did not move is left alone at first, and at most.
 const REFUSED: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(60));
 
 /// The policy.
@@ -103,7 +103,7 @@ struct State {
     sets: Histories,
     /// The sets that had CPUs before.
     left: BTreeMap<CpuId, Left>,
-    /// Processors that did not move when they should have.
+    /// CPUs that did not move when they should have.
     refused: BTreeMap<CpuId, Refused>,
     /// The moves of the last decision.
     pending: Vec<Move>,

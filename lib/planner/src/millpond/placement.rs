@@ -30,7 +30,7 @@ pub(super) struct Left {
     pub at: Nanos,
 }
 
-/// Processors by where they stand, as moves change it.
+/// CPUs by where they stand, as moves change it.
 pub(super) struct Placement<'f> {
     frame: &'f Frame,
     /// By CPU number: the place of its set; off-line ones are in none.
@@ -45,7 +45,7 @@ pub(super) struct Placement<'f> {
     strands: Vec<Vec<CpuId>>,
     /// By set, then group.
     counts: Vec<Vec<usize>>,
-    /// On-line processors of each group. The last one is for those that stand nowhere.
+    /// On-line CPUs of each group. The last one is for those that stand nowhere.
     sizes: Vec<usize>,
     /// By set: 1 tight, -1 loose.
     lean: Vec<f64>,
@@ -75,7 +75,7 @@ fn lean(set: &SetFrame) -> f64 {
 }
 
 impl<'f> Placement<'f> {
-    /// The places of a frame; `may_move` says which processors may be moved, beside those that are pinned.
+    /// The places of a frame; `may_move` says which CPUs may be moved, beside those that are pinned.
     pub fn new(frame: &'f Frame, may_move: impl Fn(CpuId) -> bool) -> Placement<'f> {
         let places = &frame.places;
         let highest = frame.sets.iter().filter_map(|set| set.cpus.highest()).max();
@@ -113,7 +113,7 @@ impl<'f> Placement<'f> {
         placement
     }
 
-    /// How many processors of a set may be moved.
+    /// How many CPUs of a set may be moved.
     pub fn free(&self, set: usize) -> usize {
         let cpus = self.frame.sets[set].cpus.iter();
         cpus.filter(|cpu| self.owner[at(*cpu)] == set && self.is_free[at(*cpu)]).count()
@@ -130,7 +130,7 @@ impl<'f> Placement<'f> {
         self.lean[set]
     }
 
-    /// Moves up to `count` processors; tells how many. `far` adds up how much farther than local they go, in tenths.
+    /// Moves up to `count` CPUs; tells how many. `far` adds up how much farther than local they go, in tenths.
     pub fn take(
         &mut self,
         (from, to): (usize, usize),
@@ -175,7 +175,7 @@ impl<'f> Placement<'f> {
         count - missing
     }
 
-    /// How good it is, for both, that processors of a group go when so many are missing.
+    /// How good it is, for both, that CPUs of a group go when so many are missing.
     fn score(&self, group: usize, from: usize, to: usize, missing: usize) -> f64 {
         let part = |set: usize| real(self.counts[set][group]) / real(self.sizes[group].max(1));
         let near = if self.lean[to] < 0.0 { 0.0 } else { -self.distance(group, to) / (10.0 * LOCAL) };
@@ -186,7 +186,7 @@ impl<'f> Placement<'f> {
         if is_new { pull + 2.0 * enough } else { pull }
     }
 
-    /// The mean distance of a group to the processors of a set; local where there is none.
+    /// The mean distance of a group to the CPUs of a set; local where there is none.
     fn distance(&self, group: usize, set: usize) -> f64 {
         let Some(from) = self.frame.places.lgroups.get(group) else { return LOCAL };
         let (mut sum, mut all) = (0.0, 0.0);

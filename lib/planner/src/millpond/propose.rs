@@ -28,11 +28,11 @@ pub(super) struct Grants<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Proposal {
     pub moves: Vec<Move>,
-    /// Processor time, in seconds, that threads will have and would not have had.
+    /// CPU time, in seconds, that threads will have and would not have had.
     pub gain: f64,
-    /// Processor time, in seconds, that moving takes.
+    /// CPU time, in seconds, that moving takes.
     pub cost: f64,
-    /// How many processors each set gets, by place.
+    /// How many CPUs each set gets, by place.
     pub gets: Vec<usize>,
     /// How many each gives.
     pub gives: Vec<usize>,
@@ -88,7 +88,7 @@ pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> u
     (0..views.len()).map(lacks).collect()
 }
 
-/// What part of the `count`th processor more will be used.
+/// What part of the `count`th CPU more will be used.
 fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
     let beyond = view.demand.map_or(0.0, |demand| demand.wanted - real(size + count - 1));
     beyond.clamp(COMFORT, 1.0)

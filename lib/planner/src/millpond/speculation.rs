@@ -26,13 +26,13 @@ use serde::{Deserialize, Serialize};
 /// Below this part of an earlier demand, a demand is a lower one, and no noise.
 pub(super) const FALLEN: f64 = 0.75;
 
-/// By at least so many processors.
+/// By at least so many CPUs.
 pub(super) const FALLEN_BY: f64 = 0.5;
 
 /// A set that is busy for this part of its time is full.
 const FULL: f64 = 0.98;
 
-/// Threads wait when they lack more than this part of the set's processors, and more than a crumb.
+/// Threads wait when they lack more than this part of the set's CPUs, and more than a crumb.
 const WAITS: (f64, f64) = (0.02, 0.05);
 
 /// How long a grant is on trial, and how long threads wait before they are a need.
@@ -68,7 +68,7 @@ pub(super) struct Speculation {
 /// A grant that has not proved of use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Trial {
-    /// How many processors.
+    /// How many CPUs.
     granted: usize,
     /// Size with it.
     size: usize,

@@ -55,7 +55,7 @@ pub(super) fn is_violated(bound: Bound, percent: u8, value: f64, sigma: f64) -> 
     !is_safe && zone(value, target, sigma) == Zone::Z
 }
 
-/// By how much nearer one processor brings both sets to their shares, over twice the machine. A side is (share, size).
+/// By how much nearer one CPU brings both sets to their shares, over twice the machine. A side is (share, size).
 pub(super) fn wt_load(source: (usize, usize), target: (usize, usize), total: usize) -> f64 {
     let gap = |share: usize, size: usize| real(share.abs_diff(size));
     let source = gap(source.0, source.1) - gap(source.0, source.1.saturating_sub(1));
@@ -83,7 +83,7 @@ pub(super) fn as_receiver(value: f64, target: f64, other_has: bool) -> f64 {
     }
 }
 
-/// How tightly a set stands: the mean, over the locality groups that it touches, of `n(n+1) / N(N+1)`, where it has `n` of the group's `N` processors.
+/// How tightly a set stands: the mean, over the locality groups that it touches, of `n(n+1) / N(N+1)`, where it has `n` of the group's `N` CPUs.
 pub(super) fn tightness(groups: impl Iterator<Item = (usize, usize)>) -> f64 {
     let (mut sum, mut touched) = (0.0, 0.0);
     for (own, all) in groups {

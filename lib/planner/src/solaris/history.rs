@@ -21,12 +21,12 @@ struct Past {
     improvement: Option<f64>,
 }
 
-/// Moves by processor, donor and receiver.
+/// Moves by CPU, donor and receiver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct History(Vec<Past>);
 
 impl History {
-    /// Remembers a move, in place of an earlier one of the same processor between the same sets.
+    /// Remembers a move, in place of an earlier one of the same CPU between the same sets.
     pub fn record(&mut self, made: Move, utilization: f64, size: usize) {
         self.forget(made);
         self.0.push(Past { made, utilization, size, age: 0, improvement: None });

@@ -4,10 +4,10 @@
 //!
 //! Each frame gives a sample of each set's utilization; the first one after a set's members changed is a baseline only. Once every set has five
 //! samples, objectives are evaluated: `wt-load` by rounded shares, utilization by distance from a target in standard deviations. When
-//! one is not satisfied, every move of one processor that bounds allow is scored, and the best that is worth anything is made, unless the
+//! one is not satisfied, every move of one CPU that bounds allow is scored, and the best that is worth anything is made, unless the
 //! same move made things worse before. Then both sets begin anew.
 //!
-//! So a processor moves in every sixth interval at most; that is what makes it slow, and it is kept. What is faster is the other policy.
+//! So a CPU moves in every sixth interval at most; that is what makes it slow, and it is kept. What is faster is the other policy.
 //!
 //! # What is decided here where the reference leaves it open
 //!

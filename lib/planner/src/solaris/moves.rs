@@ -1,4 +1,4 @@
-//! Every move of one processor that could be made, with its score (reference §13.5).
+//! Every move of one CPU that could be made, with its score (reference §13.5).
 
 use super::formulas::{as_donor, as_receiver, locality, tightness, wt_load};
 use super::view::View;
@@ -14,13 +14,13 @@ pub(super) struct Candidate {
     pub score: f64,
 }
 
-/// Whether a set may give: more than its minimum is left when pinned processors beyond the minimum are not counted.
+/// Whether a set may give: more than its minimum is left when pinned CPUs beyond the minimum are not counted.
 fn gives(set: &SetFrame) -> bool {
     let pinned = (&set.pinned & &set.cpus).len();
     set.size().saturating_sub(pinned.saturating_sub(set.min)) > set.min
 }
 
-/// All of them, best first. Equal ones stay in the order of donors, receivers and processors.
+/// All of them, best first. Equal ones stay in the order of donors, receivers and CPUs.
 pub(super) fn candidates(view: &View<'_>) -> Vec<Candidate> {
     let sets = &view.frame.sets;
     let places = Groups::new(view);
@@ -65,9 +65,9 @@ fn importance(set: &SetFrame) -> f64 {
     set.importance as f64
 }
 
-/// Locality groups, and how many of their processors each set has.
+/// Locality groups, and how many of their CPUs each set has.
 struct Groups {
-    /// The group of each processor.
+    /// The group of each CPU.
     of: BTreeMap<CpuId, usize>,
     sizes: Vec<usize>,
     /// By set, then group.
@@ -91,7 +91,7 @@ impl Groups {
         Groups { of, sizes, own }
     }
 
-    /// What locality objectives say to the move of a processor of each group.
+    /// What locality objectives say to the move of a CPU of each group.
     fn scores(&self, view: &View<'_>, from: usize, to: usize) -> Vec<f64> {
         let score = |group: usize| -> f64 {
             let donor = self.own[from][group].saturating_sub(1);
@@ -101,7 +101,7 @@ impl Groups {
         (0..self.sizes.len()).map(score).collect()
     }
 
-    /// What it is worth to one set to have `now` processors of a group.
+    /// What it is worth to one set to have `now` CPUs of a group.
     fn contribution(&self, view: &View<'_>, at: usize, group: usize, now: usize) -> f64 {
         let set = &view.frame.sets[at];
         let wanted = set.objectives.iter().filter_map(|weighted| match weighted.objective {

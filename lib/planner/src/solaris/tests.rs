@@ -15,7 +15,7 @@ fn words(decision: &Decision) -> Vec<String> {
     decision.events.iter().map(said).collect()
 }
 
-/// The machine of §13.7: processors 0 to 2 of the default set are pinned, webset has too little.
+/// The machine of §13.7: CPUs 0 to 2 of the default set are pinned, webset has too little.
 fn webset() -> Frame {
     let default = SetFrame { pinned: "0-2".parse().unwrap(), ..load(set(0, "0-3"), 0.5, 0.0) };
     let web = wanting(load(set(1, "4-7"), 3.648, 0.0), 1, below(80));

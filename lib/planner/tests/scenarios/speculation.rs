@@ -1,4 +1,4 @@
-//! Programs that run as many threads as there are processors, those that only look like them, and their neighbours.
+//! Programs that run as many threads as there are CPUs, those that only look like them, and their neighbours.
 
 use super::world::{self, Counted, MALLEABLE, Noise, Step, World, batches, set, unmet, wanting};
 use super::{below, halves, turns};
@@ -6,7 +6,7 @@ use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};
 use millpond_planner::{Costs, SetFrame};
 
-/// A set of one processor beside one that has all others.
+/// A set of one CPU beside one that has all others.
 fn corner() -> Vec<SetFrame> {
     vec![set(0, "0-62"), set(1, "63")]
 }
@@ -61,7 +61,7 @@ fn a_program_that_is_slow_to_run_fewer_threads_does_not_take_back_what_others_cl
     let mut world = World::new("millpond", halves());
     world.run(20, |_| vec![MALLEABLE; 2]);
     world.run(100, |_| vec![0.0, MALLEABLE]);
-    // It runs as many threads as it had processors half a second ago.
+    // It runs as many threads as it had CPUs half a second ago.
     let mut had = vec![63usize; 5];
     let again = world.live(100, |_, sizes| {
         had.push(sizes[1]);
@@ -126,7 +126,7 @@ fn a_stop_within_a_frame_and_a_start_of_which_only_pressure_tells() {
     // Half of the frame was still used.
     assert_eq!(world.step(&[16.0, MALLEABLE]).sizes, [16, 48]);
     assert_eq!(world.step(&[0.0, MALLEABLE]).sizes, [1, 63]);
-    // 32 threads on 1, then 2, 4, 8 and 16 processors: pressure doubles.
+    // 32 threads on 1, then 2, 4, 8 and 16 CPUs: pressure doubles.
     let again = world.run(5, |_| vec![32.0, MALLEABLE]);
     let sizes: Vec<usize> = again.iter().map(|step| step.sizes[0]).collect();
     assert_eq!(sizes, [2, 4, 8, 16, 32]);
@@ -139,7 +139,7 @@ fn a_program_may_be_slow_to_run_fewer_threads() {
     world.run(5, |_| vec![MALLEABLE; 2]);
     world.run(5, |_| vec![0.0, MALLEABLE]);
     assert_eq!(world.step(&[32.0, MALLEABLE]).sizes, [32, 32]);
-    // For half a second there are 63 threads on 32 processors. Those are no need that others should give for.
+    // For half a second there are 63 threads on 32 CPUs. Those are no need that others should give for.
     assert_eq!(batches(&world.run(5, |_| vec![32.0, 63.0])), 0);
     assert_eq!(batches(&world.run(50, |_| vec![32.0, MALLEABLE])), 0);
 }
@@ -208,7 +208,7 @@ fn one_spinning_thread_is_asked_at_most_once_in_ten_seconds_then_twenty_and_so_o
 
 #[test]
 fn a_neighbour_that_comes_and_goes_lacks_for_one_frame_at_most() {
-    // One wants 63 and 2 in turns. The other has one processor and would use all, or one thread that spins.
+    // One wants 63 and 2 in turns. The other has one CPU and would use all, or one thread that spins.
     for (period, spinner) in [(1.0, 26), (5.0, 10), (30.0, 10)] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
         let swings = (240.0 / period) as usize;
@@ -275,7 +275,7 @@ fn noise_of_a_tenth_is_nothing_to_hope_for() {
 fn a_third_that_needs_processors_has_them_from_who_only_hoped() {
     let mut world = World::new("millpond", vec![set(0, "0-31"), set(1, "32-55"), set(2, "56-63")]);
     assert_eq!(world.step(&[0.0, MALLEABLE, 5.0]).sizes, [1, 58, 5]);
-    // 20 threads where 5 were: processors go to them although the malleable program uses them.
+    // 20 threads where 5 were: CPUs go to them although the malleable program uses them.
     assert_eq!(world.step(&[0.0, MALLEABLE, 20.0]).sizes, [1, 43, 20]);
     // What it had before, 24, counts when needs do not fit: 30, 24 and 20 of 74 are 25.9, 20.8 and 17.3 of 64.
     assert_eq!(world.step(&[30.0, MALLEABLE, 20.0]).sizes, [26, 21, 17]);
@@ -296,7 +296,7 @@ fn what_came_by_hope_and_is_used_is_not_idle_for_another_that_hopes() {
 
 #[test]
 fn who_lent_is_not_doubted() {
-    // Needs of two intervals: processors that come for the second are no longer wanted in the third, and that would teach to wait longer.
+    // Needs of two intervals: CPUs that come for the second are no longer wanted in the third, and that would teach to wait longer.
     let mut world = World::new("millpond", corner());
     let mut tenth = 0;
     let steps = world.run(600, |_| {

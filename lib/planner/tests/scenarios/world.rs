@@ -1,4 +1,4 @@
-//! A machine of arithmetic: loads want processors, plans are carried out, frames come of both.
+//! A machine of arithmetic: loads want CPUs, plans are carried out, frames come of both.
 
 use millpond_model::pools::{Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Nanos, PsetId};
@@ -34,12 +34,12 @@ pub struct Step {
     pub sizes: Vec<usize>,
     /// Moves of the plan.
     pub moves: usize,
-    /// Processors lacking in the interval before the plan.
+    /// CPUs lacking in the interval before the plan.
     pub unmet: f64,
     pub decision: Decision,
 }
 
-/// A set: processes, at least one processor, importance 1, no maximum.
+/// A set: processes, at least one CPU, importance 1, no maximum.
 pub fn set(id: u32, cpus: &str) -> SetFrame {
     SetFrame {
         id: PsetId(id),
@@ -73,7 +73,7 @@ fn part(of: Nanos, count: f64) -> Nanos {
     Nanos((of.as_secs_f64() * 1e9 * count).round() as u64)
 }
 
-/// How many processors a load lacks.
+/// How many CPUs a load lacks.
 fn lacking(set: &SetFrame, demand: f64) -> f64 {
     if demand.is_infinite() { 0.0 } else { (demand - real(set.size())).max(0.0) }
 }
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// One interval in which each set's load would use so many processors.
+    /// One interval in which each set's load would use so many CPUs.
     pub fn step(&mut self, demands: &[f64]) -> Step {
         let frame = self.frame(demands);
         let decision = self.policy.decide(&frame);
@@ -155,7 +155,7 @@ impl World {
         self.sets.iter().map(SetFrame::size).collect()
     }
 
-    /// A processor vanishes.
+    /// A CPU vanishes.
     pub fn unplug(&mut self, cpu: u32) {
         self.sets.iter_mut().for_each(|set| _ = set.cpus.remove(CpuId(cpu)));
     }
@@ -166,7 +166,7 @@ pub fn batches(steps: &[Step]) -> usize {
     steps.iter().filter(|step| step.moves > 0).count()
 }
 
-/// Processors lacking on average.
+/// CPUs lacking on average.
 pub fn unmet(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.unmet).sum::<f64>() / real(steps.len())
 }
