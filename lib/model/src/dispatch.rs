@@ -73,7 +73,7 @@ pub enum Quantum {
     Infinite,
 }
 
-/// A table of time slices by level: that of RT ([`RT_LEVELS`]) or of FX ([`FX_LEVELS`]).
+/// The table of RT or FX: time slices by level.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Quantum>", into = "Vec<Quantum>")]
 pub struct QuantumTable(Vec<Quantum>);

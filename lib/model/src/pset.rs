@@ -63,7 +63,7 @@ impl Pset {
     }
 }
 
-/// A CPU changes sets; [`PsetId::DEFAULT`] is the default set.
+/// A CPU changes sets; 0 is the default set.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]

@@ -1,9 +1,13 @@
 //! Documents that no transcript prints, against the schemas of their commands.
 
 use millpond_cmd::{Ctx, run};
+use millpond_experiments::demo::{Arm, ArmKind, Demo, JobResult, Moved, Phase, Seen, Story};
+use millpond_experiments::{Facts, Sizes};
 use millpond_golden::{Stage, breach};
+use millpond_model::CpuId;
 use millpond_session::{Output, Session};
 use millpond_sim::SimMachine;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 
 /// Runs a command on a machine, or on the one at hand, and checks each line that it prints.
@@ -50,4 +54,45 @@ fn on_a_captured_machine() {
     for command in ["posix", "doctor"] {
         check(None, &format!("millpond {command} --json --root {root}"));
     }
+}
+
+/// Holds a document that no machine here prints against the schema of a command.
+fn hold(command: &str, mut document: Value) {
+    document["version"] = 1.into();
+    let words = [command.to_owned(), "--json".to_owned()];
+    assert_eq!(breach(&words, &[document.to_string()]), None, "{command}");
+}
+
+#[test]
+fn what_only_a_linux_machine_prints() {
+    let sizes = Sizes { seconds: 0.0, a: 1, b: 1 };
+    let moved = Moved {
+        at: 5.0,
+        sizes: [0, 2],
+        seconds: 0.3,
+        threads: Some(2),
+        threads_seconds: None,
+        is_right: true,
+    };
+    let story = Story {
+        sizes: vec![sizes],
+        end: Some(9.5),
+        phases: vec![Phase { name: "both".into(), a: Some(1000.2), b: None }],
+        stopped: Some(moved),
+        ..Story::default()
+    };
+    let seen = vec![Seen::over(CpuId(0), &[21.0, 51.0])];
+    let job =
+        JobResult { name: "a".into(), threads: 2, mops: 80.1, iterations: 164, verified: Some(true), seen };
+    let (sentence, jobs) = ("both on all CPUs".to_owned(), vec![job]);
+    let arm = Arm { kind: ArmKind::Fighting, blocks: false, sentence, jobs, left_out: None, unseen: None };
+    let (brand, free) = ("Opteron 2210".to_owned(), "0-1".to_owned());
+    let facts = Facts { processors: 2, cores: 2, chips: 1, lgroups: 1, brand, sets: 0, free };
+    hold("demo", json!({ "dry_run": true, "machine": facts, "arms": ["both on all CPUs"] }));
+    hold("demo", serde_json::to_value(Demo::new(facts, vec![arm], Some(story))).unwrap());
+
+    let option =
+        json!({ "fixed": false, "for": "systemd-nspawn", "option": "--slice=mpset1.slice", "pool": "web" });
+    let changes = [option, json!({ "options": [], "pool": "web" })];
+    hold("poolbind", json!({ "changes": changes, "notes": [], "refused": [] }));
 }
