@@ -7,8 +7,7 @@ use millpond_formats::events::{self, EventSpec, SpecFault, is_cycles, is_instruc
 use millpond_machine::facets::{EventKind, HardwareCounters, Interface, Wanted};
 use millpond_machine::{Refusal, Subject};
 use millpond_observe::cycles_per_instruction;
-use millpond_observe::recording::counts_json;
-use serde_json::Value;
+use millpond_observe::recording::{self, Count};
 
 /// The sets of events of a command, in the order in which they take turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,15 +75,11 @@ impl Sets {
         Some((at(is_cycles)?, at(is_instructions)?))
     }
 
-    /// The counters of a set, each with its event.
-    pub fn events(&self, set: usize) -> Vec<(u32, &str)> {
+    /// Counts with their counters and events.
+    pub fn counts(&self, set: usize, counts: &[u64]) -> Vec<Count<'_>> {
         let counters = self.0.get(set).map_or(&[][..], |spec| spec.counters.as_slice());
-        counters.iter().map(|c| (c.pic, c.event.as_str())).collect()
-    }
-
-    /// Counts with their names.
-    pub fn json(&self, set: usize, counts: &[u64]) -> Value {
-        counts_json(&self.events(set), counts)
+        let events: Vec<_> = counters.iter().map(|c| (c.pic, c.event.as_str())).collect();
+        recording::counts(&events, counts)
     }
 }
 

@@ -18,12 +18,17 @@ pub fn document(document: &impl Serialize) -> String {
     document.to_string()
 }
 
-/// For `serialize_with`: a figure, or none, with three digits behind the point. More is noise.
+/// With three digits behind the point: more is noise.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// The same of a field, for `serialize_with`.
 pub fn thousandths<S: Serializer>(
     value: &(impl Into<Option<f64>> + Copy),
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    (*value).into().map(|value| (value * 1000.0).round() / 1000.0).serialize(serializer)
+    (*value).into().map(rounded).serialize(serializer)
 }
 
 /// Makes the schema of one document.

@@ -30,11 +30,11 @@
 //!
 //! # JSON
 //!
-//! One object per line of output. A recording begins with an object about the whole.
+//! One object per line of output; `event` is its kind. The schema is `docs/reference/json/cpustat.json`.
+//!
+//! A recording has the objects of kind `tick`. It begins with one about the whole:
 //!
 //! ```text
-//! {"counts":[{"count":3600000003,"event":"Cycle_cnt","pic":0},{"count":3333333336,"event":"Instr_cnt","pic":1}],"cpi":1.08,"cpu":0,
-//!  "elapsed_s":10.0,"event":"tick","lgroup":0,"pset":0,"share":1.0,"spec":"pic0=Cycle_cnt,pic1=Instr_cnt","time_s":10.0}
 //! {"format":1,"interval_s":10.0,"machine":"u2i","recording":"cpustat","time":"2024-11-20T08:14:02Z"}
 //! ```
 
@@ -47,12 +47,17 @@ use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
+use millpond_observe::recording::Event;
 use millpond_session::{create_output, stop_on_signal};
 use options::Options;
 use places::Places;
 use report::Report;
 use watch::Watcher;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Event<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

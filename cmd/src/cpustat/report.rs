@@ -10,10 +10,10 @@ use jiff::tz::TimeZone;
 use millpond_formats::cpustat::{Figures, Layout, cpustat_head, cpustat_row};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, LgrpId, Nanos, PsetId, WallTime};
+use millpond_observe::recording::{Clock, Distributed, Event};
 use millpond_observe::{Distribution, recording};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::{Output, reason};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sums of a set.
@@ -82,12 +82,15 @@ impl<'a> Report<'a> {
                 self.cpis.entry(one.cpu).or_default().push(cpi);
             }
             if self.options.json || self.record.is_some() {
-                let line = self.json(set, one, cpi);
-                if let Some(record) = &mut self.record {
-                    record.line(&line);
+                let tick = self.tick(set, one, cpi);
+                let line = self.record.is_some().then(|| tick.line());
+                if self.options.json {
+                    ctx.json(&tick);
+                }
+                if let (Some(record), Some(line)) = (&mut self.record, line) {
+                    record.line(line);
                 }
                 if self.options.json {
-                    ctx.json(&line);
                     continue;
                 }
             }
@@ -122,25 +125,20 @@ impl<'a> Report<'a> {
         self.places.0.get(&cpu).copied().unwrap_or((PsetId::DEFAULT, LgrpId(0)))
     }
 
-    fn json(&self, set: usize, one: &Sampled, cpi: Option<f64>) -> Value {
+    fn tick<'s>(&'s self, set: usize, one: &Sampled, cpi: Option<f64>) -> Event<'s> {
         let (pset, lgroup) = self.place(one.cpu);
-        let sample = recording::Sample {
+        Event::Tick {
+            time_s: one.time.as_secs_f64(),
+            elapsed_s: one.elapsed.as_secs_f64(),
             cpu: one.cpu,
             pset,
             lgroup,
-            time: one.time,
-            elapsed: one.elapsed,
             spec: self.sets.0.get(set).map_or("", |spec| &spec.text),
-            events: &self.sets.events(set),
-            counted: &one.counted,
+            counts: one.counted.counts.as_ref().map(|counts| self.sets.counts(set, counts)),
+            share: one.counted.share,
             cpi,
-        };
-        let mut line = sample.json();
-        let tick = self.layout.tick.as_ref().map(|name| json!({ "name": name, "count": one.tick }));
-        if let Some(tick) = tick {
-            line["tick"] = tick;
+            tick: self.layout.tick.as_ref().map(|name| Clock { name, count: one.tick }),
         }
-        line
     }
 
     /// The totals, and how cycles for an instruction are distributed. Gives the status to end with.
@@ -148,11 +146,13 @@ impl<'a> Report<'a> {
         for (set, total) in self.totals.iter().enumerate().filter(|(_, total)| !total.cpus.is_empty()) {
             let cpi = self.sets.cpi(set, &total.counts);
             if self.options.json {
-                ctx.json(&json!({
-                    "event": "total", "time_s": recording::rounded(total.time.as_secs_f64()), "cpus": total.cpus.len(),
-                    "spec": self.sets.0[set].text, "counts": self.sets.json(set, &total.counts),
-                    "cpi": cpi.map(recording::rounded),
-                }));
+                ctx.json(&Event::Total {
+                    time_s: total.time.as_secs_f64(),
+                    cpus: total.cpus.len(),
+                    spec: &self.sets.0[set].text,
+                    counts: self.sets.counts(set, &total.counts),
+                    cpi,
+                });
                 continue;
             }
             // What was never counted is no sum.
@@ -188,17 +188,9 @@ impl<'a> Report<'a> {
         groups.extend(sets.into_iter().map(|(set, cpis)| (format!("set {set}"), cpis)));
         groups.extend(lgroups.into_iter().map(|(lgroup, cpis)| (format!("lgroup {lgroup}"), cpis)));
         groups.extend(self.cpis.iter().map(|(cpu, cpis)| (format!("cpu {cpu}"), cpis.clone())));
-        let found = groups.iter().filter_map(|(name, cpis)| Some((name.as_str(), Distribution::of(cpis)?)));
-        let found: Vec<(&str, Distribution)> = found.collect();
+        let found: Vec<Distributed<'_>> = groups.iter().filter_map(distributed).collect();
         if self.options.json {
-            let one = |(name, d): &(&str, Distribution)| {
-                json!({
-                    "of": name, "samples": d.samples, "min": recording::rounded(d.min),
-                    "median": recording::rounded(d.median), "p90": recording::rounded(d.p90),
-                    "p99": recording::rounded(d.p99), "max": recording::rounded(d.max),
-                })
-            };
-            ctx.json(&json!({ "event": "cpi", "distributions": found.iter().map(one).collect::<Vec<_>>() }));
+            ctx.json(&Event::Cpi { distributions: found });
             return;
         }
         if found.is_empty() {
@@ -219,14 +211,18 @@ impl<'a> Report<'a> {
     }
 }
 
+fn distributed((of, cpis): &(String, Vec<f64>)) -> Option<Distributed<'_>> {
+    Some(Distributed { of, distribution: Distribution::of(cpis)? })
+}
+
 /// A row for each distribution.
-fn table(found: &[(&str, Distribution)]) -> Table {
+fn table(found: &[Distributed<'_>]) -> Table {
     let heads = ["samples", "min", "median", "p90", "p99", "max"].map(|head| (head, Align::Right));
     let mut table = Table::new(&[&[("cpi of", Align::Left)], heads.as_slice()].concat());
-    for (name, d) in found {
+    for Distributed { of, distribution: d } in found {
         let ranks = [d.min, d.median, d.p90, d.p99, d.max].map(|rank| Cell::Real(rank, 2));
         let samples = Cell::Count(d.samples as u64);
-        table.row([Cell::Text((*name).to_owned()), samples].into_iter().chain(ranks));
+        table.row([Cell::from(*of), samples].into_iter().chain(ranks));
     }
     table
 }

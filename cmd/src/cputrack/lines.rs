@@ -8,10 +8,49 @@ use crate::json;
 use millpond_formats::cpustat::{Figures, Layout, cputrack_head, cputrack_row};
 use millpond_machine::facets::{Happening, LwpReading};
 use millpond_model::{Lwp, LwpId, Nanos, Pid};
-use millpond_observe::recording::rounded;
+use millpond_observe::recording::{Clock, Count, millionths};
 use millpond_session::Output;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// A line: what a thread or a process counted, or what became of it.
+#[derive(Serialize, JsonSchema)]
+pub struct Line<'a> {
+    /// `tick`, `init_lwp`, `lwp_create`, `fini_lwp`, `lwp_exit`, `fork`, `exec` or `exit`.
+    event: &'a str,
+    /// Since the beginning.
+    #[serde(serialize_with = "millionths")]
+    time_s: f64,
+    pid: Pid,
+    lwp: LwpId,
+    /// Null where nothing was counted.
+    counts: Option<Vec<Count<'a>>>,
+    /// What is counted, as it was typed; in lines with counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<&'a str>,
+    /// The part of the thread's time in which counters counted, 0 to 1; in lines with counts.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millionths")]
+    share: Option<f64>,
+    /// CPU time (`-t`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tick: Option<Clock<'a>>,
+    /// The new process, of a fork.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    child: Option<Pid>,
+    /// The program, of an exec; null where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Option<String>>,
+}
+
+impl<'a> Line<'a> {
+    /// Without figures.
+    fn of(lwp: Lwp, event: &'a str, time_s: f64) -> Line<'a> {
+        let Lwp { pid, lwp } = lwp;
+        let (spec, share, tick, child, image) = Default::default();
+        Line { event, time_s, pid, lwp, counts: None, spec, share, tick, child, image }
+    }
+}
 
 /// Draws, and adds up.
 pub struct Lines<'a, 'o> {
@@ -109,7 +148,8 @@ impl<'a, 'o> Lines<'a, 'o> {
             }
             Happening::Forked { lwp, child } => {
                 if self.options.follow.forks {
-                    self.blank(now, lwp, "fork", child.to_string(), ("child", json!(child)));
+                    let line = Line { child: Some(child), ..Line::of(lwp, "fork", self.since(now)) };
+                    self.blank(child.to_string(), &line);
                 }
             }
             Happening::Became { lwp, before, image, followed } => {
@@ -119,8 +159,10 @@ impl<'a, 'o> Lines<'a, 'o> {
                 let sums = self.sums.end_process(lwp.pid);
                 self.lines(now, lwp, "exec", &sums);
                 if followed {
-                    let name = image.clone().unwrap_or_else(|| "(unknown)".to_owned());
-                    self.blank(now, lwp, "exec", format!("'{name}'"), ("image", json!(image)));
+                    let name = image.as_deref().unwrap_or("(unknown)");
+                    let note = format!("'{name}'");
+                    let line = Line { image: Some(image), ..Line::of(lwp, "exec", self.since(now)) };
+                    self.blank(note, &line);
                 }
             }
             Happening::Exited { pid } => {
@@ -167,14 +209,13 @@ impl<'a, 'o> Lines<'a, 'o> {
         }
         let time = self.since(now);
         if self.options.json {
-            let counts = sum.counts.as_ref().map(|counts| self.sets.json(set, counts));
-            let mut line = json!({
-                "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": counts,
-                "spec": self.sets.0.get(set).map(|spec| &spec.text), "share": rounded(share),
-            });
-            if let Some(name) = &self.layout.tick {
-                line["tick"] = json!({ "name": name, "count": sum.tick });
-            }
+            let line = Line {
+                counts: sum.counts.as_ref().map(|counts| self.sets.counts(set, counts)),
+                spec: self.sets.0.get(set).map(|spec| spec.text.as_str()),
+                share: Some(share),
+                tick: self.layout.tick.as_ref().map(|name| Clock { name, count: sum.tick }),
+                ..Line::of(lwp, event, time)
+            };
             self.out.line(json::document(&line));
             return;
         }
@@ -184,23 +225,14 @@ impl<'a, 'o> Lines<'a, 'o> {
     }
 
     /// A line without figures.
-    fn blank(
-        &mut self,
-        now: Nanos,
-        lwp: Lwp,
-        event: &str,
-        note: String,
-        (key, value): (&str, serde_json::Value),
-    ) {
-        let time = self.since(now);
+    fn blank(&mut self, note: String, line: &Line<'_>) {
         if self.options.json {
-            let mut line = json!({ "event": event, "time_s": rounded(time), "pid": lwp.pid, "lwp": lwp.lwp, "counts": null });
-            line[key] = value;
-            self.out.line(json::document(&line));
+            self.out.line(json::document(line));
             return;
         }
+        let Line { event, time_s: time, pid, lwp, .. } = *line;
         let figures = Figures { notes: vec![note], ..Figures::default() };
-        self.out.line(cputrack_row(&self.layout, time, lwp.pid.0, lwp.lwp.0, event, &figures));
+        self.out.line(cputrack_row(&self.layout, time, pid.0, lwp.0, event, &figures));
     }
 
     fn since(&self, now: Nanos) -> f64 {

@@ -26,12 +26,7 @@
 //!
 //! # JSON
 //!
-//! One object per line of output.
-//!
-//! ```text
-//! {"counts":[{"count":360000000,"event":"Cycle_cnt","pic":0},…],"event":"tick","lwp":1,"pid":300,"share":1.0,"spec":"…","time_s":1.0}
-//! fork: "child":301   exec: "image":"/usr/bin/ls"
-//! ```
+//! One object per line of output; `event` is its kind. The schema is `docs/reference/json/cputrack.json`.
 
 mod lines;
 mod options;
@@ -41,7 +36,8 @@ use crate::command::Command;
 use crate::counting::{begin, cannot_count};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
-use lines::Lines;
+use crate::json::{self, Describe};
+use lines::{Line, Lines};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::facets::{Happening, Tracked, Tracking};
 use millpond_machine::{Clock, Reason, Refusal, Subject};
@@ -49,6 +45,9 @@ use millpond_model::Nanos;
 use millpond_session::{Output, create_output, reason, stop_on_signal};
 use options::Options;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Line<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

@@ -71,16 +71,7 @@
 //!
 //! # JSON
 //!
-//! One object per report, on a line of its own. A dash is null.
-//!
-//! ```text
-//! {"time":"2024-11-20T08:14:02Z","interval_s":5.0,"changes":[{"moved":3,"from":0,"to":1}],
-//!  "processors":[{"cpu":0,"set":0,"minf":10.0,"mjf":0.0,"xcal":12.4,"intr":402.0,"ithr":101.2,"csw":201.0,
-//!                 "icsw":3.2,"migr":4.0,"smtx":1.2,"srw":0.0,"syscl":510.4,"usr":2.1,"sys":1.0,"wt":0.0,
-//!                 "idl":96.9,"st":0.0}],"missing":[]}
-//! -a: "sets":[{"set":0,"size":2,…}] in place of processors; -A core: "cores":[{"core":…; -A chip: "chips":[{"chip":…. since boot: "interval_s":null
-//! other changes: {"added":"1,3"} {"removed":"1,3"} {"created":1} {"destroyed":1}
-//! ```
+//! One object per report, with the columns of the table. A dash is null. The schema is `docs/reference/json/mpstat.json`.
 
 mod options;
 mod report;
@@ -89,12 +80,16 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
 use millpond_session::stop_on_signal;
 use options::Options;
-use report::Reports;
+use report::{Document, Reports};
 use watch::Watcher;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

@@ -1,19 +1,89 @@
 //! One report: a frame as a table, or as JSON.
 
 use super::options::Options;
-use crate::json;
+use crate::json::{self, rounded};
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
-use millpond_model::{COLUMNS, Processor, Topology};
-use millpond_observe::{Change, Frame, GroupFrame, Interval};
-use serde_json::{Map, Value, json};
+use millpond_model::{CpuId, Nanos, Processor, PsetId, Topology};
+use millpond_observe::{Change, CpuFrame, Frame, GroupFrame, Interval, Shares};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// With a single processor there is a head only so often.
 const HEAD_EVERY: u32 = 20;
 
 /// What a line takes, more or less.
 const TEXT_BYTES: usize = 96;
+
+/// One report. It has rows of processors, sets, cores or chips.
+#[derive(Default, Serialize, JsonSchema)]
+pub struct Document<'f> {
+    /// When the interval ended, as ISO 8601.
+    time: String,
+    /// Null since boot.
+    #[serde(serialize_with = "json::thousandths")]
+    interval_s: Option<f64>,
+    changes: &'f [Change],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processors: Option<Vec<CpuRow>>,
+    /// `-a`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sets: Option<Vec<GroupRow>>,
+    /// `-A core`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores: Option<Vec<GroupRow>>,
+    /// `-A chip`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chips: Option<Vec<GroupRow>>,
+    /// The figures that are missing, and why.
+    missing: &'f [String],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CpuRow {
+    cpu: CpuId,
+    set: PsetId,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// A set, a core or a chip.
+#[derive(Default, Serialize, JsonSchema)]
+struct GroupRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chip: Option<u32>,
+    /// How many active CPUs it has.
+    size: u32,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// Events per second, and the use of time in percent, which adds up to 100 with steal. The manual describes the columns.
+#[derive(Default, Serialize, JsonSchema)]
+struct Figures {
+    minf: Option<f64>,
+    mjf: Option<f64>,
+    xcal: Option<f64>,
+    intr: Option<f64>,
+    ithr: Option<f64>,
+    csw: Option<f64>,
+    icsw: Option<f64>,
+    migr: Option<f64>,
+    smtx: Option<f64>,
+    srw: Option<f64>,
+    syscl: Option<f64>,
+    usr: f64,
+    sys: f64,
+    wt: f64,
+    idl: f64,
+    /// Time that the hypervisor took.
+    st: f64,
+}
 
 /// Draws reports. Knows how many it drew: not each has a head.
 pub struct Reports<'z> {
@@ -44,7 +114,7 @@ impl<'z> Reports<'z> {
         let shown = self.options.set.map(|set| frame.clone().of_set(set));
         let shown = shown.as_ref().unwrap_or(frame);
         if self.options.json {
-            let mut line = json::document(&self.json(shown, changes));
+            let mut line = json::document(&self.document(shown, changes));
             line.push('\n');
             return line;
         }
@@ -60,7 +130,7 @@ impl<'z> Reports<'z> {
             text.push('\n');
         }
         self.drawn = self.drawn.wrapping_add(1);
-        if let Some((_, _, groups)) = self.groups(shown) {
+        if let Some(groups) = self.groups(shown) {
             for group in groups {
                 self.push_row(&mut text, group.id, &group.interval, Some(group.size));
             }
@@ -73,15 +143,15 @@ impl<'z> Reports<'z> {
         text
     }
 
-    /// The groups that have a row, with what JSON calls them and one of them; `None` where processors have rows.
-    fn groups(&self, shown: &Frame) -> Option<(&'static str, &'static str, Vec<GroupFrame>)> {
+    /// The groups that have a row; `None` where processors have rows.
+    fn groups(&self, shown: &Frame) -> Option<Vec<GroupFrame>> {
         let of = |number: fn(&Processor) -> u32| {
             shown.by(|cpu| self.topology.as_ref()?.processor(cpu.cpu).map(number))
         };
         match self.table {
-            Table::Sets => Some(("sets", "set", shown.sets())),
-            Table::Cores => Some(("cores", "core", of(|processor| processor.core.0))),
-            Table::Chips => Some(("chips", "chip", of(|processor| processor.chip.0))),
+            Table::Sets => Some(shown.sets()),
+            Table::Cores => Some(of(|processor| processor.core.0)),
+            Table::Chips => Some(of(|processor| processor.chip.0)),
             Table::Processors | Table::ProcessorsAndSets => None,
         }
     }
@@ -100,54 +170,48 @@ impl<'z> Reports<'z> {
         text.push('\n');
     }
 
-    fn json(&self, shown: &Frame, changes: &[Change]) -> Value {
-        let mut report = Map::new();
-        report.insert("time".into(), json!(print_iso(shown.wall)));
-        report.insert("interval_s".into(), json!(shown.elapsed.map(|e| rounded(e.as_secs_f64()))));
-        report.insert("changes".into(), changes.iter().map(change_json).collect());
-        if let Some((many, one, groups)) = self.groups(shown) {
-            let row = |group: GroupFrame| {
-                figures([(one, json!(group.id)), ("size", json!(group.size))], &group.interval)
+    fn document<'f>(&self, shown: &'f Frame, changes: &'f [Change]) -> Document<'f> {
+        let mut document = Document {
+            time: print_iso(shown.wall),
+            interval_s: shown.elapsed.map(Nanos::as_secs_f64),
+            changes,
+            missing: &shown.missing,
+            ..Document::default()
+        };
+        let rows = |named: fn(u32) -> GroupRow| {
+            let row = |group: GroupFrame| GroupRow {
+                size: group.size,
+                figures: Figures::of(&group.interval),
+                ..named(group.id)
             };
-            report.insert(many.into(), groups.into_iter().map(row).collect());
-        } else {
-            let cpus = shown
-                .cpus
-                .iter()
-                .map(|c| figures([("cpu", json!(c.cpu)), ("set", json!(c.set))], &c.interval));
-            report.insert("processors".into(), cpus.collect());
+            self.groups(shown).map(|groups| groups.into_iter().map(row).collect())
+        };
+        match self.table {
+            Table::Sets => document.sets = rows(|id| GroupRow { set: Some(id), ..GroupRow::default() }),
+            Table::Cores => document.cores = rows(|id| GroupRow { core: Some(id), ..GroupRow::default() }),
+            Table::Chips => document.chips = rows(|id| GroupRow { chip: Some(id), ..GroupRow::default() }),
+            Table::Processors | Table::ProcessorsAndSets => {
+                let row = |c: &CpuFrame| CpuRow { cpu: c.cpu, set: c.set, figures: Figures::of(&c.interval) };
+                document.processors = Some(shown.cpus.iter().map(row).collect());
+            }
         }
-        report.insert("missing".into(), json!(shown.missing));
-        Value::Object(report)
+        document
+    }
+}
+
+impl Figures {
+    fn of(interval: &Interval) -> Figures {
+        let [minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl] =
+            interval.rates.map(|rate| rate.map(rounded));
+        let Shares { user, sys, wait, idle, steal } = interval.shares;
+        let [usr, sys, wt, idl, st] = [user, sys, wait, idle, steal].map(rounded);
+        Figures { minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl, usr, sys, wt, idl, st }
     }
 }
 
 fn push_line(text: &mut String, line: &str) {
     text.push_str(line);
     text.push('\n');
-}
-
-fn figures(first: [(&str, Value); 2], interval: &Interval) -> Value {
-    let mut row = Map::new();
-    row.extend(first.map(|(key, value)| (key.to_owned(), value)));
-    for column in COLUMNS {
-        row.insert(column.word().to_owned(), json!(interval.rate(column).map(rounded)));
-    }
-    let shares = interval.shares;
-    let shares = [
-        ("usr", shares.user),
-        ("sys", shares.sys),
-        ("wt", shares.wait),
-        ("idl", shares.idle),
-        ("st", shares.steal),
-    ];
-    row.extend(shares.map(|(key, share)| (key.to_owned(), json!(rounded(share)))));
-    Value::Object(row)
-}
-
-/// Three decimals are more than the figures are good for.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }
 
 fn change_line(change: &Change) -> String {
@@ -160,21 +224,12 @@ fn change_line(change: &Change) -> String {
     }
 }
 
-fn change_json(change: &Change) -> Value {
-    match change {
-        Change::Moved { cpu, from, to } => json!({"moved": cpu, "from": from, "to": to}),
-        Change::Added(cpus) => json!({"added": cpus}),
-        Change::Removed(cpus) => json!({"removed": cpus}),
-        Change::Created(set) => json!({"created": set}),
-        Change::Destroyed(set) => json!({"destroyed": set}),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::options::tests::options;
     use super::*;
-    use millpond_model::{CpuId, CpuSample, Nanos, PsetId, Sample, Ticks, WallTime};
+    use millpond_model::{COLUMNS, CpuSample, Sample, Ticks, WallTime};
+    use serde_json::{Value, json};
 
     /// Four processors, each with its number times ten events in every column and 10 s of time.
     fn frame(cpus: &[(u32, u32)]) -> Frame {
@@ -243,6 +298,7 @@ CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl
             "<<processor 1 moved from pset: 0 to: 1>>\n<<pset created: 1>>\n1732090442\nCPU minf"
         ));
         assert!(with("-pq").starts_with("CPU minf"));
+        assert!(with("--json").starts_with(r#"{"changes":[{"from":0,"moved":1,"to":1},{"created":1}],"#));
     }
 
     #[test]

@@ -42,14 +42,7 @@
 //!
 //! # JSON
 //!
-//! One object per report, on a line of its own. A dash is null.
-//!
-//! ```text
-//! {"changes":[],"groups":[{"cpus":[0,1],"hw":null,"id":1,"idle":75.0,"parent":0,"relationship":"Integer_Pipeline","sw":25.0,
-//!  "sys":5.0,"user":20.0}],"interval_s":1.0,"missing":["hw: …"],"time":"2024-11-20T08:14:02Z"}
-//! -C: "processors":[{"cpu":0,"idle":…,"sw":…,"sys":…,"user":…}] beside the groups
-//! -A: at the end {"summary":[{"hw":null,"id":1,"relationship":"Integer_Pipeline","sw":{"avg":25.0,"max":30.0,"min":20.0}}],"seconds":4.0}
-//! ```
+//! One object per report, and with `-A` one more at the end. A dash is null. The schema is `docs/reference/json/pgstat.json`.
 
 mod options;
 mod report;
@@ -58,6 +51,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Repetition, Rounds};
+use crate::json::{self, Describe};
 use crate::processor_groups::Hardware;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
@@ -66,7 +60,10 @@ use millpond_model::Nanos;
 use millpond_observe::{Frame, Scope, changes};
 use millpond_session::stop_on_signal;
 use options::Options;
-use report::Reports;
+use report::{Document, Reports, Totals};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document<'_>>(), json::of::<Totals>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

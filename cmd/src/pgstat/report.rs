@@ -1,16 +1,95 @@
 //! One report: what the CPUs of each group did in an interval, as a table or as JSON; and the summary of all intervals.
 
 use super::options::{Key, Options, Order};
-use crate::json;
+use crate::json::{self, rounded};
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{added, removed};
 use millpond_formats::pg::{self as listing, Load, Placed, Software, Summary};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, CpuSet, Nanos, PgId, ProcessorGroups, Ticks};
 use millpond_observe::{Change, Frame};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// One report.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'c> {
+    /// When the interval ended, as ISO 8601.
+    time: String,
+    #[serde(serialize_with = "json::thousandths")]
+    interval_s: Option<f64>,
+    /// CPUs that became active or inactive.
+    changes: Vec<&'c Change>,
+    groups: Vec<GroupRow>,
+    /// `-C`: the CPUs of the groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processors: Option<Vec<CpuRow>>,
+    /// What is missing, and why.
+    missing: [String; 1],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct GroupRow {
+    id: PgId,
+    /// What the CPUs share, as it is listed: `L2_Cache`.
+    relationship: String,
+    /// The group that it stands in; null for the system.
+    parent: Option<PgId>,
+    /// Those that run threads.
+    cpus: Vec<CpuId>,
+    /// Use of the hardware; null, because it is not measured.
+    hw: Option<f64>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CpuRow {
+    cpu: CpuId,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// Use of time, in percent; null where there was none.
+#[derive(Serialize, JsonSchema)]
+struct Figures {
+    /// `user` and `sys` together.
+    sw: Option<f64>,
+    user: Option<f64>,
+    sys: Option<f64>,
+    idle: Option<f64>,
+}
+
+/// `-A`, after the last report: all intervals together.
+#[derive(Serialize, JsonSchema)]
+pub struct Totals {
+    summary: Vec<SummaryRow>,
+    /// Length of all intervals.
+    #[serde(serialize_with = "json::thousandths")]
+    seconds: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SummaryRow {
+    id: PgId,
+    /// What the CPUs share, as it is listed.
+    relationship: String,
+    /// Use of the hardware; null, because it is not measured.
+    hw: Option<Extent>,
+    /// Use of time; null where there was none.
+    sw: Option<Extent>,
+}
+
+/// In percent.
+#[derive(Serialize, JsonSchema)]
+struct Extent {
+    min: f64,
+    /// Over all of the time.
+    avg: f64,
+    max: f64,
+}
 
 /// What of a group's time was used, over all intervals so far.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +136,7 @@ impl<'a> Reports<'a> {
         self.on_line = frame.cpus.iter().map(|cpu| cpu.cpu).collect();
         let rows = self.rows(frame);
         if self.options.json {
-            return json::document(&self.json(frame, changes, &rows, why)) + "\n";
+            return json::document(&self.document(frame, changes, &rows, why)) + "\n";
         }
         let mut text = String::new();
         for change in changes {
@@ -136,39 +215,38 @@ impl<'a> Reports<'a> {
         &(&p.group.cpus - &inside) & &self.on_line
     }
 
-    fn json(&self, frame: &Frame, changes: &[Change], rows: &[(usize, Load)], why: &str) -> Value {
-        let change = |change: &Change| match change {
-            Change::Added(cpus) => Some(json!({ "added": cpus })),
-            Change::Removed(cpus) => Some(json!({ "removed": cpus })),
-            Change::Moved { .. } | Change::Created(_) | Change::Destroyed(_) => None,
-        };
+    fn document<'c>(
+        &self,
+        frame: &Frame,
+        changes: &'c [Change],
+        rows: &[(usize, Load)],
+        why: &str,
+    ) -> Document<'c> {
+        let matters = |change: &&Change| matches!(change, Change::Added(_) | Change::Removed(_));
         let group = |(index, row): &(usize, Load)| {
             let group = self.placed[*index].group;
-            let mut value = figures(row.software);
-            value["id"] = json!(group.id.0);
-            value["relationship"] = json!(group.relationship.to_string());
-            value["parent"] = json!(group.parent.map(|parent| parent.0));
-            value["cpus"] = json!(row.cpus.iter().collect::<Vec<_>>());
-            value["hw"] = Value::Null;
-            value
+            GroupRow {
+                id: group.id,
+                relationship: group.relationship.to_string(),
+                parent: group.parent,
+                cpus: row.cpus.iter().collect(),
+                hw: row.hardware,
+                figures: Figures::of(row),
+            }
         };
-        let mut report = json!({
-            "time": print_iso(frame.wall),
-            "interval_s": frame.elapsed.map(|elapsed| rounded(elapsed.as_secs_f64())),
-            "changes": changes.iter().filter_map(change).collect::<Vec<_>>(),
-            "groups": rows.iter().map(group).collect::<Vec<_>>(),
-            "missing": [format!("hw: {why}")],
-        });
-        if self.options.cpus {
+        let processors = || {
             let shown = rows.iter().fold(CpuSet::new(), |all, (_, row)| &all | &row.cpus);
-            let processor = |cpu: CpuId| {
-                let mut value = figures(cpu_row(frame, cpu, 0).software);
-                value["cpu"] = json!(cpu);
-                value
-            };
-            report["processors"] = shown.iter().map(processor).collect();
+            let row = |cpu| CpuRow { cpu, figures: Figures::of(&cpu_row(frame, cpu, 0)) };
+            shown.iter().map(row).collect()
+        };
+        Document {
+            time: print_iso(frame.wall),
+            interval_s: frame.elapsed.map(Nanos::as_secs_f64),
+            changes: changes.iter().filter(matters).collect(),
+            groups: rows.iter().map(group).collect(),
+            processors: self.options.cpus.then(processors),
+            missing: [format!("hw: {why}")],
         }
-        report
     }
 
     /// The summary of the intervals that were drawn; nothing where there was none.
@@ -192,14 +270,18 @@ impl<'a> Reports<'a> {
         if !self.options.json {
             return listing::summary(&rows, seconds);
         }
-        let three = |[least, mean, most]: [f64; 3]| json!({ "min": rounded(least), "avg": rounded(mean), "max": rounded(most) });
-        let row = |(row, p): (&Summary, &Placed<'_>)| {
-            json!({
-                "id": row.id.0, "relationship": p.group.relationship.to_string(), "hw": null, "sw": row.software.map(three),
-            })
+        let extent = |figures: [f64; 3]| {
+            let [min, avg, max] = figures.map(rounded);
+            Extent { min, avg, max }
         };
-        let rows: Vec<Value> = rows.iter().zip(&self.placed).map(row).collect();
-        json::document(&json!({ "summary": rows, "seconds": rounded(seconds) })) + "\n"
+        let row = |(row, p): (Summary, &Placed<'_>)| SummaryRow {
+            id: row.id,
+            relationship: p.group.relationship.to_string(),
+            hw: row.hardware.map(extent),
+            sw: row.software.map(extent),
+        };
+        let summary = rows.into_iter().zip(&self.placed).map(row).collect();
+        json::document(&Totals { summary, seconds }) + "\n"
     }
 }
 
@@ -231,14 +313,16 @@ fn cpu_row(frame: &Frame, cpu: CpuId, depth: usize) -> Load {
     }
 }
 
-fn figures(software: Option<Software>) -> Value {
-    let part = |of: fn(&Software) -> f64| software.as_ref().map(of).map(rounded);
-    json!({ "sw": part(Software::used), "user": part(|s| s.user), "sys": part(|s| s.sys), "idle": part(|s| s.idle) })
-}
-
-/// Three decimals are more than the figures are good for.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+impl Figures {
+    fn of(row: &Load) -> Figures {
+        let part = |of: fn(&Software) -> f64| row.software.as_ref().map(of).map(rounded);
+        Figures {
+            sw: part(Software::used),
+            user: part(|s| s.user),
+            sys: part(|s| s.sys),
+            idle: part(|s| s.idle),
+        }
+    }
 }
 
 /// The order of two rows. What has no figure comes last; what is equal stays in the order of the tree.

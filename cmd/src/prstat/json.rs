@@ -2,92 +2,206 @@
 
 use super::options::Microstates;
 use super::report::{Reports, Shown, figures};
-use millpond_formats::{print_iso, prstat as listing};
-use millpond_model::{MICROSTATES, Pid};
+use crate::caps::CapsReport;
+use crate::json::rounded;
+use millpond_formats::print_iso;
+use millpond_formats::prstat::{self as listing, GroupRow};
+use millpond_model::{Class, CpuId, LgrpId, LwpId, Nanos, Pid, PsetId};
 use millpond_observe::Picture;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// One report: the rows of the tables, in their order.
+#[derive(Serialize, JsonSchema)]
+pub struct Document<'p> {
+    /// When the interval ended, as ISO 8601.
+    time: String,
+    /// Null in a first report, which is about the time since each thread started.
+    interval_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<Vec<Row<'p>>>,
+    /// `-L`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<Vec<Row<'p>>>,
+    /// Users, projects, tasks or zones (`-a`, `-t`, `-J`, `-T`, `-Z`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<Group>>,
+    /// `--caps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caps: Option<CapsReport>,
+    /// Over 1, 5 and 15 minutes.
+    load: Option<[f64; 3]>,
+    /// Figures that are missing, and why.
+    missing: &'p [String],
+}
+
+/// A process or a thread.
+#[derive(Serialize, JsonSchema)]
+struct Row<'p> {
+    pid: Pid,
+    /// Of a thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lwp: Option<LwpId>,
+    /// Its own name, of a thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'p str>,
+    /// How many threads it has, of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lwps: Option<u32>,
+    /// Of the process.
+    name: &'p str,
+    user: String,
+    size_kib: Option<u64>,
+    rss_kib: Option<u64>,
+    /// `cpuN` on CPU N, `run`, `wait`, `sleep`, `stop`, `idle` or `zombie`.
+    state: String,
+    class: Class,
+    /// Global priority, a high number first.
+    pri: i16,
+    /// Null in classes without.
+    nice: Option<i8>,
+    /// Where it runs, or ran last.
+    cpu: Option<CpuId>,
+    /// Home lgroup.
+    lgrp: Option<LgrpId>,
+    /// The set to which it is bound; 0 for none.
+    set: PsetId,
+    zone: &'p str,
+    task: u32,
+    project: &'p str,
+    /// CPU time since the start.
+    time_s: f64,
+    /// Recent CPU time, in percent of all CPUs.
+    cpu_pct: f64,
+    #[serde(flatten)]
+    microstates: Option<Figures>,
+}
+
+/// `-m`, `-v`: microstates in percent, then counts; null for what is not known.
+#[derive(Serialize, JsonSchema)]
+struct Figures {
+    usr: Option<f64>,
+    sys: Option<f64>,
+    trp: Option<f64>,
+    tfl: Option<f64>,
+    dfl: Option<f64>,
+    lck: Option<f64>,
+    slp: Option<f64>,
+    lat: Option<f64>,
+    vcx: Option<u64>,
+    icx: Option<u64>,
+    scl: Option<u64>,
+    sig: Option<u64>,
+    /// Time in which it was stopped (`-m`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_s: Option<f64>,
+}
+
+/// A user, a project, a task or a zone.
+#[derive(Serialize, JsonSchema)]
+struct Group {
+    id: u64,
+    name: String,
+    processes: u32,
+    size_kib: Option<u64>,
+    rss_kib: Option<u64>,
+    /// In percent of the machine's memory.
+    memory_pct: Option<f64>,
+    time_s: u64,
+    /// Recent CPU time, in percent of all CPUs.
+    cpu_pct: f64,
+    #[serde(flatten)]
+    controls: Option<Controls>,
+}
+
+/// `--shares`; null for what was never set.
+#[derive(Serialize, JsonSchema)]
+struct Controls {
+    shares: Option<u32>,
+    /// In percent of one CPU.
+    cap_pct: Option<u32>,
+}
 
 impl Reports<'_> {
     /// A report: the same lines as the tables have, in the same order.
-    pub fn json(&self, picture: &Picture, members: Option<&BTreeSet<Pid>>) -> Value {
+    pub fn document<'p>(
+        &self,
+        picture: &'p Picture,
+        members: Option<&BTreeSet<Pid>>,
+        caps: Option<CapsReport>,
+    ) -> Document<'p> {
         let lines = self.lines(picture, members);
-        let mut report = Map::new();
-        report.insert("time".into(), json!(print_iso(picture.roster.wall)));
-        report.insert("interval_s".into(), json!(picture.elapsed.map(|e| rounded(e.as_secs_f64()))));
-        if self.options.processes {
-            let noun = if self.options.threads { "threads" } else { "processes" };
-            let shown: Vec<Value> =
-                lines.iter().take(self.options.lines.0).map(|line| self.line_json(line)).collect();
-            report.insert(noun.into(), json!(shown));
+        let rows = |wanted: bool| {
+            let shown = lines.iter().take(self.options.lines.0);
+            (self.options.processes && wanted).then(|| shown.map(|line| self.row(line)).collect())
+        };
+        let groups = self.options.grouping.map(|grouping| self.groups(&lines, grouping, picture));
+        Document {
+            time: print_iso(picture.roster.wall),
+            interval_s: picture.elapsed.map(seconds),
+            processes: rows(!self.options.threads),
+            threads: rows(self.options.threads),
+            groups: groups.map(|groups| groups.into_iter().map(Group::of).collect()),
+            caps,
+            load: picture.roster.load,
+            missing: &picture.roster.missing,
         }
-        if let Some(grouping) = self.options.grouping {
-            let row = |row: &listing::GroupRow| {
-                let mut value = json!({
-                    "id": row.id, "name": row.name, "processes": row.processes, "size_kib": row.size,
-                    "rss_kib": row.rss, "memory_pct": row.memory.map(rounded), "time_s": row.seconds,
-                    "cpu_pct": rounded(row.cpu),
-                });
-                if let Some((shares, cap)) = row.controls {
-                    (value["shares"], value["cap_pct"]) = (json!(shares), json!(cap));
-                }
-                value
-            };
-            let groups: Vec<Value> = self.groups(&lines, grouping, picture).iter().map(row).collect();
-            report.insert("groups".into(), json!(groups));
-        }
-        report.insert("load".into(), json!(picture.roster.load));
-        report.insert("missing".into(), json!(picture.roster.missing));
-        Value::Object(report)
     }
 
-    fn line_json(&self, shown: &Shown<'_>) -> Value {
+    fn row<'p>(&self, shown: &Shown<'p>) -> Row<'p> {
         let (process, standing) = (shown.process, shown.standing());
-        let mut line = Map::new();
-        let mut put = |key: &str, value: Value| line.insert(key.to_owned(), value);
-        put("pid", json!(process.pid));
-        match shown.thread {
-            Some(thread) => {
-                put("lwp", json!(thread.lwp.lwp));
-                put("thread", json!(thread.name));
-            }
-            None => {
-                put("lwps", json!(process.threads));
-            }
+        Row {
+            pid: process.pid,
+            lwp: shown.thread.map(|thread| thread.lwp.lwp),
+            thread: shown.thread.map(|thread| thread.name.as_str()),
+            lwps: shown.thread.is_none().then_some(process.threads),
+            name: &process.name,
+            user: self.user(process.euid),
+            size_kib: process.size,
+            rss_kib: process.rss,
+            state: listing::state(standing.doing).trim_end().to_owned(),
+            class: standing.class,
+            pri: standing.priority,
+            nice: standing.nice,
+            cpu: standing.cpu,
+            lgrp: standing.home,
+            set: standing.set,
+            zone: &process.zone.name,
+            task: process.task,
+            project: &process.project.name,
+            time_s: seconds(shown.time()),
+            cpu_pct: rounded(shown.cpu),
+            microstates: self.options.microstates.map(|depth| Figures::of(shown, depth)),
         }
-        put("name", json!(process.name));
-        put("user", json!(self.user(process.euid)));
-        put("size_kib", json!(process.size));
-        put("rss_kib", json!(process.rss));
-        put("state", json!(listing::state(standing.doing).trim_end()));
-        put("class", json!(standing.class.word()));
-        put("pri", json!(standing.priority));
-        put("nice", json!(standing.nice));
-        put("cpu", json!(standing.cpu));
-        put("lgrp", json!(standing.home));
-        put("set", json!(standing.set));
-        put("zone", json!(process.zone.name));
-        put("task", json!(process.task));
-        put("project", json!(process.project.name));
-        put("time_s", json!(rounded(shown.time().as_secs_f64())));
-        put("cpu_pct", json!(rounded(shown.cpu)));
-        if let Some(depth) = self.options.microstates {
-            let (parts, counts) = figures(shown.spent, depth);
-            for (state, part) in MICROSTATES.iter().zip(parts) {
-                put(&state.word().to_lowercase(), json!(part.map(rounded)));
-            }
-            for (word, count) in ["vcx", "icx", "scl", "sig"].iter().zip(counts) {
-                put(word, json!(count));
-            }
-            if depth == Microstates::All {
-                put("stopped_s", json!(rounded(shown.spent.stopped.as_secs_f64())));
-            }
-        }
-        Value::Object(line)
     }
 }
 
-/// Three decimals are more than the figures are good for.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+impl Figures {
+    fn of(shown: &Shown<'_>, depth: Microstates) -> Figures {
+        let (parts, [vcx, icx, scl, sig]) = figures(shown.spent, depth);
+        let [usr, sys, trp, tfl, dfl, lck, slp, lat] = parts.map(|part| part.map(rounded));
+        let stopped_s = (depth == Microstates::All).then(|| seconds(shown.spent.stopped));
+        Figures { usr, sys, trp, tfl, dfl, lck, slp, lat, vcx, icx, scl, sig, stopped_s }
+    }
+}
+
+impl Group {
+    fn of(row: GroupRow) -> Group {
+        Group {
+            id: row.id,
+            name: row.name,
+            processes: row.processes,
+            size_kib: row.size,
+            rss_kib: row.rss,
+            memory_pct: row.memory.map(rounded),
+            time_s: row.seconds,
+            cpu_pct: rounded(row.cpu),
+            controls: row.controls.map(|(shares, cap_pct)| Controls { shares, cap_pct }),
+        }
+    }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    rounded(time.as_secs_f64())
 }

@@ -88,15 +88,7 @@
 //!
 //! # JSON
 //!
-//! One object per report, on a line of its own, with the rows of the tables. A dash is null.
-//!
-//! ```text
-//! {"groups":[{"cpu_pct":12.1,"id":0,"memory_pct":3.1,"name":"root","processes":2,…}],"interval_s":5.0,"load":[0.2,0.18,0.12],"missing":[],
-//!  "processes":[{"class":"TS","cpu":2,"cpu_pct":12.1,"lwps":31,"name":"java","nice":0,"pid":1974,"pri":29,"set":0,"size_kib":4488,…}],
-//!  "time":"2024-11-20T08:14:02Z"}
-//! --caps: "caps":{"holders":[{"cap_pct":150,"holder":"zone web","lost_pct":48.1,"periods":50,"periods_lost":50,…}],"interval_s":5.0}
-//! -L: "threads" in place of processes, with "lwp" and "thread", its own name. -m, -v: "usr" … "lat", "vcx" … "sig"
-//! ```
+//! One object per report, with the rows of the tables. A dash is null. The schema is `docs/reference/json/prstat.json`.
 
 mod choice;
 mod json;
@@ -109,6 +101,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, facet, read, unless_absent};
 use crate::interval::{Repetition, Rounds};
+use crate::json::{Describe, of};
 use crate::pools;
 use crate::stamp::Stamp;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
@@ -121,6 +114,9 @@ use options::Options;
 use report::Reports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[of::<json::Document<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -324,11 +320,7 @@ impl Show<'_> {
         }
         let caps = self.reports.options.caps.then(|| self.caps.next(machine)).transpose()?;
         if self.reports.options.json {
-            let mut report = self.reports.json(&picture, members.as_ref());
-            if let Some(caps) = caps {
-                report["caps"] = serde_json::to_value(caps).unwrap_or_default();
-            }
-            ctx.json(&report);
+            ctx.json(&self.reports.document(&picture, members.as_ref(), caps));
         } else {
             let below = caps.map(|caps| caps.table()).unwrap_or_default();
             let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref()) + &below;

@@ -1,19 +1,13 @@
 //! What changed on a machine between two samples: CPUs that came and went, sets, moves.
 
 use millpond_model::{CpuId, CpuSample, CpuSet, PsetId, Sample};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A change that an observer reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// A CPU went from one set to another; [`PsetId::DEFAULT`] stands for none.
-    Moved {
-        /// Which.
-        cpu: CpuId,
-        /// From.
-        from: PsetId,
-        /// To.
-        to: PsetId,
-    },
     /// CPUs became active.
     Added(CpuSet),
     /// CPUs are active no more.
@@ -22,6 +16,17 @@ pub enum Change {
     Created(PsetId),
     /// A set was destroyed.
     Destroyed(PsetId),
+    /// A CPU went from one set to another; set 0 stands for none.
+    #[serde(untagged)]
+    Moved {
+        /// Which.
+        #[serde(rename = "moved")]
+        cpu: CpuId,
+        /// From.
+        from: PsetId,
+        /// To.
+        to: PsetId,
+    },
 }
 
 /// What an observer looks at.

@@ -39,19 +39,24 @@ pub fn cycles_per_instruction(cycles: u64, instructions: u64) -> Option<f64> {
 }
 
 /// How values are distributed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Distribution {
     /// How many there are.
     pub samples: usize,
     /// The least.
+    #[serde(serialize_with = "crate::recording::millionths")]
     pub min: f64,
     /// The least that half of them do not exceed.
+    #[serde(serialize_with = "crate::recording::millionths")]
     pub median: f64,
     /// The least that nine tenths do not exceed.
+    #[serde(serialize_with = "crate::recording::millionths")]
     pub p90: f64,
     /// The least that 99 hundredths do not exceed.
+    #[serde(serialize_with = "crate::recording::millionths")]
     pub p99: f64,
     /// The greatest.
+    #[serde(serialize_with = "crate::recording::millionths")]
     pub max: f64,
 }
 

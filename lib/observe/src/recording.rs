@@ -1,11 +1,11 @@
 //! Recordings of `cpustat`: a line about the whole, then a line for each sample, as JSON; and two of them beside one another.
 
-use crate::{CountedInterval, Distribution, cycles_per_instruction};
+use crate::{Distribution, cycles_per_instruction};
 use millpond_formats::events::{is_cycles, is_instructions};
-use millpond_model::{CpuId, LgrpId, Nanos, PsetId};
+use millpond_model::{CpuId, LgrpId, PsetId};
 use millpond_report::{Cell, Table};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,48 +26,115 @@ pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// What was counted on a CPU in an interval, as a line of a recording.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample<'a> {
-    /// Which.
-    pub cpu: CpuId,
-    /// The set that it is in.
-    pub pset: PsetId,
-    /// The lgroup that it is in.
-    pub lgroup: LgrpId,
-    /// When the interval ended, since the beginning.
-    pub time: Nanos,
-    /// How long it was.
-    pub elapsed: Nanos,
-    /// What is counted, as it was typed.
-    pub spec: &'a str,
-    /// The counters with their events, in the order of the counts.
-    pub events: &'a [(u32, &'a str)],
-    /// The counts.
-    pub counted: &'a CountedInterval,
-    /// Cycles for each instruction, where both are counted.
-    pub cpi: Option<f64>,
+/// The same of a field.
+///
+/// # Errors
+/// None of its own.
+pub fn millionths<S: Serializer>(
+    value: &(impl Into<Option<f64>> + Copy),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*value).into().map(rounded).serialize(serializer)
 }
 
-impl Sample<'_> {
-    /// The line.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        json!({
-            "event": "tick", "time_s": rounded(self.time.as_secs_f64()), "elapsed_s": rounded(self.elapsed.as_secs_f64()),
-            "cpu": self.cpu, "pset": self.pset, "lgroup": self.lgroup, "spec": self.spec,
-            "counts": self.counted.counts.as_ref().map(|counts| counts_json(self.events, counts)),
-            "share": rounded(self.counted.share), "cpi": self.cpi.map(rounded),
-        })
-    }
+/// A line of `cpustat`. Recordings have the first kind.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event<'a> {
+    /// What was counted on a CPU in an interval.
+    Tick {
+        /// When the interval ended, since the beginning.
+        #[serde(serialize_with = "millionths")]
+        time_s: f64,
+        /// How long it was.
+        #[serde(serialize_with = "millionths")]
+        elapsed_s: f64,
+        /// Which.
+        cpu: CpuId,
+        /// The set that it is in.
+        pset: PsetId,
+        /// The node that it is in, as the machine numbers it.
+        lgroup: LgrpId,
+        /// What is counted, as it was typed.
+        spec: &'a str,
+        /// Null where counters never counted.
+        counts: Option<Vec<Count<'a>>>,
+        /// The part of the interval in which they counted, 0 to 1. Counts are scaled by it.
+        #[serde(serialize_with = "millionths")]
+        share: f64,
+        /// Cycles per instruction, where both are counted.
+        #[serde(serialize_with = "millionths")]
+        cpi: Option<f64>,
+        /// The clock of the CPU (`-t`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tick: Option<Clock<'a>>,
+    },
+    /// The sums of all CPUs, at the end.
+    Total {
+        /// When the last interval ended, since the beginning.
+        #[serde(serialize_with = "millionths")]
+        time_s: f64,
+        /// How many CPUs.
+        cpus: usize,
+        /// What is counted, as it was typed.
+        spec: &'a str,
+        /// The sums.
+        counts: Vec<Count<'a>>,
+        /// Cycles per instruction, where both are counted.
+        #[serde(serialize_with = "millionths")]
+        cpi: Option<f64>,
+    },
+    /// How cycles per instruction are distributed (`--cpi`), at the end.
+    Cpi {
+        /// Of all lines, of each set, each lgroup, each CPU.
+        distributions: Vec<Distributed<'a>>,
+    },
+}
+
+/// How often an event was counted.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Count<'a> {
+    /// The counter.
+    pub pic: u32,
+    /// Its event.
+    pub event: &'a str,
+    /// How often.
+    pub count: u64,
+}
+
+/// A clock, as the machine calls it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Clock<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How far it went.
+    pub count: u64,
+}
+
+/// A distribution, and of what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Distributed<'a> {
+    /// `all`, `set 1`, `lgroup 0`, `cpu 3`.
+    pub of: &'a str,
+    /// The distribution.
+    #[serde(flatten)]
+    pub distribution: Distribution,
 }
 
 /// Counts, each with its counter and its event.
 #[must_use]
-pub fn counts_json(events: &[(u32, &str)], counts: &[u64]) -> Value {
-    let one =
-        |((pic, event), count): (&(u32, &str), &u64)| json!({ "pic": pic, "event": event, "count": count });
+pub fn counts<'a>(events: &[(u32, &'a str)], counts: &[u64]) -> Vec<Count<'a>> {
+    let one = |(&(pic, event), &count): (&(u32, &'a str), &u64)| Count { pic, event, count };
     events.iter().zip(counts).map(one).collect()
+}
+
+impl Event<'_> {
+    /// The line of a recording.
+    #[must_use]
+    pub fn line(&self) -> String {
+        // Structs, texts and numbers of ours: nothing that JSON could not hold.
+        serde_json::to_value(self).unwrap_or_default().to_string()
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,14 +145,14 @@ struct Head {
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct Sample {
     cpu: u32,
     elapsed_s: f64,
-    counts: Option<Vec<Count>>,
+    counts: Option<Vec<Counted>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Count {
+struct Counted {
     event: String,
     count: u64,
 }
@@ -143,7 +210,7 @@ pub fn parse(text: &str) -> Result<Recording, RecordingError> {
     let (mut cpus, mut cpis) = (BTreeSet::new(), Vec::new());
     let (mut cycles, mut instructions) = (0u64, 0u64);
     for (at, line) in lines {
-        let line: Line = serde_json::from_str(line).map_err(|error| told(at, &error))?;
+        let line: Sample = serde_json::from_str(line).map_err(|error| told(at, &error))?;
         cpus.insert(line.cpu);
         recording.samples += 1;
         let Some(counts) = line.counts else { continue };
@@ -154,7 +221,7 @@ pub fn parse(text: &str) -> Result<Recording, RecordingError> {
             instructions = instructions.saturating_add(i);
             cpis.extend(cycles_per_instruction(c, i));
         }
-        for Count { event, count } in counts {
+        for Counted { event, count } in counts {
             let sum = recording.events.entry(event).or_default();
             *sum = (sum.0.saturating_add(count), sum.1 + line.elapsed_s);
         }
@@ -249,18 +316,19 @@ mod tests {
     use super::*;
 
     fn line(cpu: u32, cycles: u64, instructions: u64) -> String {
-        let sample = Sample {
+        let tick = Event::Tick {
             cpu: CpuId(cpu),
             pset: PsetId::DEFAULT,
             lgroup: LgrpId(0),
-            time: Nanos::from_secs(2),
-            elapsed: Nanos::from_secs(2),
+            time_s: 2.0,
+            elapsed_s: 2.0,
             spec: "cycles,Instr_cnt",
-            events: &[(0, "cycles"), (1, "Instr_cnt")],
-            counted: &CountedInterval { counts: Some(vec![cycles, instructions]), share: 1.0 },
+            counts: Some(counts(&[(0, "cycles"), (1, "Instr_cnt")], &[cycles, instructions])),
+            share: 1.0,
             cpi: cycles_per_instruction(cycles, instructions),
+            tick: None,
         };
-        sample.json().to_string()
+        tick.line()
     }
 
     #[test]

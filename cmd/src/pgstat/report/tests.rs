@@ -6,6 +6,7 @@ use millpond_model::{
     COLUMNS, ChipId, CoreId, CoreKind, CpuSample, Lgroup, LgrpId, Processor, PsetId, Sample, Topology,
     WallTime,
 };
+use serde_json::{Value, json};
 
 /// A chip of two cores with two strands each: 0 is the system, 2 the chip, 1 and 3 the cores.
 fn groups() -> ProcessorGroups {

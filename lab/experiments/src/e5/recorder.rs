@@ -6,7 +6,7 @@ use millpond_formats::print_iso;
 use millpond_machine::facets::{CpuCounting, CpuReading, Wanted};
 use millpond_machine::{HardwareCounters, Machine};
 use millpond_model::{CpuId, LgrpId, Nanos, PsetId, Topology};
-use millpond_observe::recording::{self, Recording, Sample};
+use millpond_observe::recording::{self, Event, Recording, counts};
 use millpond_observe::{between, cycles_per_instruction};
 
 /// As published.
@@ -84,18 +84,19 @@ impl<'a> Recorder<'a> {
                 return Err(lost(&"others have its counters".to_owned()));
             };
             let pair = Pair { cycles, instructions };
-            let line = Sample {
+            let tick = Event::Tick {
                 cpu: now.cpu,
                 pset: PsetId::DEFAULT,
                 lgroup: *lgroup,
-                time: now.at - self.began,
-                elapsed: now.at - before.at,
+                time_s: (now.at - self.began).as_secs_f64(),
+                elapsed_s: (now.at - before.at).as_secs_f64(),
                 spec: SPEC,
-                events: &events,
-                counted: &counted,
+                counts: Some(counts(&events, &[cycles, instructions])),
+                share: counted.share,
                 cpi: cycles_per_instruction(cycles, instructions),
+                tick: None,
             };
-            self.text += &format!("{}\n", line.json());
+            self.text += &(tick.line() + "\n");
             pairs.push((now.cpu, pair));
         }
         self.before = now;

@@ -40,6 +40,16 @@ fn on_a_simulated_machine() {
         "pginfo --json",
         "intrstat --json 1 1",
         "millpond occupancy --json 300 1 2",
+        "mpstat --json 1 2",
+        "mpstat --json -a 1 1",
+        "mpstat --json -A core 1 1",
+        "mpstat --json -A chip 1 1",
+        "prstat --json -a 1 2",
+        "prstat --json -mL --caps 1 2",
+        "prstat --json -v -J --shares 1 1",
+        "pgstat --json -AC 1 2",
+        "cpustat --json --cpi -t -c pic0=Cycle_cnt,pic1=Instr_cnt 1 1",
+        "cputrack --json -fev -t -T 1 -N 1 -c pic0=Cycle_cnt -p 300",
     ] {
         check(Some(&session), command);
     }
