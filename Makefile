@@ -25,11 +25,9 @@ unexport PREFIX DESTDIR LINKS ARGS CARGO
 
 PACKAGES = sh xtask/packages.sh
 
-# Where the C library can be linked in, it is: a command starts in half the time when it has nothing to look for.
 # Where cargo builds, as cargo says.
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-HAS_LIBC_A = $(filter /%,$(shell cc -print-file-name=libc.a 2>/dev/null))
-RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(if $(HAS_LIBC_A),-C target-feature=+crt-static)
+RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
 .PHONY: all build demo test test-all check docs pictures bench install reference tools
 
