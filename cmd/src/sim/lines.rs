@@ -10,15 +10,15 @@ use millpond_session::take_stop;
 
 /// Whether the shell goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goes {
+pub enum Flow {
     /// It reads the next line.
-    On,
+    Continue,
     /// It ends.
-    Out,
+    Quit,
 }
 
 /// Does what a line says. A failure is told; it ends a script.
-pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> Goes {
+pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> Flow {
     let line = match Line::parse(text) {
         Ok(line) => line,
         Err(wrong) => {
@@ -26,9 +26,9 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
             return failed(shell, place);
         }
     };
-    let Some(first) = line.words.first() else { return Goes::On };
+    let Some(first) = line.words.first() else { return Flow::Continue };
     if first.text == "quit" || first.text == "exit" {
-        return Goes::Out;
+        return Flow::Quit;
     }
     shell.attend();
     let done = pipe::run(shell, &line, ctx);
@@ -39,10 +39,10 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
     if take_stop() && place.is_script() {
         place.tell(first.column, "interrupted", None, ctx);
         shell.status = Exit::REFUSED;
-        return Goes::Out;
+        return Flow::Quit;
     }
     match done {
-        Ok(true) if kept => return Goes::On,
+        Ok(true) if kept => return Flow::Continue,
         Ok(false) if place.is_script() => {
             let remedy = (!shell.keep_going).then_some("--keep-going does not end a script here");
             place.tell(first.column, &format!("{} failed", first.text), remedy, ctx);
@@ -57,7 +57,7 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
     failed(shell, place)
 }
 
-fn failed(shell: &mut Shell, place: &Place) -> Goes {
+fn failed(shell: &mut Shell, place: &Place) -> Flow {
     shell.status = Exit::REFUSED;
-    if place.is_script() && !shell.keep_going { Goes::Out } else { Goes::On }
+    if place.is_script() && !shell.keep_going { Flow::Quit } else { Flow::Continue }
 }

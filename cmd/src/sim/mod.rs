@@ -99,7 +99,7 @@ use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
 use complete::Known;
-use lines::{Goes, line};
+use lines::{Flow, line};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_session::{
     LineEditor, MachineName, OpenOptions, SIMULATED, Session, Typed, input_is_terminal, input_lines,
@@ -230,7 +230,7 @@ fn follow(
         if echo {
             ctx.out.line(format_args!("{}{text}", shell.prompt()).to_string().trim_end());
         }
-        if line(shell, &text, &place, ctx) == Goes::Out || ctx.out.is_closed() {
+        if line(shell, &text, &place, ctx) == Flow::Quit || ctx.out.is_closed() {
             break;
         }
     }
@@ -262,7 +262,7 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
         let known = Known::of(shell, ctx.commands());
         match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
             Ok(Typed::Line(text)) => {
-                if line(shell, &text, &Place::at_terminal(), ctx) == Goes::Out {
+                if line(shell, &text, &Place::at_terminal(), ctx) == Flow::Quit {
                     break;
                 }
             }

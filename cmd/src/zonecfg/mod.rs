@@ -51,7 +51,7 @@ use crate::failure::{Complaint, Exit, Failure, facet};
 use crate::json::{self, Describe};
 use crate::pools;
 use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
-use millpond_formats::zonecfg::{Command, Has, Resource, info, parse};
+use millpond_formats::zonecfg::{Command, Resource, ZoneContents, info, parse};
 use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::pools::PoolsState;
@@ -197,16 +197,16 @@ fn is_halted(session: &Session, zone: &str) -> bool {
 }
 
 /// What a zone is configured with, on a simulated machine.
-fn configured(session: &Session, zone: &str) -> Has {
+fn configured(session: &Session, zone: &str) -> ZoneContents {
     let text = session.simulation().and_then(|simulation| simulation.zone_configuration(zone));
     let commands = text.and_then(|text| parse(&text).ok()).unwrap_or_default();
-    commands.iter().fold(Has::default(), Has::after)
+    commands.iter().fold(ZoneContents::default(), ZoneContents::after)
 }
 
 /// A simulated machine keeps what was configured over a boot.
 fn configure(session: &Session, zone: &str, done: &[Command]) {
     let Some(simulation) = session.simulation() else { return };
-    let has = done.iter().fold(configured(session, zone), Has::after);
+    let has = done.iter().fold(configured(session, zone), ZoneContents::after);
     simulation.configure_zone(zone, &has.commands());
 }
 
@@ -244,14 +244,14 @@ fn key_of(machine: &dyn Machine, zone: &str) -> String {
     key.unwrap_or_else(|| zone.to_owned())
 }
 
-fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<Has, Failure> {
+fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<ZoneContents, Failure> {
     let what = format!("read zone {}", zone.escape_debug());
     let is = controlled(machine, zone)
         .map_err(|refusal| Complaint::refused(&what, |_| Some(what.clone()), &refusal))?;
     let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
     let key = key_of(machine, zone);
     let dedicated = state.as_ref().and_then(|state| dedicated::of(state, &key));
-    Ok(Has {
+    Ok(ZoneContents {
         cap: is.cap.map(CpuCap::get),
         shares: is.shares.map(Shares::get),
         dedicated: dedicated.map(|it| (it.ncpus, it.importance)),
@@ -271,7 +271,7 @@ impl Work<'_> {
         Complaint::new(format!("{verb} {what} of zone {}", self.zone.escape_debug()), why)
     }
 
-    fn has(&self) -> Result<Has, Complaint> {
+    fn has(&self) -> Result<ZoneContents, Complaint> {
         what_it_has(self.machine, self.zone).map_err(|failure| match failure {
             Failure::Refused(complaint) => complaint,
             Failure::Said(text, hint) => Complaint { hint, ..self.complaint("read", "CPUs", text) },

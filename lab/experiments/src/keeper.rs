@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use millpond_machine::Machine;
-use millpond_machine::facets::{UsageWatch, Woke};
+use millpond_machine::facets::{UsageWatch, WakeReason};
 use millpond_model::Nanos;
 use millpond_planner::policy;
 use millpond_pools::{Done, Manager, OnPressure, Rhythm};
@@ -70,7 +70,7 @@ impl<'m> Keeper<'m> {
             let until = due.min(end).min(now + LOOK);
             if self.fixed.is_some() || !self.rhythm.wakes {
                 clock.sleep_until(until);
-            } else if self.watch.wait(until) == Woke::Pressure {
+            } else if self.watch.wait(until) == WakeReason::Pressure {
                 let now = clock.now();
                 self.fixed = Some(match Rhythm::on_pressure(self.began, now) {
                     OnPressure::Until(at) => at,

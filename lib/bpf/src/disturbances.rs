@@ -65,14 +65,14 @@ pub const VECTORS: [&str; 12] = [
     "ipi",
 ];
 
-/// Whose doing it is, in the order of `enum whose`.
+/// What a disturbance belongs to, in the order of `enum whose`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Whose {
-    /// Somebody else's.
+pub enum Origin {
+    /// Another program.
     Others,
-    /// The job's own.
+    /// The job.
     Job,
-    /// Whoever watches.
+    /// The watcher itself.
     Watcher,
 }
 
@@ -81,8 +81,8 @@ pub enum Whose {
 pub struct What {
     /// Which kind.
     pub kind: Kind,
-    /// Whose doing.
-    pub whose: Whose,
+    /// What it belongs to.
+    pub whose: Origin,
     /// See [`Kind`]; 0 for none.
     pub name: u64,
     /// The short name of the thread that it is, that sent it or that it wakes; empty when that is not known.

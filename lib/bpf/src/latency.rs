@@ -44,7 +44,7 @@ const FIRST_MOMENT: usize = 16;
 
 /// What happened at a moment, as the program has it: the kind in the upper half, the number below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happened {
+pub enum MomentEvent {
     /// A task began to run.
     Task(u32),
     /// The handler of an interrupt began or ended.
@@ -55,19 +55,19 @@ pub enum Happened {
     Vector(u32, bool),
 }
 
-impl Happened {
+impl MomentEvent {
     /// What a word says; `None` for one that the program never writes.
     #[must_use]
-    pub fn of(word: u64) -> Option<Happened> {
+    pub fn of(word: u64) -> Option<MomentEvent> {
         let number = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
         Some(match word >> 32 {
-            1 => Happened::Task(number),
-            2 => Happened::Interrupt(number, true),
-            3 => Happened::Interrupt(number, false),
-            4 => Happened::Soft(number, true),
-            5 => Happened::Soft(number, false),
-            6 => Happened::Vector(number, true),
-            7 => Happened::Vector(number, false),
+            1 => MomentEvent::Task(number),
+            2 => MomentEvent::Interrupt(number, true),
+            3 => MomentEvent::Interrupt(number, false),
+            4 => MomentEvent::Soft(number, true),
+            5 => MomentEvent::Soft(number, false),
+            6 => MomentEvent::Vector(number, true),
+            7 => MomentEvent::Vector(number, false),
             _ => return None,
         })
     }
@@ -77,7 +77,7 @@ impl Happened {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
     /// What.
-    pub what: Happened,
+    pub what: MomentEvent,
     /// Its name, where the kernel has one.
     pub name: String,
     /// How often.
@@ -147,7 +147,7 @@ impl Stamping {
         let Ok(entries) = self.object.entries("sums") else { return Vec::new() };
         let sum = |(key, value): (Vec<u64>, Vec<u64>)| {
             let [times, ns, one, two] = value[..] else { return None };
-            Some(Sum { what: Happened::of(*key.first()?)?, name: name(&[one, two]), times, ns })
+            Some(Sum { what: MomentEvent::of(*key.first()?)?, name: name(&[one, two]), times, ns })
         };
         entries.all().into_iter().filter_map(sum).collect()
     }
@@ -189,9 +189,9 @@ mod tests {
             between("enum what {", "}").trim(),
             "TASK = 1, IRQ_IN, IRQ_OUT, SOFT_IN, SOFT_OUT, VECTOR_IN, VECTOR_OUT"
         );
-        assert_eq!(Happened::of(4 << 32 | 7), Some(Happened::Soft(7, true)));
-        assert_eq!(Happened::of(7 << 32 | 1), Some(Happened::Vector(1, false)));
-        assert_eq!((Happened::of(0), Happened::of(8 << 32)), (None, None));
+        assert_eq!(MomentEvent::of(4 << 32 | 7), Some(MomentEvent::Soft(7, true)));
+        assert_eq!(MomentEvent::of(7 << 32 | 1), Some(MomentEvent::Vector(1, false)));
+        assert_eq!((MomentEvent::of(0), MomentEvent::of(8 << 32)), (None, None));
         let vectors = between("enum vector {", "}").trim().to_lowercase().replace('_', " ");
         assert_eq!(vectors.replace("other ipi", "ipi"), VECTORS.join(", "));
     }

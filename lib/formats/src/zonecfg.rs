@@ -228,7 +228,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 
 /// What a zone has, as `info` shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Has {
+pub struct ZoneContents {
     /// Percent of one CPU.
     pub cap: Option<u32>,
     /// The least and the most CPUs, and the importance of the pool.
@@ -237,19 +237,19 @@ pub struct Has {
     pub shares: Option<u32>,
 }
 
-impl Has {
+impl ZoneContents {
     /// What a zone has after a command.
     #[must_use]
-    pub fn after(self, command: &Command) -> Has {
+    pub fn after(self, command: &Command) -> ZoneContents {
         match *command {
-            Command::Cap { percent, .. } => Has { cap: Some(percent), ..self },
-            Command::Shares(shares) => Has { shares, ..self },
-            Command::Remove(Resource::CappedCpu) => Has { cap: None, ..self },
-            Command::Remove(Resource::DedicatedCpu) => Has { dedicated: None, ..self },
+            Command::Cap { percent, .. } => ZoneContents { cap: Some(percent), ..self },
+            Command::Shares(shares) => ZoneContents { shares, ..self },
+            Command::Remove(Resource::CappedCpu) => ZoneContents { cap: None, ..self },
+            Command::Remove(Resource::DedicatedCpu) => ZoneContents { dedicated: None, ..self },
             Command::Dedicate { ncpus, importance, .. } => {
                 let (had, counted) = self.dedicated.unwrap_or(((1, 1), 1));
                 let dedicated = (ncpus.unwrap_or(had), importance.unwrap_or(counted));
-                Has { dedicated: Some(dedicated), ..self }
+                ZoneContents { dedicated: Some(dedicated), ..self }
             }
             Command::Info(_) | Command::Nothing => self,
         }
@@ -272,7 +272,7 @@ impl Has {
 
 /// The lines of `info`, each with its end.
 #[must_use]
-pub fn info(name: &str, has: &Has, which: Info) -> String {
+pub fn info(name: &str, has: &ZoneContents, which: Info) -> String {
     let mut text = String::new();
     if which == Info::All {
         text += &format!("zonename: {name}\n");
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_zone_is_shown_as_solaris_shows_it() {
-        let has = Has { cap: Some(50), dedicated: None, shares: Some(20) };
+        let has = ZoneContents { cap: Some(50), dedicated: None, shares: Some(20) };
         assert_eq!(info("web", &has, Info::Of(Resource::CappedCpu)), "capped-cpu:\n\t[ncpus: 0.50]\n");
         assert_eq!(
             info("web", &has, Info::All),
@@ -353,7 +353,7 @@ mod tests {
              rctl:\n\tname: zone.cpu-cap\n\tvalue: (priv=privileged,limit=50,action=deny)\n\
              rctl:\n\tname: zone.cpu-shares\n\tvalue: (priv=privileged,limit=20,action=none)\n"
         );
-        let has = Has { dedicated: Some(((1, 3), 2)), ..Has::default() };
+        let has = ZoneContents { dedicated: Some(((1, 3), 2)), ..ZoneContents::default() };
         assert_eq!(
             info("web", &has, Info::Of(Resource::DedicatedCpu)),
             "dedicated-cpu:\n\tncpus: 1-3\n\timportance: 2\n"
@@ -362,18 +362,24 @@ mod tests {
 
     #[test]
     fn what_a_zone_has_is_said_by_commands_that_give_it() {
-        let has = Has { cap: Some(125), dedicated: None, shares: Some(20) };
+        let has = ZoneContents { cap: Some(125), dedicated: None, shares: Some(20) };
         assert_eq!(has.commands(), "set cpu-shares=20\nadd capped-cpu\nset ncpus=1.25\nend\n");
-        let dedicated = Has { dedicated: Some(((1, 3), 2)), ..Has::default() };
+        let dedicated = ZoneContents { dedicated: Some(((1, 3), 2)), ..ZoneContents::default() };
         assert_eq!(dedicated.commands(), "add dedicated-cpu\nset ncpus=1-3\nset importance=2\nend\n");
-        for has in [has, dedicated, Has { cap: Some(5), ..Has::default() }, Has::default()] {
-            let again = parse(&has.commands()).unwrap().iter().fold(Has::default(), Has::after);
+        for has in [
+            has,
+            dedicated,
+            ZoneContents { cap: Some(5), ..ZoneContents::default() },
+            ZoneContents::default(),
+        ] {
+            let again =
+                parse(&has.commands()).unwrap().iter().fold(ZoneContents::default(), ZoneContents::after);
             assert_eq!(again, has);
         }
         let script = "select dedicated-cpu; set importance=7; end; remove capped-cpu; clear cpu-shares; info";
-        let before = Has { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1) };
-        let after = parse(script).unwrap().iter().fold(before, Has::after);
-        assert_eq!(after, Has { cap: None, dedicated: Some(((1, 3), 7)), shares: None });
+        let before = ZoneContents { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1) };
+        let after = parse(script).unwrap().iter().fold(before, ZoneContents::after);
+        assert_eq!(after, ZoneContents { cap: None, dedicated: Some(((1, 3), 7)), shares: None });
     }
 
     #[test]

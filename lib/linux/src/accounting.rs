@@ -15,7 +15,7 @@ use crate::counters::schedstat::{Field, SchedTable, parse_thread};
 use crate::procfs::{PROCESSOR, STATE, stat_field};
 use crate::view::RootTasks;
 use crate::{LinuxMachine, names};
-use millpond_machine::facets::{Usage, UsageWatch, Waited, Woke};
+use millpond_machine::facets::{Usage, UsageWatch, Waited, WakeReason};
 use millpond_machine::{Absent, Accounting, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -229,17 +229,17 @@ impl UsageWatch for Watch<'_> {
         Ok(Usage { at: now, busy: busy.collect(), waited: waited.collect() })
     }
 
-    fn wait(&mut self, deadline: Nanos) -> Woke {
+    fn wait(&mut self, deadline: Nanos) -> WakeReason {
         let clock = self.machine.clock();
         let Some(trigger) = &self.trigger else {
             clock.sleep_until(deadline);
-            return Woke::Deadline;
+            return WakeReason::Deadline;
         };
         let timeout = timespec(Nanos(deadline.0.saturating_sub(clock.now().0)));
         let mut fds = [PollFd::new(trigger, PollFlags::PRI)];
         match poll(&mut fds, Some(&timeout)) {
-            Ok(1..) if fds[0].revents().contains(PollFlags::PRI) => Woke::Pressure,
-            _ => Woke::Deadline,
+            Ok(1..) if fds[0].revents().contains(PollFlags::PRI) => WakeReason::Pressure,
+            _ => WakeReason::Deadline,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::interrupt_names::{UNUSED, device_name};
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, list_value, node_list};
 use crate::messages;
 use crate::names;
-use crate::notices::{self, Told};
+use crate::notices::{self, PublishedNotices};
 use crate::os::{NO_ROOM, knob_error};
 use crate::plan::{Wanted, plan};
 use crate::shared_reads::SharedReads;
@@ -46,7 +46,7 @@ pub struct LinuxMachine {
     cgroups: bool,
     boot: OnceCell<String>,
     pub(crate) shared_reads: SharedReads,
-    told: RefCell<Told>,
+    told: RefCell<PublishedNotices>,
     /// Descriptors that a writer keeps for undoing.
     spare: RefCell<Vec<OwnedFd>>,
 }

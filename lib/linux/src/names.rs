@@ -128,7 +128,7 @@ pub fn unit(path: &str) -> Option<String> {
     is_unit.then(|| name.strip_prefix('_').unwrap_or(name).to_owned())
 }
 
-/// Whose cgroup a path is: a set's (also below it), the default one's, or nobody's of ours.
+/// Origin cgroup a path is: a set's (also below it), the default one's, or nobody's of ours.
 #[must_use]
 pub fn owner(path: &str) -> Option<PsetId> {
     let top = path.trim_start_matches('/').split('/').next()?;

@@ -62,12 +62,17 @@ pub(crate) fn publish(os: &Os) -> Vec<String> {
     untold.into_iter().map(note).collect()
 }
 
-/// What was seen to be told: by whom is written there what changed last, and what it was.
+/// The notices last seen as published: when their directory changed (seconds, nanoseconds), and what they said.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Option<((i64, i64), BTreeMap<String, PoolNotice>)>);
+pub(crate) struct PublishedNotices(Option<((i64, i64), BTreeMap<String, PoolNotice>)>);
 
-/// Whether [`publish`] would change nothing, given the configuration. What was looked at once and has not changed since is not read again.
-pub(crate) fn is_published(os: &Os, state: Option<&PoolsState>, online: &CpuSet, told: &mut Told) -> bool {
+/// Whether [`publish`] would change nothing, given the configuration. Files of a directory that has not changed since are not read again.
+pub(crate) fn is_published(
+    os: &Os,
+    state: Option<&PoolsState>,
+    online: &CpuSet,
+    told: &mut PublishedNotices,
+) -> bool {
     let dir = os.root.state.join(DIR);
     let Some(state) = state else { return !dir.exists() };
     let Ok(changed) = fs::metadata(&dir) else { return false };

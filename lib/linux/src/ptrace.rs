@@ -1,6 +1,6 @@
-//! Following threads by `ptrace`, as thin as it can be: what a thread that we follow tells us, and letting it go on.
+//! Tracing threads by `ptrace`, as thin as it can be: events of traced threads, and resuming them.
 //!
-//! The kernel ties the followed threads to the thread that follows them: everything here must be called from one thread.
+//! The kernel ties traced threads to the thread that traces them: everything here must be called from one thread.
 
 use std::io;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use std::time::Duration;
 /// Children of this thread alone, and threads of theirs.
 const WHOSE: libc::c_int = libc::__WALL | libc::__WNOTHREAD;
 
-/// What a thread is at.
+/// An event of a traced thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// It is no more.
+pub(crate) enum TraceEvent {
+    /// It has ended.
     Gone,
-    /// It stands still and started another one, whose number this is; whether with threads' or processes' call is told.
+    /// It stopped after it started another thread (`clone`), or another process (`fork`, `vfork`), which has this number.
     Started { child: u32, forked: bool },
-    /// It stands still, and is another program. It had this number before.
-    Became { former: u32 },
-    /// It stands still because it is new, or because it was asked to.
-    Stands,
-    /// It and its process were stopped by a signal, and should stay so.
-    Halted,
-    /// It stands still before it takes a signal.
+    /// It stopped after `exec`. It had this number before.
+    Exec { former: u32 },
+    /// It stopped because it is new, or because we interrupted it.
+    Stopped,
+    /// A signal stopped its process (group-stop), which should stay so.
+    GroupStop,
+    /// It stopped before the delivery of this signal.
     Signalled(i32),
 }
 
@@ -35,52 +35,51 @@ fn call(request: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What should be told of those who are followed.
+/// Options of `ptrace`: which events of traced threads are reported.
 pub(crate) fn options(forks: bool) -> usize {
     let always = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
     let forks = if forks { libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK } else { 0 };
     usize::try_from(always | forks).unwrap_or(0)
 }
 
-/// For a child that is about to become a program: its parent follows it, and it stands still when it is that program, which hears the signals that
-/// we heard `before` we listened.
-pub(crate) fn follow_me(before: &libc::sigset_t) -> io::Result<()> {
+/// For a child before `exec`: its parent traces it, and it stops after `exec`, with the signal mask that was there `before`.
+pub(crate) fn trace_me(before: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: the set is valid; only this thread's mask changes.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
     call(libc::PTRACE_TRACEME, 0, 0)
 }
 
-/// Follows a thread that runs, and goes on running.
+/// Traces a running thread, without stopping it.
 pub(crate) fn seize(tid: u32, options: usize) -> io::Result<()> {
     call(libc::PTRACE_SEIZE, tid, options)
 }
 
-/// Chooses what should be told of a thread that stands still.
+/// Sets the options of a stopped thread.
 pub(crate) fn set_options(tid: u32, options: usize) -> io::Result<()> {
     call(libc::PTRACE_SETOPTIONS, tid, options)
 }
 
-/// Lets a thread go on, with a signal or with none (0).
-pub(crate) fn go_on(tid: u32, signal: i32) -> io::Result<()> {
+/// Resumes a thread, with a signal or with none (0).
+pub(crate) fn resume(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_CONT, tid, usize::try_from(signal).unwrap_or(0))
 }
 
-/// Leaves a thread stopped as it is, and hears of it when it is let go on.
-pub(crate) fn leave_halted(tid: u32) -> io::Result<()> {
+/// Leaves a thread in its group-stop; its resumption is an event.
+pub(crate) fn listen(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_LISTEN, tid, 0)
 }
 
-/// Asks a running thread to stand still.
+/// Stops a running thread.
 pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_INTERRUPT, tid, 0)
 }
 
-/// Follows a thread that stands still no longer, and lets it go on, with a signal or with none (0).
-pub(crate) fn let_go(tid: u32, signal: i32) -> io::Result<()> {
+/// Ends the tracing of a stopped thread, which resumes with a signal or with none (0).
+pub(crate) fn detach(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_DETACH, tid, usize::try_from(signal).unwrap_or(0))
 }
 
-/// A set of registers of a thread that stands still (`NT_PRSTATUS` and its like): how many of the words there are.
+/// A set of registers of a stopped thread (`NT_PRSTATUS` and its like): how many of the words there are.
 pub(crate) fn registers(tid: u32, set: libc::c_int, into: &mut [u64]) -> io::Result<usize> {
     let mut room = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: size_of_val(into) };
     let set = usize::try_from(set).unwrap_or(0);
@@ -89,7 +88,7 @@ pub(crate) fn registers(tid: u32, set: libc::c_int, into: &mut [u64]) -> io::Res
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(room.iov_len / size_of::<u64>()) }
 }
 
-/// The number that belongs to what a thread was told to be at.
+/// The number that belongs to the event of a thread.
 fn message(tid: u32) -> u32 {
     let mut message: libc::c_ulong = 0;
     // SAFETY: the request writes one word to the place that it is given.
@@ -97,15 +96,15 @@ fn message(tid: u32) -> u32 {
     if done < 0 { 0 } else { u32::try_from(message).unwrap_or(0) }
 }
 
-/// The next thing that is told by anybody who is followed (or by the one that is named), without waiting: its number and what it is at.
+/// The next event of any traced thread, or of `tid`, without waiting: the thread and the event.
 ///
 /// # Errors
-/// `ECHILD` when nobody is followed.
-pub(crate) fn hear(whom: Option<u32>) -> io::Result<Option<(u32, Told)>> {
+/// `ECHILD` when no thread is traced.
+pub(crate) fn wait_event(tid: Option<u32>) -> io::Result<Option<(u32, TraceEvent)>> {
     loop {
         let mut status = 0;
         // SAFETY: the status is ours, and the call only writes to it.
-        let tid = unsafe { libc::waitpid(whom.map_or(-1, number), &raw mut status, WHOSE | libc::WNOHANG) };
+        let tid = unsafe { libc::waitpid(tid.map_or(-1, number), &raw mut status, WHOSE | libc::WNOHANG) };
         match tid {
             0 => return Ok(None),
             tid if tid > 0 => {
@@ -122,36 +121,36 @@ pub(crate) fn hear(whom: Option<u32>) -> io::Result<Option<(u32, Told)>> {
     }
 }
 
-fn meaning(tid: u32, status: libc::c_int) -> Told {
+fn meaning(tid: u32, status: libc::c_int) -> TraceEvent {
     if !libc::WIFSTOPPED(status) {
-        return Told::Gone;
+        return TraceEvent::Gone;
     }
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
-        libc::PTRACE_EVENT_CLONE => Told::Started { child: message(tid), forked: false },
+        libc::PTRACE_EVENT_CLONE => TraceEvent::Started { child: message(tid), forked: false },
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-            Told::Started { child: message(tid), forked: true }
+            TraceEvent::Started { child: message(tid), forked: true }
         }
-        libc::PTRACE_EVENT_EXEC => Told::Became { former: message(tid) },
-        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Told::Stands,
-        libc::PTRACE_EVENT_STOP => Told::Halted,
-        0 => Told::Signalled(signal),
-        _ => Told::Stands,
+        libc::PTRACE_EVENT_EXEC => TraceEvent::Exec { former: message(tid) },
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => TraceEvent::Stopped,
+        libc::PTRACE_EVENT_STOP => TraceEvent::GroupStop,
+        0 => TraceEvent::Signalled(signal),
+        _ => TraceEvent::Stopped,
     }
 }
 
-/// Hearing of children without missing one: the signal that tells of them is kept waiting, in this thread, until somebody looks.
-pub(crate) struct Ears {
+/// `SIGCHLD` blocked in this thread, so that it stays pending until it is waited for and no event is missed.
+pub(crate) struct ChildSignals {
     before: libc::sigset_t,
 }
 
-impl Ears {
+impl ChildSignals {
     /// From now on.
-    pub(crate) fn open() -> Ears {
+    pub(crate) fn open() -> ChildSignals {
         let (set, mut before) = (child(), empty());
         // SAFETY: both sets are ours and valid; only this thread's mask changes.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
-        Ears { before }
+        ChildSignals { before }
     }
 
     /// What was kept waiting before.
@@ -172,7 +171,7 @@ impl Ears {
     }
 }
 
-impl Drop for Ears {
+impl Drop for ChildSignals {
     fn drop(&mut self) {
         // SAFETY: the set is the one that was there before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };

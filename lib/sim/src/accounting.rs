@@ -4,7 +4,7 @@ use crate::apply::part_of;
 use crate::kernel::{PartitionId, Table};
 use crate::machine::SimMachine;
 use crate::state::SimState;
-use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch, Waited, Woke};
+use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch, Waited, WakeReason};
 use millpond_machine::{Absent, Accounting, Clock, Refusal};
 use millpond_model::{Nanos, PsetId};
 use std::collections::BTreeMap;
@@ -46,20 +46,20 @@ impl UsageWatch for Watch<'_> {
         Ok(now)
     }
 
-    fn wait(&mut self, deadline: Nanos) -> Woke {
+    fn wait(&mut self, deadline: Nanos) -> WakeReason {
         let mut before = self.machine.view(usage);
         while before.at < deadline {
             self.machine.sleep_until(Nanos(deadline.0.min(before.at.0 + PRESSURE_INTERVAL.0)));
             let now = self.machine.view(usage);
             if now.at == before.at {
-                return Woke::Deadline;
+                return WakeReason::Deadline;
             }
             if now.is_pressed_since(&before) {
-                return Woke::Pressure;
+                return WakeReason::Pressure;
             }
             before = now;
         }
-        Woke::Deadline
+        WakeReason::Deadline
     }
 
     fn explain(&self) -> Vec<String> {
@@ -126,10 +126,10 @@ mod tests {
         let mut watch = Accounting::watch(&machine).unwrap();
         machine.start_load(&load("spin -t 4"));
         let second = |n: u64| Nanos(n * 1_000_000_000);
-        assert_eq!(watch.wait(second(1)), Woke::Deadline);
+        assert_eq!(watch.wait(second(1)), WakeReason::Deadline);
         assert_eq!(machine.now(), second(1));
         machine.start_load(&load("spin -t 1"));
-        assert_eq!(watch.wait(second(2)), Woke::Pressure);
+        assert_eq!(watch.wait(second(2)), WakeReason::Pressure);
         assert!(machine.now() <= Nanos(1_020_000_000), "{:?}", machine.now());
     }
 }

@@ -1,6 +1,6 @@
 //! Taking apart what the programs keep: words of maps and rings, as nesting.h lays them out.
 
-use super::{KINDS, Stretch, Sum, What, Whose};
+use super::{KINDS, Origin, Stretch, Sum, What};
 use crate::mapped::text;
 
 /// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
@@ -17,9 +17,9 @@ pub(super) fn what_of(words: &[u64]) -> Option<What> {
     let &[kind, name, first, second, process] = words else { return None };
     let index = usize::try_from(kind & 0xffff).ok()?.checked_sub(1)?;
     let whose = match kind >> 16 {
-        0 => Whose::Others,
-        1 => Whose::Job,
-        _ => Whose::Watcher,
+        0 => Origin::Others,
+        1 => Origin::Job,
+        _ => Origin::Watcher,
     };
     Some(What { kind: *KINDS.get(index)?, whose, name, thread: text(&[first, second]), process })
 }

@@ -35,14 +35,14 @@ fn each_program_is_known_by_its_name() {
 }
 
 fn what(name: &str) -> What {
-    What { kind: Kind::Task, whose: Whose::Others, name: 0, thread: name.into(), process: 7 }
+    What { kind: Kind::Task, whose: Origin::Others, name: 0, thread: name.into(), process: 7 }
 }
 
 #[test]
 fn words_become_what_they_stand_for() {
     let name = u64::from_ne_bytes(*b"sh\0\0\0\0\0\0");
     assert_eq!(what_of(&[7, 0, name, 0, 7]), Some(what("sh")));
-    assert_eq!(what_of(&[7 | 1 << 16, 0, name, 0, 7]).map(|what| what.whose), Some(Whose::Job));
+    assert_eq!(what_of(&[7 | 1 << 16, 0, name, 0, 7]).map(|what| what.whose), Some(Origin::Job));
     assert_eq!(what_of(&[0, 0, 0, 0, 0]), None);
     assert_eq!(what_of(&[99, 0, 0, 0, 0]), None);
     assert_eq!(what_of(&[1]), None);

@@ -59,7 +59,7 @@ impl Ring {
         Ok(Ring { cpu, event, base, map_bytes, ran_ns: 0 })
     }
 
-    /// Whose.
+    /// Origin.
     pub(super) fn cpu(&self) -> CpuId {
         self.cpu
     }

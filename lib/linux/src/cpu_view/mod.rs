@@ -54,7 +54,7 @@ pub struct CpuView {
     place: PathBuf,
     cpuinfo: Pair,
     stat: Pair,
-    lists: [Sheet; 3],
+    lists: [InPlaceFile; 3],
     possible: CpuSet,
     /// The CPUs with a directory.
     dirs: BTreeSet<CpuId>,
@@ -64,16 +64,16 @@ pub struct CpuView {
 /// A file of the kernel's, and what is shown in its place.
 struct Pair {
     real: File,
-    sheet: Sheet,
+    sheet: InPlaceFile,
 }
 
 /// A file that is rewritten in place, so that bind mounts and open files follow.
-struct Sheet {
+struct InPlaceFile {
     file: File,
     length: usize,
 }
 
-impl Sheet {
+impl InPlaceFile {
     /// A reader sees the old text or the new one, or for an instant the new one with empty lines behind it.
     fn write(&mut self, text: &str) -> io::Result<()> {
         let mut bytes = text.as_bytes().to_vec();
@@ -245,10 +245,10 @@ fn beneath(dir: &OwnedFd, name: &str) -> PathBuf {
 }
 
 /// A file of ours that everybody may read.
-fn sheet(dir: &OwnedFd, name: &str) -> io::Result<Sheet> {
+fn sheet(dir: &OwnedFd, name: &str) -> io::Result<InPlaceFile> {
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::from_raw_mode(0o644))?);
-    Ok(Sheet { file, length: 0 })
+    Ok(InPlaceFile { file, length: 0 })
 }
 
 /// What stands in the kernel's directory beside CPUs and our lists.

@@ -1,7 +1,7 @@
 //! What disturbances are called: the kernel's numbers and addresses in words.
 
 use super::symbols::Symbols;
-use millpond_bpf::disturbances::{Kind, VECTORS, What, Whose};
+use millpond_bpf::disturbances::{Kind, Origin, VECTORS, What};
 use millpond_model::{Cause, DisturbanceKind, Doer};
 use std::collections::BTreeMap;
 
@@ -46,9 +46,9 @@ impl Names {
             Kind::Nudge => (DisturbanceKind::Ipi, "reschedule".to_owned(), thread),
         };
         let doer = match what.whose {
-            Whose::Others => Doer::Others,
-            Whose::Job => Doer::Job,
-            Whose::Watcher => Doer::Watcher,
+            Origin::Others => Doer::Others,
+            Origin::Job => Doer::Job,
+            Origin::Watcher => Doer::Watcher,
         };
         Cause { kind, name, by, doer }
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn what(kind: Kind, name: u64, thread: &str) -> What {
-        What { kind, whose: Whose::Others, name, thread: thread.into(), process: 0 }
+        What { kind, whose: Origin::Others, name, thread: thread.into(), process: 0 }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::group::{Group, Whom};
 use super::refused;
 use crate::Os;
 use crate::counters::now;
-use crate::ptrace::{self, Ears, Told};
+use crate::ptrace::{self, ChildSignals, TraceEvent};
 use millpond_machine::facets::{Follow, Happening, LwpReading, Tracked, Tracking};
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{Lwp, LwpId, Nanos, Pid};
@@ -38,7 +38,7 @@ pub(super) struct Threads<'a> {
     codes: Vec<Vec<Code>>,
     set: usize,
     follow: Follow,
-    ears: Ears,
+    ears: ChildSignals,
     tasks: BTreeMap<u32, Task>,
     /// Those who were announced and did not come yet, with their process.
     expected: BTreeMap<u32, u32>,
@@ -61,7 +61,7 @@ impl<'a> Threads<'a> {
             codes,
             set: 0,
             follow,
-            ears: Ears::open(),
+            ears: ChildSignals::open(),
             tasks: BTreeMap::new(),
             expected: BTreeMap::new(),
             early: BTreeSet::new(),
@@ -85,16 +85,18 @@ impl<'a> Threads<'a> {
         command.args(arguments);
         let before = self.ears.before();
         // SAFETY: between fork and exec only system calls are made.
-        unsafe { command.pre_exec(move || ptrace::follow_me(&before)) };
+        unsafe { command.pre_exec(move || ptrace::trace_me(&before)) };
         let child = command.spawn().map_err(|error| cannot(&error))?;
         let tid = child.id();
         self.pid = tid;
         // It stands still at the first instruction of the program.
         loop {
-            match ptrace::hear(Some(tid)).map_err(|error| cannot(&error))? {
-                Some((_, Told::Gone)) => return Err(cannot(&io::Error::from_raw_os_error(libc::ESRCH))),
-                Some((_, Told::Signalled(libc::SIGTRAP))) => break,
-                Some((_, Told::Signalled(signal))) => self.resume(tid, signal),
+            match ptrace::wait_event(Some(tid)).map_err(|error| cannot(&error))? {
+                Some((_, TraceEvent::Gone)) => {
+                    return Err(cannot(&io::Error::from_raw_os_error(libc::ESRCH)));
+                }
+                Some((_, TraceEvent::Signalled(libc::SIGTRAP))) => break,
+                Some((_, TraceEvent::Signalled(signal))) => self.resume(tid, signal),
                 Some(_) => self.resume(tid, 0),
                 None => {
                     self.ears.wait(LOOK);
@@ -190,26 +192,28 @@ impl<'a> Threads<'a> {
 
     /// One that died meanwhile tells so by itself.
     fn resume(&self, tid: u32, signal: i32) {
-        let _ = ptrace::go_on(tid, signal);
+        let _ = ptrace::resume(tid, signal);
     }
 
-    fn handle(&mut self, tid: u32, told: Told) {
+    fn handle(&mut self, tid: u32, told: TraceEvent) {
         let known = self.tasks.contains_key(&tid);
         match told {
-            Told::Gone => self.gone(tid),
-            Told::Started { child, forked } => {
+            TraceEvent::Gone => self.gone(tid),
+            TraceEvent::Started { child, forked } => {
                 self.started(tid, child, forked);
                 self.resume(tid, 0);
             }
-            Told::Became { former } => self.became(tid, former),
-            Told::Stands | Told::Halted | Told::Signalled(_) if !known => self.arrived(tid),
-            Told::Stands => self.resume(tid, 0),
-            Told::Halted => {
-                if ptrace::leave_halted(tid).is_err() {
+            TraceEvent::Exec { former } => self.became(tid, former),
+            TraceEvent::Stopped | TraceEvent::GroupStop | TraceEvent::Signalled(_) if !known => {
+                self.arrived(tid)
+            }
+            TraceEvent::Stopped => self.resume(tid, 0),
+            TraceEvent::GroupStop => {
+                if ptrace::listen(tid).is_err() {
                     self.resume(tid, 0);
                 }
             }
-            Told::Signalled(signal) => self.resume(tid, signal),
+            TraceEvent::Signalled(signal) => self.resume(tid, signal),
         }
     }
 
@@ -227,7 +231,7 @@ impl<'a> Threads<'a> {
         // The first thread of a process has its number.
         if tid == pid && !self.follow.forks {
             // The signal that it was stopped by is ours.
-            let _ = ptrace::let_go(tid, 0);
+            let _ = ptrace::detach(tid, 0);
             return;
         }
         self.count(tid, pid, tid != pid);
@@ -278,7 +282,7 @@ impl<'a> Threads<'a> {
             self.count(tid, tid, false);
             self.resume(tid, 0);
         } else {
-            let _ = ptrace::let_go(tid, 0);
+            let _ = ptrace::detach(tid, 0);
         }
     }
 
@@ -292,17 +296,17 @@ impl<'a> Threads<'a> {
         }
         let deadline = now() + PATIENCE;
         while now() < deadline {
-            match ptrace::hear(Some(tid)) {
-                Ok(Some((_, Told::Signalled(signal)))) if !asked && signal != libc::SIGSTOP => {
+            match ptrace::wait_event(Some(tid)) {
+                Ok(Some((_, TraceEvent::Signalled(signal)))) if !asked && signal != libc::SIGSTOP => {
                     self.resume(tid, signal);
                 }
-                Ok(Some((_, Told::Signalled(signal)))) => {
-                    let _ = ptrace::let_go(tid, if asked { signal } else { 0 });
+                Ok(Some((_, TraceEvent::Signalled(signal)))) => {
+                    let _ = ptrace::detach(tid, if asked { signal } else { 0 });
                     return;
                 }
-                Ok(Some((_, Told::Gone))) | Err(_) => return,
+                Ok(Some((_, TraceEvent::Gone))) | Err(_) => return,
                 Ok(Some(_)) if asked => {
-                    let _ = ptrace::let_go(tid, 0);
+                    let _ = ptrace::detach(tid, 0);
                     return;
                 }
                 Ok(Some(_)) => self.resume(tid, 0),
@@ -333,7 +337,7 @@ impl Tracking for Threads<'_> {
             if let Some(told) = self.told.pop_front() {
                 return Ok(told);
             }
-            match ptrace::hear(None) {
+            match ptrace::wait_event(None) {
                 Ok(Some((tid, told))) => {
                     self.handle(tid, told);
                     continue;
@@ -375,7 +379,7 @@ impl Drop for Threads<'_> {
             self.release(*tid, task.pid);
         }
         for tid in &self.early {
-            let _ = ptrace::let_go(*tid, 0);
+            let _ = ptrace::detach(*tid, 0);
         }
     }
 }

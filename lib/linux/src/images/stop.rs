@@ -1,7 +1,7 @@
 //! A process whose every thread stands still, until the value is dropped.
 
 use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
-use crate::ptrace::{self, Ears, Told};
+use crate::ptrace::{self, ChildSignals, TraceEvent};
 use crate::{Root, is_gone};
 use millpond_machine::facets::StoppedThread;
 use millpond_machine::{Reason, Refusal, Subject};
@@ -30,7 +30,7 @@ impl Stopped {
     /// Stops every thread of a process. Those that appear meanwhile, too.
     pub(super) fn all(root: &Root, pid: Pid) -> Result<Stopped, Refusal> {
         let mut stopped = Stopped { pid, threads: BTreeMap::new(), since: None };
-        let ears = Ears::open();
+        let ears = ChildSignals::open();
         for _ in 0..ROUNDS {
             if !stopped.seize_new(root)? {
                 return Ok(stopped);
@@ -91,7 +91,7 @@ impl Stopped {
     }
 
     /// Waits until every thread that is followed stands still, or is gone.
-    fn wait(&mut self, ears: &Ears) -> Result<(), Refusal> {
+    fn wait(&mut self, ears: &ChildSignals) -> Result<(), Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let running = self.threads.iter().filter(|(_, signal)| signal.is_none());
@@ -99,15 +99,15 @@ impl Stopped {
             let Some(first) = running.first() else { return Ok(()) };
             let mut heard = false;
             for tid in &running {
-                let told = match ptrace::hear(Some(*tid)) {
+                let told = match ptrace::wait_event(Some(*tid)) {
                     Ok(None) => continue,
                     Ok(Some((_, told))) => told,
-                    Err(_) => Told::Gone,
+                    Err(_) => TraceEvent::Gone,
                 };
                 heard = true;
                 match told {
-                    Told::Gone => drop(self.threads.remove(tid)),
-                    Told::Signalled(signal) => drop(self.threads.insert(*tid, Some(signal))),
+                    TraceEvent::Gone => drop(self.threads.remove(tid)),
+                    TraceEvent::Signalled(signal) => drop(self.threads.insert(*tid, Some(signal))),
                     _ => drop(self.threads.insert(*tid, Some(0))),
                 }
             }
@@ -138,10 +138,10 @@ impl Stopped {
 
     fn let_all_go(&mut self) {
         for (tid, signal) in std::mem::take(&mut self.threads) {
-            if ptrace::let_go(tid, signal.unwrap_or(0)).is_err() && signal.is_none() {
+            if ptrace::detach(tid, signal.unwrap_or(0)).is_err() && signal.is_none() {
                 // It was asked to stop and has not yet; the kernel lets it go when we end.
-                let _ = ptrace::hear(Some(tid));
-                let _ = ptrace::let_go(tid, 0);
+                let _ = ptrace::wait_event(Some(tid));
+                let _ = ptrace::detach(tid, 0);
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Orders<'a> {
     pub timers: Timers<'a>,
 }
 
-/// Whose timers it waits for.
+/// Origin timers it waits for.
 pub(super) enum Timers<'a> {
     /// Its own.
     Own(Option<&'a Stamping>),

@@ -1,6 +1,6 @@
 //! What happened, in words.
 
-use millpond_bpf::latency::{Happened, MOMENT_WORDS, VECTORS, name};
+use millpond_bpf::latency::{MOMENT_WORDS, MomentEvent, VECTORS, name};
 use millpond_model::{Moment, MomentKind, Nanos, printable};
 
 /// Soft interrupts by their numbers.
@@ -8,31 +8,31 @@ const SOFT: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 /// What ran. `probe` is the thread that measures.
-pub(super) fn called(what: Happened, name: &str, probe: u32) -> String {
+pub(super) fn called(what: MomentEvent, name: &str, probe: u32) -> String {
     let of = |words: &'static [&'static str], number: u32| {
         usize::try_from(number).ok().and_then(|number| words.get(number)).copied()
     };
     match what {
-        Happened::Task(0) => "idle".to_owned(),
-        Happened::Task(pid) if pid == probe => "probe".to_owned(),
-        Happened::Task(pid) => format!("task {} ({pid})", printable(name)),
-        Happened::Interrupt(number, _) if name.is_empty() => format!("interrupt {number}"),
-        Happened::Interrupt(number, _) => format!("interrupt {number} ({name})"),
-        Happened::Soft(number, _) => match of(&SOFT, number) {
+        MomentEvent::Task(0) => "idle".to_owned(),
+        MomentEvent::Task(pid) if pid == probe => "probe".to_owned(),
+        MomentEvent::Task(pid) => format!("task {} ({pid})", printable(name)),
+        MomentEvent::Interrupt(number, _) if name.is_empty() => format!("interrupt {number}"),
+        MomentEvent::Interrupt(number, _) => format!("interrupt {number} ({name})"),
+        MomentEvent::Soft(number, _) => match of(&SOFT, number) {
             Some(word) => format!("soft interrupt {word}"),
             None => format!("soft interrupt {number}"),
         },
-        Happened::Vector(number, _) => format!("{} interrupt", of(&VECTORS, number).unwrap_or("other")),
+        MomentEvent::Vector(number, _) => format!("{} interrupt", of(&VECTORS, number).unwrap_or("other")),
     }
 }
 
 /// A moment; `None` for words that were never written.
 pub(super) fn moment(words: &[u64; MOMENT_WORDS], probe: u32) -> Option<Moment> {
     let [at, what, name_words @ ..] = words;
-    let what = Happened::of(*what)?;
+    let what = MomentEvent::of(*what)?;
     let kind = match what {
-        Happened::Task(_) => MomentKind::Switch,
-        Happened::Interrupt(_, true) | Happened::Soft(_, true) | Happened::Vector(_, true) => {
+        MomentEvent::Task(_) => MomentKind::Switch,
+        MomentEvent::Interrupt(_, true) | MomentEvent::Soft(_, true) | MomentEvent::Vector(_, true) => {
             MomentKind::Begin
         }
         _ => MomentKind::End,
@@ -47,15 +47,15 @@ mod tests {
     #[test]
     fn everything_has_its_name() {
         for (what, name, says) in [
-            (Happened::Task(0), "swapper/1", "idle"),
-            (Happened::Task(9), "latstat-probe", "probe"),
-            (Happened::Task(204), "hackbench", "task hackbench (204)"),
-            (Happened::Interrupt(24, true), "virtio0-input.0", "interrupt 24 (virtio0-input.0)"),
-            (Happened::Interrupt(24, false), "", "interrupt 24"),
-            (Happened::Soft(3, true), "", "soft interrupt NET_RX"),
-            (Happened::Soft(12, true), "", "soft interrupt 12"),
-            (Happened::Vector(1, true), "", "reschedule interrupt"),
-            (Happened::Vector(9, true), "", "other interrupt"),
+            (MomentEvent::Task(0), "swapper/1", "idle"),
+            (MomentEvent::Task(9), "latstat-probe", "probe"),
+            (MomentEvent::Task(204), "hackbench", "task hackbench (204)"),
+            (MomentEvent::Interrupt(24, true), "virtio0-input.0", "interrupt 24 (virtio0-input.0)"),
+            (MomentEvent::Interrupt(24, false), "", "interrupt 24"),
+            (MomentEvent::Soft(3, true), "", "soft interrupt NET_RX"),
+            (MomentEvent::Soft(12, true), "", "soft interrupt 12"),
+            (MomentEvent::Vector(1, true), "", "reschedule interrupt"),
+            (MomentEvent::Vector(9, true), "", "other interrupt"),
         ] {
             assert_eq!(called(what, name, 9), says);
         }

@@ -53,7 +53,7 @@ impl Usage {
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woke {
+pub enum WakeReason {
     /// Its time was over.
     Deadline,
     /// Threads wait for CPUs.
@@ -84,7 +84,7 @@ pub trait UsageWatch {
     fn sample(&mut self) -> Result<Usage, Refusal>;
 
     /// Waits until `deadline` of the machine's clock, or until threads wait for CPUs, or until the program is asked to stop.
-    fn wait(&mut self, deadline: Nanos) -> Woke;
+    fn wait(&mut self, deadline: Nanos) -> WakeReason;
 
     /// Lines that say where the figures come from here.
     fn explain(&self) -> Vec<String>;

@@ -20,7 +20,7 @@ mod sampler;
 mod threads;
 mod zones;
 
-pub use accounting::{Accounting, PRESSURE_INTERVAL, Usage, UsageWatch, Waited, Woke};
+pub use accounting::{Accounting, PRESSURE_INTERVAL, Usage, UsageWatch, Waited, WakeReason};
 pub use census::{Census, CensusOptions, CensusWatch, Depth};
 pub use clock::Clock;
 pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled};

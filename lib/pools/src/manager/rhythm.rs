@@ -1,6 +1,6 @@
 //! When to measure: slowly while no thread waits, at once when one does.
 
-use millpond_machine::facets::{UsageWatch, Woke};
+use millpond_machine::facets::{UsageWatch, WakeReason};
 use millpond_machine::{Clock, Refusal};
 use millpond_model::Nanos;
 
@@ -66,8 +66,8 @@ impl Rhythm {
             return Ok(Wait::Over);
         }
         match watch.wait(until(self.interval.0)) {
-            Woke::Deadline => Ok(Wait::Over),
-            Woke::Pressure => {
+            WakeReason::Deadline => Ok(Wait::Over),
+            WakeReason::Pressure => {
                 match Rhythm::on_pressure(began, clock.now()) {
                     OnPressure::Again(length) => return Ok(Wait::Again(length)),
                     OnPressure::Until(_) => clock.sleep_until(until(PRESSED.0)),
