@@ -72,6 +72,16 @@ fn with_version(schema: &mut Value) {
     }
 }
 
+/// For documents that only a real machine prints.
+#[cfg(test)]
+pub(crate) fn assert_is_described<T: JsonSchema + Serialize>(value: &T) {
+    let schema = schema("test", &[of::<T>()]);
+    let document: Value = serde_json::from_str(&document(value)).expect("it is JSON");
+    if let Err(error) = jsonschema::validate(&schema, &document) {
+        panic!("{error}: {document}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

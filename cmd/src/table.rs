@@ -42,6 +42,12 @@ pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
         ("dispadmin", dispadmin::DOCUMENTS),
         ("priocntl", priocntl::DOCUMENTS),
         ("demo", demo::DOCUMENTS),
+        ("experiment", experiment::DOCUMENTS),
+        ("latstat", latstat::DOCUMENTS),
+        ("quiet", quiet::DOCUMENTS),
+        ("diagnose", diagnose::DOCUMENTS),
+        ("load", load::DOCUMENTS),
+        ("umem", umem::DOCUMENTS),
     ];
     documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
 }

@@ -69,19 +69,8 @@
 //!
 //! # JSON
 //!
-//! One object; unknown is null. Figures are fractions of 1, except `memory-latency` (cycles per instruction), and
-//! `disk`, `barrier`, `resource` and `undecided` (threads). `lck` and `shares` are of all time, `share` of a lock is of
-//! LCK.
-//!
-//! ```text
-//! {"pid":4211,"pool":null,"name":"server","processes":1,"threads":32,"elapsed_s":5.0,"wanted_threads":12.4,
-//!  "shares":{"usr":0.141,…},"lck":{"mutex":0.236,"barrier":0.0,"resource":0.0,"condition":0.582,"join":0.031,"undecided":0.0},
-//!  "calls_per_s":5200.0,"cpi":null,"remote":null,"disk":0.0,"allocator":0.88,
-//!  "locks":[{"address":"0x7f2a08000030","pid":4211,"kind":"mutex","holder":null,"place":"an arena of malloc","allocator":true,"share":0.24}],
-//!  "findings":[{"kind":"mutex","figure":0.61,"sentence":"It waits …","details":"0x7f2a …","more":"prstat -mL -p 4211","help":"shorter …"}],
-//!  "missing":[]}
-//! kinds: cpu, mutex, priority-inversion, allocator, faults, disk, barrier, resource, undecided, kernel, memory-latency, remote-memory, computes, idle
-//! ```
+//! The schema is docs/reference/json/diagnose.json. Kinds of findings are cpu, mutex, priority-inversion, allocator, faults,
+//! disk, barrier, resource, undecided, kernel, memory-latency, remote-memory, computes and idle.
 
 mod gather;
 mod locks;
@@ -90,6 +79,7 @@ mod words;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::json::{self, Describe};
 use crate::quiet::time_operand;
 use gather::Whose;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
@@ -97,6 +87,9 @@ use millpond_model::{Nanos, Pid};
 
 /// How long it watches if no time is given.
 const USUAL: Nanos = Nanos::from_secs(5);
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<words::Diagnosis<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -135,7 +128,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let gathered = gather::gather(session.machine(), &whose, time, ctx)?;
     let findings = words::findings(&gathered);
     if parsed.common.json {
-        ctx.json(&words::json(&gathered, &findings));
+        ctx.json(&words::Diagnosis::of(&gathered, &findings));
     } else {
         ctx.out.text(&words::text(&gathered, &findings));
         gathered.missing.iter().for_each(|line| ctx.warn(format_args!("not known: {line}")));

@@ -2,22 +2,24 @@
 
 use super::gather::{Gathered, Whose};
 use super::locks::{Inversion, Lock};
-use millpond_model::{MICROSTATES, Microstate, Nanos, WaitKind};
+use millpond_model::{LwpId, MICROSTATES, Microstate, Nanos, Pid, WaitKind};
 use millpond_observe::diagnosis::{Finding, diagnose};
 use millpond_observe::percents;
 use millpond_observe::waits::Split;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// So many locks are shown.
 const LOCKS_SHOWN: usize = 3;
 
 /// A finding in words.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Said {
     /// One word for programs.
     pub kind: &'static str,
-    /// What is said of it.
+    /// A fraction of 1; cycles for an instruction (`memory-latency`), or threads (`disk`, `barrier`, `resource`, `undecided`).
     pub figure: f64,
     /// A sentence.
     pub sentence: String,
@@ -173,7 +175,7 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
         Finding::PriorityInversion(_) => gathered.inversion.as_ref().map(inversion),
         _ => None,
     };
-    Said { kind, figure, sentence, details, more, help }
+    Said { kind, figure: rounded(figure), sentence, details, more, help }
 }
 
 /// The commands that show more: microstates, counters, pages.
@@ -287,49 +289,104 @@ pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
     text + "percent of all time\n" + &of_lock(gathered).unwrap_or_default()
 }
 
-/// As an object.
-pub fn json(gathered: &Gathered, findings: &[Said]) -> Value {
-    let rounded = |value: f64| (value * 1e6).round() / 1e6;
-    let part = |value: Option<f64>| value.map(rounded);
-    let (pid, pool) = match &gathered.whose {
-        Whose::Process(pid) => (Some(pid), None),
-        Whose::Pool(pool) => (None, Some(pool)),
-    };
-    let shares: Map<String, Value> = MICROSTATES
-        .iter()
-        .zip(percents(&gathered.spent))
-        .map(|(state, percent)| (state.word().to_lowercase(), json!(percent.map(|p| rounded(p / 100.0)))))
-        .collect();
-    let lock = |lock: &Lock| {
-        json!({
-            "address": format!("{:#x}", lock.at.1), "pid": lock.at.0, "kind": word(lock.kind),
-            "share": rounded(lock.share), "holder": lock.holder,
-            "place": lock.place.as_ref().map(|place| &place.name),
-            "allocator": lock.place.as_ref().map(|place| place.of_allocator),
-        })
-    };
-    let said = |said: &Said| {
-        json!({
-            "kind": said.kind, "figure": rounded(said.figure), "sentence": said.sentence,
-            "details": said.details, "more": said.more, "help": said.help,
-        })
-    };
-    let evidence = &gathered.evidence;
-    let total = gathered.spent.total().as_secs_f64();
-    let of_all = |time: Nanos| if total > 0.0 { rounded(time.as_secs_f64() / total) } else { 0.0 };
-    let lck = gathered.split.map(|split| {
-        kinds(&split)
-            .into_iter()
-            .map(|(word, time)| (word.to_owned(), json!(of_all(time))))
-            .collect::<Map<_, _>>()
-    });
-    json!({
-        "pid": pid, "pool": pool, "name": gathered.name, "processes": gathered.processes,
-        "threads": gathered.threads, "elapsed_s": rounded(gathered.elapsed.as_secs_f64()),
-        "wanted_threads": rounded(evidence.wanted_threads()), "shares": shares, "lck": lck,
-        "calls_per_s": part(evidence.calls_per_s), "cpi": part(evidence.cpi), "remote": part(evidence.remote),
-        "disk": part(evidence.disk), "allocator": part(evidence.allocator),
-        "locks": gathered.locks.iter().map(lock).collect::<Vec<_>>(),
-        "findings": findings.iter().map(said).collect::<Vec<_>>(), "missing": gathered.missing,
-    })
+/// As an object. Null is what is not known.
+#[derive(Serialize, JsonSchema)]
+pub struct Diagnosis<'g> {
+    pid: Option<Pid>,
+    /// Its name or number.
+    pool: Option<&'g str>,
+    /// The name of the process.
+    name: Option<&'g str>,
+    processes: usize,
+    threads: usize,
+    elapsed_s: f64,
+    /// How many threads wanted to run, on average.
+    wanted_threads: f64,
+    /// The part of all time in each microstate.
+    shares: BTreeMap<String, Option<f64>>,
+    /// The part of all time for each kind of wait that counts as LCK.
+    lck: Option<BTreeMap<&'static str, f64>>,
+    /// System calls a second of CPU time.
+    calls_per_s: Option<f64>,
+    /// Cycles for an instruction.
+    cpi: Option<f64>,
+    /// The part of the memory that is in other lgroups than the threads.
+    remote: Option<f64>,
+    /// The part of the sleep that is for a disk.
+    disk: Option<f64>,
+    /// The part of the waits for mutexes that is for those of the memory allocator.
+    allocator: Option<f64>,
+    /// The dearest first.
+    locks: Vec<LockRow<'g>>,
+    findings: &'g [Said],
+    /// What could not be measured, in sentences.
+    missing: &'g [String],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LockRow<'g> {
+    /// Hexadecimal, with 0x.
+    address: String,
+    pid: Pid,
+    /// `mutex`, `barrier`, `resource`, `condition`, `join` or `undecided`.
+    kind: &'static str,
+    /// The part of LCK.
+    share: f64,
+    /// The thread that held it when the last wait began.
+    holder: Option<LwpId>,
+    /// Where the address is.
+    place: Option<&'g str>,
+    /// Whether it is the memory allocator's.
+    allocator: Option<bool>,
+}
+
+impl<'g> Diagnosis<'g> {
+    /// Of what was gathered.
+    pub fn of(gathered: &'g Gathered, findings: &'g [Said]) -> Diagnosis<'g> {
+        let part = |value: Option<f64>| value.map(rounded);
+        let (pid, pool) = match &gathered.whose {
+            Whose::Process(pid) => (Some(*pid), None),
+            Whose::Pool(pool) => (None, Some(pool.as_str())),
+        };
+        let shares = MICROSTATES.iter().zip(percents(&gathered.spent)).map(|(state, percent)| {
+            (state.word().to_lowercase(), percent.map(|percent| rounded(percent / 100.0)))
+        });
+        let lock = |lock: &'g Lock| LockRow {
+            address: format!("{:#x}", lock.at.1),
+            pid: lock.at.0,
+            kind: word(lock.kind),
+            share: rounded(lock.share),
+            holder: lock.holder,
+            place: lock.place.as_ref().map(|place| place.name.as_str()),
+            allocator: lock.place.as_ref().map(|place| place.of_allocator),
+        };
+        let evidence = &gathered.evidence;
+        let total = gathered.spent.total().as_secs_f64();
+        let of_all = |time: Nanos| if total > 0.0 { rounded(time.as_secs_f64() / total) } else { 0.0 };
+        let lck = |split: Split| kinds(&split).into_iter().map(|(word, time)| (word, of_all(time))).collect();
+        Diagnosis {
+            pid,
+            pool,
+            name: gathered.name.as_deref(),
+            processes: gathered.processes,
+            threads: gathered.threads,
+            elapsed_s: rounded(gathered.elapsed.as_secs_f64()),
+            wanted_threads: rounded(evidence.wanted_threads()),
+            shares: shares.collect(),
+            lck: gathered.split.map(lck),
+            calls_per_s: part(evidence.calls_per_s),
+            cpi: part(evidence.cpi),
+            remote: part(evidence.remote),
+            disk: part(evidence.disk),
+            allocator: part(evidence.allocator),
+            locks: gathered.locks.iter().map(lock).collect(),
+            findings,
+            missing: &gathered.missing,
+        }
+    }
+}
+
+/// Six digits behind the point.
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }

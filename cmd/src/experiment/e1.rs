@@ -12,15 +12,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"machine":{...},"set":"0-3","full":true,
-//!  "phases":[{"sentence":"…","stream":{"out_flow":{"bytes":…,"seconds":…},...},
-//!             "figures":{"out_mbits":812.0,"network":{"cpu":4,"intr":…,"ithr":…},"set":{"idl_least":99.9},...},
-//!             "mpstat":"…","causes":[{"name":"eth0-rx","is_internal":false,"rate":0.0,"elsewhere":650.0}],
-//!             "left_out":[]}],
-//!  "published":[{"out_mbits":540.0,...}],"claims":{"in phase 3 it runs inside":true},
-//!  "afterwards":{"same_states":true,"renewed":"0-3"}}
-//! ```
+//! The schema is docs/reference/json/experiment.json.
 
 use super::family::{self, COMPARES};
 use crate::ctx::Ctx;

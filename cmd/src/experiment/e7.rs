@@ -12,12 +12,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"experiment":"e7","title":"…","source":"…","kernel":"6.12.1","page_bytes":4096,
-//!  "stacks":[{"kind":"main","looks":[{"touched":"lowest-byte","published":{"resident":2120,"pages":2120},
-//!             "here":{"resident":4,"pages":2048}}],"lesson":"…","left_out":null}],
-//!  "library":{"here":{"resident":16,"pages":16},"left_out":null}}
-//! ```
+//! The schema is docs/reference/json/experiment.json.
 
 use super::family::{self, COMPARES, WITH_LIBRARY};
 use crate::ctx::Ctx;

@@ -29,13 +29,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"points":[{"quantity":"Mop/s per zone","variant":"pools","published":1000.0,"ours":1003.0,"error":0.3,"fitted":true}],
-//!  "experiment":"e2","title":"…","source":"…","machines":["…"],"predicted":6,"errors":{"median":…,"worst":…},
-//!  "straight_lines":{"predicted":0,"errors":null,"ours":null},"tables":{…},"notes":[…]}
-//! ```
-//!
-//! Errors are in percent of the published value. The JSON of e1 and e7 is in their own manuals.
+//! The schema is docs/reference/json/experiment.json.
 
 mod e1;
 mod e7;
@@ -47,9 +41,19 @@ mod simulated;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::json::{self, Describe};
 use millpond_cli::{Common, Example, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_experiments::named;
-use millpond_experiments::published::Experiment;
+use millpond_experiments::published::{self, Experiment};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[
+    json::of::<published::Document<'_>>(),
+    json::of::<millpond_experiments::e1::Judged<'_>>(),
+    json::of::<millpond_experiments::e7::Document<'_>>(),
+    json::of::<millpond_experiments::inversion::Document<'_>>(),
+    json::of::<millpond_experiments::demo::Demo>(),
+];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

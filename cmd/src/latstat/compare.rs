@@ -10,7 +10,9 @@ use millpond_model::{CpuId, LATENCY_STAGES, LatencySample, Nanos, PsetId};
 use millpond_observe::latency::{Latencies, QUANTILES, Row};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::program_on_path;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -162,18 +164,38 @@ impl Peer {
     }
 
     /// The same in JSON.
-    pub fn json(&self, ours: &Latencies) -> Value {
+    pub fn compared(&self, ours: &Latencies) -> Compared {
         let figures = self.figures(ours).into_iter();
-        let figures: serde_json::Map<String, Value> = figures
-            .map(|(name, a, b)| (name.to_owned(), json!({"ours": a, "theirs": b, "ratio": ratio(a, b)})))
-            .collect();
-        json!({
-            "with": PEER,
-            "turns": self.turns,
-            "samples": {"ours": ours.samples(), "theirs": self.latencies.samples()},
-            "figures": figures,
-        })
+        let samples = Samples { ours: ours.samples(), theirs: self.latencies.samples() };
+        let figures = figures.map(|(name, a, b)| (name, Figure { ours: a, theirs: b, ratio: ratio(a, b) }));
+        Compared { with: PEER, turns: self.turns, samples, figures: figures.collect() }
     }
+}
+
+/// What the other program measured in its turns, and we in ours.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Compared {
+    with: &'static str,
+    /// How many each had.
+    turns: u64,
+    samples: Samples,
+    /// `min`, `max` and quantiles.
+    figures: BTreeMap<&'static str, Figure>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Samples {
+    ours: u64,
+    theirs: u64,
+}
+
+/// In nanoseconds; null where there are too few samples.
+#[derive(Serialize, JsonSchema)]
+struct Figure {
+    ours: Option<Nanos>,
+    theirs: Option<Nanos>,
+    /// Ours for one of theirs.
+    ratio: Option<f64>,
 }
 
 fn ratio(a: Option<Nanos>, b: Option<Nanos>) -> Option<f64> {
@@ -184,6 +206,7 @@ fn ratio(a: Option<Nanos>, b: Option<Nanos>) -> Option<f64> {
 mod tests {
     use super::super::options::tests::options;
     use super::*;
+    use serde_json::json;
 
     fn latencies(us: &[u64]) -> Latencies {
         let mut latencies = Latencies::default();
@@ -239,7 +262,7 @@ p99.99         -           -      -
 max         8.00        30.0   0.27
 "
         );
-        let json = peer.json(&ours);
+        let json = serde_json::to_value(peer.compared(&ours)).unwrap();
         assert_eq!((&json["with"], &json["turns"]), (&json!("cyclictest"), &json!(2)));
         assert_eq!(json["samples"], json!({"ours": 3, "theirs": 4}));
         let figures = &json["figures"];

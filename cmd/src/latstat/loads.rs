@@ -6,6 +6,8 @@ use millpond_machine::Machine;
 use millpond_machine::facets::{Launch, LaunchMode, Program};
 use millpond_model::{CpuId, CpuSet, Nanos, State};
 use millpond_session::own_program;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use std::ffi::OsString;
 
 /// Each has begun when it has had so much CPU time.
@@ -43,11 +45,18 @@ pub(super) struct Loads<'m> {
 }
 
 /// What a load got.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Got {
+    #[serde(rename = "name")]
     pub kind: LoadKind,
     /// Of all CPUs but the one that is measured.
+    #[serde(serialize_with = "tenths")]
     pub percent: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+fn tenths<S: Serializer>(percent: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((percent * 10.0).round() / 10.0)
 }
 
 fn cannot(kind: LoadKind, why: String) -> Complaint {

@@ -53,16 +53,8 @@
 //!
 //! # JSON
 //!
-//! An object at the end; times are in nanoseconds, null where the table has a dash.
-//!
-//! ```text
-//! {"source":"latstat","cpu":1,"set":1,"keep_others":false,"elapsed_s":…,"samples":…,"unstaged":…,"lost":…,
-//!  "rows":{"irq":{"samples":…,"min":…,"median":…,"p99":…,…,"max":…},…},"above":[{"limit":13000,"samples":3},…],
-//!  "worst":[{"at_ns":…,"total_ns":…,"stages_ns":[…],"culprits":[{"what":"interrupt 24 (eth0)","ns":…},…]},…],
-//!  "sharers":[{"what":"task kworker/1:0 (77)","times":…,"ns":…},…],
-//!  "compare":{"with":"cyclictest","turns":…,"samples":{"ours":…,"theirs":…},"figures":{"min":{"ours":…,"theirs":…,"ratio":…},…}},
-//!  "load":[{"name":"hackbench","percent":93.1},…],"over_max":false}
-//! ```
+//! One object at the end. The schema is docs/reference/json/latstat.json. Times without a unit in their name are in
+//! nanoseconds.
 
 mod compare;
 mod files;
@@ -72,15 +64,20 @@ mod options;
 mod place;
 mod show;
 
+use crate::change::DryRun;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Parsed, Spec, ValueKind};
 use millpond_observe::latency::{Mixed, Saved, Source};
 use millpond_session::{NO_FILE, Session, read_log};
 use options::Options;
 use show::Shown;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<show::Measured<'_>>(), json::of::<DryRun<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

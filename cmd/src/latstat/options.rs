@@ -68,7 +68,8 @@ pub struct Options {
 }
 
 /// What keeps the other CPUs busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LoadKind {
     /// Groups of processes that pass messages.
     Hackbench,

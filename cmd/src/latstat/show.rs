@@ -1,12 +1,15 @@
 //! What was measured, as text and as JSON.
 
+use super::compare::Compared;
 use super::loads;
 use super::measure::Run;
 use super::options::Options;
-use millpond_model::{LATENCY_STAGES, Nanos};
+use millpond_model::{CpuId, LATENCY_STAGES, Nanos, PsetId, Sharer};
 use millpond_observe::latency::{QUANTILES, Row, Saved, Source, Worst};
 use millpond_report::{Align, Cell, Table};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// How many of what else ran are told.
 const SHARERS: usize = 12;
@@ -188,51 +191,92 @@ impl Shown<'_> {
     }
 
     /// Everything in JSON.
-    pub fn json(&self, options: &Options) -> Value {
+    pub fn json(&self, options: &Options) -> Measured<'_> {
         let latencies = &self.saved.latencies;
         let rows = self.saved.source.rows().into_iter();
-        let rows: Map<String, Value> = rows
-            .map(|(row, name)| (name.to_owned(), latencies.row(row).map_or(Value::Null, row_json)))
-            .collect();
-        let above =
-            options.above.iter().map(|limit| json!({"limit": limit, "samples": latencies.above(*limit)}));
+        let above = |limit: &Nanos| Above { limit: *limit, samples: latencies.above(*limit) };
         let run = self.run;
-        json!({
-            "source": self.saved.source,
-            "cpu": run.map(|run| run.cpu),
-            "set": run.map(|run| run.set),
-            "keep_others": run.map(|run| run.keep_others),
-            "runs": self.saved.runs,
-            "elapsed_s": (self.saved.elapsed.as_secs_f64() * 1e3).round() / 1e3,
-            "samples": latencies.samples(),
-            "unstaged": latencies.unstaged(),
-            "lost": latencies.lost,
-            "rows": rows,
-            "above": above.collect::<Vec<_>>(),
-            "worst": self.saved.worst,
-            "sharers": run.map(|run| {
-                let sharer = |s: &millpond_model::Sharer| json!({"what": s.what, "times": s.times, "ns": s.ran});
-                run.sharers.iter().map(sharer).collect::<Vec<_>>()
-            }),
-            "compare": run.and_then(|run| Some(run.peer.as_ref()?.json(&run.own))),
-            "load": run.map(|run| {
-                let got = |got: &loads::Got| json!({"name": got.kind.name(), "percent": (got.percent * 10.0).round() / 10.0});
-                run.loads.iter().map(got).collect::<Vec<_>>()
-            }),
-            "over_max": options.max.map(|_| self.over(options).is_some()),
-        })
+        Measured {
+            source: self.saved.source,
+            cpu: run.map(|run| run.cpu),
+            set: run.map(|run| run.set),
+            keep_others: run.map(|run| run.keep_others),
+            runs: self.saved.runs,
+            elapsed_s: (self.saved.elapsed.as_secs_f64() * 1e3).round() / 1e3,
+            samples: latencies.samples(),
+            unstaged: latencies.unstaged(),
+            lost: latencies.lost,
+            rows: rows.map(|(row, name)| (name, latencies.row(row).map(Stage::of))).collect(),
+            above: options.above.iter().map(above).collect(),
+            worst: &self.saved.worst,
+            sharers: run.map(|run| run.sharers.as_slice()),
+            compare: run.and_then(|run| Some(run.peer.as_ref()?.compared(&run.own))),
+            load: run.map(|run| run.loads.as_slice()),
+            over_max: options.max.map(|_| self.over(options).is_some()),
+        }
     }
 }
 
-fn row_json(row: Row) -> Value {
-    let mut value = Map::new();
-    value.insert("samples".into(), json!(row.samples));
-    value.insert("min".into(), json!(row.min));
-    for ((name, _), quantile) in QUANTILES.iter().zip(row.quantiles) {
-        value.insert((*name).into(), json!(quantile));
+/// What was measured. Null is what belongs to a run, where saved runs are shown.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Measured<'s> {
+    source: Source,
+    cpu: Option<CpuId>,
+    set: Option<PsetId>,
+    keep_others: Option<bool>,
+    runs: u64,
+    elapsed_s: f64,
+    samples: u64,
+    /// Samples without stages.
+    unstaged: u64,
+    /// Samples that found no room.
+    lost: u64,
+    /// Each stage, and `total`; null where it was not measured.
+    rows: BTreeMap<&'static str, Option<Stage>>,
+    above: Vec<Above>,
+    /// The longest latencies.
+    worst: &'s [Worst],
+    /// What else ran on the CPU.
+    sharers: Option<&'s [Sharer]>,
+    /// Null unless it was interleaved with another program.
+    compare: Option<Compared>,
+    /// What kept the other CPUs busy.
+    load: Option<&'s [loads::Got]>,
+    /// Whether a sample was longer than `--max`; null without that.
+    over_max: Option<bool>,
+}
+
+/// A stage, in nanoseconds. Null is a quantile for which there are too few samples.
+#[derive(Serialize, JsonSchema)]
+struct Stage {
+    samples: u64,
+    min: Nanos,
+    median: Option<Nanos>,
+    p99: Option<Nanos>,
+    #[serde(rename = "p99.9")]
+    p99_9: Option<Nanos>,
+    #[serde(rename = "p99.99")]
+    p99_99: Option<Nanos>,
+    #[serde(rename = "p99.999")]
+    p99_999: Option<Nanos>,
+    #[serde(rename = "p99.9999")]
+    p99_9999: Option<Nanos>,
+    max: Nanos,
+}
+
+impl Stage {
+    fn of(Row { samples, min, quantiles, max }: Row) -> Stage {
+        let [median, p99, p99_9, p99_99, p99_999, p99_9999] = quantiles;
+        Stage { samples, min, median, p99, p99_9, p99_99, p99_999, p99_9999, max }
     }
-    value.insert("max".into(), json!(row.max));
-    value.into()
+}
+
+/// Samples whose total is above a limit.
+#[derive(Serialize, JsonSchema)]
+struct Above {
+    /// In nanoseconds.
+    limit: Nanos,
+    samples: u64,
 }
 
 fn culprits(worst: &Worst) -> Cell {
@@ -246,8 +290,15 @@ fn culprits(worst: &Worst) -> Cell {
 mod tests {
     use super::super::options::tests::options;
     use super::*;
-    use millpond_model::{CpuId, PsetId, Sharer};
     use millpond_observe::latency::Latencies;
+    use serde_json::{Value, json};
+
+    fn told(shown: &Shown<'_>, words: &str) -> Value {
+        let options = options(words).unwrap();
+        let measured = shown.json(&options);
+        crate::json::assert_is_described(&measured);
+        serde_json::to_value(measured).unwrap()
+    }
 
     /// Two samples whose stages are 1, 2, 3 and 4 us and ten times as much, and what was worst of them.
     const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
@@ -326,7 +377,7 @@ longest waits
 1.500  10.0  1.00    5.00  4.00  -
 "
         );
-        let json = shown.json(&options("--timerlat").unwrap());
+        let json = told(&shown, "--timerlat");
         assert_eq!((&json["source"], json["rows"].as_object().unwrap().len()), (&json!("timerlat"), 4));
         assert_eq!(json["rows"]["thread"]["max"], json!(5003));
         assert_eq!(json["worst"][0]["stages_ns"], json!([1000, null, 5000, 4000]));
@@ -347,7 +398,7 @@ longest waits
                 < at("\ninterleaved with cyclictest (0 turns each)\n")
         );
         assert!(at("\ninterleaved with") < at("\nlongest waits\n"));
-        let json = shown.json(&options("").unwrap());
+        let json = told(&shown, "");
         assert_eq!(json["load"], json!([{"name": "build", "percent": 90.0}]));
         assert_eq!(json["compare"]["samples"], json!({"ours": 0, "theirs": 0}));
     }
@@ -363,7 +414,7 @@ longest waits
     #[test]
     fn programs_are_told_the_same_in_nanoseconds() {
         let (saved, run) = (Saved::parse(SAVED).unwrap(), run());
-        let json = Shown { saved: &saved, run: Some(&run) }.json(&options("--above 13us --max 1ms").unwrap());
+        let json = told(&Shown { saved: &saved, run: Some(&run) }, "--above 13us --max 1ms");
         assert_eq!(
             (&json["cpu"], &json["samples"], &json["over_max"]),
             (&json!(1), &json!(2), &json!(false))
@@ -373,7 +424,7 @@ longest waits
         assert_eq!((&json["rows"]["user"]["p99"], &json["elapsed_s"]), (&Value::Null, &json!(2.5)));
         assert_eq!(json["worst"][0]["culprits"][0], json!({"what": "interrupt 24 (eth0)", "ns": 9500}));
         assert_eq!(json["sharers"][1], json!({"what": "local timer interrupt", "times": 2500, "ns": 900}));
-        let merged = Shown { saved: &saved, run: None }.json(&options("--merge f").unwrap());
+        let merged = told(&Shown { saved: &saved, run: None }, "--merge f");
         assert_eq!(
             (&merged["cpu"], &merged["sharers"], &merged["over_max"]),
             (&Value::Null, &Value::Null, &Value::Null)

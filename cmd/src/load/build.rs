@@ -1,12 +1,11 @@
 //! `load build`.
 
-use super::job::{Job, Load, SHARED};
+use super::job::{Job, Load, Phase, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
-use millpond_workloads::build::{self, BuildEvent, BuildSpec};
-use serde_json::json;
+use millpond_workloads::build::{self, BuildSpec};
 use std::path::PathBuf;
 
 pub(super) const LOAD: Load = Load {
@@ -33,12 +32,10 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         duration: seconds(options, "seconds")?,
         compiler: options.long_value("compiler").map(PathBuf::from),
     };
-    job.event(ctx, "ready", json!({}));
+    job.event(ctx, Phase::Ready);
     job.wait_to_begin();
-    let mut tell = |event| match event {
-        BuildEvent::Started { jobs } => job.event(ctx, "started", json!({ "jobs": jobs })),
-    };
-    let result = build::run(&spec, job.stop, &mut tell).map_err(|error| job.failed(&error))?;
+    let result = build::run(&spec, job.stop, &mut |event| job.event(ctx, event))
+        .map_err(|error| job.failed(&error))?;
     job.result(ctx, &result.report(), &result);
     Ok(Exit::DONE)
 }

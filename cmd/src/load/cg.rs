@@ -7,7 +7,6 @@ use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_member::{MemberError, Subscription};
 use millpond_workloads::cg::{self, BarrierKind, CgEvent, CgSpec, Class, Verification};
-use serde_json::json;
 
 pub(super) const LOAD: Load = Load {
     spec: Spec {
@@ -81,28 +80,18 @@ fn barrier(options: &Parsed) -> Result<BarrierKind, Failure> {
 
 fn tell(event: CgEvent, spec: &CgSpec, job: &Job, ctx: &mut Ctx<'_>) {
     match event {
-        CgEvent::Ready { nonzeros, threads, setup_seconds } => {
-            job.text(ctx, &cg::header(spec.class, threads, spec.barrier));
-            let value = json!({ "nonzeros": nonzeros, "threads": threads, "setup_seconds": setup_seconds });
-            job.event(ctx, "ready", value);
-            job.wait_to_begin();
-        }
-        CgEvent::Started => job.event(ctx, "started", json!({})),
-        CgEvent::Iteration(iteration) => {
-            // The first repetition has the traditional trace; the others would only say it again.
-            if iteration.repetition == 1 {
-                job.text(ctx, &(iteration.line() + "\n"));
-            }
-            job.event(ctx, "iteration", json!(iteration));
-        }
-        CgEvent::Repetition { repetition, zeta, verified, seconds } => {
-            let value =
-                json!({ "repetition": repetition, "zeta": zeta, "verified": verified, "seconds": seconds });
-            job.event(ctx, "repetition", value);
+        CgEvent::Ready { threads, .. } => job.text(ctx, &cg::header(spec.class, threads, spec.barrier)),
+        // The first repetition has the traditional trace; the others would only say it again.
+        CgEvent::Iteration(iteration) if iteration.repetition == 1 => {
+            job.text(ctx, &(iteration.line() + "\n"))
         }
         CgEvent::Resized { from, to, seconds } => {
             job.text(ctx, &format!("{seconds:.3} s: {from} threads, now {to}\n"));
-            job.event(ctx, "resized", json!({ "from": from, "to": to, "seconds": seconds }));
         }
+        CgEvent::Started | CgEvent::Iteration(_) | CgEvent::Repetition { .. } => {}
+    }
+    job.event(ctx, event);
+    if matches!(event, CgEvent::Ready { .. }) {
+        job.wait_to_begin();
     }
 }

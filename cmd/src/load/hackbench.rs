@@ -6,7 +6,6 @@ use crate::failure::{Exit, Failure};
 use crate::values::value;
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::hackbench::{self, HackbenchEvent, HackbenchSpec};
-use serde_json::json;
 
 pub(super) const LOAD: Load = Load {
     spec: Spec {
@@ -44,13 +43,15 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         transport: value(options, "transport")?.unwrap_or(usual.transport),
         fifo: options.long("fifo"),
     };
-    let mut tell = |event: HackbenchEvent<'_>| match event {
-        HackbenchEvent::Ready { tasks, pids } => {
+    let mut tell = |event: HackbenchEvent<'_>| {
+        let is_ready = matches!(event, HackbenchEvent::Ready { .. });
+        if is_ready {
             job.text(ctx, &spec.header());
-            job.event(ctx, "ready", json!({ "tasks": tasks, "pids": pids }));
+        }
+        job.event(ctx, event);
+        if is_ready {
             job.wait_to_begin();
         }
-        HackbenchEvent::Started => job.event(ctx, "started", json!({})),
     };
     let result = hackbench::run(&spec, job.stop, &mut tell).map_err(|error| job.failed(&error))?;
     job.result(ctx, &result.time_line(), &result);

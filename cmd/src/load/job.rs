@@ -4,7 +4,8 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use millpond_cli::{Flag, Parsed, Spec};
 use millpond_workloads::Error;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -21,6 +22,31 @@ impl Load {
     pub(super) fn name(&self) -> &'static str {
         self.spec.name.trim_start_matches("load ")
     }
+}
+
+/// What happens before the result (`--events`).
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Event<E> {
+    load: &'static str,
+    #[serde(flatten)]
+    event: E,
+}
+
+/// What happens to each load.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Phase {
+    /// It is prepared, and begins at the word.
+    Ready,
+    /// The clock runs.
+    Started,
+}
+
+/// The last line of a load.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Finished<R> {
+    load: &'static str,
+    result: R,
 }
 
 /// Options of every load.
@@ -83,11 +109,9 @@ impl Job {
     }
 
     /// Tells what happens, if that is wanted.
-    pub(super) fn event(&self, ctx: &mut Ctx<'_>, event: &str, mut value: Value) {
+    pub(super) fn event(&self, ctx: &mut Ctx<'_>, event: impl Serialize) {
         if self.events {
-            value["event"] = event.into();
-            value["load"] = self.name.into();
-            ctx.json(&value);
+            ctx.json(&Event { load: self.name, event });
             self.mind_reader(ctx);
         }
     }
@@ -101,10 +125,10 @@ impl Job {
     }
 
     /// Tells what came of it.
-    pub(super) fn result(&self, ctx: &mut Ctx<'_>, text: &str, result: &impl serde::Serialize) {
+    pub(super) fn result(&self, ctx: &mut Ctx<'_>, text: &str, result: &impl Serialize) {
         self.text(ctx, text);
         if self.json {
-            ctx.json(&json!({ "load": self.name, "result": result }));
+            ctx.json(&Finished { load: self.name, result });
         }
     }
 

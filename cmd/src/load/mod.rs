@@ -37,11 +37,7 @@
 //!
 //! # JSON
 //!
-//! ```text
-//! {"load":"cg","result":{"class":"S","threads":2,"barrier":"spinning","mops_total":1066.464,"zeta":8.5971775078648,
-//!  "verification":"passed","stopped":false,...}}
-//! --events: {"event":"started","load":"cg"}
-//! ```
+//! The schema is docs/reference/json/load.json. Without `--events` only results are printed.
 
 mod build;
 mod cg;
@@ -57,11 +53,40 @@ mod tests;
 use crate::command::{Command, tell};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
-use job::{Job, Load, follow_input};
+use crate::json::{self, Describe};
+use job::{Event, Finished, Job, Load, Phase, follow_input};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_session::{reason, stop_on_signal};
+use millpond_workloads::build::{BuildEvent, BuildResult};
+use millpond_workloads::cg::{CgEvent, CgResult};
+use millpond_workloads::hackbench::{HackbenchEvent, HackbenchResult};
 use millpond_workloads::options::Program;
+use millpond_workloads::service::ServiceResult;
+use millpond_workloads::spin::{SpinEvent, SpinResult};
+use millpond_workloads::stacks::StacksResult;
+use millpond_workloads::stream::{StreamEvent, StreamResult};
+use service::ServiceEvent;
 use std::ffi::OsString;
+use stream::StreamReady;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[
+    json::of::<Finished<CgResult>>(),
+    json::of::<Finished<HackbenchResult>>(),
+    json::of::<Finished<StreamResult>>(),
+    json::of::<Finished<ServiceResult>>(),
+    json::of::<Finished<SpinResult>>(),
+    json::of::<Finished<BuildResult>>(),
+    json::of::<Finished<StacksResult>>(),
+    json::of::<Event<Phase>>(),
+    json::of::<Event<CgEvent>>(),
+    json::of::<Event<HackbenchEvent<'_>>>(),
+    json::of::<Event<StreamReady>>(),
+    json::of::<Event<StreamEvent<'_>>>(),
+    json::of::<Event<ServiceEvent>>(),
+    json::of::<Event<SpinEvent>>(),
+    json::of::<Event<BuildEvent>>(),
+];
 
 /// A load with options, for tests of how these are read.
 #[cfg(test)]

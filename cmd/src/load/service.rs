@@ -6,7 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::service::{Service, ServiceSpec};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -31,6 +32,15 @@ pub(super) const LOAD: Load = Load {
     run,
 };
 
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum ServiceEvent {
+    /// It is prepared, and begins at the word.
+    Ready { threads: NonZeroU32 },
+    /// Requests arrive.
+    Started,
+}
+
 const THREADS: NonZeroU32 = NonZeroU32::new(2).expect("it is not 0");
 const RATE: NonZeroU32 = NonZeroU32::new(100).expect("it is not 0");
 
@@ -44,9 +54,9 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         duration: seconds(options, "seconds")?,
     };
     let service = Service::prepare(&spec);
-    job.event(ctx, "ready", json!({ "threads": spec.threads }));
+    job.event(ctx, ServiceEvent::Ready { threads: spec.threads });
     job.wait_to_begin();
-    let result = service.run(job.stop, &mut || job.event(ctx, "started", json!({})));
+    let result = service.run(job.stop, &mut || job.event(ctx, ServiceEvent::Started));
     let result = result.map_err(|error| job.failed(&error))?;
     job.result(ctx, &result.report(), &result);
     Ok(Exit::DONE)

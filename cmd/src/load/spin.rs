@@ -1,12 +1,11 @@
 //! `load spin`.
 
-use super::job::{Job, Load, SHARED};
+use super::job::{Job, Load, Phase, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::spin::{self, Duty, SpinEvent, SpinSpec};
-use serde_json::json;
 
 pub(super) const LOAD: Load = Load {
     spec: Spec {
@@ -40,14 +39,13 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
         interval: seconds(options, "interval")?,
         memory_mib: value(options, "memory")?,
     };
-    job.event(ctx, "ready", json!({}));
+    job.event(ctx, Phase::Ready);
     job.wait_to_begin();
-    let mut tell = |event| match event {
-        SpinEvent::Started { threads } => job.event(ctx, "started", json!({ "threads": threads })),
-        SpinEvent::Progress { seconds, iterations } => {
+    let mut tell = |event| {
+        if let SpinEvent::Progress { seconds, iterations } = event {
             job.text(ctx, &format!("{seconds:.1} s: {iterations} iterations\n"));
-            job.event(ctx, "progress", json!({ "seconds": seconds, "iterations": iterations }));
         }
+        job.event(ctx, event);
     };
     let result = spin::run(&spec, job.stop, &mut tell).map_err(|error| job.failed(&error))?;
     job.result(ctx, &result.report(), &result);

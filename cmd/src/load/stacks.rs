@@ -1,11 +1,10 @@
 //! `load stacks`.
 
-use super::job::{Job, Load, SHARED};
+use super::job::{Job, Load, Phase, SHARED};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use millpond_cli::{Group, Parsed, Spec};
 use millpond_workloads::stacks;
-use serde_json::json;
 
 pub(super) const LOAD: Load = Load {
     spec: Spec {
@@ -21,9 +20,9 @@ pub(super) const LOAD: Load = Load {
 };
 
 fn run(_: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    job.event(ctx, "ready", json!({}));
+    job.event(ctx, Phase::Ready);
     job.wait_to_begin();
-    job.event(ctx, "started", json!({}));
+    job.event(ctx, Phase::Started);
     let result = stacks::run().map_err(|error| job.failed(&error))?;
     job.result(ctx, &result.report(), &result);
     Ok(Exit::DONE)

@@ -6,7 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::values::{seconds, value};
 use millpond_cli::{Flag, Group, Parsed, Spec, ValueKind};
 use millpond_workloads::stream::{self, Place, Route, Server, StreamEvent, StreamResult, StreamSpec};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
@@ -46,6 +47,16 @@ pub(super) const LOAD: Load = Load {
     },
     run,
 };
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum StreamReady {
+    /// It is prepared, and begins at the word.
+    Ready {
+        /// Where a server listens; null for other streams.
+        address: Option<SocketAddr>,
+    },
+}
 
 /// How long a stream goes on when no time is given.
 const SECONDS_DEFAULT: Duration = Duration::from_secs(10);
@@ -133,25 +144,21 @@ fn serve(address: SocketAddr, spec: &StreamSpec, job: &Job, ctx: &mut Ctx<'_>) -
 }
 
 fn ready(job: &Job, ctx: &mut Ctx<'_>, address: Option<SocketAddr>) {
-    job.event(ctx, "ready", json!({ "address": address }));
+    job.event(ctx, StreamReady::Ready { address });
     job.wait_to_begin();
 }
 
 fn tell(event: &StreamEvent<'_>, job: &Job, ctx: &mut Ctx<'_>) {
     match event {
-        StreamEvent::Connected { here, there } => {
-            job.event(ctx, "started", json!({ "here": here, "there": there }));
-        }
+        StreamEvent::Connected { .. } => {}
         StreamEvent::Progress { seconds, out_bytes, in_bytes } => {
             job.text(ctx, &format!("{seconds:.1} s: {out_bytes} bytes out, {in_bytes} bytes in\n"));
-            let value = json!({ "seconds": seconds, "out_bytes": out_bytes, "in_bytes": in_bytes });
-            job.event(ctx, "progress", value);
         }
         StreamEvent::Refused { peer, reason } => {
             ctx.warn(format_args!("{peer} was turned away: {reason}"));
-            job.event(ctx, "refused", json!({ "peer": peer, "reason": reason }));
         }
     }
+    job.event(ctx, event);
 }
 
 fn report(result: &StreamResult, job: &Job, ctx: &mut Ctx<'_>) {

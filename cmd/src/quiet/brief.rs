@@ -131,14 +131,14 @@ fn names(lines: &[&QuietLine]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::{Cause, CpuId, Doer};
+    use millpond_model::{Cause, CpuId, CpuSet, Doer};
 
     fn line(kind: DisturbanceKind, name: &str, pid: Option<u32>, total_us: u64) -> QuietLine {
         let total = Some(Nanos(total_us * 1_000));
         QuietLine {
             cause: Cause { kind, name: name.into(), by: None, doer: Doer::Others },
             pid: pid.map(Pid),
-            cpus: vec![CpuId(2)],
+            cpus: CpuSet::from_iter([CpuId(2)]),
             count: Some(2),
             rate: Some(1.0),
             longest: total,

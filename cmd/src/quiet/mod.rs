@@ -52,18 +52,7 @@
 //!
 //! # JSON
 //!
-//! One object. What cannot be told is null.
-//!
-//! ```text
-//! {"CPUs":"2-3","set":1,"has_job":true,"elapsed_s":60.0,"source":"programs in the kernel",
-//!  "disturbances":[{"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others","pid":null,"CPUs":"2-3","count":15000,
-//!                   "rate":250.0,"longest_ns":6200,"total_ns":31500000,"share":0.053,"remedy":"boot with …"}],
-//!  "total":{"count":15014,"total_ns":31600000,"share":0.053},"watcher":{"count":0,"total_ns":0},
-//!  "stretches":[{"cpu":3,"at_s":12.041,"length_ns":17300,"kind":"tick","name":"tick_nohz_handler","by":null,"doer":"others"}],
-//!  "lost":[],"missing":[],"events":[],"limit":"50us","quiet":true,"broken":[]}
-//! ```
-//!
-//! `stretches` are the hundred longest. `quiet` is null without a limit.
+//! The schema is docs/reference/json/quiet.json.
 
 mod brief;
 mod figures;
@@ -76,6 +65,7 @@ mod watch;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_observe::Verdict;
 use millpond_session::{output_is_terminal, replace_text};
@@ -83,6 +73,9 @@ pub(crate) use options::time as time_operand;
 
 use options::Options;
 use std::path::Path;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<show::Noise<'_>>()];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -171,7 +164,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let run = watch::run(&session, &options, ctx)?;
     let verdict = options.limit.as_ref().map(|limit| run.quiet.judge(limit.value, options.strict));
     if parsed.common.json {
-        ctx.json(&show::json(&run, &options, verdict.as_ref()));
+        ctx.json(&show::Noise::of(&run, &options, verdict.as_ref()));
     } else {
         let looked_at = ctx.given().is_none() && output_is_terminal() && !parsed.long("all");
         let text = if looked_at { brief::text } else { show::text };

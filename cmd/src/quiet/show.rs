@@ -3,10 +3,11 @@
 use super::figures;
 use super::options::Options;
 use super::watch::Run;
-use millpond_model::{Cause, CpuSet, Doer, Nanos, Stretch};
+use millpond_model::{Cause, CpuId, CpuSet, Doer, Nanos, PsetId, Stretch};
 use millpond_observe::{Broken, Limit, QuietLine, Verdict};
 use millpond_report::{Align, Cell, Table};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// More stretches than these nobody reads.
 const STRETCHES_MAX: usize = 100;
@@ -157,63 +158,104 @@ pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
 }
 
 /// For a program.
-pub fn json(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Value {
-    let quiet = &run.quiet;
-    let (count, total) = quiet.watcher();
-    let broken = match verdict {
-        Some(Verdict::Broken(broken)) => broken.iter().map(|broken| said(broken, run)).collect(),
-        _ => Vec::new(),
-    };
-    json!({
-        "processors": run.cpus.to_string(),
-        "set": options.set,
-        "has_job": run.jobless.is_none(),
-        "elapsed_s": rounded(quiet.elapsed.as_secs_f64()),
-        "source": run.seen.source,
-        "disturbances": quiet.lines.iter().map(|line| line_json(line, run)).collect::<Vec<_>>(),
-        "total": { "count": quiet.count, "total_ns": quiet.total.0, "share": rounded(quiet.share) },
-        "watcher": { "count": count, "total_ns": total.0 },
-        "stretches": quiet.stretches.iter().take(STRETCHES_MAX).map(|s| stretch_json(s, run)).collect::<Vec<_>>(),
-        "lost": run.seen.lost,
-        "missing": run.seen.missing,
-        "events": run.events,
-        "limit": options.limit.as_ref().map(|limit| limit.text.as_str()),
-        "quiet": verdict.and_then(|verdict| match verdict {
-            Verdict::Kept => Some(true),
-            Verdict::Broken(_) => Some(false),
-            Verdict::Unknown | Verdict::Partial => None,
-        }),
-        "broken": broken,
-    })
+#[derive(Serialize, JsonSchema)]
+pub struct Noise<'r> {
+    processors: &'r CpuSet,
+    set: Option<PsetId>,
+    /// False where no process is bound to the set.
+    has_job: bool,
+    elapsed_s: f64,
+    /// How it was watched.
+    source: &'r str,
+    disturbances: Vec<NoiseRow<'r>>,
+    total: Total,
+    watcher: Watcher,
+    /// Time in which a CPU neither ran the job nor was idle, in one piece: the hundred longest.
+    stretches: Vec<StretchRow<'r>>,
+    /// What was not kept, in sentences.
+    lost: &'r [String],
+    /// What cannot be told, in sentences.
+    missing: &'r [String],
+    /// What happened meanwhile, in sentences.
+    events: &'r [String],
+    limit: Option<&'r str>,
+    /// Null without a limit, or where it cannot be judged.
+    quiet: Option<bool>,
+    /// What was beyond the limit.
+    broken: Vec<String>,
 }
 
-fn line_json(line: &QuietLine, run: &Run) -> Value {
-    json!({
-        "kind": line.cause.kind,
-        "name": line.cause.name,
-        "by": line.cause.by,
-        "doer": line.cause.doer,
-        "pid": line.pid,
-        "processors": line.cpus.iter().copied().collect::<CpuSet>().to_string(),
-        "count": line.count,
-        "rate": line.rate.map(rounded),
-        "longest_ns": line.longest,
-        "total_ns": line.total,
-        "share": line.share.map(rounded),
-        "remedy": run.remedy(line),
-    })
+#[derive(Serialize, JsonSchema)]
+struct NoiseRow<'r> {
+    #[serde(flatten)]
+    line: &'r QuietLine,
+    remedy: String,
 }
 
-fn stretch_json(stretch: &Stretch, run: &Run) -> Value {
-    json!({
-        "cpu": stretch.cpu,
-        "at_s": rounded((stretch.at - run.seen.began).as_secs_f64()),
-        "length_ns": stretch.length,
-        "kind": stretch.cause.kind,
-        "name": stretch.cause.name,
-        "by": stretch.cause.by,
-        "doer": stretch.cause.doer,
-    })
+/// The sums, without the watcher.
+#[derive(Serialize, JsonSchema)]
+struct Total {
+    count: u64,
+    total_ns: Nanos,
+    /// Percent of the time of all watched CPUs.
+    share: f64,
+}
+
+/// What this command did itself.
+#[derive(Serialize, JsonSchema)]
+struct Watcher {
+    count: u64,
+    total_ns: Nanos,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct StretchRow<'r> {
+    cpu: CpuId,
+    /// Since the watch began.
+    at_s: f64,
+    length_ns: Nanos,
+    /// Its longest part.
+    #[serde(flatten)]
+    cause: &'r Cause,
+}
+
+impl<'r> Noise<'r> {
+    /// Of a run, and whether it kept its limit.
+    pub fn of(run: &'r Run, options: &'r Options, verdict: Option<&Verdict>) -> Noise<'r> {
+        let quiet = &run.quiet;
+        let (count, total_ns) = quiet.watcher();
+        let row = |line| NoiseRow { line, remedy: run.remedy(line) };
+        let stretch = |stretch: &'r Stretch| StretchRow {
+            cpu: stretch.cpu,
+            at_s: rounded((stretch.at - run.seen.began).as_secs_f64()),
+            length_ns: stretch.length,
+            cause: &stretch.cause,
+        };
+        let (is_quiet, broken) = match verdict {
+            Some(Verdict::Kept) => (Some(true), Vec::new()),
+            Some(Verdict::Broken(broken)) => {
+                (Some(false), broken.iter().map(|broken| said(broken, run)).collect())
+            }
+            Some(Verdict::Unknown | Verdict::Partial) | None => (None, Vec::new()),
+        };
+        Noise {
+            processors: &run.cpus,
+            set: options.set,
+            has_job: run.jobless.is_none(),
+            elapsed_s: rounded(quiet.elapsed.as_secs_f64()),
+            source: &run.seen.source,
+            disturbances: quiet.lines.iter().map(row).collect(),
+            total: Total { count: quiet.count, total_ns: quiet.total, share: rounded(quiet.share) },
+            watcher: Watcher { count, total_ns },
+            stretches: quiet.stretches.iter().take(STRETCHES_MAX).map(stretch).collect(),
+            lost: &run.seen.lost,
+            missing: &run.seen.missing,
+            events: &run.events,
+            limit: options.limit.as_ref().map(|limit| limit.text.as_str()),
+            quiet: is_quiet,
+            broken,
+        }
+    }
 }
 
 /// Three digits behind the point: more is noise.

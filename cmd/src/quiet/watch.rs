@@ -41,7 +41,7 @@ pub struct Run {
 impl Run {
     /// What helps against a line of the table.
     pub fn remedy(&self, line: &QuietLine) -> String {
-        self.ground.remedy(&line.cause, line.pid, &line.cpus.iter().copied().collect())
+        self.ground.remedy(&line.cause, line.pid, &line.cpus)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `umem whatis`, `umem bufctl` and `umem log`: one address, and what happened to it.
 
-use super::show::{function, hex, stack, transaction};
+use super::show::{Transactions, function, hex, stack};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
 use crate::dress::Dress;
@@ -9,7 +9,22 @@ use millpond_report::{Align, Cell, Table};
 use millpond_umem::history::{self, LOGS, Transaction};
 use millpond_umem::whatis::Thing;
 use millpond_umem::{Heap, State};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// `whatis`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Addresses {
+    addresses: Vec<Address>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Address {
+    /// Hexadecimal.
+    address: String,
+    /// What it is, in a sentence.
+    text: String,
+}
 
 /// What an address is, in a sentence.
 fn sentence(heap: &Heap<'_>, address: u64, thing: &Thing) -> String {
@@ -52,17 +67,17 @@ fn sentence(heap: &Heap<'_>, address: u64, thing: &Thing) -> String {
     }
 }
 
-pub(super) fn whatis(asked: &Asked<'_>, addresses: &[u64], ctx: &mut Ctx<'_>) -> Answer {
+pub(super) fn whatis(asked: &Asked<'_>, addresses: &[u64], ctx: &mut Ctx<'_>) -> Answer<Addresses> {
     let mappings = asked.image.mappings().unwrap_or_default();
-    let mut documents = Vec::new();
+    let mut all = Vec::new();
     for address in addresses {
         let text = sentence(asked.heap, *address, &asked.heap.whatis(*address, &mappings));
         if asked.dress == Dress::Text {
             ctx.out.line(&text);
         }
-        documents.push(json!({ "address": hex(*address), "text": text }));
+        all.push(Address { address: hex(*address), text });
     }
-    Answer::of(json!({ "addresses": documents }), true)
+    Answer::of(Addresses { addresses: all }, true)
 }
 
 /// One transaction: a table with one row, and the stack below.
@@ -83,7 +98,7 @@ fn block(asked: &Asked<'_>, record: &Transaction) -> String {
     table.text() + &frames.collect::<String>()
 }
 
-pub(super) fn bufctl(asked: &Asked<'_>, address: u64, ctx: &mut Ctx<'_>) -> Answer {
+pub(super) fn bufctl(asked: &Asked<'_>, address: u64, ctx: &mut Ctx<'_>) -> Answer<Transactions> {
     let mappings = asked.image.mappings().unwrap_or_default();
     let thing = asked.heap.whatis(address, &mappings);
     let place = match thing {
@@ -106,8 +121,8 @@ pub(super) fn bufctl(asked: &Asked<'_>, address: u64, ctx: &mut Ctx<'_>) -> Answ
     if asked.dress == Dress::Text {
         known.iter().for_each(|record| ctx.out.text(&block(asked, record)));
     }
-    let records = known.iter().map(|record| transaction(asked.image, asked.heap, record));
-    Answer::of(json!({ "transactions": records.collect::<Vec<_>>() }), !known.is_empty())
+    let is_known = !known.is_empty();
+    Answer::of(Transactions::of(asked.image, asked.heap, &known), is_known)
 }
 
 pub(super) fn log(
@@ -115,7 +130,7 @@ pub(super) fn log(
     which: usize,
     most: usize,
     ctx: &mut Ctx<'_>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer<Transactions>, Failure> {
     let name = LOGS.get(which).unwrap_or(&"transaction");
     let records = history::log(asked.heap, which, most).ok_or_else(|| {
         let complaint = Complaint::new(format!("show the log {name}"), "the process keeps none");
@@ -134,6 +149,5 @@ pub(super) fn log(
             }
         }
     }
-    let records = records.iter().map(|record| transaction(asked.image, asked.heap, record));
-    Ok(Answer::of(json!({ "transactions": records.collect::<Vec<_>>() }), true))
+    Ok(Answer::of(Transactions::of(asked.image, asked.heap, &records), true))
 }

@@ -4,11 +4,33 @@ use super::show::{hex, milliseconds};
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
 use crate::dress::Dress;
+use millpond_model::Nanos;
 use millpond_report::{Align, Table};
 use millpond_umem::history::LOGS;
 use millpond_umem::verify::{Verdict, verify as look};
 use millpond_umem::{FindError, Root};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// `status`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Status {
+    state: String,
+    concurrency: u32,
+    /// Bytes of each log; null for one that is inactive.
+    logs: BTreeMap<&'static str, Option<u64>>,
+    /// The latest messages of the library, a line each.
+    messages: Vec<String>,
+}
+
+/// `verify`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Integrity {
+    caches: Vec<Verdict>,
+    /// How long the process stood still; null for a core.
+    pause_ns: Option<Nanos>,
+}
 
 /// Bytes as options have them: 64k.
 fn size(bytes: u64) -> String {
@@ -33,7 +55,7 @@ fn messages(root: &Root) -> Vec<String> {
     text.lines().map(shown).collect()
 }
 
-pub(super) fn status(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
+pub(super) fn status(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer<Status> {
     let root = &asked.heap.root;
     if asked.dress == Dress::Text {
         ctx.out.line(format_args!("Status:\t\t{}", root.status()));
@@ -42,14 +64,12 @@ pub(super) fn status(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Answer {
         ctx.out.line("Message buffer:");
         messages(root).iter().for_each(|line| ctx.out.line(line));
     }
-    let logs: Map<String, Value> =
-        LOGS.iter().zip(&root.logs).map(|(name, ring)| ((*name).to_owned(), json!(ring.bytes()))).collect();
-    let document = json!({
-        "state": root.status(),
-        "concurrency": root.concurrency,
-        "logs": logs,
-        "messages": messages(root),
-    });
+    let document = Status {
+        state: root.status(),
+        concurrency: root.concurrency,
+        logs: LOGS.iter().zip(&root.logs).map(|(name, ring)| (*name, ring.bytes())).collect(),
+        messages: messages(root),
+    };
     Answer::of(document, true)
 }
 
@@ -79,7 +99,7 @@ fn summary(verdict: &Verdict) -> String {
     text
 }
 
-pub(super) fn verify(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Result<Answer, FindError> {
+pub(super) fn verify(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Result<Answer<Integrity>, FindError> {
     let found = look(asked.memory, asked.root)?;
     found.problems.iter().for_each(|problem| ctx.warn(problem));
     match asked.dress {
@@ -97,19 +117,9 @@ pub(super) fn verify(asked: &Asked<'_>, ctx: &mut Ctx<'_>) -> Result<Answer, Fin
         Dress::Csv => ctx.out.text(&table(&found.caches).csv()),
         _ => {}
     }
-    let cache = |verdict: &Verdict| {
-        json!({
-            "name": verdict.name,
-            "address": hex(verdict.at),
-            "checks": verdict.checks,
-            "buffers": verdict.buffers,
-            "corrupt": verdict.corrupt.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "disagreements": verdict.disagreements,
-        })
-    };
-    let caches: Vec<Value> = found.caches.iter().map(cache).collect();
     let is_well = found.is_clean() && found.problems.is_empty();
-    Ok(Answer::of(json!({ "caches": caches, "pause_ns": found.pause }), is_well))
+    let document = Integrity { caches: found.caches, pause_ns: found.pause };
+    Ok(Answer::of(document, is_well))
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@ use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use millpond_machine::facets::Image;
+use millpond_model::Nanos;
 use millpond_report::{Align, Cell, Table};
 use millpond_umem::FindError;
 use millpond_umem::leaks::{Effort, Leak, Lost, find};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What stands between the leaks and their sum.
 const RULE: &str = "------------------------------------------------------------------------";
@@ -103,29 +105,45 @@ fn pause(image: &dyn Image, effort: &Effort) -> String {
     }
 }
 
-fn json(image: &dyn Image, lost: &Lost) -> Value {
-    let leak = |leak: &Leak| {
-        json!({
-            "cache": cache(leak),
-            "buffers": leak.buffers.len(),
-            "bytes": leak.bytes,
-            "first": leak.buffers.first().map(|buffer| hex(*buffer)),
-            "bufctl": leak.bufctl.map(hex),
-            "stack": stack(image, &leak.stack),
-        })
-    };
-    let effort = &lost.effort;
-    json!({
-        "leaks": lost.leaks.iter().map(leak).collect::<Vec<_>>(),
-        "pause_ns": effort.pause,
-        "pause_per_gib_ns": effort.pause_per_gib(),
-        "root_bytes": effort.root_bytes,
-        "heap_bytes": effort.heap_bytes,
-        "words": effort.words,
-        "threads": effort.threads,
-        "allocated": effort.buffers,
-        "taken_since": effort.taken_since,
-    })
+/// `findleaks`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Leaks {
+    leaks: Vec<LeakRow>,
+    #[serde(flatten)]
+    effort: Effort,
+    /// The pause for each GiB that was read; null where that was little.
+    pause_per_gib_ns: Option<Nanos>,
+}
+
+/// Leaks of one cache with the same allocation stack.
+#[derive(Serialize, JsonSchema)]
+struct LeakRow {
+    /// `oversize` for large buffers.
+    cache: String,
+    /// How many.
+    buffers: usize,
+    bytes: u64,
+    /// The first buffer; hexadecimal.
+    first: Option<String>,
+    /// The bufctl of the first buffer; hexadecimal.
+    bufctl: Option<String>,
+    /// Innermost first; empty without allocation stacks.
+    stack: Vec<String>,
+}
+
+impl Leaks {
+    fn of(image: &dyn Image, lost: &Lost) -> Leaks {
+        let row = |leak: &Leak| LeakRow {
+            cache: cache(leak).to_owned(),
+            buffers: leak.buffers.len(),
+            bytes: leak.bytes,
+            first: leak.buffers.first().map(|buffer| hex(*buffer)),
+            bufctl: leak.bufctl.map(hex),
+            stack: stack(image, &leak.stack),
+        };
+        let leaks = lost.leaks.iter().map(row).collect();
+        Leaks { leaks, effort: lost.effort, pause_per_gib_ns: lost.effort.pause_per_gib() }
+    }
 }
 
 pub(super) fn answer(
@@ -133,7 +151,7 @@ pub(super) fn answer(
     as_blocks: bool,
     with_effort: bool,
     ctx: &mut Ctx<'_>,
-) -> Result<Answer, FindError> {
+) -> Result<Answer<Leaks>, FindError> {
     let image = asked.image;
     let lost = find(asked.memory, asked.root)?;
     lost.problems.iter().for_each(|problem| ctx.warn(problem));
@@ -163,5 +181,5 @@ pub(super) fn answer(
         Dress::Csv => ctx.out.text(&table(image, &lost.leaks).csv()),
         _ => {}
     }
-    Ok(Answer::of(json(image, &lost), lost.leaks.is_empty()))
+    Ok(Answer::of(Leaks::of(image, &lost), lost.leaks.is_empty()))
 }

@@ -58,19 +58,8 @@
 //!
 //! # JSON
 //!
-//! `heaps` has an object for each copy of the library in the process, usually one. Addresses are strings.
-//!
-//! ```text
-//! stat       {"caches":[{"name":"umem_alloc_48","address":"7f…","size":48,"in_use":3,"in_magazines":0,"total":83,"memory":4096,
-//!            "allocs":12,"failures":0,"flags":["audit"]}],"mapped":…,"used":…,"large":…,"large_buffers":…,"own":…,"threads":1}
-//! findleaks  {"leaks":[{"cache":"umem_alloc_48","buffers":3,"bytes":144,"first":"7f…","bufctl":"7f…","stack":["server`remember+0x1c"]}],
-//!            "pause_ns":41200000,"pause_per_gib_ns":895200000,"root_bytes":…,"heap_bytes":…,"words":…,"threads":2,"allocated":…,"taken_since":0}
-//! status     {"state":"ready and active","concurrency":4,"logs":{"transaction":65536,"contents":null,…},"messages":["…"]}
-//! verify     {"caches":[{"name":"…","address":"7f…","checks":true,"buffers":83,"corrupt":["buffer …"],"disagreements":[]}],"pause_ns":…}
-//! whatis     {"addresses":[{"address":"7f…","text":"7f… is …"}]}
-//! bufctl     {"transactions":[{"at":"7f…","buffer":"7f…","cache":"…","time_ns":…,"thread":7,"allocated":true,"contents":null,"stack":["…"]}]}
-//! log        the same
-//! ```
+//! The schema is docs/reference/json/umem.json. `heaps` has an object for each copy of the library in the process, usually
+//! one. Addresses are hexadecimal strings.
 
 mod address;
 mod checks;
@@ -83,12 +72,35 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use crate::failure::{Exit, Failure};
+use crate::json::{self, Describe};
 use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec, ValueKind};
 use millpond_machine::facets::Image;
 use millpond_umem::{FindError, Heap, Memory};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use target::Asked;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Heaps>()];
+
+#[derive(Serialize, JsonSchema)]
+struct Heaps {
+    /// One for each copy of the library in the process.
+    heaps: Vec<Document>,
+}
+
+/// What is known of one copy of the library.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Document {
+    Stat(stat::Statistics),
+    Findleaks(leaks::Leaks),
+    Status(checks::Status),
+    Verify(checks::Integrity),
+    Whatis(address::Addresses),
+    Transactions(show::Transactions),
+}
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
@@ -171,7 +183,7 @@ fn look(
     let memory = Memory::of(image);
     let heaps = Heap::find(&memory).map_err(|error| target::not_found(target, &error))?;
     let roots: Vec<u64> = heaps.iter().map(|heap| heap.root.at).collect();
-    let mut documents = Vec::new();
+    let mut heaps_told = Vec::new();
     let mut exit = Exit::DONE;
     for mut heap in heaps {
         if roots.len() > 1 && dress == Dress::Text {
@@ -184,17 +196,19 @@ fn look(
         let asked = Asked { image, memory: &memory, heap: &heap, root, dress };
         let failed = |error: FindError| target::not_found(target, &error);
         let answered = match question {
-            Question::Stat { used } => stat::answer(&asked, *used, ctx),
-            Question::Status => checks::status(&asked, ctx),
+            Question::Stat { used } => stat::answer(&asked, *used, ctx).map(Document::Stat),
+            Question::Status => checks::status(&asked, ctx).map(Document::Status),
             Question::Findleaks { blocks, effort } => {
-                leaks::answer(&asked, *blocks, *effort, ctx).map_err(failed)?
+                leaks::answer(&asked, *blocks, *effort, ctx).map_err(failed)?.map(Document::Findleaks)
             }
-            Question::Verify => checks::verify(&asked, ctx).map_err(failed)?,
-            Question::Whatis(addresses) => address::whatis(&asked, addresses, ctx),
-            Question::Bufctl(address) => address::bufctl(&asked, *address, ctx),
-            Question::Log { which, most } => address::log(&asked, *which, *most, ctx)?,
+            Question::Verify => checks::verify(&asked, ctx).map_err(failed)?.map(Document::Verify),
+            Question::Whatis(addresses) => address::whatis(&asked, addresses, ctx).map(Document::Whatis),
+            Question::Bufctl(address) => address::bufctl(&asked, *address, ctx).map(Document::Transactions),
+            Question::Log { which, most } => {
+                address::log(&asked, *which, *most, ctx)?.map(Document::Transactions)
+            }
         };
-        documents.push(answered.document);
+        heaps_told.push(answered.document);
         exit = exit.and(answered.exit);
         // Those of a heap that was read again were told with what was found there.
         if !matches!(question, Question::Findleaks { .. } | Question::Verify) {
@@ -202,7 +216,7 @@ fn look(
         }
     }
     if dress == Dress::Json {
-        ctx.json(&json!({ "heaps": documents }));
+        ctx.json(&Heaps { heaps: heaps_told });
     }
     Ok(exit)
 }

@@ -4,7 +4,8 @@ use millpond_machine::facets::{Image, Symbol};
 use millpond_model::Nanos;
 use millpond_umem::Heap;
 use millpond_umem::history::Transaction;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// An address.
 pub(super) fn hex(address: u64) -> String {
@@ -65,16 +66,44 @@ pub(super) fn milliseconds(time: Nanos) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-/// A transaction for programs.
-pub(super) fn transaction(image: &dyn Image, heap: &Heap<'_>, record: &Transaction) -> Value {
-    json!({
-        "at": hex(record.at),
-        "buffer": hex(record.buffer),
-        "cache": record.cache.and_then(|place| heap.caches.get(place)).map(|cache| &cache.name),
-        "time_ns": record.time,
-        "thread": record.thread,
-        "allocated": record.allocated,
-        "contents": (record.contents != 0).then(|| hex(record.contents)),
-        "stack": stack(image, &record.stack),
-    })
+/// `bufctl` and `log`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Transactions {
+    /// The latest first.
+    transactions: Vec<TransactionRow>,
+}
+
+/// One time that a buffer was allocated or freed. Addresses are hexadecimal.
+#[derive(Serialize, JsonSchema)]
+struct TransactionRow {
+    /// Where this is written.
+    at: String,
+    buffer: String,
+    cache: Option<String>,
+    /// By the monotonic clock.
+    time_ns: u64,
+    /// The kernel's number.
+    thread: u32,
+    /// False for one that was freed.
+    allocated: bool,
+    /// Where what was in the buffer is kept.
+    contents: Option<String>,
+    /// Innermost first.
+    stack: Vec<String>,
+}
+
+impl Transactions {
+    pub(super) fn of(image: &dyn Image, heap: &Heap<'_>, records: &[Transaction]) -> Transactions {
+        let row = |record: &Transaction| TransactionRow {
+            at: hex(record.at),
+            buffer: hex(record.buffer),
+            cache: record.cache.and_then(|place| heap.caches.get(place)).map(|cache| cache.name.clone()),
+            time_ns: record.time,
+            thread: record.thread,
+            allocated: record.allocated,
+            contents: (record.contents != 0).then(|| hex(record.contents)),
+            stack: stack(image, &record.stack),
+        };
+        Transactions { transactions: records.iter().map(row).collect() }
+    }
 }

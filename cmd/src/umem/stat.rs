@@ -1,12 +1,13 @@
 //! `umem stat`: a row for each cache.
 
-use super::show::{hex, mib};
+use super::show::mib;
 use super::target::{Answer, Asked};
 use crate::ctx::Ctx;
 use crate::dress::Dress;
 use millpond_report::{Align, Cell, Table};
 use millpond_umem::statistics::{Row, rows};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 fn table(rows: &[Row]) -> Table {
     let numbers = ["BUFSIZE", "INUSE", "MAGAZINE", "TOTAL", "MEMORY", "ALLOCS", "FAILS"];
@@ -27,22 +28,28 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn json(row: &Row) -> Value {
-    json!({
-        "name": row.name,
-        "address": hex(row.at),
-        "size": row.size,
-        "in_use": row.in_use,
-        "in_magazines": row.in_magazines,
-        "total": row.total,
-        "memory": row.memory,
-        "allocs": row.allocs,
-        "failures": row.failures,
-        "flags": row.flags,
-    })
+/// `stat`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Statistics {
+    caches: Vec<Row>,
+    /// Bytes of all pages.
+    mapped: usize,
+    /// Bytes of pages in use.
+    used: usize,
+    /// Bytes of large buffers.
+    large: usize,
+    large_buffers: u64,
+    /// Allocations of large buffers ever.
+    large_allocs: u64,
+    /// How often there was no memory.
+    failures: u64,
+    /// Bytes of the library's own.
+    own: usize,
+    /// Threads with magazines.
+    threads: usize,
 }
 
-pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer {
+pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer<Statistics> {
     let mut rows = rows(asked.heap);
     rows.retain(|row| !used || row.allocs > 0 || row.total > 0 || row.failures > 0);
     let heap = &asked.heap.root.heap;
@@ -64,17 +71,17 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
         Dress::Csv => ctx.out.text(&table(&rows).csv()),
         _ => {}
     }
-    let document = json!({
-        "caches": rows.iter().map(json).collect::<Vec<_>>(),
-        "mapped": heap.mapped,
-        "used": heap.used,
-        "large": heap.large,
-        "large_buffers": heap.large_buffers,
-        "large_allocs": heap.large_allocs,
-        "failures": heap.failures,
-        "own": heap.meta,
-        "threads": asked.heap.thread_blocks(),
-    });
+    let document = Statistics {
+        caches: rows,
+        mapped: heap.mapped,
+        used: heap.used,
+        large: heap.large,
+        large_buffers: heap.large_buffers,
+        large_allocs: heap.large_allocs,
+        failures: heap.failures,
+        own: heap.meta,
+        threads: asked.heap.thread_blocks(),
+    };
     Answer::of(document, true)
 }
 
@@ -106,7 +113,8 @@ umem_alloc_48       48      3         2     83    4096      12      0  -
 session             48     12         2     83    4096      12      0  audit,nomagazine,hash
 ";
         assert_eq!(table(&rows).text(), expected);
-        assert_eq!(json(&rows[1])["flags"], json!(["audit", "nomagazine", "hash"]));
-        assert_eq!(json(&rows[0])["address"], "7f00");
+        let json = serde_json::to_value(&rows[1]).unwrap();
+        assert_eq!(json["flags"], serde_json::json!(["audit", "nomagazine", "hash"]));
+        assert_eq!(json["address"], "7f00");
     }
 }

@@ -8,7 +8,6 @@ use millpond_machine::facets::Image;
 use millpond_model::Pid;
 use millpond_session::open_core;
 use millpond_umem::{FindError, Heap, Memory};
-use serde_json::Value;
 use std::path::Path;
 
 /// What helps where there are no caches.
@@ -57,13 +56,17 @@ pub(super) struct Asked<'a> {
 }
 
 /// What came of a question.
-pub(super) struct Answer {
-    pub(super) document: Value,
+pub(super) struct Answer<D> {
+    pub(super) document: D,
     pub(super) exit: Exit,
 }
 
-impl Answer {
-    pub(super) fn of(document: Value, is_well: bool) -> Answer {
+impl<D> Answer<D> {
+    pub(super) fn of(document: D, is_well: bool) -> Answer<D> {
         Answer { document, exit: if is_well { Exit::DONE } else { Exit::REFUSED } }
+    }
+
+    pub(super) fn map<E>(self, to: impl FnOnce(D) -> E) -> Answer<E> {
+        Answer { document: to(self.document), exit: self.exit }
     }
 }

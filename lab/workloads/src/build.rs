@@ -45,7 +45,8 @@ pub struct BuildSpec {
 }
 
 /// What happens while it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum BuildEvent {
     /// All jobs have been started.
     Started {
@@ -55,7 +56,7 @@ pub enum BuildEvent {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BuildResult {
     /// How many files were compiled at once.
     pub jobs: u32,

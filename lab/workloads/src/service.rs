@@ -37,7 +37,7 @@ pub struct ServiceSpec {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ServiceResult {
     /// Requests that were answered and counted.
     pub requests: u64,

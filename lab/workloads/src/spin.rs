@@ -93,7 +93,8 @@ impl Duty {
 }
 
 /// What happens while it runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum SpinEvent {
     /// All threads have been started.
     Started {
@@ -110,7 +111,7 @@ pub enum SpinEvent {
 }
 
 /// What one thread got.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SpinThread {
     /// Rounds of a fixed piece of arithmetic.
     pub iterations: u64,
@@ -119,7 +120,7 @@ pub struct SpinThread {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SpinResult {
     /// Each thread's part.
     pub threads: Vec<SpinThread>,

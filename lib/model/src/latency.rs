@@ -68,13 +68,14 @@ pub enum MomentKind {
 }
 
 /// Something else that used the CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sharer {
-    /// What, as in [`Moment::what`].
+    /// What: an interrupt, a softirq or a thread.
     pub what: String,
     /// How often it ran.
     pub times: u64,
     /// How long together.
+    #[serde(rename = "ns")]
     pub ran: Nanos,
 }
 

@@ -4,7 +4,9 @@
 //! about the longest single disturbance and the longest stretch of several; a limit on rate is about the CPU that is disturbed most. What the
 //! watcher does counts against neither, and what the job does to itself only where that is asked for.
 
-use millpond_model::{Cause, CpuId, Disturbance, Disturbed, Doer, Nanos, Pid, Stretch};
+use millpond_model::{Cause, CpuId, CpuSet, Disturbance, Disturbed, Doer, Nanos, Pid, Stretch};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// How much is allowed.
@@ -16,24 +18,30 @@ pub enum Limit {
     Rate(f64),
 }
 
-/// One cause on all watched CPUs.
-#[derive(Debug, Clone, PartialEq)]
+/// One cause on all watched CPUs. Null is what is not known of one of them.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct QuietLine {
     /// What.
+    #[serde(flatten)]
     pub cause: Cause,
     /// A process behind it.
     pub pid: Option<Pid>,
     /// On which CPUs.
-    pub cpus: Vec<CpuId>,
-    /// How often; none where one of them does not tell.
+    #[serde(rename = "processors")]
+    pub cpus: CpuSet,
+    /// How often.
     pub count: Option<u64>,
     /// How often a second of the watch.
+    #[serde(serialize_with = "thousandths")]
     pub rate: Option<f64>,
     /// The longest.
+    #[serde(rename = "longest_ns")]
     pub longest: Option<Nanos>,
     /// All.
+    #[serde(rename = "total_ns")]
     pub total: Option<Nanos>,
     /// Percent of the time of all watched CPUs.
+    #[serde(serialize_with = "thousandths")]
     pub share: Option<f64>,
 }
 
@@ -178,12 +186,18 @@ impl Quiet {
     }
 }
 
+/// Three digits behind the point: more is noise.
+#[expect(clippy::ref_option, reason = "serde passes fields so")]
+fn thousandths<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|value| (value * 1e3).round() / 1e3).serialize(serializer)
+}
+
 impl QuietLine {
     fn of(row: &Disturbance) -> QuietLine {
         QuietLine {
             cause: row.cause.clone(),
             pid: row.pid,
-            cpus: vec![row.cpu],
+            cpus: CpuSet::from_iter([row.cpu]),
             count: row.count,
             rate: None,
             longest: row.longest,
@@ -193,10 +207,7 @@ impl QuietLine {
     }
 
     fn join(&mut self, row: &Disturbance) {
-        if !self.cpus.contains(&row.cpu) {
-            self.cpus.push(row.cpu);
-            self.cpus.sort_unstable();
-        }
+        self.cpus.insert(row.cpu);
         self.pid = self.pid.or(row.pid);
         self.count = self.count.zip(row.count).map(|(a, b)| a.saturating_add(b));
         self.total = self.total.zip(row.total).map(|(a, b)| Nanos(a.0.saturating_add(b.0)));

@@ -1,6 +1,8 @@
 //! One value in a row, with the digits that a person should see.
 
-use serde_json::Value;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One value in a row.
@@ -17,18 +19,6 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As JSON, with the digits of the text.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        match self {
-            Cell::Text(text) => Value::from(text.as_str()),
-            Cell::Count(count) => Value::from(*count),
-            // What is no number (infinite, undefined) is `null`, as for JSON itself.
-            Cell::Real(..) => self.to_string().parse::<f64>().map_or(Value::Null, Value::from),
-            Cell::Missing => Value::Null,
-        }
-    }
-
     /// As one field of CSV, quoted where it must be.
     #[must_use]
     pub fn csv(&self) -> String {
@@ -41,6 +31,29 @@ impl Cell {
         } else {
             text
         }
+    }
+}
+
+/// With the digits of the text.
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Text(text) => serializer.serialize_str(text),
+            Cell::Count(count) => serializer.serialize_u64(*count),
+            // What is no number (infinite, undefined) is `null`, as for JSON itself.
+            Cell::Real(..) => self.to_string().parse::<f64>().ok().serialize(serializer),
+            Cell::Missing => serializer.serialize_none(),
+        }
+    }
+}
+
+impl JsonSchema for Cell {
+    fn schema_name() -> Cow<'static, str> {
+        "Cell".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "null"] })
     }
 }
 
@@ -96,11 +109,15 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn json(cell: &Cell) -> Value {
+        serde_json::to_value(cell).unwrap()
+    }
 
     #[test]
     fn each_kind_has_its_three_dresses() {
-        let dresses = |cell: Cell| (cell.to_string(), cell.csv(), cell.json());
+        let dresses = |cell: Cell| (cell.to_string(), cell.csv(), json(&cell));
         assert_eq!(dresses("a b".into()), ("a b".into(), "a b".into(), json!("a b")));
         assert_eq!(dresses("a,\"b\"".into()), ("a,\"b\"".into(), "\"a,\"\"b\"\"\"".into(), json!("a,\"b\"")));
         assert_eq!(dresses(7_u64.into()), ("7".into(), "7".into(), json!(7)));
@@ -108,14 +125,14 @@ mod tests {
         assert_eq!(dresses((2.5, 0).into()), ("2".into(), "2".into(), json!(2.0)));
         assert_eq!(dresses(Cell::Missing), ("-".into(), String::new(), json!(null)));
         assert_eq!(dresses(None::<u64>.into()), ("-".into(), String::new(), json!(null)));
-        assert_eq!(Cell::Real(f64::NAN, 2).json(), json!(null));
+        assert_eq!(json(&Cell::Real(f64::NAN, 2)), json!(null));
     }
 
     proptest! {
         #[test]
         fn text_and_json_of_a_number_never_disagree(value in -1e9..1e9_f64, digits in 0_usize..6) {
             let cell = Cell::Real(value, digits);
-            prop_assert_eq!(cell.to_string().parse::<f64>().unwrap(), cell.json().as_f64().unwrap());
+            prop_assert_eq!(cell.to_string().parse::<f64>().unwrap(), json(&cell).as_f64().unwrap());
         }
 
         #[test]

@@ -2,7 +2,10 @@
 
 use crate::Cell;
 use crate::svg::escaped;
-use serde_json::{Map, Value};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// On which side of its column a value stands.
@@ -122,15 +125,23 @@ impl Table {
         }
         text
     }
+}
 
-    /// One object a row.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let object = |row: &Vec<Cell>| {
-            let fields = self.heads.iter().zip(row).map(|((head, _), cell)| (head.clone(), cell.json()));
-            Value::Object(fields.collect::<Map<_, _>>())
-        };
-        Value::Array(self.rows.iter().map(object).collect())
+/// One object a row.
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let object = |row| self.heads.iter().map(|(head, _)| head).zip(row).collect::<BTreeMap<_, _>>();
+        serializer.collect_seq(self.rows.iter().map(object))
+    }
+}
+
+impl JsonSchema for Table {
+    fn schema_name() -> Cow<'static, str> {
+        "Table".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        <Vec<BTreeMap<String, Cell>>>::json_schema(generator)
     }
 }
 
@@ -168,7 +179,7 @@ apart     1002.0  -
             { "arm": "fighting", "Mop/s": 80.0, "note": "both, everywhere" },
             { "arm": "apart", "Mop/s": 1002.0, "note": null },
         ]);
-        assert_eq!(sample().json(), expected);
+        assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub mod statistics;
 pub mod verify;
 pub mod whatis;
 
+/// An address in JSON.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:x}"))
+}
+
 #[cfg(test)]
 mod tests;
 

@@ -17,11 +17,13 @@ const FLAGS: [(u32, &str); 9] = [
 ];
 
 /// Figures of one cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// What it is called.
     pub name: String,
-    /// Where it is.
+    /// Where it is; hexadecimal.
+    #[serde(rename = "address", serialize_with = "crate::hex")]
+    #[schemars(with = "String")]
     pub at: u64,
     /// What it checks, by the names of the flags.
     pub flags: Vec<&'static str>,

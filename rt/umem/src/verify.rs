@@ -40,6 +40,12 @@ pub struct Corrupt {
     pub fault: Fault,
 }
 
+impl serde::Serialize for Corrupt {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl std::fmt::Display for Corrupt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = if self.allocated { "allocated" } else { "free" };
@@ -57,17 +63,20 @@ impl std::fmt::Display for Corrupt {
 }
 
 /// One cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// What it is called.
     pub name: String,
-    /// Where it is.
+    /// Where it is; hexadecimal.
+    #[serde(rename = "address", serialize_with = "crate::hex")]
+    #[schemars(with = "String")]
     pub at: u64,
     /// Whether it checks anything by which one could tell.
     pub checks: bool,
     /// Buffers that were looked at.
     pub buffers: u64,
     /// Corrupt ones, ascending.
+    #[schemars(with = "Vec<String>")]
     pub corrupt: Vec<Corrupt>,
     /// Figures that do not agree, in sentences.
     pub disagreements: Vec<String>,

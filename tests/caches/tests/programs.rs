@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use millpond_cmd::{Ctx, Exit, run};
+use millpond_golden::breach;
 use millpond_session::Output;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -22,12 +23,15 @@ struct Said {
 }
 
 fn umem(words: &str) -> Said {
-    let words = ["millpond", "umem"].into_iter().chain(words.split_whitespace());
-    let words: Vec<OsString> = words.map(OsString::from).collect();
+    let words: Vec<&str> = ["millpond", "umem"].into_iter().chain(words.split_whitespace()).collect();
+    let given: Vec<OsString> = words.iter().map(OsString::from).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let exit = run(&words, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
+    let exit = run(&given, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Said { exit, out: text(out), err: text(err) }
+    let out = text(out);
+    let lines: Vec<String> = out.lines().map(str::to_owned).collect();
+    assert_eq!(breach(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &lines), None);
+    Said { exit, out, err: text(err) }
 }
 
 /// The document of the one copy of the library.

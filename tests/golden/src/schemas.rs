@@ -6,27 +6,35 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Commands that print JSON and have no schema yet. None may be added.
-const WITHOUT: [&str; 7] = ["diagnose", "experiment", "latstat", "load", "poold", "quiet", "umem"];
+const WITHOUT: [&str; 0] = [];
 
 /// By command.
 static VALIDATORS: LazyLock<BTreeMap<&str, Result<Validator, String>>> = LazyLock::new(|| {
     let closed = |(name, mut schema): (&'static str, Value)| {
-        close(&mut schema);
+        close(&mut schema, true);
         (name, jsonschema::validator_for(&schema).map_err(|error| error.to_string()))
     };
     millpond_cmd::schemas().into_iter().map(closed).collect()
 });
 
 /// Readers accept fields that they do not know. Here such a field is one that the schema lacks.
-fn close(schema: &mut Value) {
+/// Where `whole` is false a part of the fields is elsewhere.
+fn close(schema: &mut Value, whole: bool) {
+    const CHOICES: [&str; 2] = ["oneOf", "anyOf"];
     match schema {
         Value::Object(fields) => {
-            if fields.get("properties").is_some_and(Value::is_object) && fields.contains_key("type") {
-                fields.entry("additionalProperties").or_insert(false.into());
+            let is_object =
+                fields.get("properties").is_some_and(Value::is_object) && fields.contains_key("type");
+            let has_choices = is_object && CHOICES.iter().any(|choice| fields.contains_key(*choice));
+            for (key, value) in fields.iter_mut() {
+                close(value, !(has_choices && CHOICES.contains(&key.as_str())));
             }
-            fields.values_mut().for_each(close);
+            if is_object && whole {
+                let others = if has_choices { "unevaluatedProperties" } else { "additionalProperties" };
+                fields.entry(others).or_insert(false.into());
+            }
         }
-        Value::Array(all) => all.iter_mut().for_each(close),
+        Value::Array(all) => all.iter_mut().for_each(|one| close(one, whole)),
         _ => {}
     }
 }

@@ -98,6 +98,6 @@ fn even_demand_moves_nothing_and_costs_nothing() {
         let of_split = ours(&found, OF_SPLIT, &format!("even: pools, {policy}"));
         assert!(of_split > GOAL, "{policy}: {of_split}");
     }
-    let json = found.tables[0].1.json();
+    let json = serde_json::to_value(&found.tables[0].1).unwrap();
     assert_eq!(json[2]["moved"], 0, "{json}");
 }

@@ -4,7 +4,7 @@ use millpond_model::{CpuSet, InterruptCount};
 use serde::Serialize;
 
 /// One cause of interrupts on the CPUs of the set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Cause {
     /// In the words of the machine.
     pub name: String,

@@ -41,7 +41,7 @@ mod simulated;
 
 pub use causes::Cause;
 pub use published::{Figures, Published, Range, Row};
-pub use report::{Afterwards, E1, Phase};
+pub use report::{Afterwards, E1, Judged, Phase};
 pub use simulated::EXPERIMENT;
 
 use crate::Failure;

@@ -12,7 +12,7 @@ pub struct Published {
 }
 
 /// The figures of one phase, published or ours. What is not known is not there.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Figures {
     /// The stream's way out, in 10^6 bits a second.
@@ -30,7 +30,7 @@ pub struct Figures {
 }
 
 /// Some columns of one CPU's row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Row {
     /// Which it is, on our machine.
@@ -54,7 +54,7 @@ pub struct Row {
 }
 
 /// What several CPUs have between them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Range {
     /// Interrupts a second where there are fewest.

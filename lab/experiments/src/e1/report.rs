@@ -8,10 +8,10 @@ use millpond_observe::Frame;
 use millpond_report::{Bars, Cell, Group, Table};
 use millpond_workloads::stream::StreamResult;
 use serde::Serialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One phase.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Phase {
     /// What was done, in a sentence.
     pub sentence: String,
@@ -28,7 +28,7 @@ pub struct Phase {
 }
 
 /// Everything.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct E1 {
     /// The machine.
     pub machine: Facts,
@@ -42,8 +42,19 @@ pub struct E1 {
     pub afterwards: Afterwards,
 }
 
+/// The same beside what was published.
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct Judged<'a> {
+    #[serde(flatten)]
+    e1: &'a E1,
+    /// The figures of each phase.
+    published: &'a [Figures],
+    /// What was published in words, and whether it holds here.
+    claims: BTreeMap<&'static str, bool>,
+}
+
 /// CPUs when everything was put back, beside how they were at first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Afterwards {
     /// Every CPU has the state that it had.
     pub same_states: bool,
@@ -213,12 +224,8 @@ impl E1 {
 
     /// Everything, for programs.
     #[must_use]
-    pub fn json(&self, published: &Published) -> Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        value["published"] = serde_json::to_value(&published.phases).unwrap_or_default();
-        let claims = self.claims().into_iter().map(|(claim, holds)| (claim.to_owned(), holds.into()));
-        value["claims"] = Value::Object(claims.collect());
-        value
+    pub fn json<'a>(&'a self, published: &'a Published) -> Judged<'a> {
+        Judged { e1: self, published: &published.phases, claims: self.claims().into_iter().collect() }
     }
 
     /// The stream's ways in each phase, here.
@@ -416,9 +423,10 @@ left out: this
             "afterwards all CPUs have the states that they had",
         ];
         assert_eq!(claims, expected);
-        let json = e1(false).json(&Published::read());
+        let found = e1(false);
+        let json = serde_json::to_value(found.json(&Published::read())).unwrap();
         assert_eq!(json["claims"]["in phase 3 it runs inside"], false);
         assert_eq!(json["published"][0]["out_mbits"], 540.0);
-        assert!(e1(false).svg().contains("<title>phase 3, in: 450.0 Mbits/s</title>"));
+        assert!(found.svg().contains("<title>phase 3, in: 450.0 Mbits/s</title>"));
     }
 }

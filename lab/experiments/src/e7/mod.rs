@@ -24,8 +24,9 @@ use millpond_machine::Absent;
 use millpond_report::{Cell, Table};
 use millpond_session::Library;
 use millpond_workloads::stacks::{Count, Kind, Look, Stack, StacksResult, Touched};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -171,21 +172,71 @@ impl E7 {
 
     /// For programs.
     #[must_use]
-    pub fn json(&self) -> Value {
-        let look = |(touched, published, here): &Row| json!({ "touched": touched, "published": published, "here": here });
-        let stack = |(ours, rows): (&Stack, Vec<Row>)| {
-            json!({
-                "kind": ours.kind, "looks": rows.iter().map(look).collect::<Vec<_>>(),
-                "lesson": lesson(ours), "left_out": ours.left_out,
-            })
+    pub fn json(&self) -> Document<'_> {
+        let look = |(touched, published, here)| LookRow { touched, published, here };
+        let stack = |(ours, rows): (&'_ Stack, Vec<Row>)| StackRow {
+            kind: ours.kind,
+            looks: rows.into_iter().map(look).collect(),
+            lesson: lesson(ours),
+            left_out: ours.left_out.clone(),
         };
-        json!({
-            "experiment": "e7", "title": self.published.title, "source": self.published.source,
-            "kernel": self.here.kernel, "page_bytes": self.here.page_bytes,
-            "stacks": self.parts().map(stack).collect::<Vec<_>>(),
-            "library": { "here": self.library.as_ref().ok(), "left_out": self.library.as_ref().err() },
-        })
+        Document {
+            experiment: "e7",
+            title: &self.published.title,
+            source: &self.published.source,
+            kernel: &self.here.kernel,
+            page_bytes: self.here.page_bytes,
+            stacks: self.parts().map(stack).collect(),
+            library: LibraryRow {
+                here: self.library.as_ref().ok(),
+                left_out: self.library.as_ref().err().map(String::as_str),
+            },
+        }
     }
+}
+
+/// What programs read.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Stacks")]
+pub struct Document<'a> {
+    experiment: &'static str,
+    title: &'a str,
+    /// Where it was published.
+    source: &'a str,
+    /// The version of the kernel.
+    kernel: &'a str,
+    page_bytes: usize,
+    stacks: Vec<StackRow>,
+    library: LibraryRow<'a>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Stack")]
+struct StackRow {
+    kind: Kind,
+    looks: Vec<LookRow>,
+    /// What follows, in a sentence.
+    lesson: Option<String>,
+    /// What could not be done, and why.
+    left_out: Option<String>,
+}
+
+/// A stack after something of it was touched.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Look")]
+struct LookRow {
+    touched: Touched,
+    published: Option<Count>,
+    here: Option<Count>,
+}
+
+/// A stack of the library for real-time programs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LibraryStack")]
+struct LibraryRow<'a> {
+    here: Option<&'a Count>,
+    /// Why there is none.
+    left_out: Option<&'a str>,
 }
 
 fn count(stack: &Stack, touched: Touched) -> Option<Count> {

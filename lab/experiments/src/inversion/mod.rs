@@ -10,11 +10,12 @@ mod meeting;
 
 use crate::Failure;
 use locks::{FoundLock, Kind};
-use meeting::{Level, Meeting, What, Work, meet};
+use meeting::{Event, Level, Meeting, What, Work, meet};
 use millpond_machine::Absent;
 use millpond_report::{Cell, Table};
 use millpond_session::Library;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write as _;
 
 /// How long the middle one computes, in milliseconds: a bound would show as the same wait each time.
@@ -44,6 +45,41 @@ struct Run {
     meeting: Meeting,
 }
 
+/// What programs read.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Inversion")]
+pub struct Document<'a> {
+    experiment: &'static str,
+    /// The file of the library.
+    library: &'a str,
+    meetings: Vec<MeetingRow>,
+}
+
+/// Three threads and a lock.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Meeting")]
+struct MeetingRow {
+    lock: &'static str,
+    /// How long the middle thread computes.
+    middle_ms: u64,
+    /// How long the high thread waited for the lock; null where it did not get it.
+    waited_ms: Option<f64>,
+    /// Whether it waited for the middle thread's work; null where that cannot be told.
+    inverted: Option<bool>,
+    events: Vec<EventRow>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MeetingEvent")]
+struct EventRow {
+    /// `low`, `middle` or `high`.
+    thread: &'static str,
+    /// `wants`, `has` or `frees` the lock; `begins` or `ends` its work.
+    event: &'static str,
+    /// Since the beginning.
+    ns: u64,
+}
+
 /// Lets them meet, six times: less than a second in all.
 ///
 /// # Errors
@@ -68,20 +104,17 @@ impl Run {
         Some(f64::from(micros) / 1000.0)
     }
 
-    fn json(&self) -> Value {
-        let events: Vec<Value> = self
-            .meeting
-            .events
-            .iter()
-            .map(|event| json!({"thread": name(event.level), "event": what(event.what), "ns": event.nanos}))
-            .collect();
-        json!({
-            "lock": self.kind.name(),
-            "middle_ms": self.middle_millis,
-            "waited_ms": self.waited_millis(),
-            "inverted": self.meeting.is_inverted(),
-            "events": events,
-        })
+    fn json(&self) -> MeetingRow {
+        let events = self.meeting.events.iter();
+        let event =
+            |event: &Event| EventRow { thread: name(event.level), event: what(event.what), ns: event.nanos };
+        MeetingRow {
+            lock: self.kind.name(),
+            middle_ms: self.middle_millis,
+            waited_ms: self.waited_millis(),
+            inverted: self.meeting.is_inverted(),
+            events: events.map(event).collect(),
+        }
     }
 }
 
@@ -153,9 +186,9 @@ impl Inversion {
 
     /// For programs.
     #[must_use]
-    pub fn json(&self) -> Value {
-        let runs: Vec<Value> = self.runs.iter().map(Run::json).collect();
-        json!({"experiment": "inversion", "library": self.library, "meetings": runs})
+    pub fn json(&self) -> Document<'_> {
+        let meetings = self.runs.iter().map(Run::json).collect();
+        Document { experiment: "inversion", library: &self.library, meetings }
     }
 }
 
@@ -180,7 +213,6 @@ fn what(what: What) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meeting::Event;
 
     /// What would happen if nothing but the threads took time.
     fn ideal(kind: Kind, middle_millis: u64) -> Run {
@@ -235,8 +267,9 @@ Under the plain lock the high one waits for the middle one, however long that is
 ";
         assert_eq!(found.text(), expected);
         assert_eq!(found.csv().lines().nth(1), Some("plain,20,30.0,behind the middle one's work"));
-        assert_eq!(found.json()["meetings"][1]["inverted"], false);
-        assert_eq!(found.json()["meetings"][0]["waited_ms"], 30.0);
+        let json = serde_json::to_value(found.json()).unwrap();
+        assert_eq!(json["meetings"][1]["inverted"], false);
+        assert_eq!(json["meetings"][0]["waited_ms"], 30.0);
     }
 
     #[test]

@@ -3,11 +3,69 @@
 use super::findings::{Errors, Findings, Point, Score};
 use crate::timeline::stairs;
 use millpond_report::{Bars, Cell, Group, Line, Lines, Table};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What stands in the last column of a point to which a parameter was fitted.
 const FITTED: &str = "fitted";
+
+/// What programs read. Errors are in percent of the published value.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Findings")]
+pub struct Document<'f> {
+    experiment: &'f str,
+    title: &'f str,
+    /// Where it was published.
+    source: &'f str,
+    machines: &'f [String],
+    points: Vec<PointRow>,
+    /// How many points were published and had no parameter fitted to them.
+    predicted: usize,
+    /// Of the predicted points; null where there are none.
+    errors: Option<ErrorsRow>,
+    straight_lines: StraightLines,
+    /// By title: rows, each with a value for each column.
+    tables: BTreeMap<&'f str, &'f Table>,
+    notes: &'f [String],
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Point")]
+struct PointRow {
+    quantity: String,
+    /// Under which conditions.
+    variant: String,
+    #[schemars(with = "Option<f64>")]
+    published: Cell,
+    #[schemars(with = "Option<f64>")]
+    ours: Cell,
+    #[schemars(with = "Option<f64>")]
+    error: Cell,
+    /// Whether a parameter was fitted to it, so that it is no prediction.
+    fitted: bool,
+}
+
+/// Without signs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Errors")]
+struct ErrorsRow {
+    #[schemars(with = "Option<f64>")]
+    median: Cell,
+    #[schemars(with = "Option<f64>")]
+    worst: Cell,
+}
+
+/// What straight lines through the other published points give.
+#[derive(Serialize, JsonSchema)]
+struct StraightLines {
+    /// How many predicted points lie on one.
+    predicted: usize,
+    errors: Option<ErrorsRow>,
+    /// Our errors there.
+    ours: Option<ErrorsRow>,
+}
 
 impl Findings {
     /// For people: the machines, the points in a table, how good they are, and what else there is to know.
@@ -117,37 +175,39 @@ impl Findings {
         table.csv()
     }
 
-    /// For programs: `{"points":[{"quantity","variant","published","ours","error","fitted"}]}`, and more beside them. Errors are in
-    /// percent.
+    /// For programs.
     #[must_use]
-    pub fn json(&self) -> Value {
-        let point = |point: &Point| {
-            let [published, ours] = values(point).map(|cell| cell.json());
-            json!({
-                "quantity": point.quantity, "variant": point.variant, "published": published, "ours": ours,
-                "error": Cell::from(point.error().map(tenths)).json(), "fitted": point.fitted,
-            })
+    pub fn json(&self) -> Document<'_> {
+        let point = |point: &'_ Point| {
+            let [published, ours] = values(point);
+            PointRow {
+                quantity: point.quantity.clone(),
+                variant: point.variant.clone(),
+                published,
+                ours,
+                error: point.error().map(tenths).into(),
+                fitted: point.fitted,
+            }
         };
         let score = self.score();
-        let errors = |errors: Option<Errors>| {
-            errors.map_or(Value::Null, |errors| {
-                json!({ "median": Cell::from((errors.median, 1)).json(), "worst": Cell::from((errors.worst, 1)).json() })
-            })
-        };
-        let tables: Map<String, Value> =
-            self.tables.iter().map(|(title, table)| (title.clone(), table.json())).collect();
-        json!({
-            "experiment": self.experiment,
-            "title": self.data.title,
-            "source": self.data.source,
-            "machines": self.machines,
-            "points": self.points.iter().map(point).collect::<Vec<_>>(),
-            "predicted": score.predicted,
-            "errors": errors(score.errors),
-            "straight_lines": { "predicted": score.on_lines, "errors": errors(score.straight), "ours": errors(score.ours_there) },
-            "tables": tables,
-            "notes": self.notes,
-        })
+        let errors =
+            |errors: Errors| ErrorsRow { median: (errors.median, 1).into(), worst: (errors.worst, 1).into() };
+        Document {
+            experiment: &self.experiment,
+            title: &self.data.title,
+            source: &self.data.source,
+            machines: &self.machines,
+            points: self.points.iter().map(point).collect(),
+            predicted: score.predicted,
+            errors: score.errors.map(errors),
+            straight_lines: StraightLines {
+                predicted: score.on_lines,
+                errors: score.straight.map(errors),
+                ours: score.ours_there.map(errors),
+            },
+            tables: self.tables.iter().map(|(title, table)| (title.as_str(), table)).collect(),
+            notes: &self.notes,
+        }
     }
 
     /// A picture of the first quantity that was measured: lines where its points lie on any, else bars.
@@ -276,7 +336,7 @@ impl Score {
 mod tests {
     use super::super::findings::tests::findings;
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn people_read_a_table_and_what_it_is_worth() {
@@ -349,7 +409,8 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
 
     #[test]
     fn programs_read_points() {
-        let json = findings().json();
+        let findings = findings();
+        let json = serde_json::to_value(findings.json()).unwrap();
         let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "error": error, "fitted": fitted });
         assert_eq!(json["points"][0], point("32 threads", json!(1000.0), 1000.0, json!(0.0), true));
         assert_eq!(json["points"][1], point("34 threads", json!(1200.0), 1080.0, json!(-10.0), false));
@@ -363,7 +424,8 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
     fn what_rounds_to_nothing_has_no_sign() {
         let mut findings = findings();
         findings.points[0].ours = 999.8;
-        assert_eq!(findings.json()["points"][0]["error"].to_string(), "0.0");
+        let json = serde_json::to_value(findings.json()).unwrap();
+        assert_eq!(json["points"][0]["error"].to_string(), "0.0");
         assert!(findings.csv().contains(",1000,1000,0.0,true\n"));
     }
 

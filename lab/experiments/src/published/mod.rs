@@ -35,6 +35,7 @@ mod options;
 mod processors;
 
 pub use data::{Figure, Published, Quantity};
+pub use dress::Document;
 pub use findings::{Errors, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
 pub(crate) use lab::real;

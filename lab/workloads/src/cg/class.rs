@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A problem class. B takes about a quarter of a gigabyte while its matrix is built; larger ones are not offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub enum Class {
     /// Sample: 1,400 rows, a few tens of milliseconds.
     S,

@@ -65,7 +65,8 @@ impl CgSpec {
 }
 
 /// What happens while it runs. Given to the callback by the calling thread, between iterations: the other threads wait meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum CgEvent {
     /// The matrix is there.
     Ready {
@@ -103,7 +104,8 @@ pub enum CgEvent {
 }
 
 /// One line of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct Iteration {
     /// Which repetition, counted from 1.
     pub repetition: u64,
@@ -120,7 +122,7 @@ pub struct Iteration {
 }
 
 /// Whether the answer was right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verification {
     /// Every complete repetition gave the reference's zeta.
@@ -132,7 +134,7 @@ pub enum Verification {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CgResult {
     /// The problem.
     pub class: Class,

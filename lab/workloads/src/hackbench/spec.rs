@@ -66,7 +66,8 @@ pub struct Task {
 }
 
 /// What happens while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum HackbenchEvent<'a> {
     /// All tasks exist and wait to be woken.
     Ready {
@@ -80,7 +81,7 @@ pub enum HackbenchEvent<'a> {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HackbenchResult {
     /// How many tasks ran.
     pub tasks: u32,

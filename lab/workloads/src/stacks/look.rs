@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Count {
     /// Of these, those that are in memory.
     pub resident: usize,

@@ -33,7 +33,7 @@ const LOOKS: usize = 3;
 const WHOLE_MAX: usize = 256 << 20;
 
 /// Whose stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The program's.
@@ -57,7 +57,7 @@ impl Kind {
 }
 
 /// What was touched before a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Touched {
     /// What the thread itself needs.
@@ -81,7 +81,7 @@ impl Touched {
 }
 
 /// A stack at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Look {
     /// What was touched before.
     pub touched: Touched,
@@ -91,7 +91,7 @@ pub struct Look {
 }
 
 /// What was seen of a stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stack {
     /// Whose.
     pub kind: Kind,
@@ -103,7 +103,7 @@ pub struct Stack {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StacksResult {
     /// The version of the kernel.
     pub kernel: String,

@@ -50,9 +50,11 @@ impl StreamSpec {
 }
 
 /// What happens while it runs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum StreamEvent<'a> {
     /// Both connections are there and data begins to flow.
+    #[serde(rename = "started")]
     Connected {
         /// This end of the first connection.
         here: SocketAddr,
@@ -78,7 +80,7 @@ pub enum StreamEvent<'a> {
 }
 
 /// One way of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Flow {
     /// What its receiver had.
     pub bytes: u64,
@@ -89,7 +91,7 @@ pub struct Flow {
 }
 
 /// What came of a run, as one end sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StreamResult {
     /// This end of the first connection.
     pub here: SocketAddr,

@@ -9,9 +9,9 @@ const KEPT: usize = 16;
 const PROBE: &str = "probe";
 
 /// Something that had the CPU for a part of a wait.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Culprit {
-    /// What, as in [`Moment::what`].
+    /// What: an interrupt, a softirq or a thread.
     pub what: String,
     /// For how long.
     #[serde(rename = "ns")]
@@ -19,7 +19,7 @@ pub struct Culprit {
 }
 
 /// One of the longest waits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Worst {
     /// When its timer was due, since the run began.
     #[serde(rename = "at_ns")]

@@ -4,7 +4,7 @@ use millpond_model::LATENCY_ROWS;
 use serde::{Deserialize, Serialize};
 
 /// Whose timers were waited for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// Ours; programs of ours in the kernel stamp the stages, or nothing does.

@@ -50,7 +50,7 @@ pub struct Leak {
 }
 
 /// How much was looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Effort {
     /// Bytes read outside of the caches' memory.
     pub root_bytes: u64,
@@ -61,10 +61,12 @@ pub struct Effort {
     /// Threads whose registers were looked at.
     pub threads: u64,
     /// Buffers in use, and leaks.
+    #[serde(rename = "allocated")]
     pub buffers: u64,
     /// Leaks at the time of the pause that were given back or allocated again since.
     pub taken_since: u64,
-    /// How long the process stood still; none: it does not run.
+    /// How long the process stood still; null for a core.
+    #[serde(rename = "pause_ns")]
     pub pause: Option<Nanos>,
 }
 

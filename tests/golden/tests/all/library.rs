@@ -1,6 +1,7 @@
 //! Experiments that call the library for real-time programs, with the one that cargo built beside this test.
 
 use millpond_cmd::{Ctx, Exit, run};
+use millpond_golden::breach;
 use millpond_session::Output;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -15,10 +16,13 @@ fn library() -> PathBuf {
 fn experiment(words: &[&str]) -> (Exit, String, String) {
     let begin = ["millpond", "experiment"].map(OsString::from).into_iter();
     let named = [OsString::from("--library"), library().into_os_string()];
-    let words: Vec<OsString> = begin.chain(words.iter().map(OsString::from)).chain(named).collect();
+    let given: Vec<OsString> = begin.chain(words.iter().map(OsString::from)).chain(named).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let exit = run(&words, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
-    (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    let exit = run(&given, &mut Ctx::new(Output::to(&mut out), Output::to(&mut err)));
+    let (out, err) = (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap());
+    let told: Vec<String> = ["experiment"].iter().chain(words).map(|word| (*word).to_owned()).collect();
+    assert_eq!(breach(&told, &out.lines().map(str::to_owned).collect::<Vec<_>>()), None);
+    (exit, out, err)
 }
 
 #[test]

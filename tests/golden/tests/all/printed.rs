@@ -2,11 +2,15 @@
 
 use millpond_cmd::{Ctx, run};
 use millpond_experiments::demo::{Arm, ArmKind, Demo, JobResult, Moved, Phase, Seen, Story};
+use millpond_experiments::e1::{self, Afterwards, Cause, E1, Figures, Range};
+use millpond_experiments::e7::{self, E7};
 use millpond_experiments::{Facts, Sizes};
 use millpond_golden::{Stage, breach};
 use millpond_model::CpuId;
 use millpond_session::{Output, Session};
 use millpond_sim::SimMachine;
+use millpond_workloads::stacks::{Count, Kind, Look, Stack, StacksResult, Touched};
+use millpond_workloads::stream::{Flow, StreamResult};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -99,10 +103,72 @@ fn what_only_a_linux_machine_prints() {
     let (brand, free) = ("Opteron 2210".to_owned(), "0-1".to_owned());
     let facts = Facts { processors: 2, cores: 2, chips: 1, lgroups: 1, brand, sets: 0, free };
     hold("demo", json!({ "dry_run": true, "machine": facts, "arms": ["both on all CPUs"] }));
-    hold("demo", serde_json::to_value(Demo::new(facts, vec![arm], Some(story))).unwrap());
+    let demo = serde_json::to_value(Demo::new(facts, vec![arm], Some(story))).unwrap();
+    hold("demo", demo.clone());
+    hold("experiment", demo);
 
     let option =
         json!({ "fixed": false, "for": "systemd-nspawn", "option": "--slice=mpset1.slice", "pool": "web" });
     let changes = [option, json!({ "options": [], "pool": "web" })];
     hold("poolbind", json!({ "changes": changes, "notes": [], "refused": [] }));
+}
+
+#[test]
+fn of_loads() {
+    for load in [
+        "cg --threads 1",
+        "hackbench --groups 1 --pairs 2 --loops 3 --bytes 4",
+        "stream --seconds 0.05 --interval 0.02",
+        "service --rate 500 --work 0.01 --seconds 0.1",
+        "spin --threads 1 --seconds 0.05 --interval 0.02",
+        "build --jobs 1 --seconds 0.1",
+        "stacks",
+    ] {
+        check(None, &format!("millpond load {load} --json"));
+        check(None, &format!("millpond load {load} --json --events"));
+    }
+}
+
+#[test]
+fn of_experiments() {
+    check(None, "millpond experiment e3 --threads 2 --seconds 1 --json");
+    let range = Range { idl_least: Some(99.9), ..Range::default() };
+    let phase = e1::Phase {
+        sentence: "It runs in the set.".into(),
+        stream: StreamResult {
+            here: "10.0.0.2:40000".parse().unwrap(),
+            there: "10.0.0.1:5001".parse().unwrap(),
+            write_bytes: 1024,
+            is_spinning: true,
+            out_flow: Flow { bytes: 5, seconds: 1.0, calls: 2 },
+            in_flow: Flow { bytes: 5, seconds: 1.0, calls: 2 },
+            stopped: false,
+        },
+        figures: Figures { set: range, ..Figures::default() },
+        mpstat: String::new(),
+        causes: vec![Cause { name: "eth0".into(), is_internal: false, rate: 0.0, elsewhere: 650.0 }],
+        left_out: Vec::new(),
+    };
+    let machine = Facts {
+        processors: 4,
+        cores: 4,
+        chips: 1,
+        lgroups: 1,
+        brand: String::new(),
+        sets: 0,
+        free: "0-3".into(),
+    };
+    let afterwards = Afterwards { same_states: true, renewed: "0-1".into() };
+    let phases = vec![phase.clone(), phase.clone(), phase];
+    let e1 = E1 { machine, set: "0-1".into(), full: true, phases, afterwards };
+    hold("experiment", serde_json::to_value(e1.json(&e1::Published::read())).unwrap());
+
+    let count = Count { resident: 4, pages: 16 };
+    let stack =
+        Stack { kind: Kind::Main, looks: vec![Look { touched: Touched::Nothing, count }], left_out: None };
+    let here = StacksResult { kernel: "6.12.1".into(), page_bytes: 4096, stacks: vec![stack] };
+    for library in [Ok(count), Err("there is none".to_owned())] {
+        let e7 = E7 { published: e7::Published::read(), here: here.clone(), library };
+        hold("experiment", serde_json::to_value(e7.json()).unwrap());
+    }
 }
