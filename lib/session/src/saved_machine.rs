@@ -204,7 +204,7 @@ mod tests {
         for (text, why) in [
             ("hello", "line 1, column 1: expected value"),
             (&saved[..saved.len() / 2], "EOF while parsing"),
-            (&saved.replace("\"format\":4", "\"format\":9"), "it was saved in format 9"),
+            (&saved.replace("\"format\":5", "\"format\":9"), "it was saved in format 9"),
             (&saved, "it has machine t2000, not x4200"),
         ] {
             fs::write(&path, text).unwrap();

@@ -1,5 +1,6 @@
 //! The kernel's view of the tables. The tables are the record of what commands set; the kernel's part of that is made from them, after each change
-//! and in this direction only. What threads do by themselves (they begin and end) comes back as events: see [`crate::advance`].
+//! and in this direction only. It is not saved: [`SimState::load`] makes it anew. What threads do by themselves (they begin and end) comes back
+//! as events: see [`crate::advance`].
 
 use crate::kernel::{
     ASIDE, Arrangement, CpuIndex, DEFAULT, Id, PartitionId, SETS, Settings, Table, ThreadId, ThreadSettings,
@@ -8,6 +9,7 @@ use crate::state::{DeviceKind, SimState};
 use crate::tables::{LwpRecord, ProcessorRecord, Tables};
 use millpond_model::{CpuId, CpuSet, Lgroup, Lwp, PsetId, SetMemory, Topology};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The partition of a set.
 pub(crate) fn part_of(set: PsetId) -> PartitionId {
@@ -110,9 +112,9 @@ fn memory_lgroups(topology: &Topology, tables: &Tables, set: PsetId) -> Vec<u32>
 }
 
 impl SimState {
-    /// Makes the kernel's view anew, and ends the threads that the tables do not have any more. To be called after each change of the tables.
-    pub fn apply_tables(&mut self) {
-        let SimState { topology, tables, threads, devices, kernel, .. } = self;
+    /// The tables as settings of the kernel.
+    pub(crate) fn settings(&self) -> Settings {
+        let SimState { topology, tables, threads, devices, .. } = self;
         let view = View { topology, tables, choices: choices(tables) };
         let arrangement = view.arrangement();
         let network = devices.iter().find(|device| device.kind == DeviceKind::Network);
@@ -126,18 +128,28 @@ impl SimState {
                 bound,
                 affinities: record.affinities,
                 class: record.class,
+                holder: None,
             })
         };
-        kernel.apply(&Settings {
-            dispatch: &tables.dispatch,
+        Settings {
+            dispatch: Arc::clone(&tables.dispatch),
             memory: view.memory(&arrangement),
             network: index(network.and_then(|device| tables.interrupted(device.processor))),
             clock: index(tables.interruptible().lowest()),
             threads: threads.iter().filter_map(of_thread).collect(),
+            holders: self.holder_settings(),
             arrangement,
-        });
+        }
+    }
+
+    /// Makes the kernel's view anew, and ends the threads that the tables do not have any more. To be called after each change of the tables.
+    pub fn apply_tables(&mut self) {
+        let settings = self.settings();
+        let SimState { tables, threads, kernel, .. } = self;
+        kernel.apply(&settings);
         let ended = threads.iter().filter(|(_, lwp)| tables.lwp(**lwp).is_none());
         ended.for_each(|(thread, _)| kernel.end(*thread));
+        kernel.apply_controls(&settings);
         self.hold();
         self.hear();
     }
@@ -190,9 +202,11 @@ mod tests {
         let saved = busy().save();
         let mut wrong: serde_json::Value = serde_json::from_str(&saved).unwrap();
         let kernel = wrong["kernel"].as_object_mut().unwrap();
-        kernel["tables"] = serde_json::to_value(millpond_formats::dispadmin::default_tables(true)).unwrap();
-        kernel["clock_cpu"] = 7.into();
-        kernel["parts"][0]["memory"] = serde_json::json!([0]);
+        let tables = serde_json::to_value(millpond_formats::dispadmin::default_tables(true)).unwrap();
+        kernel.insert("tables".into(), tables);
+        kernel.insert("clock_cpu".into(), 7.into());
+        kernel.insert("parts".into(), serde_json::json!([{ "cpus": [3], "peers": [], "memory": [0] }]));
+        kernel["threads"][0]["bound"] = 9.into();
         assert_ne!(wrong.to_string(), saved);
         assert_eq!(SimState::load(&wrong.to_string()).unwrap().save(), saved);
     }

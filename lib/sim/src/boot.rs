@@ -212,7 +212,10 @@ mod tests {
         assert_eq!(new.booted.0, machine.booted().0 + 5);
         assert_eq!(new.tables.processors[&CpuId(1)].state, State::OnLine);
         assert_eq!(new.tables.active(PsetId::DEFAULT).iter().count(), 2);
-        assert_eq!(new.tables.dispatch, Tunables { ts_dispatch_extended: 1, ..Tunables::default() }.tables());
+        assert_eq!(
+            *new.tables.dispatch,
+            Tunables { ts_dispatch_extended: 1, ..Tunables::default() }.tables()
+        );
         let names: Vec<&str> =
             new.tables.processes.values().filter(|p| p.zone == "zone2").map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["init", "cg"]);

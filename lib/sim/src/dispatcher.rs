@@ -22,7 +22,7 @@ impl Dispatcher for SimMachine {
     }
 
     fn tables(&self) -> Result<DispatchTables, Refusal> {
-        Ok(self.view(|s| s.tables.dispatch.clone()))
+        Ok(self.view(|s| s.tables.dispatch.as_ref().clone()))
     }
 
     fn live(&self) -> Result<(), Absent> {

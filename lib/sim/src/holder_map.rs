@@ -3,8 +3,7 @@
 //! A process with a control of its own holds itself and what it starts from then on, until the last of these has ended. Everything else is held by its
 //! project, and projects by their zone. The same project in two zones is two, as on Solaris.
 
-use crate::kernel::{HolderIndex, ThreadId};
-use crate::kernel::{Level, Taken};
+use crate::kernel::{HolderIndex, HolderSettings, Level, Taken, ThreadId};
 use crate::state::SimState;
 use crate::tables::{HolderId, ProcessRecord};
 use millpond_model::{ControlValues, CpuCap, Nanos, Pid, Shares};
@@ -49,9 +48,8 @@ impl SimState {
         Above { zone: self.zone_number(&process.zone).unwrap_or(0), project: process.project, process: own }
     }
 
-    /// Lets the kernel hold threads as the tables say.
+    /// Lets the kernel hold threads as the tables say. Controls of holders are applied before.
     pub(crate) fn hold(&mut self) {
-        self.apply_controls();
         let threads: Vec<(ThreadId, Pid)> =
             self.threads.iter().map(|(thread, lwp)| (*thread, lwp.pid)).collect();
         let mut known: BTreeMap<Pid, HolderIndex> = BTreeMap::new();
@@ -100,25 +98,34 @@ impl SimState {
         process
     }
 
-    /// Controls of the tables go to the holders that there are.
-    fn apply_controls(&mut self) {
-        let SimState { kernel, holder_map, tables, .. } = self;
-        let mut set = |number: HolderIndex, values: ControlValues| {
-            kernel.set_shares(number, values.shares.map(Shares::get));
-            kernel.set_cap(number, values.cap.map(CpuCap::get));
+    /// Shares and caps that the tables have of the holders that there are.
+    pub(crate) fn holder_settings(&self) -> Vec<HolderSettings> {
+        let SimState { holder_map, tables, .. } = self;
+        let zones = holder_map.zones.iter().map(|(zone, number)| {
+            (*number, Some(tables.zone_controls.get(zone).copied().unwrap_or_default()))
+        });
+        let projects = holder_map.projects.iter().map(|(project, number)| {
+            let record = u32::try_from(*project).ok().and_then(|id| tables.projects.get(&id));
+            (*number, record.map(|record| record.controls))
+        });
+        let processes = holder_map.processes.iter();
+        let processes = processes
+            .map(|(pid, number)| (*number, tables.processes.get(pid).map(|process| process.controls)));
+        let of = |(holder, values): (HolderIndex, Option<ControlValues>)| {
+            let values = values?;
+            let (shares, cap) = (values.shares.map(Shares::get), values.cap.map(CpuCap::get));
+            Some(HolderSettings { holder, shares, cap })
         };
-        for (zone, number) in &holder_map.zones {
-            set(*number, tables.zone_controls.get(zone).copied().unwrap_or_default());
-        }
-        for (project, number) in &holder_map.projects {
-            if let Some(record) = u32::try_from(*project).ok().and_then(|id| tables.projects.get(&id)) {
-                set(*number, record.controls);
-            }
-        }
-        for (pid, number) in &holder_map.processes {
-            if let Some(process) = tables.processes.get(pid) {
-                set(*number, process.controls);
-            }
+        zones.chain(projects).chain(processes).filter_map(of).collect()
+    }
+
+    /// What holds a process, if that is a holder already.
+    pub(crate) fn known_holder(&self, pid: Pid) -> Option<HolderIndex> {
+        let above = self.above(pid, self.tables.processes.get(&pid)?);
+        let HolderMap { projects, processes, .. } = &self.holder_map;
+        match above.process {
+            Some(process) => processes.get(&process).copied(),
+            None => projects.get(&key(above.zone, above.project)).copied(),
         }
     }
 

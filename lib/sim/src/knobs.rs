@@ -33,6 +33,7 @@ use millpond_model::{
 };
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A knob's name, understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -298,7 +299,8 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
             Ok(())
         }
         (Name::DispatchRow(table, level), Some(value)) => {
-            write_row(&mut tables.dispatch, table, level, value).ok_or_else(|| malformed(value))
+            write_row(Arc::make_mut(&mut tables.dispatch), table, level, value)
+                .ok_or_else(|| malformed(value))
         }
         (Name::ProcessPool(pid), Some(value)) => {
             let process = tables.processes.get_mut(&pid).filter(|p| !p.kernel).ok_or(KnobError::Gone)?;

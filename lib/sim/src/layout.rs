@@ -1,8 +1,8 @@
-//! A kernel for the CPUs of a topology.
+//! How the CPUs of a topology stand for the kernel, and what its tunables are.
 
-use crate::kernel::{Hardware, Kernel, Layout, Tunables};
+use crate::kernel::{Hardware, Layout, Tunables};
 use crate::tables;
-use millpond_model::{DispatchTables, Topology};
+use millpond_model::Topology;
 
 /// How the CPUs of a topology stand, for the kernel: indices ascend with numbers.
 #[must_use]
@@ -16,22 +16,15 @@ pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     }
 }
 
-/// A new kernel for CPUs that stand so, all of them in the default set.
+/// What the kernel is tuned to.
 #[must_use]
-pub fn kernel(
-    topology: &Topology,
-    hardware: Hardware,
-    dispatch: DispatchTables,
-    tuned: &tables::Tunables,
-) -> Kernel {
-    let mem_pset_aware = tuned.lgrp_mem_pset_aware == 1;
+pub fn tunables(tuned: &tables::Tunables) -> Tunables {
     let usual = Tunables::default();
-    let tunables = Tunables {
+    Tunables {
         hz: tuned.hz,
-        mem_pset_aware,
+        mem_pset_aware: tuned.lgrp_mem_pset_aware == 1,
         rechoose_interval: tuned.rechoose_interval.unwrap_or(usual.rechoose_interval),
         nosteal_nsec: tuned.nosteal_nsec.unwrap_or(usual.nosteal_nsec),
         ..usual
-    };
-    Kernel::new(&layout(topology, hardware), dispatch, tunables)
+    }
 }

@@ -24,6 +24,10 @@
 //! A facet prepares a change on a [`change_builder::ChangeBuilder`], a copy of the tables, with the very function that will
 //! later write the knobs; so the rules see each CPU move in turn, and what was prepared is what will be.
 //!
+//! What commands set is in the tables alone. The kernel has it in a form of its own, for speed ([`kernel::Settings`]): made from the tables
+//! after each change, never read back, not saved, and made anew when a machine is loaded. Dispatch tables are one value for both.
+//! What the kernel does by itself, the tables get as events; what links them is which thread and which holder is which.
+//!
 //! Order of arrival in a set, order of creation of sets, and times are parts of the knobs' values. Undo of
 //! a value therefore puts back the order and the time with it, and an undone change leaves no trace.
 //!

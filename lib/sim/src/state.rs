@@ -1,7 +1,7 @@
 //! The whole of a simulated machine as plain data, saved and loaded as JSON.
 
 use crate::holder_map::HolderMap;
-use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Spells, ThreadId};
+use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Recalled, Spells, ThreadId};
 use crate::layout;
 use crate::load_average::LoadAverage;
 use crate::tables::{
@@ -14,9 +14,13 @@ use millpond_model::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The version of the saved form. Raised when an older program could not understand a newer file.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
+
+/// The version before, which is understood too. There the kernel had its form of the tables in the file.
+const FORMAT_BEFORE: u32 = 4;
 
 /// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
@@ -198,7 +202,7 @@ pub enum LoadError {
         what: String,
     },
     /// It is of another version.
-    #[error("it was saved in format {found}; this program understands format {FORMAT}")]
+    #[error("it was saved in format {found}; this program understands formats {FORMAT_BEFORE} and {FORMAT}")]
     Format {
         /// Its version.
         found: u32,
@@ -219,7 +223,8 @@ impl SimState {
         booted: WallTime,
         tunables: Tunables,
     ) -> Self {
-        let dispatch = tunables.tables();
+        let dispatch = Arc::new(tunables.tables());
+        let layout = layout::layout(&topology, hardware);
         let record =
             ProcessorRecord { state: State::OnLine, since: booted, set: PsetId::DEFAULT, arrival: 0 };
         let processors = topology.processors().iter().map(|p| (p.id, record)).collect();
@@ -228,7 +233,7 @@ impl SimState {
             name: name.to_owned(),
             boot: format!("{name}-{}", booted.0),
             booted,
-            kernel: layout::kernel(&topology, hardware, dispatch.clone(), &tunables),
+            kernel: Kernel::new(&layout, Arc::clone(&dispatch), layout::tunables(&tunables)),
             threads: BTreeMap::new(),
             residence: BTreeMap::new(),
             holder_map: HolderMap::default(),
@@ -280,11 +285,15 @@ impl SimState {
         WallTime(self.booted.0.saturating_add(passed))
     }
 
-    /// As JSON.
+    /// As JSON. What the kernel has of the tables is left out.
     #[must_use]
     pub fn save(&self) -> String {
+        let mut saved = self.clone();
+        saved.apply_tables();
+        let settings = saved.settings();
+        saved.kernel.forget(&settings);
         // Every key is a string or a number, so that serialising cannot fail.
-        serde_json::to_string(self).unwrap_or_default()
+        serde_json::to_string(&saved).unwrap_or_default()
     }
 
     /// The inverse of [`SimState::save`].
@@ -297,13 +306,28 @@ impl SimState {
             let what = what.split(" at line ").next().unwrap_or_default().to_owned();
             LoadError::Malformed { line: error.line(), column: error.column(), what }
         })?;
-        if state.format != FORMAT {
+        if ![FORMAT_BEFORE, FORMAT].contains(&state.format) {
             return Err(LoadError::Format { found: state.format });
         }
-        state.check().map_err(LoadError::Contradiction)?;
+        state.check_tables().map_err(LoadError::Contradiction)?;
+        if state.format == FORMAT {
+            state.recall();
+        }
+        state.check_kernel().map_err(LoadError::Contradiction)?;
+        state.format = FORMAT;
         state.kernel.reindex();
         state.apply_tables();
         Ok(state)
+    }
+
+    /// Gives the kernel what it has of the tables, after it was read from a file.
+    fn recall(&mut self) {
+        let mut settings = self.settings();
+        for t in &mut settings.threads {
+            t.holder = self.threads.get(&t.thread).and_then(|lwp| self.known_holder(lwp.pid));
+        }
+        let layout = layout::layout(&self.topology, self.kernel.hardware().clone());
+        self.kernel.recall(&Recalled { layout, tunables: layout::tunables(&self.tunables), settings });
     }
 
     /// Whether the parts fit together.
@@ -311,6 +335,11 @@ impl SimState {
     /// # Errors
     /// A sentence that names the first thing that does not fit.
     pub fn check(&self) -> Result<(), String> {
+        self.check_tables()?;
+        self.check_kernel()
+    }
+
+    fn check_tables(&self) -> Result<(), String> {
         let t = &self.tables;
         let present = self.topology.cpus();
         if self.topology.processors().len() != present.len() {
@@ -356,19 +385,23 @@ impl SimState {
         if self.kernel.cpus().len() != t.processors.len() {
             return Err("the kernel has other CPUs than the table".into());
         }
-        self.kernel.check()?;
-        self.check_holder_map()?;
-        for (thread, lwp) in &self.threads {
-            if self.kernel.threads().row(*thread).is_none() || t.lwp(*lwp).is_none() {
-                return Err(format!(
-                    "thread {lwp} is kernel thread {thread}, and one of them does not exist"
-                ));
-            }
-        }
         for device in &self.devices {
             if !present.contains(device.processor) {
                 let Device { name, processor, .. } = device;
                 return Err(format!("device {name} interrupts CPU {processor}, which does not exist"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_kernel(&self) -> Result<(), String> {
+        self.kernel.check()?;
+        self.check_holder_map()?;
+        for (thread, lwp) in &self.threads {
+            if self.kernel.threads().row(*thread).is_none() || self.tables.lwp(*lwp).is_none() {
+                return Err(format!(
+                    "thread {lwp} is kernel thread {thread}, and one of them does not exist"
+                ));
             }
         }
         Ok(())

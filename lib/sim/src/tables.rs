@@ -1,7 +1,7 @@
 //! What commands can change: CPUs, sets, and processes with their threads. Plain data and questions
 //! about it; the rules of change are elsewhere.
 
-use crate::kernel::LgroupAffinities;
+use crate::kernel::{LgroupAffinities, dispatch_tables};
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
@@ -11,6 +11,7 @@ use millpond_model::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The changeable part of a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,8 +26,8 @@ pub struct Tables {
     /// The number that the next process gets. Numbers are never given twice.
     pub next_pid: Pid,
     /// The dispatch tables, in ticks.
-    #[serde(default = "standard_tables")]
-    pub dispatch: DispatchTables,
+    #[serde(default = "dispatch_tables::standard", with = "dispatch_tables")]
+    pub dispatch: Arc<DispatchTables>,
     /// The class in which everything starts from the next boot on, where it was set.
     #[serde(default)]
     pub default_class: Option<Class>,
@@ -93,10 +94,6 @@ pub fn usual_projects() -> BTreeMap<u32, ProjectRecord> {
         (id, ProjectRecord { name: name.to_owned(), controls: none, kept: none })
     };
     usual.into_iter().map(one).collect()
-}
-
-fn standard_tables() -> DispatchTables {
-    Tunables::default().tables()
 }
 
 /// What is set before a machine boots.

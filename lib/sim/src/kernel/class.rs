@@ -21,6 +21,10 @@ pub(super) struct Class {
     pub enter: fn(&Kernel, ClassParams) -> ClassState,
     /// Sets what a user may set.
     pub set_params: fn(&mut Kernel, ThreadId, ClassParams),
+    /// Writes what a user may set into a state, and does nothing else.
+    pub store: fn(&mut ClassState, ClassParams),
+    /// What to store where nothing is set.
+    pub unset: ClassParams,
     /// What a user has set.
     pub params: fn(&ClassState) -> ClassParams,
     /// The global priority of a thread in this state; `None` for the one that it has.

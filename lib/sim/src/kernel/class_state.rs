@@ -1,6 +1,7 @@
 //! What classes remember: of each thread, and FSS of each processor set.
 
 use super::ids::{HolderIndex, PartitionId};
+use super::recall::is_default;
 use millpond_model::{Class, Quantum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,7 +17,16 @@ pub const RT_BASE: i16 = 100;
 /// What being in the foreground is worth in the class IA.
 pub const IA_BOOST: i8 = 10;
 
-/// What a class remembers about a thread.
+fn unset_quantum() -> Quantum {
+    Quantum::Infinite
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+fn is_unset(quantum: &Quantum) -> bool {
+    *quantum == unset_quantum()
+}
+
+/// What a class remembers about a thread. What a user has set is not saved: see [`super::recall`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassState {
@@ -56,8 +66,10 @@ pub struct FssState {
     /// The level that results, 1 to 59; 0 without shares.
     pub umdpri: u8,
     /// The user's part, which makes it nice.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub upri: i8,
     /// What the user's part may be at most.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: i8,
     /// Ticks left of the slice.
     pub timeleft: i64,
@@ -76,8 +88,10 @@ pub struct TsState {
     /// The system's part of the priority, a level.
     pub cpupri: u8,
     /// The user's part.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub upri: i8,
     /// What the user's part may be at most.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: i8,
     /// What being in the foreground or in the background adds; 0 in TS.
     pub boost: i8,
@@ -90,6 +104,7 @@ pub struct TsState {
     /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
     pub back: bool,
     /// `Some` in IA: whether it is in the foreground.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub foreground: Option<bool>,
     /// The priority to return to after it was allowed to hold off preemption.
     pub restore: Option<i16>,
@@ -100,10 +115,13 @@ pub struct TsState {
 #[serde(deny_unknown_fields)]
 pub struct FxState {
     /// Its level, the user's priority.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pri: u8,
     /// What that may be at most.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: u8,
     /// Its slice.
+    #[serde(default = "unset_quantum", skip_serializing_if = "is_unset")]
     pub quantum: Quantum,
     /// Ticks left of it.
     pub timeleft: i64,
@@ -116,12 +134,15 @@ pub struct FxState {
 #[serde(deny_unknown_fields)]
 pub struct RtState {
     /// Its level.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pri: u8,
     /// Its slice.
+    #[serde(default = "unset_quantum", skip_serializing_if = "is_unset")]
     pub quantum: Quantum,
     /// Ticks left of it.
     pub timeleft: i64,
     /// The signal that it gets when its slice ends; 0 for none.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub signal: u8,
     /// How many it got.
     pub signalled: u64,

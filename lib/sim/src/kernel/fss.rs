@@ -61,6 +61,8 @@ fn narrow(value: u128) -> u64 {
 pub(super) const FSS: Class = Class {
     enter: Kernel::fss_entry,
     set_params: Kernel::fss_set_params,
+    store: fss_store,
+    unset: ClassParams::Fss { uprilim: 0, upri: 0 },
     params: |state| {
         let FssState { uprilim, upri, .. } = *fss_of(state);
         ClassParams::Fss { uprilim, upri }
@@ -96,6 +98,13 @@ fn values(params: ClassParams) -> (i8, i8) {
         unreachable!("parameters {params} in the rules of FSS")
     };
     (uprilim, upri)
+}
+
+fn fss_store(state: &mut ClassState, params: ClassParams) {
+    let ClassState::Fss(state) = state else { return };
+    let (uprilim, upri) = values(params);
+    let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
+    (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
 }
 
 impl Kernel {
@@ -358,10 +367,7 @@ impl Kernel {
 
     /// Sets what the user may set.
     fn fss_set_params(&mut self, thread: ThreadId, params: ClassParams) {
-        let (uprilim, upri) = values(params);
-        let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
-        let state = self.fss(thread);
-        (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
+        fss_store(&mut self.t(thread).class, params);
         self.fss_rank(thread);
         self.fss_move(thread);
     }

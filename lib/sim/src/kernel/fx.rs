@@ -11,6 +11,8 @@ use millpond_model::{ClassParams, Quantum};
 pub(super) const FX: Class = Class {
     enter: |_, params| ClassState::Fx(fx_entry(params)),
     set_params: Kernel::fx_set_params,
+    store: fx_store,
+    unset: ClassParams::Fx { uprilim: 0, upri: 0, quantum: Quantum::Infinite },
     params: |state| {
         let FxState { uprilim, pri, quantum, .. } = *fx_of(state);
         ClassParams::Fx { uprilim: uprilim.cast_signed(), upri: pri.cast_signed(), quantum }
@@ -45,15 +47,21 @@ fn fx_entry(params: ClassParams) -> FxState {
     }
 }
 
+fn fx_store(state: &mut ClassState, params: ClassParams) {
+    let ClassState::Fx(state) = state else { return };
+    let FxState { uprilim, pri, quantum, .. } = fx_entry(params);
+    (state.uprilim, state.pri, state.quantum) = (uprilim, pri, quantum);
+}
+
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
     fn fx_set_params(&mut self, thread: ThreadId, params: ClassParams) {
-        let FxState { uprilim, pri, quantum, .. } = fx_entry(params);
+        let before = self.fx(thread).pri;
+        fx_store(&mut self.t(thread).class, params);
         let state = self.fx(thread);
-        let moves = state.pri != pri;
-        (state.uprilim, state.pri, state.quantum) = (uprilim, pri, quantum);
-        state.timeleft = slice(quantum);
-        if moves {
+        state.timeleft = slice(state.quantum);
+        let pri = state.pri;
+        if pri != before {
             self.change_pri(thread, i16::from(pri), End::Back);
             self.surrender_if_worse(thread);
         }

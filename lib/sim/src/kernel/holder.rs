@@ -1,6 +1,7 @@
 //! Holders of shares and caps: what is kept of each.
 
 use super::ids::{HolderIndex, ThreadId};
+use super::recall::is_default;
 use super::time::SECOND;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -47,6 +48,7 @@ pub(super) const PERCENT: u64 = 100;
 #[serde(deny_unknown_fields)]
 pub(super) struct Cap {
     /// Percent of one CPU.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub percent: u32,
     /// What was used and has not decayed, in hundredths of nanoseconds.
     pub used: u64,

@@ -60,9 +60,17 @@ impl Kernel {
         if same_cpus && self.parts.iter().map(|part| &part.cpus).eq(&cpus) {
             return false;
         }
+        self.share_out(wanted, most);
+        true
+    }
+
+    /// The same, whatever was before, and in so many partitions at least as there are in `wanted`.
+    pub(super) fn share_out(&mut self, wanted: &Arrangement, most: usize) {
         for (cpu, part) in self.cpus.iter_mut().zip(&wanted.cpus) {
             cpu.part = *part;
         }
+        let mut cpus: Vec<CpuMask> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
+        cpus.resize(most, CpuMask::default());
         self.make_parts(most);
         for number in 0..most {
             let own = |cpu: CpuIndex| self.cpus[cpu].part.place() == number;
@@ -71,7 +79,6 @@ impl Kernel {
             let part = &mut self.parts[PartitionId::at(number)];
             (part.cpus, part.peers) = (cpus[number].clone(), peers);
         }
-        true
     }
 
     /// Makes partitions, without CPUs, until there are so many.

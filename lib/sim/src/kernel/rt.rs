@@ -11,6 +11,8 @@ use millpond_model::{ClassParams, Quantum};
 pub(super) const RT: Class = Class {
     enter: |_, params| ClassState::Rt(rt_entry(params)),
     set_params: Kernel::rt_set_params,
+    store: rt_store,
+    unset: ClassParams::Rt { pri: 0, quantum: Quantum::Infinite, tqsig: 0 },
     params: |state| {
         let RtState { pri, quantum, signal, .. } = *rt_of(state);
         ClassParams::Rt { pri: pri.cast_signed(), quantum, tqsig: signal }
@@ -44,13 +46,19 @@ fn rt_entry(params: ClassParams) -> RtState {
     }
 }
 
+fn rt_store(state: &mut ClassState, params: ClassParams) {
+    let ClassState::Rt(state) = state else { return };
+    let RtState { pri, quantum, signal, .. } = rt_entry(params);
+    (state.pri, state.quantum, state.signal) = (pri, quantum, signal);
+}
+
 impl Kernel {
     /// Sets what the user may set. Goes behind its equals, with a full slice.
     fn rt_set_params(&mut self, thread: ThreadId, params: ClassParams) {
-        let RtState { pri, quantum, signal, .. } = rt_entry(params);
+        rt_store(&mut self.t(thread).class, params);
         let state = self.rt(thread);
-        (state.pri, state.quantum, state.signal) = (pri, quantum, signal);
-        state.timeleft = slice(quantum);
+        state.timeleft = slice(state.quantum);
+        let pri = state.pri;
         self.change_pri(thread, RT_BASE + i16::from(pri), End::Back);
         self.surrender_if_worse(thread);
     }

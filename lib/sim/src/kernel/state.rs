@@ -2,6 +2,7 @@
 
 use super::class_state::{ClassState, FssSet};
 use super::cpu_mask::CpuMask;
+use super::dispatch_tables;
 use super::hardware::{Hardware, InstructionTime};
 use super::heap::Heap;
 use super::holder::Holder;
@@ -15,11 +16,14 @@ use super::noise::SpellLog;
 use super::partition::{ASIDE, DEFAULT, Partition};
 use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
+use super::recall::is_default;
 use super::thread::{Executed, Thread};
 use super::time::SECOND;
 use millpond_model::{COLUMNS, Column, DispatchTables};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
 /// More clock ticks in a second than any machine has had.
 pub const HZ_MAX: u32 = 10_000;
 
@@ -72,10 +76,13 @@ pub struct Cpu {
     /// The priority of a thread that is on its way here by the queue of the partition.
     pub chosen_level: i16,
     /// Its partition.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub part: PartitionId,
     /// Its lgroup.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lgroup: u32,
     /// Its core.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub core: u32,
     /// When its time was last accounted, in nanoseconds.
     pub since: u64,
@@ -130,19 +137,27 @@ pub struct Placed {
     pub lgroups: Vec<u32>,
 }
 
-/// The kernel.
+/// The kernel. What follows from the tables of its machine is not saved: see [`Kernel::forget`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
     /// What was tuned.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tunables: Tunables,
-    pub(super) tables: DispatchTables,
+    #[serde(
+        default = "dispatch_tables::standard",
+        with = "dispatch_tables",
+        skip_serializing_if = "dispatch_tables::is_standard"
+    )]
+    pub(super) tables: Arc<DispatchTables>,
     pub(super) now: u64,
     pub(super) heap: Heap,
     pub(super) cpus: Table<CpuIndex, Cpu>,
     pub(super) queues: Table<QueueId, Queue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) parts: Table<PartitionId, Partition>,
     /// For each lgroup the lgroups at growing distances: itself, then wider and wider groups without what was before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) levels: Vec<Vec<Vec<u32>>>,
     pub(super) threads: Table<ThreadId, Thread>,
     pub(super) free: Vec<ThreadId>,
@@ -152,7 +167,7 @@ pub struct Kernel {
     #[serde(default)]
     pub(super) holders: Table<HolderIndex, Holder>,
     /// Whether any of them has a cap.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) capped: bool,
     /// For each partition what FSS knows of it.
     #[serde(default)]
@@ -173,6 +188,7 @@ pub struct Kernel {
     /// What lots are drawn from.
     pub(super) seed: u64,
     /// The CPU where the clock's interrupts arrive.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(super) clock_cpu: CpuIndex,
     /// Until when those were counted, in nanoseconds.
     pub(super) counted: u64,
@@ -276,7 +292,7 @@ impl Start {
 impl Kernel {
     /// A kernel that was just booted: all CPUs idle and in the default partition.
     #[must_use]
-    pub fn new(layout: &Layout, tables: DispatchTables, tunables: Tunables) -> Self {
+    pub fn new(layout: &Layout, tables: impl Into<Arc<DispatchTables>>, tunables: Tunables) -> Self {
         let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
             running: None,
             dispatch_pri: IDLE,
@@ -300,11 +316,12 @@ impl Kernel {
         let all: CpuMask = cpus.ids().collect();
         let mut kernel = Kernel {
             tunables,
-            tables,
+            tables: tables.into(),
             now: 0,
             heap: Heap::default(),
             queues: vec![Queue::default(); cpus.len() + 2].into(),
-            parts: vec![Partition::of(all); 2].into(),
+            // No CPU belongs to the one aside.
+            parts: vec![Partition::of(all.clone()), Partition { cpus: all, ..Partition::default() }].into(),
             levels: layout.distances.iter().map(|row| levels(row)).collect(),
             cpus,
             threads: Table::default(),
@@ -375,7 +392,7 @@ impl Kernel {
     }
 
     /// Loads other tables. What threads have of their slices stays as it is.
-    pub fn set_tables(&mut self, tables: DispatchTables) {
+    pub fn set_tables(&mut self, tables: Arc<DispatchTables>) {
         // Sleepers see the seconds until now by the table that was.
         for thread in self.threads.ids() {
             self.catch_up(thread);
@@ -490,7 +507,7 @@ pub(super) fn add(sums: &mut Table<PartitionId, u64>, at: PartitionId, more: u64
 }
 
 /// The rings around an lgroup: which lgroups are at each distance, nearest first.
-fn levels(distances: &[u32]) -> Vec<Vec<u32>> {
+pub(super) fn levels(distances: &[u32]) -> Vec<Vec<u32>> {
     let rings: BTreeSet<u32> = distances.iter().copied().collect();
     let at = |ring: u32| {
         let lgroups = distances.iter().zip(0u32..).filter(move |(d, _)| **d == ring);

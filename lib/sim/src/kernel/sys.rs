@@ -7,6 +7,8 @@ use millpond_model::ClassParams;
 pub(super) const SYS: Class = Class {
     enter: |_, _| ClassState::Sys,
     set_params: |_, _, _| {},
+    store: |_, _| {},
+    unset: ClassParams::Sys,
     params: |_| ClassParams::Sys,
     priority: |_| None,
     tick: |_, _| {},

@@ -8,6 +8,7 @@ use super::ids::{
 use super::partition::DEFAULT;
 use super::program::Program;
 use super::queue::{IDLE, NONE};
+use super::recall::is_default;
 use serde::{Deserialize, Serialize};
 
 /// A thread.
@@ -29,14 +30,16 @@ pub struct Thread {
     /// The tick during which it last left a CPU; `None` before it ever ran.
     pub left_tick: Option<u64>,
     /// The only CPU that it may run on, if it is bound to one.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub bound: Option<CpuIndex>,
     /// The partition (processor set) that it may run in.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub part: PartitionId,
     /// What holds it, with shares and caps: its process, or its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderIndex>,
     /// For how much of its CPU time its caps were charged, in nanoseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub charged: u64,
     /// Its home: the lgroup from which CPUs are looked for.
     pub home: u32,
@@ -176,11 +179,6 @@ pub enum Origin {
     Network,
     /// A timer: it arrives where the thread was last that waits at the channel of that number.
     Timer(ChannelId),
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 /// What was executed, by a CPU or by a thread.

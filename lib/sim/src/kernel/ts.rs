@@ -17,6 +17,8 @@ const UPDATE_LISTS: u32 = 16;
 pub(super) const TS: Class = Class {
     enter: Kernel::ts_entry,
     set_params: Kernel::ts_set_params,
+    store: ts_store,
+    unset: ClassParams::Ts { uprilim: 0, upri: 0 },
     params: ts_params,
     priority: |state| Some(i16::from(ts_of(state).umdpri)),
     tick: Kernel::ts_tick,
@@ -39,6 +41,15 @@ fn ts_of(state: &ClassState) -> &TsState {
         ClassState::Ts(state) => state,
         other => unreachable!("a thread of {other:?} in the rules of TS"),
     }
+}
+
+fn ts_store(state: &mut ClassState, params: ClassParams) {
+    let ClassState::Ts(state) = state else { return };
+    let (uprilim, upri, foreground) = values(params);
+    let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
+    (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
+    (state.foreground, state.boost) = (foreground, boost(foreground));
+    state.umdpri = state.level();
 }
 
 fn ts_params(state: &ClassState) -> ClassParams {
@@ -321,13 +332,8 @@ impl Kernel {
     /// Sets what the user may set: the user's part, what that may be at most, and, in IA, whether the thread is in the
     /// foreground. Starts the wait anew.
     fn ts_set_params(&mut self, thread: ThreadId, params: ClassParams) {
-        let (uprilim, upri, foreground) = values(params);
-        let uprilim = uprilim.clamp(-UPRI_MAX, UPRI_MAX);
-        let state = self.ts(thread);
-        (state.uprilim, state.upri) = (uprilim, upri.clamp(-UPRI_MAX, uprilim));
-        (state.foreground, state.boost) = (foreground, boost(foreground));
-        state.dispwait = 0;
-        state.umdpri = state.level();
+        ts_store(&mut self.t(thread).class, params);
+        self.ts(thread).dispwait = 0;
         self.ts_change_priority(thread);
     }
 

@@ -245,8 +245,8 @@ fn what_is_loaded_must_make_sense() {
     assert_eq!(load("{"), "line 1, column 1: EOF while parsing an object");
     let saved = SimMachine::named("smartos-2").unwrap().save();
     assert_eq!(
-        load(&saved.replace("\"format\":4", "\"format\":7")),
-        "it was saved in format 7; this program understands format 4"
+        load(&saved.replace("\"format\":5", "\"format\":7")),
+        "it was saved in format 7; this program understands formats 4 and 5"
     );
     assert_eq!(load(&saved.replacen("\"set\":0", "\"set\":3", 1)), "CPU 0 is in set 3, which does not exist");
     assert_eq!(
@@ -260,7 +260,11 @@ fn what_is_loaded_must_make_sense() {
     assert!(SimMachine::load(&saved).is_ok());
     for (true_word, false_word, what) in [
         ("\"running\":0", "\"running\":9", "CPU 0 of the kernel does what cannot be"),
-        ("\"bound\":null", "\"bound\":7", "kernel thread 0 is where no CPU is"),
+        (
+            "\"state\":\"running\",\"cpu\":0",
+            "\"state\":\"running\",\"cpu\":7",
+            "kernel thread 0 is where no CPU is",
+        ),
         ("\"busy\":[0,1]", "\"busy\":[1]", "CPU 0 of the kernel is busy and idle at once"),
         (
             "\"threads\":{\"0\":",

@@ -140,7 +140,7 @@ const CONTESTS: [(u32, &[u32], &[u32]); 10] = [
 /// By how much a project missed its part of what was contended for, in twenty intervals of ten seconds one after the other: the worst of them, and all together.
 fn misses(cpus: u32, slice: u32, threads: &[u32], shares: &[u32]) -> (f64, f64) {
     let mut k = kernel(cpus, standard());
-    k.tables.fss = millpond_model::FssQuantum::new(slice).unwrap();
+    std::sync::Arc::make_mut(&mut k.tables).fss = millpond_model::FssQuantum::new(slice).unwrap();
     let projects = projects(&mut k, shares);
     let groups: Vec<Vec<ThreadId>> = projects
         .iter()

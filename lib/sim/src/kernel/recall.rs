@@ -1,0 +1,96 @@
+//! Settings and saved kernels. What a kernel has of the tables of its machine is saved with these alone: a kernel forgets it before it is
+//! saved, and recalls it when it was loaded. No thread moves by that.
+
+use super::affinity::LgroupAffinities;
+use super::classes::table;
+use super::dispatch_tables;
+use super::ids::{CpuIndex, Id};
+use super::partition::DEFAULT;
+use super::settings::{HolderSettings, Settings, ThreadSettings};
+use super::state::{Kernel, Layout, Tunables, levels};
+use super::thread::{Origin, RunState};
+use std::sync::Arc;
+
+/// All that a kernel has of the machine that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recalled {
+    /// How CPUs stand.
+    pub layout: Layout,
+    /// What was tuned.
+    pub tunables: Tunables,
+    /// What is set.
+    pub settings: Settings,
+}
+
+/// Whether a value need not be written.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Kernel {
+    /// Forgets the settings: what is left need be saved. `settings` are those that it has.
+    pub fn forget(&mut self, settings: &Settings) {
+        for cpu in &mut self.cpus {
+            (cpu.part, cpu.lgroup, cpu.core) = (DEFAULT, 0, 0);
+        }
+        self.levels.clear();
+        self.parts.clear();
+        self.tunables = Tunables::default();
+        self.tables = dispatch_tables::standard();
+        (self.clock_cpu, self.capped) = (CpuIndex(0), false);
+        for t in &settings.threads {
+            let class = table(t.class.class()).unset;
+            let affinities = LgroupAffinities::default();
+            let unset = ThreadSettings { part: DEFAULT, bound: None, affinities, class, holder: None, ..*t };
+            self.put_thread(&unset);
+        }
+        self.put_network(None);
+        for holder in &settings.holders {
+            self.put_controls(HolderSettings { shares: None, cap: None, ..*holder });
+        }
+    }
+
+    /// Recalls what it forgot. [`Kernel::check`] tells whether that was of the same machine.
+    pub fn recall(&mut self, what: &Recalled) {
+        let Recalled { layout, tunables, settings } = what;
+        for (cpu, place) in self.cpus.iter_mut().zip(&layout.cpus) {
+            (cpu.lgroup, cpu.core) = *place;
+        }
+        self.levels = layout.distances.iter().map(|row| levels(row)).collect();
+        self.tunables = tunables.clone();
+        self.tables = Arc::clone(&settings.dispatch);
+        self.clock_cpu = settings.clock;
+        let parts = self.queues.len().saturating_sub(self.cpus.len());
+        self.share_out(&settings.arrangement, parts.max(settings.arrangement.parts.len()));
+        for (part, memory) in self.parts.iter_mut().zip(&settings.memory) {
+            part.memory.clone_from(memory);
+        }
+        settings.threads.iter().for_each(|t| self.put_thread(t));
+        self.put_network(Some(settings.network));
+        settings.holders.iter().for_each(|holder| self.put_controls(*holder));
+        self.capped = self.holders.iter().any(|holder| holder.cap.is_some());
+    }
+
+    fn put_thread(&mut self, settings: &ThreadSettings) {
+        let Some(t) = self.threads.get_mut(settings.thread.place()) else { return };
+        (t.part, t.bound, t.affinities) = (settings.part, settings.bound, settings.affinities);
+        t.holder = settings.holder;
+        let class = table(t.class.class());
+        if class.unset.class() == table(settings.class.class()).unset.class() {
+            (class.store)(&mut t.class, settings.class);
+        }
+    }
+
+    fn put_network(&mut self, cpu: Option<CpuIndex>) {
+        let of_network = self.threads.iter_mut().filter(|t| t.origin == Origin::Network);
+        of_network.filter(|t| t.state != RunState::Gone).for_each(|t| t.bound = cpu);
+    }
+
+    fn put_controls(&mut self, settings: HolderSettings) {
+        let Some(holder) = self.holders.get_mut(settings.holder.place()) else { return };
+        holder.shares = settings.shares;
+        if let Some(cap) = &mut holder.cap {
+            cap.percent = settings.cap.unwrap_or(0);
+        }
+    }
+}
