@@ -2,97 +2,62 @@
 
 use crate::command::Command;
 use crate::json;
-use crate::{
-    capture, compare, complete, cpustat, cputrack, demo, diagnose, dispadmin, doctor, experiment, help,
-    intrstat, latstat, lgrpinfo, load, mpstat, occupancy, pbind, pginfo, pgstat, plgrp, pooladm, poolbind,
-    poolcfg, poolstat, posix, prctl, priocntl, prstat, psradm, psrinfo, psrset, quiet, replay, sim, umem,
-    zonecfg, zones,
-};
 
-/// The schema of each command that has one, by the command's name.
-#[must_use]
-pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
-    let documents = [
-        ("psrinfo", psrinfo::DOCUMENTS),
-        ("psradm", psradm::DOCUMENTS),
-        ("psrset", psrset::DOCUMENTS),
-        ("pbind", pbind::DOCUMENTS),
-        ("doctor", doctor::DOCUMENTS),
-        ("posix", posix::DOCUMENTS),
-        ("capture", capture::DOCUMENTS),
-        ("lgrpinfo", lgrpinfo::DOCUMENTS),
-        ("plgrp", plgrp::DOCUMENTS),
-        ("pginfo", pginfo::DOCUMENTS),
-        ("mpstat", mpstat::DOCUMENTS),
-        ("prstat", prstat::DOCUMENTS),
-        ("occupancy", occupancy::DOCUMENTS),
-        ("intrstat", intrstat::DOCUMENTS),
-        ("pgstat", pgstat::DOCUMENTS),
-        ("cpustat", cpustat::DOCUMENTS),
-        ("cputrack", cputrack::DOCUMENTS),
-        ("compare", compare::DOCUMENTS),
-        ("zones", zones::DOCUMENTS),
-        ("pooladm", pooladm::DOCUMENTS),
-        ("poolcfg", poolcfg::DOCUMENTS),
-        ("poolbind", poolbind::DOCUMENTS),
-        ("poolstat", poolstat::DOCUMENTS),
-        ("replay", replay::DOCUMENTS),
-        ("prctl", prctl::DOCUMENTS),
-        ("zonecfg", zonecfg::DOCUMENTS),
-        ("dispadmin", dispadmin::DOCUMENTS),
-        ("priocntl", priocntl::DOCUMENTS),
-        ("demo", demo::DOCUMENTS),
-        ("experiment", experiment::DOCUMENTS),
-        ("latstat", latstat::DOCUMENTS),
-        ("quiet", quiet::DOCUMENTS),
-        ("diagnose", diagnose::DOCUMENTS),
-        ("load", load::DOCUMENTS),
-        ("umem", umem::DOCUMENTS),
-    ];
-    documents.iter().map(|(name, documents)| (*name, json::schema(name, documents))).collect()
+macro_rules! table {
+    ($($name:ident)+) => {
+        /// Every command, in the order in which each group of help shows them.
+        pub const COMMANDS: &[Command] = &[$(crate::$name::COMMAND),+];
+
+        /// The schema of each command that prints JSON, by the command's name.
+        #[must_use]
+        pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
+            let documents = [$((crate::$name::COMMAND.spec.name, crate::$name::DOCUMENTS)),+];
+            let printing = documents.iter().filter(|(_, documents)| !documents.is_empty());
+            printing.map(|(name, documents)| (*name, json::schema(name, documents))).collect()
+        }
+    };
 }
 
-/// Every command, in the order in which each group of help shows them.
-pub const COMMANDS: &[Command] = &[
-    psrinfo::COMMAND,
-    psradm::COMMAND,
-    psrset::COMMAND,
-    pbind::COMMAND,
-    lgrpinfo::COMMAND,
-    plgrp::COMMAND,
-    pginfo::COMMAND,
-    pooladm::COMMAND,
-    poolcfg::COMMAND,
-    poolbind::COMMAND,
-    poolstat::COMMAND,
-    replay::COMMAND,
-    zones::COMMAND,
-    prctl::COMMAND,
-    zonecfg::COMMAND,
-    dispadmin::COMMAND,
-    priocntl::COMMAND,
-    mpstat::COMMAND,
-    prstat::COMMAND,
-    occupancy::COMMAND,
-    intrstat::COMMAND,
-    pgstat::COMMAND,
-    cpustat::COMMAND,
-    cputrack::COMMAND,
-    compare::COMMAND,
-    diagnose::COMMAND,
-    doctor::COMMAND,
-    umem::COMMAND,
-    quiet::COMMAND,
-    latstat::COMMAND,
-    posix::COMMAND,
-    sim::COMMAND,
-    capture::COMMAND,
-    demo::COMMAND,
-    experiment::COMMAND,
-    load::COMMAND,
-    help::COMMAND,
-    complete::COMMAND,
-];
+table! {
+    psrinfo
+    psradm
+    psrset
+    pbind
+    lgrpinfo
+    plgrp
+    pginfo
+    pooladm
+    poolcfg
+    poolbind
+    poolstat
+    replay
+    zones
+    prctl
+    zonecfg
+    dispadmin
+    priocntl
+    mpstat
+    prstat
+    occupancy
+    intrstat
+    pgstat
+    cpustat
+    cputrack
+    compare
+    diagnose
+    doctor
+    umem
+    quiet
+    latstat
+    posix
+    sim
+    capture
+    demo
+    experiment
+    load
+    help
+    complete
+}
 
 #[cfg(test)]
 mod tests {

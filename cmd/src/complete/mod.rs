@@ -10,9 +10,13 @@ mod live;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use crate::json::Describe;
 use millpond_cli::complete::{DIRECTORIES, FILES, Place, place};
 use millpond_cli::{Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_model::printable;
+
+/// It prints no JSON.
+pub(crate) const DOCUMENTS: &[Describe] = &[];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

@@ -11,8 +11,12 @@
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::Describe;
 use millpond_cli::complete::Shell;
 use millpond_cli::{Example, Flag, Group, Operands, Parsed, Spec, ValueKind, help, man, markdown, nearest};
+
+/// It prints no JSON.
+pub(crate) const DOCUMENTS: &[Describe] = &[];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {

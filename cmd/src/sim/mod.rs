@@ -98,6 +98,7 @@ mod words;
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
 use crate::failure::{Complaint, Exit, Failure};
+use crate::json::Describe;
 use complete::Known;
 use lines::{Flow, line};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
@@ -108,6 +109,9 @@ use millpond_session::{
 use place::Place;
 use shell::Shell;
 use std::path::Path;
+
+/// It prints no JSON.
+pub(crate) const DOCUMENTS: &[Describe] = &[];
 
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
