@@ -206,10 +206,10 @@ fn a_command_that_fails_is_told_and_the_next_one_is_run() {
     place.follow("echo $MILLPOND_POOL_SIZE >OUT; exit 3", None);
     place.tell(&[2], 2);
     assert_eq!(place.line(), "1");
-    assert_eq!(place.line(), "told: the command for 1 processor ended with status 3");
+    assert_eq!(place.line(), "told: the command for 1 CPU ended with status 3");
     place.tell(&[2, 3], 3);
     assert_eq!(place.line(), "2");
-    assert_eq!(place.line(), "told: the command for 2 processors ended with status 3");
+    assert_eq!(place.line(), "told: the command for 2 CPUs ended with status 3");
     place.send("TERM");
     assert_eq!(place.status(), 0);
 }

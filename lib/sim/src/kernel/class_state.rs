@@ -1,7 +1,7 @@
 //! What classes remember: of each thread, and FSS of each processor set.
 
+use super::defaults::is_default;
 use super::ids::{HolderIndex, PartitionId};
-use super::recall::is_default;
 use millpond_model::{Class, Quantum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Holders of shares and caps: what is kept of each.
 
+use super::defaults::is_default;
 use super::ids::{HolderIndex, ThreadId};
-use super::recall::is_default;
 use super::time::SECOND;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

@@ -57,6 +57,7 @@ mod classes;
 mod clock;
 mod cpu_mask;
 mod deadlock;
+mod defaults;
 mod dispatch;
 pub mod dispatch_tables;
 mod fss;

@@ -22,11 +22,6 @@ pub struct Recalled {
     pub settings: Settings,
 }
 
-/// Whether a value need not be written.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 impl Kernel {
     /// Forgets the settings: what is left need be saved. `settings` are those that it has.
     pub fn forget(&mut self, settings: &Settings) {

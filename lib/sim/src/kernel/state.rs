@@ -2,6 +2,7 @@
 
 use super::class_state::{ClassState, FssSet};
 use super::cpu_mask::CpuMask;
+use super::defaults::is_default;
 use super::dispatch_tables;
 use super::hardware::{Hardware, InstructionTime};
 use super::heap::Heap;
@@ -16,7 +17,6 @@ use super::noise::SpellLog;
 use super::partition::{ASIDE, DEFAULT, Partition};
 use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
-use super::recall::is_default;
 use super::thread::{Executed, Thread};
 use super::time::SECOND;
 use millpond_model::{COLUMNS, Column, DispatchTables};

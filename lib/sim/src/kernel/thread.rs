@@ -2,13 +2,13 @@
 
 use super::affinity::LgroupAffinities;
 use super::class_state::ClassState;
+use super::defaults::is_default;
 use super::ids::{
     CacheId, ChannelId, CpuIndex, HolderIndex, MixId, PartitionId, QueueId, SegmentId, ThreadId,
 };
 use super::partition::DEFAULT;
 use super::program::Program;
 use super::queue::{IDLE, NONE};
-use super::recall::is_default;
 use serde::{Deserialize, Serialize};
 
 /// A thread.
