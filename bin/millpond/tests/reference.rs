@@ -1,8 +1,8 @@
-//! Pages of `docs/reference/commands` are what the program says of its commands. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
+//! Pages of `docs/reference/commands`, and their list in `docs/SUMMARY.md`, are what the program says of its commands. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -13,31 +13,42 @@ fn said(words: &[&str]) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
+const COMMANDS: &str = "- [Commands](reference/commands/README.md)\n";
+
+/// `docs/SUMMARY.md` with these pages of commands.
+fn listing(summary: &str, files: &BTreeSet<String>) -> String {
+    let (before, after) = summary.split_once(COMMANDS).unwrap();
+    let pages = files
+        .iter()
+        .map(|file| format!("  - [{}](reference/commands/{file})\n", file.trim_end_matches(".md")));
+    let rest = after.split_inclusive('\n').skip_while(|line| line.starts_with("  - "));
+    before.to_owned() + COMMANDS + &pages.collect::<String>() + &rest.collect::<String>()
+}
+
 #[test]
 fn each_command_has_its_page_in_the_book() {
+    let writes = std::env::var_os("MILLPOND_WRITE_REFERENCE").is_some();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let pages = docs.join("reference/commands");
-    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let names = said(&["help", "--names"]);
-    let mut expected = BTreeSet::new();
-    let mut stale = Vec::new();
-    for name in names.lines().filter_map(|line| line.split(' ').next()) {
-        let (file, page) = (format!("{name}.md"), said(&["help", "--markdown", name]));
-        if std::env::var_os("MILLPOND_WRITE_REFERENCE").is_some() {
-            fs::write(pages.join(&file), &page).unwrap();
-        }
-        let line = format!("  - [{name}](reference/commands/{file})\n");
-        let is_listed = summary.contains(&line);
-        if !is_listed || fs::read_to_string(pages.join(&file)).ok().as_ref() != Some(&page) {
-            stale.push(file.clone());
-        }
-        expected.insert(file);
+    let mut texts = BTreeMap::new();
+    for name in said(&["help", "--names"]).lines().filter_map(|line| line.split(' ').next()) {
+        texts.insert(pages.join(format!("{name}.md")), said(&["help", "--markdown", name]));
     }
+    let files: BTreeSet<String> =
+        texts.keys().map(|page| page.file_name().unwrap().to_str().unwrap().to_owned()).collect();
     let there = fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let there: BTreeSet<String> = there.filter(|file| file != "README.md").collect();
-    assert_eq!(there, expected, "pages without a command, or commands without a page");
-    assert!(
-        stale.is_empty(),
-        "old pages, or pages that docs/SUMMARY.md does not list: {stale:?}\nwrite them anew: make reference"
-    );
+    let gone: Vec<String> = there.filter(|file| file != "README.md" && !files.contains(file)).collect();
+    assert!(gone.is_empty(), "pages without a command: {gone:?}");
+    let summary = docs.join("SUMMARY.md");
+    texts.insert(summary.clone(), listing(&fs::read_to_string(&summary).unwrap(), &files));
+    let mut stale = Vec::new();
+    for (file, text) in &texts {
+        if fs::read_to_string(file).ok().as_ref() != Some(text) {
+            stale.push(file);
+            if writes {
+                fs::write(file, text).unwrap();
+            }
+        }
+    }
+    assert!(writes || stale.is_empty(), "old pages: {stale:?}\nwrite them anew: make reference");
 }
