@@ -78,7 +78,7 @@ id!(
     "lgroup number"
 );
 id!(
-    /// A processor set. Users see 1 and up; 0 is the default set (see [`PsetId::DEFAULT`]).
+    /// A processor set. Users see 1 and up; 0 is the default set.
     PsetId,
     "processor set number"
 );

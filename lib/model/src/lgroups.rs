@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The number of an lgroup in the tree; 0 is the root. Nodes, as machines number them, are [`LgrpId`].
+/// The number of an lgroup in the tree; 0 is the root. It is not the number of a NUMA node.
 #[derive(
     Debug,
     Clone,
