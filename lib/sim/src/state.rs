@@ -22,6 +22,9 @@ pub const FORMAT: u32 = 5;
 /// The version before, which is understood too. There the kernel had its form of the tables in the file.
 const FORMAT_BEFORE: u32 = 4;
 
+/// The highest number of a set in a file: the kernel has a place for each number up to the highest.
+const SET_MAX: u32 = 65_536;
+
 /// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
 
@@ -354,6 +357,9 @@ impl SimState {
         if !(1..=HZ_MAX).contains(&self.tunables.hz) {
             return Err(format!("hz is {}; 1 to {HZ_MAX} ticks in a second are possible", self.tunables.hz));
         }
+        if let Some((set, _)) = t.sets.last_key_value().filter(|(set, _)| set.0 > SET_MAX) {
+            return Err(format!("set {set} is beyond {SET_MAX}, the highest number of a set"));
+        }
         for (cpu, p) in &t.processors {
             if !t.has_set(p.set) {
                 return Err(format!("CPU {cpu} is in set {}, which does not exist", p.set));
@@ -483,6 +489,10 @@ mod tests {
         processors.push(processors[0].clone());
         let said = SimState::load(&twice.to_string()).unwrap_err().to_string();
         assert_eq!(said, "the topology names a CPU twice");
+        let mut many = saved.clone();
+        many["tables"]["sets"]["4000000000"] = serde_json::json!({ "shared": false, "serial": 1 });
+        let said = SimState::load(&many.to_string()).unwrap_err().to_string();
+        assert_eq!(said, "set 4000000000 is beyond 65536, the highest number of a set");
         let mut far = saved;
         far["kernel"]["heap"]
             .as_array_mut()
