@@ -27,7 +27,7 @@ PACKAGES = sh xtask/packages.sh
 
 # Where cargo builds, as cargo says.
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-RELEASE  = $(CARGO) rustc --release --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
+RELEASE  = $(CARGO) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
 .PHONY: all build demo test test-all check docs pictures bench install reference tools
 
@@ -39,7 +39,7 @@ build: tools
 
 demo: tools
 	@$(RELEASE)
-	@$(TARGET)/release/millpond demo $(ARGS)
+	@$(TARGET)/program/millpond demo $(ARGS)
 
 test: tools vm-tools test-tools
 	@$(CARGO) xtask test

@@ -68,15 +68,15 @@ enum Name {
     Taken(PathBuf),
 }
 
-/// Installs the release build; true when it is in place.
+/// Installs the program of profile `program`, and the libraries of the release build; true when it is in place.
 ///
 /// # Errors
 /// [`BuildError::Install`] with the system's reason.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let release = crate::matrix::target_directory().join("release");
-    let program = release.join(PROGRAM);
+    let target = crate::matrix::target_directory();
+    let (release, program) = (target.join("release"), target.join("program").join(PROGRAM));
     let all = described(&program).map_err(BuildError::Install)?;
     let (told, linked) = install(&program, &all, wish, &search).map_err(BuildError::Install)?;
     let documents = documents::install(&program, &all, &linked, wish).map_err(BuildError::Install)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: runs commands of the release build in a terminal and draws what they say as SVG for the README.
+//! `cargo xtask pictures`: runs commands of the built program in a terminal and draws what they say as SVG for the README.
 
 use crate::cargo::BuildError;
 use millpond_report::Screen;
@@ -42,13 +42,13 @@ const COLUMNS_MAX: usize = 160;
 /// # Errors
 /// [`BuildError::Record`] when a command cannot be run, or a picture not be written.
 pub fn run(names: &[String]) -> Result<bool, BuildError> {
-    let release = crate::matrix::target_directory().join("release");
+    let built = crate::matrix::target_directory().join("program");
     fs::create_dir_all(PICTURES).map_err(BuildError::Record)?;
     for recording in RECORDINGS {
         if !names.is_empty() && !names.iter().any(|name| *name == recording.file) {
             continue;
         }
-        let text = record(recording.commands, &release).map_err(BuildError::Record)?;
+        let text = record(recording.commands, &built).map_err(BuildError::Record)?;
         let svg = Screen { title: recording.title.to_owned(), text }.svg();
         let path = Path::new(PICTURES).join(recording.file);
         fs::write(&path, svg).map_err(BuildError::Record)?;

@@ -76,7 +76,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let own = std::env::current_exe()?;
     let scratch = tempfile::tempdir()?;
-    let millpond = words.millpond.unwrap_or_else(|| own.with_file_name("millpond"));
+    let millpond = words.millpond.unwrap_or_else(|| own.with_file_name("../program/millpond"));
     let bench = Bench {
         millpond,
         own,

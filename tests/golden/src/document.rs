@@ -126,7 +126,7 @@ pub const CATALOGUES: [(&str, Write); 3] =
 /// Every machine that comes with the program, with the sources of its figures.
 #[must_use]
 pub fn machines() -> String {
-    let mut text = "\n| machine | what it is | processors |\n|---|---|---:|\n".to_owned();
+    let mut text = "\n| machine | what it is | CPUs |\n|---|---|---:|\n".to_owned();
     let file = |name: &str| -> Value {
         catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     };
