@@ -292,9 +292,7 @@ impl SimState {
     #[must_use]
     pub fn save(&self) -> String {
         let mut saved = self.clone();
-        saved.apply_tables();
-        let settings = saved.settings();
-        saved.kernel.forget(&settings);
+        saved.kernel.forget(&self.settings());
         // Every key is a string or a number, so that serialising cannot fail.
         serde_json::to_string(&saved).unwrap_or_default()
     }
