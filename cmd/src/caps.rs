@@ -1,10 +1,10 @@
 //! What caps took away over an interval: the table of `--caps` below those of `prstat` and `poolstat`, and its JSON.
 
 use crate::failure::{Failure, facet, read};
-use crate::json::thousandths;
 use millpond_machine::Machine;
 use millpond_machine::facets::Controlled;
 use millpond_model::Nanos;
+use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
 

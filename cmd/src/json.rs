@@ -2,7 +2,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Raised when a field goes, or gets another meaning or type; `docs/reference/json.md` is the promise.
@@ -16,19 +16,6 @@ pub fn document(document: &impl Serialize) -> String {
         fields.insert("version".to_owned(), VERSION.into());
     }
     document.to_string()
-}
-
-/// With three digits behind the point: more is noise.
-pub fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-/// The same of a field, for `serialize_with`.
-pub fn thousandths<S: Serializer>(
-    value: &(impl Into<Option<f64>> + Copy),
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    (*value).into().map(rounded).serialize(serializer)
 }
 
 /// Makes the schema of one document.

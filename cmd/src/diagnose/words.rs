@@ -4,6 +4,7 @@ use super::gather::{Gathered, Whose};
 use super::locks::{Inversion, Lock};
 use millpond_model::{LwpId, MICROSTATES, Microstate, Nanos, Pid, WaitKind};
 use millpond_observe::diagnosis::{Finding, diagnose};
+use millpond_observe::digits::to_millionths;
 use millpond_observe::percents;
 use millpond_observe::waits::Split;
 use schemars::JsonSchema;
@@ -175,7 +176,7 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
         Finding::PriorityInversion(_) => gathered.inversion.as_ref().map(inversion),
         _ => None,
     };
-    Said { kind, figure: rounded(figure), sentence, details, more, help }
+    Said { kind, figure: to_millionths(figure), sentence, details, more, help }
 }
 
 /// The commands that show more: microstates, counters, pages.
@@ -343,26 +344,26 @@ struct LockRow<'g> {
 impl<'g> Diagnosis<'g> {
     /// Of what was gathered.
     pub fn of(gathered: &'g Gathered, findings: &'g [Said]) -> Diagnosis<'g> {
-        let part = |value: Option<f64>| value.map(rounded);
+        let part = |value: Option<f64>| value.map(to_millionths);
         let (pid, pool) = match &gathered.whose {
             Whose::Process(pid) => (Some(*pid), None),
             Whose::Pool(pool) => (None, Some(pool.as_str())),
         };
         let shares = MICROSTATES.iter().zip(percents(&gathered.spent)).map(|(state, percent)| {
-            (state.word().to_lowercase(), percent.map(|percent| rounded(percent / 100.0)))
+            (state.word().to_lowercase(), percent.map(|percent| to_millionths(percent / 100.0)))
         });
         let lock = |lock: &'g Lock| LockRow {
             address: format!("{:#x}", lock.at.1),
             pid: lock.at.0,
             kind: word(lock.kind),
-            share: rounded(lock.share),
+            share: to_millionths(lock.share),
             holder: lock.holder,
             place: lock.place.as_ref().map(|place| place.name.as_str()),
             allocator: lock.place.as_ref().map(|place| place.of_allocator),
         };
         let evidence = &gathered.evidence;
         let total = gathered.spent.total().as_secs_f64();
-        let of_all = |time: Nanos| if total > 0.0 { rounded(time.as_secs_f64() / total) } else { 0.0 };
+        let of_all = |time: Nanos| if total > 0.0 { to_millionths(time.as_secs_f64() / total) } else { 0.0 };
         let lck = |split: Split| kinds(&split).into_iter().map(|(word, time)| (word, of_all(time))).collect();
         Diagnosis {
             pid,
@@ -370,8 +371,8 @@ impl<'g> Diagnosis<'g> {
             name: gathered.name.as_deref(),
             processes: gathered.processes,
             threads: gathered.threads,
-            elapsed_s: rounded(gathered.elapsed.as_secs_f64()),
-            wanted_threads: rounded(evidence.wanted_threads()),
+            elapsed_s: to_millionths(gathered.elapsed.as_secs_f64()),
+            wanted_threads: to_millionths(evidence.wanted_threads()),
             shares: shares.collect(),
             lck: gathered.split.map(lck),
             calls_per_s: part(evidence.calls_per_s),
@@ -384,9 +385,4 @@ impl<'g> Diagnosis<'g> {
             missing: &gathered.missing,
         }
     }
-}
-
-/// Six digits behind the point.
-fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }

@@ -210,11 +210,7 @@ impl Diagnosis {
         }
         for set in &self.sets {
             let cpus: CpuSet = set.processors.iter().copied().collect();
-            let members = match cpus.len() {
-                0 => "empty".to_owned(),
-                1 => format!("CPU {cpus}"),
-                _ => format!("CPUs {cpus}"),
-            };
+            let members = if cpus.is_empty() { "empty".to_owned() } else { cpus.named() };
             ctx.out.line(format_args!("processor set {}: {members}, mode {}", set.id, set.mode));
             for breach in &set.breaches {
                 ctx.out.line(format_args!("  breach: {}", printable(breach)));

@@ -1,8 +1,8 @@
 //! The table of `intrstat`: two readings, and what happened between them (reference §4.6).
 
-use crate::json;
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, CpuSet, DisturbanceKind, Disturbed, Nanos, WallTime};
+use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn instance(name: &str) -> String {
 pub struct Document<'r> {
     /// When the interval ended, as ISO 8601.
     time: String,
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     interval_s: f64,
     /// Those that interrupted a CPU since the command began.
     devices: &'r [Device],
@@ -69,10 +69,10 @@ struct Device {
 struct Figures {
     cpu: CpuId,
     /// Interrupts per second.
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     rate: f64,
     /// Part of the CPU's time that handlers took; null where it is not measured.
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     percent: Option<f64>,
 }
 

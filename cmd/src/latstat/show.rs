@@ -5,6 +5,7 @@ use super::loads;
 use super::measure::Run;
 use super::options::Options;
 use millpond_model::{CpuId, LATENCY_STAGES, Nanos, PsetId, Sharer};
+use millpond_observe::digits::to_thousandths;
 use millpond_observe::latency::{QUANTILES, Row, Saved, Source, Worst};
 use millpond_report::{Align, Cell, Table};
 use schemars::JsonSchema;
@@ -202,7 +203,7 @@ impl Shown<'_> {
             set: run.map(|run| run.set),
             keep_others: run.map(|run| run.keep_others),
             runs: self.saved.runs,
-            elapsed_s: (self.saved.elapsed.as_secs_f64() * 1e3).round() / 1e3,
+            elapsed_s: to_thousandths(self.saved.elapsed.as_secs_f64()),
             samples: latencies.samples(),
             unstaged: latencies.unstaged(),
             lost: latencies.lost,

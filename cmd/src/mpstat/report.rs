@@ -1,11 +1,12 @@
 //! One report: a frame as a table, or as JSON.
 
 use super::options::Options;
-use crate::json::{self, rounded};
+use crate::json;
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, Nanos, Processor, PsetId, Topology};
+use millpond_observe::digits::{thousandths, to_thousandths};
 use millpond_observe::{Change, CpuFrame, Frame, GroupFrame, Interval, Shares};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,7 +23,7 @@ pub struct Document<'f> {
     /// When the interval ended, as ISO 8601.
     time: String,
     /// Null since boot.
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     interval_s: Option<f64>,
     changes: &'f [Change],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,9 +203,9 @@ impl<'z> Reports<'z> {
 impl Figures {
     fn of(interval: &Interval) -> Figures {
         let [minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl] =
-            interval.rates.map(|rate| rate.map(rounded));
+            interval.rates.map(|rate| rate.map(to_thousandths));
         let Shares { user, sys, wait, idle, steal } = interval.shares;
-        let [usr, sys, wt, idl, st] = [user, sys, wait, idle, steal].map(rounded);
+        let [usr, sys, wt, idl, st] = [user, sys, wait, idle, steal].map(to_thousandths);
         Figures { minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl, usr, sys, wt, idl, st }
     }
 }

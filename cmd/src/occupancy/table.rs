@@ -1,9 +1,9 @@
 //! The table of `occupancy`: a row per program, a column per processor.
 
 use super::programs::Program;
-use crate::json;
 use millpond_machine::facets::{Residence, Samples};
 use millpond_model::{CpuId, Pid};
+use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const NAME_WIDTH: usize = 16;
 /// One report.
 #[derive(Serialize, JsonSchema)]
 pub struct Document<'a> {
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     interval_s: f64,
     /// Over all CPUs; null for measured times.
     samples: Option<Samples>,

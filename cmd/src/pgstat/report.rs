@@ -1,12 +1,13 @@
 //! One report: what the CPUs of each group did in an interval, as a table or as JSON; and the summary of all intervals.
 
 use super::options::{Key, Options, Order};
-use crate::json::{self, rounded};
+use crate::json;
 use jiff::tz::TimeZone;
 use millpond_formats::mpstat::{added, removed};
 use millpond_formats::pg::{self as listing, Load, Placed, Software, Summary};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, CpuSet, Nanos, PgId, ProcessorGroups, Ticks};
+use millpond_observe::digits::{thousandths, to_thousandths};
 use millpond_observe::{Change, Frame};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Document<'c> {
     /// When the interval ended, as ISO 8601.
     time: String,
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     interval_s: Option<f64>,
     /// CPUs that became active or inactive.
     changes: Vec<&'c Change>,
@@ -67,7 +68,7 @@ struct Figures {
 pub struct Totals {
     summary: Vec<SummaryRow>,
     /// Length of all intervals.
-    #[serde(serialize_with = "json::thousandths")]
+    #[serde(serialize_with = "thousandths")]
     seconds: f64,
 }
 
@@ -271,7 +272,7 @@ impl<'a> Reports<'a> {
             return listing::summary(&rows, seconds);
         }
         let extent = |figures: [f64; 3]| {
-            let [min, avg, max] = figures.map(rounded);
+            let [min, avg, max] = figures.map(to_thousandths);
             Extent { min, avg, max }
         };
         let row = |(row, p): (Summary, &Placed<'_>)| SummaryRow {
@@ -315,7 +316,7 @@ fn cpu_row(frame: &Frame, cpu: CpuId, depth: usize) -> Load {
 
 impl Figures {
     fn of(row: &Load) -> Figures {
-        let part = |of: fn(&Software) -> f64| row.software.as_ref().map(of).map(rounded);
+        let part = |of: fn(&Software) -> f64| row.software.as_ref().map(of).map(to_thousandths);
         Figures {
             sw: part(Software::used),
             user: part(|s| s.user),

@@ -3,11 +3,11 @@
 use super::options::Microstates;
 use super::report::{Reports, Shown, figures};
 use crate::caps::CapsReport;
-use crate::json::rounded;
 use millpond_formats::print_iso;
 use millpond_formats::prstat::{self as listing, GroupRow};
 use millpond_model::{Class, CpuId, LgrpId, LwpId, Nanos, Pid, PsetId};
 use millpond_observe::Picture;
+use millpond_observe::digits::to_thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -171,7 +171,7 @@ impl Reports<'_> {
             task: process.task,
             project: &process.project.name,
             time_s: seconds(shown.time()),
-            cpu_pct: rounded(shown.cpu),
+            cpu_pct: to_thousandths(shown.cpu),
             microstates: self.options.microstates.map(|depth| Figures::of(shown, depth)),
         }
     }
@@ -180,7 +180,7 @@ impl Reports<'_> {
 impl Figures {
     fn of(shown: &Shown<'_>, depth: Microstates) -> Figures {
         let (parts, [vcx, icx, scl, sig]) = figures(shown.spent, depth);
-        let [usr, sys, trp, tfl, dfl, lck, slp, lat] = parts.map(|part| part.map(rounded));
+        let [usr, sys, trp, tfl, dfl, lck, slp, lat] = parts.map(|part| part.map(to_thousandths));
         let stopped_s = (depth == Microstates::All).then(|| seconds(shown.spent.stopped));
         Figures { usr, sys, trp, tfl, dfl, lck, slp, lat, vcx, icx, scl, sig, stopped_s }
     }
@@ -194,14 +194,14 @@ impl Group {
             processes: row.processes,
             size_kib: row.size,
             rss_kib: row.rss,
-            memory_pct: row.memory.map(rounded),
+            memory_pct: row.memory.map(to_thousandths),
             time_s: row.seconds,
-            cpu_pct: rounded(row.cpu),
+            cpu_pct: to_thousandths(row.cpu),
             controls: row.controls.map(|(shares, cap_pct)| Controls { shares, cap_pct }),
         }
     }
 }
 
 fn seconds(time: Nanos) -> f64 {
-    rounded(time.as_secs_f64())
+    to_thousandths(time.as_secs_f64())
 }

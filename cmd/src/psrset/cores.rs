@@ -48,8 +48,9 @@ pub(super) fn split(
 }
 
 fn sentence(torn: &CpuSet, beside: &CpuSet) -> String {
-    let (noun, verb) = if torn.len() == 1 { ("CPU", "shares its core") } else { ("CPUs", "share cores") };
-    format!("{noun} {torn} {verb} with {beside}, outside the set; --whole-cores takes whole cores")
+    let verb = if torn.len() == 1 { "shares its core" } else { "share cores" };
+    let torn = torn.named();
+    format!("{torn} {verb} with {beside}, outside the set; --whole-cores takes whole cores")
 }
 
 fn look(machine: &dyn Machine) -> Result<(Cores, CpuSet), Failure> {

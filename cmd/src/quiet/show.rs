@@ -4,6 +4,7 @@ use super::figures;
 use super::options::Options;
 use super::watch::Run;
 use millpond_model::{Cause, CpuId, CpuSet, Doer, Nanos, PsetId, Stretch};
+use millpond_observe::digits::to_thousandths;
 use millpond_observe::{Broken, Limit, QuietLine, Verdict};
 use millpond_report::{Align, Cell, Table};
 use schemars::JsonSchema;
@@ -97,7 +98,7 @@ pub fn facts(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Vec<Str
     let (count, total) = quiet.watcher();
     facts.push(format!(
         "watched {} for {} by {}; watching took {} of it ({count} times)",
-        processors(&run.cpus),
+        run.cpus.named(),
         quiet.elapsed,
         run.seen.source,
         figures::time(total)
@@ -106,10 +107,6 @@ pub fn facts(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Vec<Str
         facts.extend(sentences(verdict, limit.value, &limit.text, run));
     }
     facts
-}
-
-fn processors(cpus: &CpuSet) -> String {
-    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
 }
 
 fn sentences(verdict: &Verdict, limit: Limit, text: &str, run: &Run) -> Vec<String> {
@@ -227,7 +224,7 @@ impl<'r> Noise<'r> {
         let row = |line| NoiseRow { line, remedy: run.remedy(line) };
         let stretch = |stretch: &'r Stretch| StretchRow {
             cpu: stretch.cpu,
-            at_s: rounded((stretch.at - run.seen.began).as_secs_f64()),
+            at_s: to_thousandths((stretch.at - run.seen.began).as_secs_f64()),
             length_ns: stretch.length,
             cause: &stretch.cause,
         };
@@ -242,10 +239,10 @@ impl<'r> Noise<'r> {
             processors: &run.cpus,
             set: options.set,
             has_job: run.jobless.is_none(),
-            elapsed_s: rounded(quiet.elapsed.as_secs_f64()),
+            elapsed_s: to_thousandths(quiet.elapsed.as_secs_f64()),
             source: &run.seen.source,
             disturbances: quiet.lines.iter().map(row).collect(),
-            total: Total { count: quiet.count, total_ns: quiet.total, share: rounded(quiet.share) },
+            total: Total { count: quiet.count, total_ns: quiet.total, share: to_thousandths(quiet.share) },
             watcher: Watcher { count, total_ns },
             stretches: quiet.stretches.iter().take(STRETCHES_MAX).map(stretch).collect(),
             lost: &run.seen.lost,
@@ -256,9 +253,4 @@ impl<'r> Noise<'r> {
             broken,
         }
     }
-}
-
-/// Three digits behind the point: more is noise.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
 }

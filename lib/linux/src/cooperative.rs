@@ -12,7 +12,7 @@
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::view::{SetLabel, View};
-use crate::{LinuxMachine, messages, names};
+use crate::{LinuxMachine, names};
 use millpond_machine::facets::{CreateOptions, Rebinding};
 use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, Move, Pid, Pset, PsetId, PsetMode, SetMemory};
@@ -313,8 +313,7 @@ impl LinuxMachine {
             for (other, of) in &real {
                 let both = &of.cpus() & &label.cpus();
                 if !both.is_empty() {
-                    breaches
-                        .push(format!("{} went to set {other} of the machine", messages::processors(&both)));
+                    breaches.push(format!("{} went to set {other} of the machine", both.named()));
                 }
             }
             let set = Pset { id, members: label.members, mode: PsetMode::Affinity, breaches };

@@ -7,7 +7,7 @@ use crate::interrupt_names::device_name;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::{Os, names};
 use millpond_machine::{Knob, KnobError};
-use millpond_model::{CpuSet, PsetId};
+use millpond_model::PsetId;
 use std::io;
 
 /// The words of an error without its number.
@@ -158,12 +158,6 @@ pub(crate) fn partition_refused(path: &str, is: &str) -> KnobError {
         why: format!("the kernel does not keep others out of {of}: {why}"),
         hint: hint.to_owned(),
     }
-}
-
-/// `processor 2`, `processors 2-3`.
-#[must_use]
-pub(crate) fn processors(cpus: &CpuSet) -> String {
-    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -307,7 +307,7 @@ fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
         let near = path.as_str() != place && path.as_str() != "/" && above(path) == above(place);
         view.overlap_kills && near && !both(group).is_empty()
     })?;
-    Some(format!("{} lists {} as well", messages::group(path), messages::processors(&both(group))))
+    Some(format!("{} lists {} as well", messages::group(path), both(group).named()))
 }
 
 /// Where the tree is not as the set's mode promises.

@@ -121,6 +121,12 @@ impl CpuSet {
         self.words.is_empty()
     }
 
+    /// With its noun: `CPU 2`, `CPUs 2-3`.
+    #[must_use]
+    pub fn named(&self) -> String {
+        format!("CPU{} {self}", if self.len() == 1 { "" } else { "s" })
+    }
+
     /// The lowest CPU.
     #[must_use]
     pub fn lowest(&self) -> Option<CpuId> {

@@ -1,12 +1,13 @@
 //! OS noise on a set of CPUs, as plain data: its kinds, its sources, how often and how long.
 
 use crate::{CpuId, CpuSet, Nanos, Pid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 crate::words! {
     /// What sort of disturbance.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum DisturbanceKind {
         /// The interrupt of a device.
@@ -36,18 +37,7 @@ crate::words! {
 
 /// The source of the noise.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Doer {
@@ -61,7 +51,7 @@ pub enum Doer {
 }
 
 /// What it was that disturbed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Cause {
     /// What sort.
     pub kind: DisturbanceKind,

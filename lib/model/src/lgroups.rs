@@ -6,24 +6,14 @@
 //! set of nodes that comes about so is one lgroup, however often it comes about. A machine of one node is the root alone.
 
 use crate::{Lgroup, LgrpId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// The number of an lgroup in the tree; 0 is the root. It is not the number of a NUMA node.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct GroupId(pub u32);
@@ -41,7 +31,7 @@ impl fmt::Display for GroupId {
 
 crate::words! {
     /// What an lgroup is in the tree.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum GroupKind {
         /// It has everything. On a machine of one node it is a leaf too.
@@ -199,7 +189,7 @@ fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
 
 crate::words! {
     /// How much a thread prefers an lgroup.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Affinity {
         /// Not at all.

@@ -1,12 +1,13 @@
 //! Processor sets: how firmly a machine keeps other threads out, and moves of CPUs between sets.
 
 use crate::{CpuId, CpuSet, PsetId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 crate::words! {
     /// How a set is enforced. A machine reports what it really did, never what was hoped for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum PsetMode {
         /// Exclusive, and every member was moved or started by us.
@@ -64,9 +65,7 @@ impl Pset {
 }
 
 /// A CPU changes sets; 0 is the default set.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Move {
     /// Which.
     pub cpu: CpuId,

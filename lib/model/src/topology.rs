@@ -1,6 +1,7 @@
 //! CPU topology: strands in cores, cores in chips, chips in locality groups, and what they share.
 
 use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +43,7 @@ pub struct Processor {
 
 crate::words! {
     /// Cores of one machine may differ.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum CoreKind {
         /// All cores are alike.
@@ -57,9 +58,7 @@ crate::words! {
 }
 
 /// What a cache holds.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
     /// Data only.

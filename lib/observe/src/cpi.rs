@@ -44,19 +44,19 @@ pub struct Distribution {
     /// How many there are.
     pub samples: usize,
     /// The least.
-    #[serde(serialize_with = "crate::recording::millionths")]
+    #[serde(serialize_with = "crate::digits::millionths")]
     pub min: f64,
     /// The least that half of them do not exceed.
-    #[serde(serialize_with = "crate::recording::millionths")]
+    #[serde(serialize_with = "crate::digits::millionths")]
     pub median: f64,
     /// The least that nine tenths do not exceed.
-    #[serde(serialize_with = "crate::recording::millionths")]
+    #[serde(serialize_with = "crate::digits::millionths")]
     pub p90: f64,
     /// The least that 99 hundredths do not exceed.
-    #[serde(serialize_with = "crate::recording::millionths")]
+    #[serde(serialize_with = "crate::digits::millionths")]
     pub p99: f64,
     /// The greatest.
-    #[serde(serialize_with = "crate::recording::millionths")]
+    #[serde(serialize_with = "crate::digits::millionths")]
     pub max: f64,
 }
 

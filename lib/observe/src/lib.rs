@@ -30,6 +30,7 @@ mod census;
 mod change;
 mod cpi;
 pub mod diagnosis;
+pub mod digits;
 mod frame;
 pub mod latency;
 mod quiet;

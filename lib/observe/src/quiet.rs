@@ -4,9 +4,10 @@
 //! about the longest single disturbance and the longest stretch of several; a limit on rate is about the CPU that is disturbed most. What the
 //! watcher does counts against neither, and what the job does to itself only where that is asked for.
 
+use crate::digits::thousandths;
 use millpond_model::{Cause, CpuId, CpuSet, Disturbance, Disturbed, Doer, Nanos, Pid, Stretch};
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How much is allowed.
@@ -184,12 +185,6 @@ impl Quiet {
             (true, false) => Verdict::Kept,
         }
     }
-}
-
-/// Three digits behind the point: more is noise.
-#[expect(clippy::ref_option, reason = "serde passes fields so")]
-fn thousandths<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-    value.map(|value| (value * 1e3).round() / 1e3).serialize(serializer)
 }
 
 impl QuietLine {

@@ -1,11 +1,12 @@
 //! Recordings of `cpustat`: a line about the whole, then a line for each sample, as JSON; and two of them beside one another.
 
+use crate::digits::{millionths, to_millionths};
 use crate::{Distribution, cycles_per_instruction};
 use millpond_formats::events::{is_cycles, is_instructions};
 use millpond_model::{CpuId, LgrpId, PsetId};
 use millpond_report::{Cell, Table};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,25 +17,8 @@ const FORMAT: u32 = 1;
 /// The line about the whole: the machine's name, when it began, and seconds between samples.
 #[must_use]
 pub fn head(machine: &str, time: &str, interval_s: f64) -> Value {
-    let interval = rounded(interval_s);
+    let interval = to_millionths(interval_s);
     json!({ "recording": "cpustat", "format": FORMAT, "machine": machine, "time": time, "interval_s": interval })
-}
-
-/// To millionths: JSON should not promise more digits than there are.
-#[must_use]
-pub fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
-}
-
-/// The same of a field.
-///
-/// # Errors
-/// None of its own.
-pub fn millionths<S: Serializer>(
-    value: &(impl Into<Option<f64>> + Copy),
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    (*value).into().map(rounded).serialize(serializer)
 }
 
 /// A line of `cpustat`. Recordings have the first kind.

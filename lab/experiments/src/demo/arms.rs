@@ -182,22 +182,22 @@ pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
     let all: CpuSet = free.iter().copied().collect();
     let [a, b] = homes;
     let text = match act.kind {
-        ArmKind::Alone => format!("alone: a in a set of its own ({})", processors(&a.cpus())),
-        ArmKind::Fighting => format!("fighting: a and b on all of them ({})", processors(&all)),
+        ArmKind::Alone => format!("alone: a in a set of its own ({})", a.cpus().named()),
+        ArmKind::Fighting => format!("fighting: a and b on all of them ({})", all.named()),
         ArmKind::Capped => {
             format!("capped: the same, each job limited to {} % of one CPU's time", cap_percent(homes))
         }
         ArmKind::Pools => {
             let b_set = if matches!(b, Home::Set(_)) { "another" } else { "the default set" };
-            let (a, b) = (processors(&a.cpus()), processors(&b.cpus()));
+            let (a, b) = (a.cpus().named(), b.cpus().named());
             format!("pools: a in a pool with a set of its own ({a}), b in a pool with {b_set} ({b})")
         }
         ArmKind::Apart => {
             let b_home = match b {
-                Home::Set(_) => format!("b in another ({})", processors(&b.cpus())),
-                Home::Default(_) => format!("b on what is left ({})", processors(&b.cpus())),
+                Home::Set(_) => format!("b in another ({})", b.cpus().named()),
+                Home::Default(_) => format!("b on what is left ({})", b.cpus().named()),
             };
-            format!("apart: a in a set of its own ({}), {b_home}", processors(&a.cpus()))
+            format!("apart: a in a set of its own ({}), {b_home}", a.cpus().named())
         }
     };
     if act.blocks { format!("{text}; threads block at barriers") } else { text }
@@ -212,9 +212,4 @@ pub(super) fn cg_result(program: &mut Program, stop: &AtomicBool) -> Result<CgRe
     let value = program.result(stop)?;
     serde_json::from_value(value)
         .map_err(|error| Failure::Program { program: program.name.clone(), why: error.to_string() })
-}
-
-/// `processor 1`, `processors 0-1`.
-fn processors(cpus: &CpuSet) -> String {
-    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }

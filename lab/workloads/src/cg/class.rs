@@ -1,13 +1,12 @@
 //! The problem classes of NPB CG: their sizes, their answers and what a run of one counts for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A problem class. B takes about a quarter of a gigabyte while its matrix is built; larger ones are not offered.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Class {
     /// Sample: 1,400 rows, a few tens of milliseconds.
     S,
