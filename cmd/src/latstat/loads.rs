@@ -6,6 +6,7 @@ use millpond_machine::Machine;
 use millpond_machine::facets::{Launch, LaunchMode, Program};
 use millpond_model::{CpuId, CpuSet, Nanos, State};
 use millpond_session::own_program;
+use millpond_workloads::build::remove_files_of;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::ffi::OsString;
@@ -34,6 +35,16 @@ struct Load<'m> {
     program: Box<dyn Program + 'm>,
     /// What it had when the measurement began.
     before: Nanos,
+}
+
+impl Drop for Load<'_> {
+    /// One that is slow to end is killed before it has removed its files.
+    fn drop(&mut self) {
+        self.program.exit();
+        if self.kind == LoadKind::Build {
+            remove_files_of(self.program.pid().0);
+        }
+    }
 }
 
 /// All of them. They end with the value.

@@ -11,13 +11,13 @@ use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise};
 use crate::cpus::allowed_cpu_count;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::num::NonZeroU32;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -152,11 +152,14 @@ fn on_path(name: &str) -> Option<PathBuf> {
 struct Scratch(PathBuf);
 
 impl Scratch {
+    fn path(pid: u32, attempt: u32) -> PathBuf {
+        std::env::temp_dir().join(format!("millpond-build.{pid}.{attempt}"))
+    }
+
     fn make() -> Result<Scratch, Error> {
         let mut attempt = 0;
         loop {
-            let name = format!("millpond-build.{}.{attempt}", std::process::id());
-            let dir = std::env::temp_dir().join(name);
+            let dir = Scratch::path(std::process::id(), attempt);
             match DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => return Ok(Scratch(dir)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < ATTEMPTS => {
@@ -171,6 +174,16 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes the files of a build in another process, which was killed before it could. Only directories of the caller's user are removed.
+pub fn remove_files_of(pid: u32) {
+    let ours = |dir: &Path| {
+        fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
+    };
+    for dir in (0..=ATTEMPTS).map(|attempt| Scratch::path(pid, attempt)).filter(|dir| ours(dir)) {
+        let _ = fs::remove_dir_all(dir);
     }
 }
 
@@ -300,6 +313,14 @@ mod tests {
         let stop = AtomicBool::new(false);
         let result = run(&jobs(1), &stop, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap();
         assert!(result.stopped);
+        assert_eq!(left(), 0);
+
+        // One that is killed leaves them to whoever started it.
+        let killed = Scratch::make().unwrap();
+        fs::write(killed.0.join("0.c"), "").unwrap();
+        std::mem::forget(killed);
+        assert_eq!(left(), 1);
+        remove_files_of(std::process::id());
         assert_eq!(left(), 0);
     }
 
