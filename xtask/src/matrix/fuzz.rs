@@ -4,7 +4,7 @@
 //! Without one they run as they do in `cargo test`, only longer.
 
 use super::outcome::Outcome;
-use super::tools::{self, Toolchain, cpus, limited, metadata, target_dir, with_flags, words};
+use super::tools::{self, Toolchain, cpus, limited, limited_build, metadata, target_dir, with_flags, words};
 use crate::cargo::{Built, TestBinary, cargo, parse_messages};
 use crate::run::{as_test, run_one};
 use crate::table::seconds;
@@ -129,7 +129,7 @@ fn build(flags: &[&str]) -> Result<Vec<TestBinary>, String> {
             command.args(["--package", &package.name]);
         }
     }
-    let output = limited(&command).stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let output = limited_build(&command).stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(parse_messages(&String::from_utf8_lossy(&output.stdout)).tests);
     }

@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 /// No step of the matrix may take longer, in seconds: what hangs has failed.
 const STEP_SECONDS: &str = "900";
+/// Nor may a build, which takes several times as long where the machine is busy with something else.
+const BUILD_SECONDS: &str = "3600";
 
 /// What cargo says of the workspace, as far as it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -138,8 +140,17 @@ pub fn nightly(program: &str) -> Command {
 
 /// The same command, ended when it takes too long.
 pub fn limited(command: &Command) -> Command {
+    limited_to(STEP_SECONDS, command)
+}
+
+/// The same command, ended when it takes too long for a build.
+pub fn limited_build(command: &Command) -> Command {
+    limited_to(BUILD_SECONDS, command)
+}
+
+fn limited_to(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("timeout");
-    limited.args(["--kill-after=10", STEP_SECONDS]).arg(command.get_program()).args(command.get_args());
+    limited.args(["--kill-after=10", limit]).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => limited.env(name, value),
