@@ -19,7 +19,11 @@ const GROUPS: [Group; 7] = [
         crates: &["model", "cli", "formats", "observe", "planner", "report", "umem"],
         is_shown: false,
     },
-    Group { name: "machines", crates: &["machine", "sim", "bpf", "linux", "session"], is_shown: false },
+    Group {
+        name: "machines",
+        crates: &["machine", "rules", "sim", "bpf", "linux", "session"],
+        is_shown: false,
+    },
     Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },
     Group { name: "pools", crates: &["pools", "poold", "member", "member-c"], is_shown: false },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },

@@ -3,12 +3,12 @@
 //! ```text
 //! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
 //!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
-//!                                                                  rt-layout ◀ umem
+//!         rules ◀ bpf linux, tests of sim                          rt-layout ◀ umem
 //! ```
 //!
 //! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
 //! which machines exist, so only it knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
-//! libbpf; `workloads`, `bpf` and `rt` know no other room. Crates under `tests/` and `benches/`, and `xtask`, may know
+//! libbpf; `workloads`, `rules` and `rt` know no other room, and `bpf` knows `rules`. Crates under `tests/` and `benches/`, and `xtask`, may know
 //! everything, and no room may know them. `fuzz` is an instrument: it knows no room, and all tests may use it.
 
 use crate::Breach;
@@ -58,19 +58,23 @@ const COLUMNS: [&[&str]; 7] = [
 ];
 
 /// Rooms that only the named ones may know.
-const KNOWN_ONLY_BY: [(&str, &[&str]); 8] = [
+const KNOWN_ONLY_BY: [(&str, &[&str]); 9] = [
     ("rt-layout", &["rt", "rt-malloc", "umem"]),
     ("rt", &["rt-malloc"]),
     ("linux", &["session"]),
     ("sim", &["session"]),
     ("bpf", &["linux"]),
+    ("rules", &["bpf", "linux"]),
     ("workloads", &["sim", "experiments", "cmd"]),
     ("member", &["member-c", "session", "cmd"]),
     ("member-c", &[]),
 ];
 
 /// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
-const ISLANDS: [&str; 6] = ["workloads", "bpf", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
+const ISLANDS: [&str; 7] = ["workloads", "bpf", "rules", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
+
+/// Rooms whose tests hold another room against theirs, with that room.
+const COMPARED_BY: [(&str, &str); 1] = [("sim", "rules")];
 
 /// What tests are made with: all tests may use it, and no product.
 const INSTRUMENT: &str = "fuzz";
@@ -92,7 +96,7 @@ pub fn check(metadata: &Metadata) -> Vec<Breach> {
         }
         for dependency in &package.dependencies {
             let forbidden = match dependency.path.as_deref().and_then(|path| room(root, Path::new(path))) {
-                Some(INSTRUMENT) if dependency.kind.as_deref() == Some("dev") => false,
+                Some(to) if dependency.kind.as_deref() == Some("dev") && is_for_tests(from, to) => false,
                 Some(to) => !may_know(from, to),
                 None => !may_use(from, &dependency.name),
             };
@@ -170,6 +174,11 @@ pub(crate) fn may_know(from: &str, to: &str) -> bool {
     matches!((column(from), column(to)), (Some(from), Some(to)) if from > to)
 }
 
+/// Whether the tests of the room `from` may depend on the room `to`, whatever its product may.
+fn is_for_tests(from: &str, to: &str) -> bool {
+    to == INSTRUMENT || COMPARED_BY.contains(&(from, to))
+}
+
 /// Whether the room `from` may depend on the foreign crate `name`.
 fn may_use(from: &str, name: &str) -> bool {
     match (from, name) {
@@ -222,14 +231,15 @@ mod tests {
         ("lib/formats", &["lib/model"]),
         ("lib/machine", &["lib/model"]),
         ("lib/report", &["lib/model"]),
-        ("lib/bpf", &["@libbpf-rs"]),
+        ("lib/rules", &["build:@cc", "dev:@proptest"]),
+        ("lib/bpf", &["@libbpf-rs", "lib/rules"]),
         ("lab/workloads", &["@libc"]),
         ("rt/rt-layout", &[]),
         ("rt/rt", &["@libc", "rt/rt-layout"]),
         ("rt/rt-malloc", &["@libc", "rt/rt"]),
         ("rt/umem", &["rt/rt-layout", "lib/machine"]),
-        ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "dev:@tempfile"]),
-        ("lib/sim", &["lib/machine", "lab/workloads"]),
+        ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "lib/rules", "dev:@tempfile"]),
+        ("lib/sim", &["lib/machine", "lab/workloads", "dev:lib/rules"]),
         ("lib/observe", &["lib/model", "lib/report"]),
         ("lib/member", &["lib/model"]),
         ("lib/member-c", &["lib/member"]),
@@ -277,6 +287,9 @@ mod tests {
             ("bin/millpond", "lib/linux"),
             ("lab/workloads", "lib/model"),
             ("lib/bpf", "lib/model"),
+            ("lib/rules", "lib/model"),
+            ("lib/sim", "lib/rules"),
+            ("lib/session", "lib/rules"),
             ("rt/rt", "lib/model"),
             ("cmd", "rt/rt"),
             ("cmd", "rt/rt-layout"),

@@ -453,7 +453,7 @@ impl Kernel {
     }
 
     /// A child starts. `true`: the parent went into a queue behind it.
-    fn fork(&mut self, parent: ThreadId, program: Program) -> bool {
+    pub(super) fn fork(&mut self, parent: ThreadId, program: Program) -> bool {
         let class = self.class_fork(parent);
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);

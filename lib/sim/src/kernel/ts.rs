@@ -377,14 +377,15 @@ fn sleep_through(state: &mut TsState, table: &TsTable, mut missed: u64) {
         missed -= until_lift;
         let raised = table.row(state.cpupri).lwait;
         state.dispwait = 0;
-        state.back = true;
         if raised == state.cpupri {
             // It stays where it is: whole rounds change nothing.
             missed %= most + 1;
             state.dispwait = u32::try_from(missed).unwrap_or(u32::MAX);
             return;
         }
+        let before = state.umdpri;
         state.cpupri = raised;
         state.umdpri = state.level();
+        state.back |= state.umdpri != before;
     }
 }

@@ -4,6 +4,7 @@ mod caps;
 mod hardware;
 mod interrupts;
 mod real_time;
+mod rules;
 mod shares;
 mod sharing;
 mod time_sharing;

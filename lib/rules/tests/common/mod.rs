@@ -1,0 +1,62 @@
+//! The tables of the reference (§1.7 to §1.9), in ticks at 100 Hz, and threads in them.
+
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
+
+use millpond_rules::{Class, FX_LEVELS, TS_LEVELS, Tables, Thread, TsRow, host};
+use std::array;
+
+/// The last of the values whose first level is not above this one.
+fn step<T: Copy>(level: usize, steps: &[(usize, T)]) -> T {
+    steps.iter().rev().find(|(first, _)| *first <= level).unwrap().1
+}
+
+fn fx() -> [i64; FX_LEVELS] {
+    array::from_fn(|level| step(level, &[(0, 20), (10, 16), (20, 12), (30, 8), (40, 4), (59, 2)]))
+}
+
+fn number(level: usize) -> i32 {
+    i32::try_from(level).unwrap()
+}
+
+/// The standard table (§1.7).
+pub fn standard() -> Tables {
+    let slpret =
+        [(0, 50), (10, 51), (20, 52), (30, 53), (35, 54), (40, 55), (45, 56), (46, 57), (47, 58), (59, 59)];
+    let lwait =
+        [(0, 50), (10, 51), (20, 52), (30, 53), (35, 54), (40, 55), (45, 56), (46, 57), (47, 58), (49, 59)];
+    let ts: [TsRow; TS_LEVELS] = array::from_fn(|level| TsRow {
+        quantum: step(level, &[(0, 20), (10, 16), (20, 12), (30, 8), (40, 4), (59, 2)]),
+        tqexp: (number(level) - 10).max(0),
+        slpret: step(level, &slpret),
+        lwait: step(level, &lwait),
+        maxwait: step(level, &[(0, 0), (59, 32_000)]),
+    });
+    Tables { ts, fx: fx(), sys: 20 }
+}
+
+/// The table of large servers (§1.8).
+pub fn extended() -> Tables {
+    let ts: [TsRow; TS_LEVELS] = array::from_fn(|level| TsRow {
+        quantum: step(level, &[(0, 40), (1, 38), (20, 36), (41, 34)]),
+        tqexp: if level < 20 { number(level) / 2 } else { number(level) - 10 },
+        slpret: (number(level) + 1).min(59),
+        lwait: if level < 40 { 40 } else { (number(level) + 1).min(59) },
+        maxwait: 2,
+    });
+    Tables { ts, fx: fx(), sys: 20 }
+}
+
+/// A thread that enters a class without parameters; one of IA is in the foreground.
+pub fn entered(tables: &Tables, class: Class) -> Thread {
+    let mut thread = Thread::default();
+    host::enter(&mut thread, tables, class, 0, 0, true, host::fx_quantum(tables, 0));
+    thread
+}
+
+/// A thread of TS or IA with this system part and a full slice.
+pub fn at(tables: &Tables, class: Class, cpupri: i32) -> Thread {
+    let mut thread = entered(tables, class);
+    host::move_to(&mut thread, cpupri);
+    thread.timeleft = host::slice(&thread, tables);
+    thread
+}
