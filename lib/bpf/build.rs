@@ -10,6 +10,7 @@ const COMPILERS: [&str; 4] = ["clang-19", "clang-16", "clang-15", "clang"];
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=programs");
     println!("cargo::rerun-if-changed=include");
+    println!("cargo::rerun-if-changed=../rules/include");
     println!("cargo::rerun-if-env-changed=MILLPOND_CLANG");
     if env::var_os("CARGO_FEATURE_PROGRAMS").is_none() {
         return ExitCode::SUCCESS;
@@ -70,7 +71,7 @@ fn compile(compiler: &str, source: &Path, object: &Path, headers: &Path) -> Resu
         .arg("-Wno-unused-parameter")
         .args(["-target", endian, "-c"])
         .arg(format!("-D__TARGET_ARCH_{architecture}"))
-        .args(["-I", "include"])
+        .args(["-I", "include", "-I", "../rules/include"])
         .arg("-isystem")
         .arg(headers)
         .arg(source)

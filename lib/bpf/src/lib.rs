@@ -27,6 +27,7 @@
 //!
 //! What this room does not do: it knows no other room, decides nothing, and turns no figure into another.
 
+pub mod classes;
 pub mod count;
 pub mod disturbances;
 mod image;
@@ -39,5 +40,5 @@ pub mod residence;
 
 pub use image::Image;
 pub use mapped::MappedWords;
-pub use object::{Entries, Object, Opened, Ring};
+pub use object::{Callable, Entries, Object, Opened, Ring};
 pub use refused::Refused;

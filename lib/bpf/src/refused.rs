@@ -14,6 +14,14 @@ pub enum Refused {
     /// The kernel does not describe its types.
     #[error("this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)")]
     NoTypes,
+    /// The kernel's types show an argument of its functions that it adds itself: Debian's 7.1 and 7.2 for trixie do.
+    #[error(
+        "this kernel describes functions of sched_ext wrongly (its BTF has their implicit argument): another build of it is needed"
+    )]
+    WrongTypes,
+    /// There is one scheduler of sched_ext at a time.
+    #[error("another sched_ext scheduler is at work")]
+    Busy,
     /// There is nothing of that name to attach to.
     #[error("this kernel has no such tracepoint")]
     NoSuchPlace,
@@ -41,6 +49,8 @@ impl Refused {
         const ENOENT: i32 = 2;
         const ESRCH: i32 = 3;
         const EACCES: i32 = 13;
+        const EBUSY: i32 = 16;
+        const EINVAL: i32 = 22;
         const ENOSYS: i32 = 38;
         /// Begins what the verifier says.
         const VERIFIER: &str = "BEGIN PROG LOAD LOG";
@@ -48,6 +58,10 @@ impl Refused {
             // The verifier, too, says EACCES; then it says more.
             Some(EACCES) if !log.is_empty() => Refused::Kernel { why: error.to_string(), log },
             Some(EPERM | EACCES) => Refused::NotPermitted,
+            Some(EBUSY) => Refused::Busy,
+            Some(EINVAL) if log.contains("func_proto") && log.contains("incompatible with vmlinux") => {
+                Refused::WrongTypes
+            }
             Some(ESRCH) if log.contains("BTF") => Refused::NoTypes,
             Some(ENOENT | ESRCH) => Refused::NoSuchPlace,
             Some(ENOSYS) => Refused::NoPrograms,
@@ -69,8 +83,15 @@ mod tests {
         let of = |number| Refused::of(&io::Error::from_raw_os_error(number), String::new());
         assert_eq!(of(1), Refused::NotPermitted);
         assert_eq!(of(2), Refused::NoSuchPlace);
+        assert_eq!(of(16).to_string(), "another sched_ext scheduler is at work");
         assert_eq!(of(38).to_string(), "this kernel takes no programs");
         assert!(of(22).to_string().starts_with("the kernel refused the program: Invalid argument"));
+    }
+
+    #[test]
+    fn wrong_types_of_functions_are_told() {
+        let log = "libbpf: extern (func ksym) 'scx_bpf_create_dsq': func_proto [57] incompatible with vmlinux [35548]";
+        assert_eq!(Refused::of(&io::Error::from_raw_os_error(22), log.into()), Refused::WrongTypes);
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub enum Nic {
 pub enum Accel {
     /// All CPUs in turn on one host thread.
     TcgSingle,
+    /// All CPUs in turn on one host thread, and the guest's clock counts instructions, 2 ns each: time in a guest of one CPU is the same in each run, whatever
+    /// else the host does. For measuring latency, slices and costs; with several CPUs their turns add milliseconds.
+    Counted,
     /// A host thread for each CPU: for guests of few CPUs that are all busy. More host threads than host CPUs make the guest's spinning
     /// ones wait for each other: 32 on 2 did not boot in five minutes.
     TcgMulti,
@@ -141,7 +144,7 @@ impl Guest {
         self
     }
 
-    /// How to emulate, instead of what `MILLPOND_VM_ACCEL` (`single`, `multi`, `kvm`) or habit says.
+    /// How to emulate, instead of what `MILLPOND_VM_ACCEL` (`single`, `counted`, `multi`, `kvm`) or habit says.
     #[must_use]
     pub fn accel(mut self, accel: Accel) -> Self {
         self.accel = Some(accel);
@@ -247,6 +250,9 @@ impl Guest {
         let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
         add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"]);
         add(&["-machine", "q35", "-accel", accel.argument(), "-cpu", cpu_model(self.kernel.id.series)]);
+        if accel == Accel::Counted {
+            add(&["-icount", "shift=1,align=off,sleep=off"]);
+        }
         if self.has_remapping {
             // First of all devices: it must be there before those whose interrupts it remaps.
             add(&["-device", "intel-iommu,intremap=on"]);
@@ -287,11 +293,12 @@ impl Guest {
         match (self.accel, environment) {
             (Some(accel), _) => Ok(accel),
             (None, None | Some("" | "single")) => Ok(Accel::TcgSingle),
+            (None, Some("counted")) => Ok(Accel::Counted),
             (None, Some("multi")) => Ok(Accel::TcgMulti),
             (None, Some("kvm")) => Ok(Accel::Kvm),
             (None, Some(other)) => Err(Unavailable::new(
                 format!("there is no emulation {other:?}"),
-                "set MILLPOND_VM_ACCEL to single, multi or kvm",
+                "set MILLPOND_VM_ACCEL to single, counted, multi or kvm",
             )),
         }
     }
@@ -337,6 +344,7 @@ impl Accel {
     fn argument(self) -> &'static str {
         match self {
             Self::TcgSingle => "tcg,thread=single,tb-size=256",
+            Self::Counted => "tcg,thread=single,tb-size=256",
             Self::TcgMulti => "tcg,thread=multi,tb-size=256",
             Self::Kvm => "kvm",
         }

@@ -51,7 +51,7 @@
 //! # What the environment may say
 //!
 //! `MILLPOND_CACHE` where kernels are kept · `MILLPOND_VM_REFRESH=1` look for newer ones · `MILLPOND_REQUIRE=vm` no skips ·
-//! `MILLPOND_VM_TIMEOUT_SCALE=10` longer deadlines · `MILLPOND_VM_ACCEL=single|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
+//! `MILLPOND_VM_TIMEOUT_SCALE=10` longer deadlines · `MILLPOND_VM_ACCEL=single|counted|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
 //! `MILLPOND_BIN_NAME` a program to take instead of building NAME.
 //!
 //! # What it does not do

@@ -6,6 +6,6 @@ mod none;
 mod real;
 
 #[cfg(not(feature = "programs"))]
-pub use none::{Entries, Object, Opened, Ring};
+pub use none::{Callable, Entries, Object, Opened, Ring};
 #[cfg(feature = "programs")]
-pub use real::{Entries, Object, Opened, Ring};
+pub use real::{Callable, Entries, Object, Opened, Ring};

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Duration;
 
 /// An object before it is loaded.
@@ -22,6 +23,16 @@ impl Opened<'_> {
 
     /// The constants of the program.
     pub fn set_constants(&mut self, _: &[u64]) {
+        match self.never {}
+    }
+
+    /// A word of a structure of callbacks.
+    pub fn set_operation(&mut self, _: &str, _: usize, _: u64) {
+        match self.never {}
+    }
+
+    /// A map is one that another object left.
+    pub fn reuse(&mut self, _: &str, _: &Path) {
         match self.never {}
     }
 
@@ -47,6 +58,11 @@ impl Object {
         Err(Refused::NotBuilt)
     }
 
+    #[must_use]
+    pub fn kernel_has(_: &str) -> bool {
+        false
+    }
+
     pub fn attach(&mut self, _: &str) -> Result<(), Refused> {
         match self.never {}
     }
@@ -63,7 +79,23 @@ impl Object {
         match self.never {}
     }
 
-    pub fn entries(&self, _: &str) -> Result<Entries<'_>, Refused> {
+    pub fn entries(&self, _: &str) -> Result<Entries, Refused> {
+        match self.never {}
+    }
+
+    pub fn attach_operations(&mut self, _: &str) -> Result<(), Refused> {
+        match self.never {}
+    }
+
+    pub fn pin_map(&mut self, _: &str, _: &Path) -> Result<(), Refused> {
+        match self.never {}
+    }
+
+    pub fn pin_program(&mut self, _: &str, _: &Path) -> Result<(), Refused> {
+        match self.never {}
+    }
+
+    pub fn callable(&self, _: &str) -> Result<Callable, Refused> {
         match self.never {}
     }
 
@@ -74,13 +106,25 @@ impl Object {
 
 /// The entries of a map.
 #[derive(Debug)]
-pub struct Entries<'a> {
+pub struct Entries {
     never: Infallible,
-    lives: PhantomData<&'a ()>,
 }
 
 #[allow(missing_docs, clippy::missing_errors_doc, reason = "said where there is something to be done")]
-impl Entries<'_> {
+impl Entries {
+    pub fn at(_: &Path) -> Result<Entries, Refused> {
+        Err(Refused::NotBuilt)
+    }
+
+    pub fn words(&self, _: usize) -> Result<MappedWords, Refused> {
+        match self.never {}
+    }
+
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        match self.never {}
+    }
+
     #[must_use]
     pub fn all(&self) -> Vec<(Vec<u64>, Vec<u64>)> {
         match self.never {}
@@ -96,6 +140,23 @@ impl Entries<'_> {
     }
 
     pub fn remove(&self, _: &[u64]) {
+        match self.never {}
+    }
+}
+
+/// A program that runs when it is asked to.
+#[derive(Debug)]
+pub struct Callable {
+    never: Infallible,
+}
+
+#[allow(missing_docs, clippy::missing_errors_doc, reason = "said where there is something to be done")]
+impl Callable {
+    pub fn at(_: &Path) -> Result<Callable, Refused> {
+        Err(Refused::NotBuilt)
+    }
+
+    pub fn call(&self, _: &mut [u64]) -> Result<(), Refused> {
         match self.never {}
     }
 }

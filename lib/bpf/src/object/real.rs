@@ -1,14 +1,16 @@
 //! By libbpf.
 
 use crate::{Image, MappedWords, Refused};
+use libbpf_rs::btf::{Btf, types::Func};
 use libbpf_rs::{
-    ErrorKind, Iter, Link, MapCore, MapFlags, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, RingBuffer,
-    RingBufferBuilder,
+    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+    RingBuffer, RingBufferBuilder,
 };
 use miniz_oxide::inflate::decompress_to_vec;
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,7 +43,12 @@ fn system(error: &libbpf_rs::Error) -> io::Error {
         }
         cause = now.source();
     }
-    // Some of its errors keep the number to themselves, and only their kind is told.
+    // Most of its errors keep the number to themselves; it is in their text, though.
+    let text = format!("{error:#}");
+    let number = text.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    if let Some(number) = number {
+        return io::Error::from_raw_os_error(number);
+    }
     match error.kind() {
         ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
         ErrorKind::NotFound => io::ErrorKind::NotFound.into(),
@@ -76,6 +83,22 @@ impl Opened<'_> {
         }
     }
 
+    /// A word of the operations of a scheduler, or of another structure of callbacks, at a place in bytes. 0 takes a callback away.
+    pub fn set_operation(&mut self, map: &str, at: usize, word: u64) {
+        for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
+            if let Some(place) = found.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + 8)) {
+                place.copy_from_slice(&word.to_ne_bytes());
+            }
+        }
+    }
+
+    /// A map is the one that another object left at a path, if it is there and has the same shape.
+    pub fn reuse(&mut self, map: &str, path: &Path) {
+        for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
+            let _ = found.reuse_pinned_map(path);
+        }
+    }
+
     /// A program is not even loaded.
     pub fn leave_out(&mut self, program: &str) {
         for mut found in self.object.progs_mut().filter(|found| found.name() == program) {
@@ -107,6 +130,13 @@ impl Object {
         Ok(Object { object, links: Vec::new() })
     }
 
+    /// Whether the kernel that runs has a function of this name, by its own description.
+    #[must_use]
+    pub fn kernel_has(function: &str) -> bool {
+        let types = listening(Btf::from_vmlinux);
+        types.is_ok_and(|types| types.type_by_name::<Func<'_>>(function).is_some())
+    }
+
     /// Attaches a program where its section says.
     ///
     /// # Errors
@@ -116,6 +146,37 @@ impl Object {
         let link = listening(|| found.attach())?;
         self.links.push(link);
         Ok(())
+    }
+
+    /// Attaches a structure of callbacks, by the name of its map.
+    ///
+    /// # Errors
+    /// [`Refused`] when the kernel does not take it.
+    pub fn attach_operations(&mut self, map: &str) -> Result<(), Refused> {
+        let mut found =
+            self.object.maps_mut().find(|found| found.name() == map).ok_or(Refused::NoSuchPlace)?;
+        let link = listening(|| found.attach_struct_ops())?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Leaves a map at a path of the BPF file system, where it outlives the object.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such map, or no such file system.
+    pub fn pin_map(&mut self, map: &str, path: &Path) -> Result<(), Refused> {
+        let mut found =
+            self.object.maps_mut().find(|found| found.name() == map).ok_or(Refused::NoSuchPlace)?;
+        listening(|| found.pin(path))
+    }
+
+    /// Leaves a program at a path of the BPF file system.
+    ///
+    /// # Errors
+    /// As [`Object::pin_map`].
+    pub fn pin_program(&mut self, program: &str, path: &Path) -> Result<(), Refused> {
+        let mut found = self.find(program)?;
+        listening(|| found.pin(path))
     }
 
     /// The descriptor of a program.
@@ -160,8 +221,18 @@ impl Object {
     ///
     /// # Errors
     /// [`Refused`] when there is no such map.
-    pub fn entries(&self, map: &str) -> Result<Entries<'_>, Refused> {
-        Ok(Entries { map: self.map(map)? })
+    pub fn entries(&self, map: &str) -> Result<Entries, Refused> {
+        let map = self.map(map)?;
+        listening(|| Ok(Entries { map: MapHandle::try_from(&map)? }))
+    }
+
+    /// A program to call.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is no such program.
+    pub fn callable(&self, program: &str) -> Result<Callable, Refused> {
+        let program = self.program(program)?.try_clone_to_owned();
+        Ok(Callable { program: program.map_err(|error| Refused::of(&error, String::new()))? })
     }
 
     /// Listens to a ring: `heard` is called with the words of each record when [`Ring::poll`] is.
@@ -202,11 +273,33 @@ fn key_words(bytes: &[u8]) -> Vec<u64> {
 
 /// The entries of a map whose keys and values are made of words.
 #[derive(Debug)]
-pub struct Entries<'a> {
-    map: libbpf_rs::Map<'a>,
+pub struct Entries {
+    map: MapHandle,
 }
 
-impl Entries<'_> {
+impl Entries {
+    /// Those of a map that was left at a path.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is none.
+    pub fn at(path: &Path) -> Result<Entries, Refused> {
+        listening(|| Ok(Entries { map: MapHandle::from_pinned_path(path)? }))
+    }
+
+    /// The first words of the map, if it may be mapped.
+    ///
+    /// # Errors
+    /// [`Refused`] when it cannot.
+    pub fn words(&self, count: usize) -> Result<MappedWords, Refused> {
+        MappedWords::map(self.map.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
+    }
+
+    /// How many entries the map can have.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.map.max_entries()
+    }
+
     /// Every key with its value. What is added or taken away meanwhile may be seen or not.
     pub fn all(&self) -> Vec<(Vec<u64>, Vec<u64>)> {
         const BATCH: u32 = 1024;
@@ -247,6 +340,39 @@ impl Entries<'_> {
     /// Takes a key away; it is no error when it is not there.
     pub fn remove(&self, key: &[u64]) {
         let _ = self.map.delete(&self.key(key));
+    }
+}
+
+/// A program that runs when it is asked to (`syscall`).
+#[derive(Debug)]
+pub struct Callable {
+    program: OwnedFd,
+}
+
+impl Callable {
+    /// One that was left at a path.
+    ///
+    /// # Errors
+    /// [`Refused`] when there is none.
+    pub fn at(path: &Path) -> Result<Callable, Refused> {
+        listening(|| Ok(Callable { program: libbpf_rs::Program::fd_from_pinned_path(path)? }))
+    }
+
+    /// Runs it. What it is asked, and what it answers, are words.
+    ///
+    /// # Errors
+    /// [`Refused`] when the kernel does not run it.
+    pub fn call(&self, words: &mut [u64]) -> Result<(), Refused> {
+        let size = u32::try_from(size_of_val(words)).unwrap_or(u32::MAX);
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+            ctx_in: words.as_mut_ptr().cast(),
+            ctx_size_in: size,
+            ..Default::default()
+        };
+        // SAFETY: the kernel reads and writes `ctx_size_in` bytes at `ctx_in`, which are ours for the time of the call.
+        let done = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut options) };
+        if done == 0 { Ok(()) } else { Err(Refused::of(&io::Error::from_raw_os_error(-done), String::new())) }
     }
 }
 

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * sched_ext, the kernel's class for schedulers that are loaded: the callbacks and functions that the scheduler of the classes uses, for
+ * kernels from 6.17 on in one object.
+ *
+ * Functions of the kernel (kfuncs) came, went and changed their form from version to version. Each form is a weak symbol: it is 0 where the
+ * kernel lacks it, and a branch on that is decided when the program is loaded. libbpf takes one `___suffix` off a name before it looks for the
+ * symbol; where the kernel's own name ends in one, ours has two.
+ */
+#ifndef MILLPOND_SCHED_EXT_BPF_H
+#define MILLPOND_SCHED_EXT_BPF_H
+
+#include "kernel.bpf.h"
+
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __s32 s32;
+typedef __u64 u64;
+typedef __s64 s64;
+
+#define NULL ((void *)0)
+#define PF_KTHREAD 0x00200000
+#define CLOCK_MONOTONIC 1
+#define NICE_0 120
+
+/* Where a thread can be inserted beside the queues that a scheduler makes: the queue of the CPU at hand, of a given one. */
+#define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
+#define SCX_DSQ_LOCAL_ON (3ULL << 62)
+#define SCX_SLICE_INF (~0ULL)
+#define SCX_KICK_IDLE 1ULL
+#define SCX_KICK_PREEMPT 2ULL
+#define SCX_OPS_ENQ_EXITING 4ULL
+#define SCX_OPS_ENQ_MIGRATION_DISABLED 16ULL
+#define SCX_TASK_QUEUED 1
+
+/* Some of these moved at 6.19: the kernel's own values are read when the program is loaded. */
+enum scx_enq_flags {
+	SCX_ENQ_WAKEUP = 1ULL << 0,
+	SCX_ENQ_HEAD = 1ULL << 4,
+	SCX_ENQ_PREEMPT = 1ULL << 32,
+	SCX_ENQ_REENQ = 1ULL << 40,
+};
+#define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
+
+enum scx_exit_kind {
+	SCX_EXIT_NONE = 0,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cgroup;
+struct cpumask {
+	unsigned long bits[1];
+};
+
+struct sched_entity___x {
+	u64 sum_exec_runtime;
+};
+
+struct sched_ext_entity {
+	u32 flags;
+	u64 slice;
+	u64 dsq_vtime;
+};
+
+/* What is read of a thread beside what every program reads. */
+struct task_struct___x {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	int static_prio;
+	int nr_cpus_allowed;
+	unsigned int policy;
+	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask;
+	struct sched_entity___x se;
+	struct sched_ext_entity scx;
+	u64 start_boottime;
+	char comm[16];
+};
+
+struct scx_init_task_args {
+	bool fork;
+};
+struct scx_exit_info {
+	enum scx_exit_kind kind;
+	s64 exit_code;
+	const char *reason;
+	unsigned long *bt;
+	u32 bt_len;
+	char *msg;
+	char *dump;
+};
+struct scx_cpu_release_args;
+struct scx_exit_task_args;
+struct scx_dump_ctx;
+
+/* The loader writes the first four members: it knows their places by their order. */
+struct sched_ext_ops {
+	u64 flags;
+	u64 hotplug_seq;
+	u32 timeout_ms;
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*running)(struct task_struct *p);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
+	void (*set_weight)(struct task_struct *p, u32 weight);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u32 exit_dump_len;
+	char name[128];
+};
+
+struct scx_bpf_dsq_insert_vtime_args {
+	u64 dsq_id;
+	u64 slice;
+	u64 vtime;
+	u64 enq_flags;
+};
+
+#pragma clang attribute pop
+
+/* On our stack or in our maps, as large as the kernel's. */
+struct bpf_iter_num {
+	u64 opaque[1];
+} __attribute__((aligned(8)));
+struct bpf_iter_scx_dsq {
+	u64 opaque[6];
+} __attribute__((aligned(8)));
+struct bpf_timer {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
+bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
+void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+bool scx_bpf_task_running(const struct task_struct *p) __ksym;
+u64 scx_bpf_now(void) __ksym;
+void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 len) __ksym;
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
+int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym;
+int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym;
+void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym;
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
+/* Until 6.18 for cpu_release alone. Kernels that have the second one warn of schedulers with that callback. */
+u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+void scx_bpf_reenqueue_local___v2___two(void) __ksym __weak;
+struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+void bpf_task_release(struct task_struct *p) __ksym;
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
+
+/* Until 6.18 it answers nothing. */
+bool scx_bpf_dsq_insert___v2___two(struct task_struct *p, u64 dsq_id, u64 slice, u64 flags) __ksym __weak;
+void scx_bpf_dsq_insert___one(struct task_struct *p, u64 dsq_id, u64 slice, u64 flags) __ksym __weak;
+
+static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2___two))
+		scx_bpf_dsq_insert___v2___two(p, dsq, slice, flags);
+	else
+		scx_bpf_dsq_insert___one(p, dsq, slice, flags);
+}
+
+/* From 6.19 on the arguments are a structure. */
+bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
+void scx_bpf_dsq_insert_vtime___one(struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 flags) __ksym __weak;
+
+static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 flags)
+{
+	if (bpf_core_type_exists(struct scx_bpf_dsq_insert_vtime_args)) {
+		struct scx_bpf_dsq_insert_vtime_args args = {
+			.dsq_id = dsq, .slice = slice, .vtime = vtime, .enq_flags = flags
+		};
+
+		__scx_bpf_dsq_insert_vtime(p, &args);
+	} else {
+		scx_bpf_dsq_insert_vtime___one(p, dsq, slice, vtime, flags);
+	}
+}
+
+/* From 7.1 on with flags. */
+bool scx_bpf_dsq_move_to_local___v2___two(u64 dsq, u64 flags) __ksym __weak;
+bool scx_bpf_dsq_move_to_local___one(u64 dsq) __ksym __weak;
+
+static __always_inline bool dsq_move_to_local(u64 dsq)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2___two))
+		return scx_bpf_dsq_move_to_local___v2___two(dsq, 0);
+	return scx_bpf_dsq_move_to_local___one(dsq);
+}
+
+/* Until 6.18 the members of the thread are written, which later kernels warn of. */
+bool scx_bpf_task_set_slice___two(struct task_struct *p, u64 slice) __ksym __weak;
+bool scx_bpf_task_set_dsq_vtime___two(struct task_struct *p, u64 vtime) __ksym __weak;
+
+#define X(p) ((struct task_struct___x *)(p))
+
+static __always_inline void set_slice(struct task_struct *p, u64 slice)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_slice___two))
+		scx_bpf_task_set_slice___two(p, slice);
+	else
+		X(p)->scx.slice = slice;
+}
+
+static __always_inline void set_vtime(struct task_struct *p, u64 vtime)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime___two))
+		scx_bpf_task_set_dsq_vtime___two(p, vtime);
+	else
+		X(p)->scx.dsq_vtime = vtime;
+}
+
+#endif

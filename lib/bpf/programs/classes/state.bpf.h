@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What the scheduler of the classes knows: of the machine, by the loader; of CPUs, levels and threads. */
+#ifndef MILLPOND_CLASSES_STATE_BPF_H
+#define MILLPOND_CLASSES_STATE_BPF_H
+
+#include "sched_ext.bpf.h"
+#define RULE_FOR(i, count) bpf_for(i, 0, count)
+#define RULE_ROUND __noinline
+#include "rules.h"
+
+#define SECOND 1000000000ULL
+#define LEVELS 101
+/* The row of a level, -1 to 99. */
+#define ROW_OF(pri) ((pri) + 1)
+/* No thread of ours runs; a class of the kernel does that goes before us. */
+#define VACANT (-2)
+#define OUTRANKED 200
+#define NO_KEY (~0ULL)
+#define QUEUE_DSQ(queue) (0x1000ULL + (queue))
+#define CPU_DSQ(cpu) (0x100000ULL + (cpu))
+/* CPUs that are compared for one wake-up, queues of a set that a free CPU looks into, threads at the head of a queue that may be bound elsewhere. */
+#define COMPARED_CPUS 32
+#define STOLEN_FROM 16
+#define LOOKED_AT 64
+/* Threads and nanoseconds that the timer spends at a time on threads that it has not yet been through, and how long it then waits. */
+#define CHUNK 256
+#define CHUNK_NS 50000ULL
+#define BETWEEN_CHUNKS 200000ULL
+#define MOST_QUEUES 4096
+/* Before all levels: a thread that is rescued. */
+#define FIRST 126
+#define POLICY_IDLE 5
+/* Nanoseconds of a clock tick in files of the kernel. */
+#define USER_TICK 10000000ULL
+#define POLICY_EXT 7
+/* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
+#define PRIO_NORMAL 100
+
+/* Words that the loader sets, all of 64 bits. */
+const volatile u64 nr_cpus = 1;
+const volatile u64 nr_queues = 1;
+/* A wait after which a thread runs for a tick whatever its level, in nanoseconds; 0: never. */
+const volatile u64 rescue_ns = 5 * SECOND;
+/* The parent of a new process falls by a level and lets the child go first, as in Solaris. */
+const volatile u64 parent_pays = 1;
+/* Each time a thread begins to run it is counted whether a better one waited for this CPU. */
+const volatile u64 audit = 0;
+/* For tests. 1: threads whose names begin with `stall` are never queued; 2: CPUs are kicked without end; 3: nothing is dispatched. */
+const volatile u64 defect = 0;
+/* Only threads with the policy SCHED_EXT are ours; all others go before them. */
+const volatile u64 partial = 0;
+
+/* Two copies of the tables, and which one holds: `chosen` of the settings. A writer fills the other one first. */
+ARRAY(tables, struct rule_tables, 0);
+
+/* What changes while it runs. The loader has the same order. */
+enum setting { CHOSEN_TABLES, SETTINGS };
+ARRAY(settings, u64, BPF_F_MMAPABLE);
+
+/*
+ * Of a CPU: two cache lines, so that CPUs do not slow each other. It is written while the lock of its run queue is held. src/classes.rs has the same order.
+ */
+struct cpu {
+	/* The level that runs, or VACANT, or OUTRANKED. */
+	s64 pri;
+	/* The level that was chosen to run next; VACANT for none. */
+	s64 chosen;
+	u64 online;
+	/* Not 0: something may wait in the queue of this CPU. */
+	u64 bound;
+	/* For so many ticks on end a better thread has waited for this CPU. */
+	u64 outranked;
+	/* The thread that began to run last, and its key then. */
+	u64 begun_tid;
+	u64 begun_key;
+	/* The machine's only CPU. Not 0: something may wait in the queue of its set. */
+	u64 shared;
+	/* How often a thread went to a CPU that was idle, preempted another one, was queued for its CPU alone, was queued for a set, went on after its slice, came
+	 * from another queue, paid for a child; how often a better thread waited when one began to run, and waited for more than a tick. */
+	u64 direct;
+	u64 preempting;
+	u64 queued_bound;
+	u64 queued_shared;
+	u64 kept;
+	u64 stolen;
+	u64 forks;
+	u64 passed_over;
+	u64 overdue;
+	/* How often a thread stood next in line on its CPU. */
+	u64 next;
+	u64 more[6];
+};
+ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
+
+/* Of a CPU, by the loader: its queue, and the next CPU that has the same queue (a ring). */
+struct place {
+	u64 queue;
+	u64 next_cpu;
+};
+ARRAY(places, struct place, 0);
+
+/* Of a queue, by the loader: the next queue of the same set (a ring). */
+ARRAY(rings, u64, 0);
+
+/* By CPU and level, -1 first. src/classes.rs has the same order. */
+struct level {
+	u64 ran_ns;
+	u64 begun;
+	u64 waited_ns;
+	u64 waited_max_ns;
+	u64 expired;
+	u64 boosted;
+	u64 surrendered;
+	u64 rescued;
+};
+ARRAY(levels, struct level, BPF_F_MMAPABLE);
+
+/* Of the timer. */
+struct beat {
+	u64 count;
+	u64 chunks;
+	u64 chunk_max_ns;
+	u64 moved;
+	/* Where it goes on: the queue, and the threads of it that it has been through; the threads that it may still go through. */
+	u64 queue;
+	u64 passed;
+	u64 left;
+	u64 place;
+	/* When it last counted, as arrivals are. */
+	u64 at;
+	/* When the chunk ends. */
+	u64 until;
+	u64 unused[6];
+};
+ARRAY(beat_words, struct beat, BPF_F_MMAPABLE);
+
+struct timer_value {
+	struct bpf_timer timer;
+};
+ARRAY(timers, struct timer_value, 0);
+
+/* Why it ended. Texts fill words. */
+struct ending {
+	u64 kind;
+	s64 code;
+	char reason[128];
+	char message[256];
+	u64 backtrace_len;
+	u64 backtrace[16];
+	char dump[8192];
+};
+ARRAY(endings, struct ending, 0);
+
+struct task {
+	struct rule_thread st;
+	/* `sum_exec_runtime` up to which it was charged. */
+	u64 exec;
+	/* The second that it knows of. */
+	u64 beat;
+	/* When it was put into a queue last. */
+	u64 queued_at;
+	/* The queue; 0 for the local queue of a CPU. */
+	u64 dsq;
+	/* See enum rule_end. Where it goes when it is queued next, if that was decided before; else UNDECIDED. */
+	u32 end;
+	/* 1: it was made, and has not run. */
+	u32 fresh;
+	/* 1: the rules of waking were applied. */
+	u32 woken;
+	s32 nice;
+	/* What a user asks for: see REQUEST_*; 0 for nothing. */
+	u64 request;
+	u64 request_quantum;
+	/* 1: it stands before all others, to be rescued. */
+	u64 rescued;
+};
+#define UNDECIDED 2
+TASK_STORAGE(tasks, struct task);
+
+/* A request: a class and its parameters, each with a byte; a user part is sent with 64 added. */
+#define REQUEST_SET 1ULL
+#define REQUEST_PAY 2ULL
+#define REQUEST_NICE 3ULL
+#define REQUEST_KIND(word) ((word) & 0xff)
+#define REQUEST_CLASS(word) ((int)((word) >> 8 & 0xff))
+#define REQUEST_LIMIT(word) ((int)((word) >> 16 & 0xff) - 64)
+#define REQUEST_UPRI(word) ((int)((word) >> 24 & 0xff) - 64)
+#define REQUEST_FOREGROUND(word) ((int)((word) >> 32 & 0xff))
+
+/*
+ * What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. When the thread began is compared as /proc tells
+ * it: in ticks of user space.
+ */
+#define USER_TICK 10000000ULL
+struct wish {
+	/* When the thread began, in clock ticks since boot, as files of the kernel have it. */
+	u64 start;
+	u64 request;
+	u64 request_quantum;
+};
+MAP(HASH, wishes, u64, struct wish, 65536);
+
+static __always_inline struct task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+static __always_inline struct cpu *cpu_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct level *level_here(int pri)
+{
+	u32 at = bpf_get_smp_processor_id() * LEVELS + rule_clamp(ROW_OF(pri), 0, LEVELS - 1);
+
+	return bpf_map_lookup_elem(&levels, &at);
+}
+
+#define COUNT_LEVEL(pri, what)                      \
+	({                                          \
+		struct level *l_ = level_here(pri); \
+		if (l_)                             \
+			l_->what++;                 \
+	})
+
+static __always_inline struct rule_tables *tables_now(void)
+{
+	u32 key = CHOSEN_TABLES, copy = 0;
+	u64 *chosen = bpf_map_lookup_elem(&settings, &key);
+
+	if (chosen)
+		copy = *(volatile u64 *)chosen & 1;
+	return bpf_map_lookup_elem(&tables, &copy);
+}
+
+static __always_inline struct beat *beat_here(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&beat_words, &zero);
+}
+
+static __always_inline u64 beats_now(void)
+{
+	struct beat *beat = beat_here();
+
+	return beat ? *(volatile u64 *)&beat->count : 0;
+}
+
+/*
+ * The key of a thread in a queue: rule_key, with the arrival at both ends. So the key alone says at which level and since when a thread waits.
+ * It is set for threads in local queues, too. An arrival is in units of 1,024 ns.
+ */
+#define ARRIVAL_SHIFT 10
+#define ARRIVAL_MASK (RULE_KEY_BACK - 1)
+
+static __always_inline u64 key_of(int pri, int end, u64 arrival)
+{
+	return end == RULE_BACK ? rule_key(pri, RULE_BACK, 0) + (arrival & ARRIVAL_MASK) : rule_key(pri, RULE_FRONT, arrival);
+}
+
+static __always_inline int key_end(u64 key)
+{
+	return key & RULE_KEY_BACK ? RULE_BACK : RULE_FRONT;
+}
+
+static __always_inline u64 key_arrival(u64 key)
+{
+	return key & RULE_KEY_BACK ? key & ARRIVAL_MASK : ARRIVAL_MASK - (key & ARRIVAL_MASK);
+}
+
+static __always_inline u64 queue_of(u32 cpu)
+{
+	struct place *place = nr_queues > 1 ? bpf_map_lookup_elem(&places, &cpu) : NULL;
+	u64 queue = place ? place->queue : 0;
+
+	return queue < nr_queues ? queue : 0;
+}
+
+/* The rule of waiting, which has loops: a function of its own, so that it is verified once and not where it is called. */
+__noinline int wait_for(struct rule_thread *s, const struct rule_tables *t, u64 seconds, int queued)
+{
+	if (!s || !t)
+		return 0;
+	rule_wait(s, t, seconds, queued);
+	return 0;
+}
+
+static __always_inline int nice_of(struct task_struct *p)
+{
+	return X(p)->static_prio - NICE_0;
+}
+
+/*
+ * A slice ends at a tick of the kernel. It begins at one, but what the switch takes would make it end one tick later than it should. So a rest of
+ * this many nanoseconds counts as used up: less than the shortest tick, more than a switch.
+ */
+#define REST 500000LL
+
+/* The slice as the kernel has it. */
+static __always_inline u64 slice_of(const struct rule_thread *s)
+{
+	if (s->timeleft == RULE_FOREVER)
+		return SCX_SLICE_INF;
+	return s->timeleft > REST ? s->timeleft - REST : 1;
+}
+
+#endif
