@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Units for systemd, with [`BINDIR`] where the program stands.
-const UNITS: [(&str, &str); 2] = [
+const UNITS: [(&str, &str); 3] = [
     ("millpond-pools.service", include_str!("../../units/millpond-pools.service")),
     ("poold.service", include_str!("../../units/poold.service")),
+    ("schedd.service", include_str!("../../units/schedd.service")),
 ];
 
 /// Stands in units for the directory of the program.
@@ -513,6 +514,9 @@ mod tests {
         assert_eq!(values(&poold, "Service.ExecStart"), [format!("{bin} poold")]);
         assert_eq!(values(&poold, "Service.Type"), ["notify"]);
         assert_eq!(values(&poold, "Unit.After"), ["millpond-pools.service"]);
+        let schedd = read("schedd.service");
+        assert_eq!(values(&schedd, "Service.ExecStart"), [format!("{bin} schedd")]);
+        assert_eq!(values(&schedd, "Unit.ConditionPathExists"), ["/sys/kernel/sched_ext/state"]);
         for (name, _) in UNITS {
             assert!(!read(name).contains('@'), "{name}");
             assert_eq!(values(&read(name), "Service.NoNewPrivileges"), ["yes"], "{name}");
@@ -536,7 +540,10 @@ mod tests {
             .unwrap();
         let said = String::from_utf8_lossy(&verify.stderr);
         assert!(
-            verify.status.success() && !said.contains("millpond-pools") && !said.contains("poold"),
+            verify.status.success()
+                && !said.contains("millpond-pools")
+                && !said.contains("poold")
+                && !said.contains("schedd"),
             "{said}"
         );
     }

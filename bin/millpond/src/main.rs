@@ -7,17 +7,19 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The service that resizes sets.
-const POOLD: Spec = millpond_poold::SPEC;
+/// What a service does with the words after its name.
+type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 
-const SERVICES: &[Spec] = &[POOLD];
+/// The services: what resizes sets, and what runs the classes.
+const SERVICES: &[Spec] = &[millpond_poold::SPEC, millpond_schedd::SPEC];
+const RUNS: [Run; 2] = [millpond_poold::run, millpond_schedd::run];
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(rest) = of_service(&words) {
+    if let Some((run, rest)) = of_service(&words) {
         let (mut out, mut err) = (Output::stdout(), Output::stderr_of_service());
-        let status = millpond_poold::run(rest, &mut out, &mut err);
+        let status = run(rest, &mut out, &mut err);
         let _ = (out.finish(), err.finish());
         return ExitCode::from(status);
     }
@@ -25,12 +27,13 @@ fn main() -> ExitCode {
     ExitCode::from(run(&words, &mut ctx).0)
 }
 
-/// The words for the service, where it is asked for: by the name of the program, or by the first word.
-fn of_service(words: &[OsString]) -> Option<&[OsString]> {
+/// The service, with the words for it, where one is asked for: by the name of the program, or by the first word.
+fn of_service(words: &[OsString]) -> Option<(Run, &[OsString])> {
+    let service = |word: &OsStr| SERVICES.iter().zip(RUNS).find(|(spec, _)| word == spec.name);
     let (program, rest) = words.split_first()?;
-    if Path::new(program).file_name() == Some(OsStr::new(POOLD.name)) {
-        return Some(rest);
+    if let Some((_, run)) = Path::new(program).file_name().and_then(service) {
+        return Some((run, rest));
     }
     let (first, rest) = rest.split_first()?;
-    (first == POOLD.name).then_some(rest)
+    service(first).map(|(_, run)| (run, rest))
 }

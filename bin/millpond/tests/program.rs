@@ -21,7 +21,15 @@ fn the_service_has_a_manual_like_the_commands() {
         overview.contains("\n  poold    resize pools by load: move CPUs between processor sets\n"),
         "{overview}"
     );
-    assert!(overview.contains(", poold\n"), "{overview}");
+    assert!(overview.contains(", poold, schedd\n"), "{overview}");
+    let manual = out(&run(["help", "schedd"]));
+    assert!(
+        manual.starts_with("schedd: run TS, IA and FX by dispatch tables, as a scheduler under sched_ext\n"),
+        "{manual}"
+    );
+    let wrong = run(["schedd", "--hole"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert_eq!(err(&wrong), "schedd: there is no option --hole\nhint: did you mean --whole?\n");
     let manual = out(&run(["help", "poold"]));
     assert!(
         manual.starts_with("poold: resize pools by load: move CPUs between processor sets\n\nusage: poold [-l level] [--policy "),

@@ -20,8 +20,11 @@
 //!
 //! # Linux
 //!
-//! The kernel has no such tables. The tables of a Solaris machine are shown, and standard error says `# not live`. They
-//! cannot be replaced.
+//! The kernel has no such tables. While `millpond schedd` runs, TS, IA and FX run by them, and `-s` changes the running
+//! machine at once. Slices are at least a tick of the kernel long. `--stats` shows for each level what its threads ran,
+//! how often one began to run and for how long these had waited, and how many slices were used up.
+//!
+//! Without schedd the tables of a Solaris machine are shown, and standard error says `# not live`. They cannot be replaced.
 //!
 //! # JSON
 //!
@@ -35,6 +38,7 @@ use crate::json::{self, Describe};
 use millpond_cli::{Common, Example, Flag, Group, Misused, Parsed, Spec, ValueKind};
 use millpond_formats::dispadmin::{RES_DEFAULT, described, listing, parse_table, print_table};
 use millpond_machine::Dispatcher;
+use millpond_machine::facets::LevelCounts;
 use millpond_model::{
     CLASSES, Class, ClassTable, DispatchTables, FssQuantum, QuantumTable, TsTable, printable,
 };
@@ -48,6 +52,7 @@ pub(crate) const DOCUMENTS: &[Describe] = &[
     json::of::<Classes>(),
     json::of::<Table>(),
     json::of::<DefaultClass>(),
+    json::of::<Stats>(),
     json::of::<Changes<'_, Done>>(),
     json::of::<DryRun<'_>>(),
 ];
@@ -87,6 +92,36 @@ struct DefaultClass {
     default: Option<Class>,
 }
 
+/// `--stats`: since the scheduler was started.
+#[derive(Serialize, JsonSchema)]
+struct Stats {
+    /// Levels at which something happened, the highest first.
+    levels: Vec<Level>,
+    /// Sums over CPUs, by name.
+    sums: std::collections::BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Level {
+    /// 0 to 99; -1 is what runs only where nothing else wants to.
+    level: i8,
+    /// CPU time. What a thread ran last before it went to sleep is counted when it wakes up.
+    ran_ns: u64,
+    /// How often a thread began to run.
+    begun: u64,
+    /// How long these had waited, in all, and the longest wait.
+    waited_ns: u64,
+    waited_max_ns: u64,
+    /// Slices used up.
+    expired: u64,
+    /// Threads that left the level because they had waited for too long.
+    boosted: u64,
+    /// Threads that gave up their CPU to a better one at a tick.
+    surrendered: u64,
+    /// Threads that ran for a tick after the wait of `--rescue`.
+    rescued: u64,
+}
+
 /// What was done.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -121,16 +156,18 @@ pub(crate) const COMMAND: Command = Command {
             .value("resolution", ValueKind::Text),
             Flag::letter('s', "replace the dispatch table of the class by the one in a file")
                 .value("file", ValueKind::File),
+            Flag::long("stats", "show what each level has had since millpond schedd was started"),
         ],
         misused: Misused::SolarisRefusal,
         in_shell: true,
         examples: &[
             Example { words: "-l", what: "list the scheduling classes" },
             Example { words: "-c TS -g", what: "print the dispatch table of TS" },
+            Example { words: "--stats", what: "show which levels run, and how long they wait" },
             Example { words: "--machine t2000 -c TS -s table", what: "replace it on a simulated machine" },
         ],
         status: &[("0", "done"), ("1", "everything else, as on Solaris")],
-        see_also: &["priocntl(8)"],
+        see_also: &["priocntl(8)", "schedd(8)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
@@ -141,6 +178,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let words = parsed.words();
     let asked: Vec<char> = "ldugs".chars().filter(|letter| parsed.has(*letter)).collect();
     let misuse = |why: &str| Err(Failure::Usage(why.to_owned()));
+    if parsed.long("stats") {
+        let is_alone = asked.is_empty() && !parsed.has('c') && !parsed.has('r') && words.is_empty();
+        return if is_alone { stats(parsed, ctx) } else { misuse("--stats stands alone") };
+    }
     let [asked] = asked[..] else {
         return misuse(match asked[..] {
             [] if parsed.has('c') => "with -c, add -g to show the table or -s FILE to replace it",
@@ -224,6 +265,40 @@ fn show(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failur
         note(&format!("not live: {}", absent.why), ctx);
         absent.what_would_help.iter().for_each(|help| ctx.hint(help));
     }
+    Ok(Exit::DONE)
+}
+
+impl From<LevelCounts> for Level {
+    fn from(counts: LevelCounts) -> Level {
+        let LevelCounts { level, ran, begun, waited, waited_max, expired, boosted, surrendered, rescued } =
+            counts;
+        let (ran_ns, waited_ns, waited_max_ns) = (ran.0, waited.0, waited_max.0);
+        Level { level, ran_ns, begun, waited_ns, waited_max_ns, expired, boosted, surrendered, rescued }
+    }
+}
+
+fn stats(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let session = ctx.reading(&parsed.common)?;
+    let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
+    let counts = facet("counters of levels", dispatcher.scheduler_counts())?;
+    let levels: Vec<Level> = counts.levels.into_iter().rev().map(Level::from).collect();
+    if parsed.common.json {
+        ctx.json(&Stats { levels, sums: counts.sums.into_iter().collect() });
+        return Ok(Exit::DONE);
+    }
+    ctx.out
+        .line("LEVEL    RAN_MS    BEGUN  AVG_WAIT_US  MAX_WAIT_US  EXPIRED  BOOSTED  SURRENDERED  RESCUED");
+    for row in levels {
+        let Level { level, ran_ns, begun, waited_ns, waited_max_ns, expired, boosted, surrendered, rescued } =
+            row;
+        let (ran, wait) = (ran_ns / 1_000_000, waited_ns / begun.max(1) / 1000);
+        let longest = waited_max_ns / 1000;
+        ctx.out.line(format_args!(
+            "{level:>5} {ran:>9} {begun:>8} {wait:>12} {longest:>12} {expired:>8} {boosted:>8} {surrendered:>12} {rescued:>8}"
+        ));
+    }
+    let sums: Vec<String> = counts.sums.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
+    ctx.out.line(format_args!("\nCPUs: {}", sums.join(", ")));
     Ok(Exit::DONE)
 }
 

@@ -32,6 +32,9 @@
 //!
 //! # Linux
 //!
+//! While `millpond schedd` runs, TS, IA and FX have all their levels, limits and slices. RT is the kernel's own. Without schedd,
+//! and for RT, classes are what the kernel's own policies make of them:
+//!
 //! ```text
 //! RT  SCHED_RR: level 0 is priority 1 of the kernel, level 59 is 60 and above. SCHED_FIFO has the slice RT_TQINF.
 //!     SCHED_DEADLINE is shown as level 59
@@ -40,7 +43,7 @@
 //! ```
 //!
 //! A process in SCHED_IDLE runs while its CPU has nothing else to run, and otherwise gets a small share of the time
-//! (docs/explanation/latstat.md). IA, limits, slices and slice signals do not exist on Linux and are refused.
+//! (docs/explanation/latstat.md). IA, limits, slices and slice signals do not exist there and are refused.
 //!
 //! # JSON
 //!
@@ -169,7 +172,7 @@ pub(crate) const COMMAND: Command = Command {
             ("1", "everything else, as on Solaris"),
             ("other", "with -e: the exit status of the command"),
         ],
-        see_also: &["dispadmin(8)", "prstat(1)"],
+        see_also: &["dispadmin(8)", "schedd(8)", "prstat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

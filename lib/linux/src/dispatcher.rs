@@ -8,15 +8,21 @@
 //! | FX | at limit 0 and priority 0 SCHED_IDLE: runs where nothing else wants to. There is nothing like other priorities, nor a slice of one's own |
 //! | IA, FSS | nothing |
 //!
-//! Nothing runs by dispatch tables here: the tables are those that a Solaris machine would have, they cannot be changed, and
-//! [`Dispatcher::live`] says so. What would make them live is a scheduler of our own under sched_ext.
+//! Where the scheduler of the classes is at work (`classes`, `millpond schedd`), TS, IA and FX are what they are on Solaris, with limits, levels and
+//! slices, for the threads that it schedules; SCHED_IDLE still shows as FX 0 without an end of its slice. RT is the kernel's in any case.
+//!
+//! Elsewhere nothing runs by dispatch tables: the tables are those that a Solaris machine would have, they cannot be changed, and
+//! [`Dispatcher::live`] says so with what would make them live.
 
 use crate::LinuxMachine;
+use crate::classes::Live;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::os::knob_error;
 use crate::policy::Policy;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
-use millpond_machine::facets::{ProcessIds, Reclassed, Scheduled};
+use millpond_machine::facets::{
+    ClassScheduler, ProcessIds, Reclassed, Scheduled, SchedulerCounts, SchedulerOptions,
+};
 use millpond_machine::{Absent, Change, Dispatcher, KnobError, Reason, Refusal, Step, Subject};
 use millpond_model::{
     Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Pid, Quantum, most_favoured, nice_of_upri,
@@ -48,7 +54,7 @@ impl LinuxMachine {
     }
 
     /// The slice of SCHED_RR, which is one for all threads, in ticks of the tables.
-    fn slice_of_rr(&self) -> Quantum {
+    pub(crate) fn slice_of_rr(&self) -> Quantum {
         let file = self.os.root.proc.join("sys/kernel/sched_rr_timeslice_ms");
         let text = self.os.root.read_value(&file).ok().flatten().unwrap_or_default();
         let ms = text.trim().parse().ok().filter(|ms| (1..=1_000_000).contains(ms)).unwrap_or(RR_SLICE_MS);
@@ -56,24 +62,27 @@ impl LinuxMachine {
     }
 
     /// The class of every thread of a process, that of the first one first.
-    fn classes_of(&self, pid: u32, rr: Quantum) -> Vec<ClassParams> {
+    fn classes_of(&self, pid: u32, rr: Quantum, live: Option<&Live>) -> Vec<ClassParams> {
         let tids = self.os.tids(pid).unwrap_or_default();
         let stats = tids.into_iter().filter_map(|tid| {
             let stat = self.os.stat(pid, Some(tid)).ok()??;
             let task = TaskId { pid, tid: Some(tid), start: stat.start };
             let kept = self.os.fs.kept_policy(&self.os, task);
-            kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))
-                .map(|policy| class_of(policy, rr))
+            let policy = kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))?;
+            let by_tables = live.filter(|live| live.schedules(policy));
+            by_tables
+                .and_then(|live| live.params(task.leader()).ok().flatten())
+                .or_else(|| Some(class_of(policy, rr)))
         });
         stats.collect()
     }
 
-    fn scheduled_one(&self, pid: u32, rr: Quantum) -> Option<Scheduled> {
+    fn scheduled_one(&self, pid: u32, rr: Quantum, live: Option<&Live>) -> Option<Scheduled> {
         let stat = self.os.stat(pid, None).ok()??;
         if stat.dead {
             return None;
         }
-        let threads = if stat.kernel { vec![ClassParams::Sys] } else { self.classes_of(pid, rr) };
+        let threads = if stat.kernel { vec![ClassParams::Sys] } else { self.classes_of(pid, rr, live) };
         let params = most_favoured(threads)?;
         let (uid, gid) = self.os.owner_of(pid);
         let ids =
@@ -81,25 +90,16 @@ impl LinuxMachine {
         Some(Scheduled { pid: Pid(pid), kernel: stat.kernel, params, ids })
     }
 
-    fn not_live(&self) -> Absent {
-        let help = if self.os.root.sys.join("kernel/sched_ext").is_dir() {
-            "this kernel has sched_ext: a scheduler for the classes and their tables could be loaded, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
-        } else {
-            "a kernel with sched_ext (CONFIG_SCHED_CLASS_EXT, since 6.12) can load a scheduler for the classes and their tables, which this version of Millpond does not bring yet; on a simulated machine they are live: --machine t2000"
-        };
-        Absent::with_help("this kernel schedules by rules of its own, not by dispatch tables", help)
-    }
-
     fn no_class(&self, pid: Pid, class: Class) -> Refusal {
         let why = format!("this kernel has nothing that is like class {class}");
-        let help = self.not_live().what_would_help.unwrap_or_default();
+        let help = self.live().err().and_then(|absent| absent.what_would_help).unwrap_or_default();
         let absent = Absent::with_help(why, format!("use TS or RT; {help}"));
         Refusal::new(Subject::Process(pid), Reason::Absent(absent))
     }
 }
 
 /// The class that a policy stands for. `rr` is the slice of SCHED_RR.
-fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
+pub(crate) fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
     let ts = |upri| ClassParams::Ts { uprilim: upri, upri };
     let rt = |priority: u8, quantum| {
         let pri = i8::try_from(priority.saturating_sub(1).min(RT_LAST)).unwrap_or_default();
@@ -184,10 +184,25 @@ fn idle_for(uprilim: Option<i32>, upri: Option<i32>, now: Policy) -> Result<Poli
 
 impl Dispatcher for LinuxMachine {
     fn classes(&self) -> Vec<Class> {
-        vec![Class::Sys, Class::Ts, Class::Fx, Class::Rt]
+        let mut classes = vec![Class::Sys, Class::Ts, Class::Fx, Class::Rt];
+        if self.live_classes().is_ok() {
+            classes.push(Class::Ia);
+        }
+        classes
     }
 
     fn made_by(&self) -> String {
+        if let Ok(live) = self.live_classes() {
+            let which = if live.is_whole() {
+                "all threads but those in RT"
+            } else {
+                "threads that were put into a class; the others run before them, by the kernel's own rules"
+            };
+            return format!(
+                "TS, IA and FX run by dispatch tables, under sched_ext: {which}. RT is the kernel's SCHED_RR and SCHED_FIFO; \
+                 SCHED_IDLE is below all levels, and shows as FX 0 with an infinite slice"
+            );
+        }
         "RT is the kernel's SCHED_RR and SCHED_FIFO, TS is nice; FX at limit 0 and priority 0 is SCHED_IDLE, and has no other levels; \
          SCHED_DEADLINE shows as RT 59; there is no IA"
             .to_owned()
@@ -198,11 +213,11 @@ impl Dispatcher for LinuxMachine {
     }
 
     fn tables(&self) -> Result<DispatchTables, Refusal> {
-        Ok(default_tables(false))
+        Ok(self.live_classes().map_or_else(|_| default_tables(false), |live| live.tables()))
     }
 
     fn live(&self) -> Result<(), Absent> {
-        Err(self.not_live())
+        self.live_classes().map(drop)
     }
 
     fn default_class(&self) -> Result<Option<Class>, Refusal> {
@@ -210,14 +225,38 @@ impl Dispatcher for LinuxMachine {
     }
 
     fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal> {
-        let rr = self.slice_of_rr();
+        let (rr, live) = (self.slice_of_rr(), self.live_classes().ok());
         let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
         let pids = self.os.pids().map_err(machine)?;
-        Ok(pids.into_iter().filter_map(|pid| self.scheduled_one(pid, rr)).collect())
+        Ok(pids.into_iter().filter_map(|pid| self.scheduled_one(pid, rr, live.as_ref())).collect())
     }
 
-    fn prepare_set_table(&self, _: ClassTable) -> Result<Change<()>, Refusal> {
-        Err(self.not_live().into())
+    fn prepare_set_table(&self, table: ClassTable) -> Result<Change<()>, Refusal> {
+        let live = self.live_classes()?;
+        let mut tables = live.tables();
+        let class = match &table {
+            ClassTable::Ts(_) => Class::Ts,
+            ClassTable::Fx(_) => Class::Fx,
+            ClassTable::Rt(_) => {
+                let why = "threads of RT have one slice here, that of the kernel's SCHED_RR";
+                return Err(Absent::with_help(why, "sysctl kernel.sched_rr_timeslice_ms changes it").into());
+            }
+            ClassTable::Fss(_) => return Err(Absent::because("there is no class FSS here").into()),
+        };
+        let from = live.table_text(class, &tables);
+        tables.set(table);
+        let to = live.table_text(class, &tables);
+        let knob = LinuxKnob::DispatchTable(class).knob();
+        let steps = if from == to { Vec::new() } else { vec![Step::new(knob, from, to)] };
+        Ok(Change::new(format!("replace the dispatch table of {class}"), steps, ()))
+    }
+
+    fn start_scheduler(&self, options: &SchedulerOptions) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
+        self.start_classes(options)
+    }
+
+    fn scheduler_counts(&self) -> Result<SchedulerCounts, Absent> {
+        Ok(self.live_classes()?.counts())
     }
 
     fn prepare_default_class(&self, _: Class) -> Result<Change<Option<Class>>, Refusal> {
@@ -229,6 +268,9 @@ impl Dispatcher for LinuxMachine {
         let class = request.class();
         let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
         let tasks = self.selected(pid, None)?;
+        if let (Class::Ts | Class::Ia | Class::Fx, Ok(live)) = (class, self.live_classes()) {
+            return self.prepare_live_class(pid, &tasks, request, &live);
+        }
         if matches!(class, Class::Ia | Class::Fss) {
             return Err(self.no_class(pid, class));
         }

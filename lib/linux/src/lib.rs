@@ -31,6 +31,7 @@ mod accounting;
 mod affinity;
 mod capture;
 mod census;
+mod classes;
 mod clock;
 mod controls;
 mod cooperative;

@@ -214,6 +214,8 @@ impl Knobs for LinuxMachine {
             },
             LinuxKnob::Affinity(task) => self.mask_value(task).map(Some),
             LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
+            LinuxKnob::ClassOf(task) => self.class_value(task),
+            LinuxKnob::DispatchTable(class) => self.table_value(class),
             LinuxKnob::Slice(path) => Ok(self.os.group(&path)?.is_dir().then(|| "present".to_owned())),
             LinuxKnob::AllowedCpus(path) => Ok(self.os.allowed_cpus(&path)?.map(|cpus| cpus.to_string())),
             LinuxKnob::AllowedMemoryNodes(path) => {
@@ -310,6 +312,14 @@ impl Knobs for LinuxMachine {
                 let to = value.and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
                 self.set_policy(task, to)
             }
+            LinuxKnob::ClassOf(task) => {
+                let unknown = |_| KnobError::Unknown(knob.0.clone());
+                self.set_class(task, value.map(|text| text.parse().map_err(unknown)).transpose()?)
+            }
+            LinuxKnob::DispatchTable(class) => match value {
+                Some(text) => self.set_table(class, text),
+                None => Err(KnobError::Unknown(knob.0.clone())),
+            },
             LinuxKnob::IrqbalanceBanned => {
                 let cpus = value.map_or(Ok(CpuSet::new()), |list| list.parse());
                 self.os.leave_alone(&cpus.map_err(|_| KnobError::Unknown(knob.0.clone()))?)

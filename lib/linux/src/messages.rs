@@ -35,6 +35,8 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::CgroupOf(id) => task(os, *id),
         LinuxKnob::Affinity(id) => format!("the affinity mask of {}", task(os, *id)),
         LinuxKnob::Policy(id) => format!("the scheduling policy of {}", task(os, *id)),
+        LinuxKnob::ClassOf(id) => format!("the scheduling class of {}", task(os, *id)),
+        LinuxKnob::DispatchTable(class) => format!("the dispatch table of {class}"),
         LinuxKnob::AllowedCpus(path) => format!("the CPU list of {}", group(path)),
         LinuxKnob::AllowedMemoryNodes(path) => format!("the memory node list of {}", group(path)),
         LinuxKnob::Weight(path) => format!("the CPU weight of {}", group(path)),

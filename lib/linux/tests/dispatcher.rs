@@ -5,8 +5,9 @@
 mod common;
 
 use common::HandMade;
+use millpond_machine::facets::SchedulerOptions;
 use millpond_machine::{Dispatcher, Machine, Writer};
-use millpond_model::{Class, ClassRequest, Pid};
+use millpond_model::{Class, ClassRequest, Nanos, Pid};
 
 fn rt(pri: i32) -> ClassRequest {
     ClassRequest::Rt { pri: Some(pri), quantum: None, tqsig: None }
@@ -75,4 +76,20 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
     assert!(facet.live().is_err() && facet.prepare_default_class(Class::Rt).is_err());
     made.file("sys/kernel/sched_ext/state", "disabled\n");
     assert!(facet.live().unwrap_err().what_would_help.unwrap().starts_with("this kernel has sched_ext"));
+    made.file("sys/kernel/sched_ext/state", "enabled\n");
+    made.file("sys/kernel/sched_ext/root/ops", "scx_\u{1b}lavd\n");
+    let absent = facet.live().unwrap_err();
+    assert_eq!(absent.why, "the scheduler scx_\\u001blavd is loaded, which does not run by dispatch tables");
+    assert_eq!(absent.what_would_help.as_deref(), Some("stop scx_\\u001blavd, then start millpond schedd"));
+    made.file("sys/kernel/sched_ext/root/ops", "millpond\n");
+    assert_eq!(facet.live().unwrap_err().why, "the scheduler of a captured machine cannot be asked");
+    let options = SchedulerOptions {
+        whole: true,
+        rescue: None,
+        parent_pays: true,
+        timeout: Nanos::from_secs(30),
+        audit: false,
+    };
+    let Err(refused) = facet.start_scheduler(&options) else { panic!("a captured machine runs nothing") };
+    assert_eq!(refused.to_string(), "nothing can be started on a captured machine");
 }

@@ -14,6 +14,8 @@
 //! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
 //! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
+//! | `class:204/205@8123` | the class of a thread, by the scheduler of the classes; without a value it is the one that the thread has by itself | `FX 10 5 20`: see [`ClassParams`](millpond_model::ClassParams) |
+//! | `table:TS` | a dispatch table of that scheduler | its rows in ticks: see `classes` |
 //! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
 //! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
 //! | `memory:/mpset1.slice` | the property `AllowedMemoryNodes` of the unit whose cgroup that is | a node list |
@@ -37,7 +39,7 @@ mod tests;
 pub use control_file::{ControlFile, CpusetFile, PacketMask};
 
 use millpond_machine::{Knob, KnobError, Value};
-use millpond_model::{CpuSet, NodeSet};
+use millpond_model::{Class, CpuSet, NodeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -119,6 +121,10 @@ pub enum LinuxKnob {
     Affinity(TaskId),
     /// The scheduling policy of a thread.
     Policy(TaskId),
+    /// The class of a thread, by the scheduler of the classes.
+    ClassOf(TaskId),
+    /// A dispatch table of that scheduler.
+    DispatchTable(Class),
     /// A transient slice of systemd.
     Slice(String),
     /// The CPUs that a unit of systemd is allowed.
@@ -164,6 +170,8 @@ impl LinuxKnob {
             LinuxKnob::CgroupOf(task) => format!("place:{task}"),
             LinuxKnob::Affinity(task) => format!("mask:{task}"),
             LinuxKnob::Policy(task) => format!("policy:{task}"),
+            LinuxKnob::ClassOf(task) => format!("class:{task}"),
+            LinuxKnob::DispatchTable(class) => format!("table:{class}"),
             LinuxKnob::Slice(path) => format!("unit:{path}"),
             LinuxKnob::AllowedCpus(path) => format!("allowed:{path}"),
             LinuxKnob::AllowedMemoryNodes(path) => format!("memory:{path}"),
@@ -209,6 +217,8 @@ impl LinuxKnob {
             "place" => task().map(LinuxKnob::CgroupOf),
             "mask" => task().map(LinuxKnob::Affinity),
             "policy" => task().map(LinuxKnob::Policy),
+            "class" => task().map(LinuxKnob::ClassOf),
+            "table" => rest.parse().ok().map(LinuxKnob::DispatchTable),
             "unit" => cgroup().map(LinuxKnob::Slice),
             "allowed" => cgroup().map(LinuxKnob::AllowedCpus),
             "memory" => cgroup().map(LinuxKnob::AllowedMemoryNodes),
@@ -233,6 +243,7 @@ impl LinuxKnob {
             LinuxKnob::CgroupOf(task)
             | LinuxKnob::Affinity(task)
             | LinuxKnob::Policy(task)
+            | LinuxKnob::ClassOf(task)
             | LinuxKnob::CpuCgroupOf(task)
             | LinuxKnob::MemoryOf(task) => Some(*task),
             _ => None,

@@ -1,7 +1,7 @@
 //! The dispatcher: scheduling classes, their tables, and the class and parameters of processes.
 
 use crate::{Absent, Change, Refusal};
-use millpond_model::{Clamped, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Pid};
+use millpond_model::{Clamped, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Nanos, Pid};
 
 /// The numbers by which a process can be chosen, where the machine has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +46,77 @@ pub struct Reclassed {
     pub to: ClassParams,
     /// A priority that was asked for above the limit.
     pub clamped: Option<Clamped>,
+}
+
+/// How a scheduler for the classes is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerOptions {
+    /// It schedules all threads but those in RT, not only those that were put into a class.
+    pub whole: bool,
+    /// A wait after which a thread runs for a tick whatever its level; `None` for never.
+    pub rescue: Option<Nanos>,
+    /// The parent of a new process falls by a level and lets the child run first, as in Solaris.
+    pub parent_pays: bool,
+    /// The kernel ends a scheduler that leaves a thread waiting for so long.
+    pub timeout: Nanos,
+    /// It is counted when a thread begins to run while a better one waits for its CPU.
+    pub audit: bool,
+}
+
+/// Why a scheduler ended that this process did not end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulerEnd {
+    /// The next one may be started at once: CPUs came or went, or it was asked to end.
+    pub may_restart: bool,
+    /// Why, in one line: `a thread waited for too long: victim[177] failed to run for 2.432s`.
+    pub why: String,
+    /// What the kernel wrote down, by line: where it happened, and the state of CPUs and threads.
+    pub detail: Vec<String>,
+}
+
+/// A scheduler for the classes, started by this process. When the value is dropped or the process ends in any way, all threads go back to the kernel's own
+/// scheduler.
+pub trait ClassScheduler {
+    /// Why it has ended; `None` while it is at work.
+    fn end(&self) -> Option<SchedulerEnd>;
+
+    /// Brings it to the processor sets as they are now, and forgets threads that have ended.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn refresh(&mut self) -> Result<(), Refusal>;
+}
+
+/// What a level of the dispatcher has had since the scheduler was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelCounts {
+    /// The level, 0 to 99; -1 is what runs only where nothing else wants to.
+    pub level: i8,
+    /// CPU time of threads at this level. What a thread ran last before it went to sleep is counted when it wakes up.
+    pub ran: Nanos,
+    /// How often a thread began to run at this level.
+    pub begun: u64,
+    /// How long these had waited in a queue, in all.
+    pub waited: Nanos,
+    /// The longest of these waits.
+    pub waited_max: Nanos,
+    /// Slices used up.
+    pub expired: u64,
+    /// Threads that left the level because they had waited for too long.
+    pub boosted: u64,
+    /// Threads that gave up their CPU because a tick found a better one waiting.
+    pub surrendered: u64,
+    /// Threads that ran for a tick because no other rule would have let them.
+    pub rescued: u64,
+}
+
+/// What the scheduler has counted since it was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulerCounts {
+    /// Levels at which something happened, ascending.
+    pub levels: Vec<LevelCounts>,
+    /// Other counters, by name.
+    pub sums: Vec<(&'static str, u64)>,
 }
 
 /// The facet.
@@ -100,4 +171,20 @@ pub trait Dispatcher {
     /// # Errors
     /// [`Refusal`]: no such process, a part of the kernel, no rights, a value that the class or the machine does not have.
     fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal>;
+
+    /// Starts a scheduler that makes the tables live. It has the tables of the last one on this machine since boot, else those of a Solaris machine.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine has no such thing, another scheduler is at work, or rights are missing.
+    fn start_scheduler(&self, _options: &SchedulerOptions) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
+        Err(Absent::because("its classes need no scheduler to be started").into())
+    }
+
+    /// What the scheduler has counted.
+    ///
+    /// # Errors
+    /// [`Absent`] when there is none that counts.
+    fn scheduler_counts(&self) -> Result<SchedulerCounts, Absent> {
+        Err(Absent::because("its scheduler does not count levels"))
+    }
 }

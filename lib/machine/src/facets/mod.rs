@@ -25,7 +25,10 @@ pub use census::{Census, CensusOptions, CensusWatch, Depth};
 pub use clock::Clock;
 pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled};
 pub use counters::{CounterWatch, Counters, WatchOptions};
-pub use dispatcher::{Dispatcher, ProcessIds, Reclassed, Scheduled};
+pub use dispatcher::{
+    ClassScheduler, Dispatcher, LevelCounts, ProcessIds, Reclassed, Scheduled, SchedulerCounts, SchedulerEnd,
+    SchedulerOptions,
+};
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use millpond_vm::{
-    Cache, Case, CaseError, Cgroup, Flavour, Guest, Image, Kernel, KernelId, Nic, Report, Series, Shape,
-    ShapeError, cargo_binary, obtain_irqbalance, obtain_rtla,
+    Accel, Cache, Case, CaseError, Cgroup, Flavour, Guest, Image, Kernel, KernelId, Nic, Report, Series,
+    Shape, ShapeError, cargo_binary, obtain_irqbalance, obtain_rtla,
 };
 
 use crate::itself;
@@ -80,14 +80,34 @@ fn commands(guest: Guest) -> Result<Guest, String> {
         image = more;
     }
     let applets = [
-        "psrset", "psradm", "psrinfo", "pbind", "mpstat", "intrstat", "cpustat", "cputrack", "prstat",
-        "latstat", "lgrpinfo", "plgrp", "pginfo", "pgstat", "pooladm", "poolcfg", "poolbind", "poolstat",
-        "poold", "prctl", "zonecfg",
+        "psrset",
+        "psradm",
+        "psrinfo",
+        "pbind",
+        "mpstat",
+        "intrstat",
+        "cpustat",
+        "cputrack",
+        "prstat",
+        "latstat",
+        "lgrpinfo",
+        "plgrp",
+        "pginfo",
+        "pgstat",
+        "pooladm",
+        "poolcfg",
+        "poolbind",
+        "poolstat",
+        "poold",
+        "prctl",
+        "zonecfg",
+        "dispadmin",
+        "priocntl",
     ];
     for name in applets {
         image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
     }
-    for words in ["words.sh", "killing.sh", "timerlat.sh"] {
+    for words in ["words.sh", "killing.sh", "timerlat.sh", "classes.sh"] {
         image = image.copy(Path::new("/").join(words), cases.join(words), 0o644);
     }
     Ok(guest.image(&image))
@@ -96,6 +116,11 @@ fn commands(guest: Guest) -> Result<Guest, String> {
 /// [`v2`] with our commands.
 fn commands_v2(guest: Guest) -> Result<Guest, String> {
     commands(v2(guest)?)
+}
+
+/// The same with a clock that counts instructions: with one CPU, time is the same in each run.
+fn commands_counted(guest: Guest) -> Result<Guest, String> {
+    Ok(commands_v2(guest)?.accel(Accel::Counted))
 }
 
 /// The same where a killed command dies at each of its steps, not only at some.
@@ -243,12 +268,20 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         checks: Vec::new(),
         ..on_v1
     };
+    let classes_on = |name: &str, series| {
+        commands_on_v2(name, series, Shape::flat(4, 1))
+            .and_then(|group| Ok(Group { cases: cases(&["classes"])?, ..group }))
+    };
+    let slices = commands_on_v2("6.17-slices", Series::V6_17, Shape::flat(1, 1))?;
+    let slices = Group { refine: commands_counted, cases: cases(&["slices"])?, ..slices };
     let commands_on_6_17 = commands_on_v2("6.17-commands", Series::V6_17, Shape::flat(8, 2))?;
     let mut groups = vec![
         shared_out(commands_on_6_17, &LEFT_TO_V1, wants_all),
         shared_out(commands_on_v1, &LEFT_TO_V2, wants_all),
         on_v2("6.17", Series::V6_17, Shape::flat(8, 2))?,
         on_v1,
+        classes_on("6.17-classes", Series::V6_17)?,
+        slices,
         Group {
             name: "itself".to_owned(),
             kernel: KernelId::cloud(Series::V6_17),
@@ -266,6 +299,7 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         let wide = on_v2("6.17-16cpus-commands", Series::V6_17, Shape::flat(16, 1))?;
         let wide = Group { refine: commands_v2, cases: cases(&["wide"])?, ..wide };
         groups.push(patient(wide, 2));
+        groups.push(classes_on("7.2-classes", Series::V7_2)?);
         groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);
         groups.push(without_deaths(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?));
         let large = commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?;

@@ -1,0 +1,318 @@
+//! The scheduler of the classes: what commands read of it and change in it.
+//!
+//! The scheduler (`lib/bpf`, program `classes`) belongs to the process that loaded it, which is `millpond schedd`. It leaves its maps in a directory of
+//! the BPF file system; commands find them there, and no decision of the scheduler waits for a process. The directory outlives the scheduler, so that the next
+//! one has the same tables and the same classes of threads. Whether a scheduler is at work, and whose, the kernel says (`/sys/kernel/sched_ext`).
+
+mod places;
+mod scheduler;
+mod tables;
+
+use crate::LinuxMachine;
+use crate::dispatcher::class_of;
+use crate::knob::{LinuxKnob, TaskId};
+use crate::policy::Policy;
+use crate::procfs::Stat;
+use millpond_bpf::Refused;
+use millpond_bpf::classes::{Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
+use millpond_formats::dispadmin::default_tables;
+use millpond_machine::facets::{LevelCounts, Reclassed, SchedulerCounts};
+use millpond_machine::{Absent, Change, KnobError, Reason, Refusal, Step, Subject, Value};
+use millpond_model::{Class, ClassParams, ClassRequest, DispatchTables, Nanos, Pid, Quantum, most_favoured};
+use millpond_rules as rules;
+use std::path::PathBuf;
+
+/// What our scheduler calls itself in `/sys/kernel/sched_ext/root/ops`.
+const NAME: &str = "millpond";
+/// The directory of its maps, below `/sys`.
+const MAPS: &str = "fs/bpf/millpond";
+
+/// The scheduler at work.
+pub(crate) struct Live {
+    control: Control,
+    /// It schedules all threads but those of RT and DEADLINE, not only those with the policy SCHED_EXT.
+    whole: bool,
+}
+
+impl LinuxMachine {
+    fn maps_dir(&self) -> PathBuf {
+        self.os.root.sys.join(MAPS)
+    }
+
+    fn sched_ext(&self, file: &str) -> Option<String> {
+        let path = self.os.root.sys.join("kernel/sched_ext").join(file);
+        self.os.root.read_value(&path).ok().flatten().map(|text| text.trim().to_owned())
+    }
+
+    /// The scheduler of the classes.
+    ///
+    /// # Errors
+    /// [`Absent`] when none is at work, or its maps cannot be opened.
+    pub(crate) fn live_classes(&self) -> Result<Live, Absent> {
+        let Some(state) = self.sched_ext("state") else {
+            return Err(Absent::with_help(
+                "this kernel schedules by rules of its own, not by dispatch tables",
+                "a kernel with sched_ext (CONFIG_SCHED_CLASS_EXT, from 6.17 on) runs them: millpond schedd; on a simulated machine they are live: --machine t2000",
+            ));
+        };
+        if state != "enabled" {
+            return Err(Absent::with_help(
+                "this kernel schedules by rules of its own, not by dispatch tables",
+                "this kernel has sched_ext: start the scheduler of the classes with millpond schedd",
+            ));
+        }
+        let name = self.sched_ext("root/ops").unwrap_or_default();
+        if name != NAME {
+            let name = millpond_model::printable(&name);
+            return Err(Absent::with_help(
+                format!("the scheduler {name} is loaded, which does not run by dispatch tables"),
+                format!("stop {name}, then start millpond schedd"),
+            ));
+        }
+        if !self.os.root.is_live() {
+            return Err(Absent::because("the scheduler of a captured machine cannot be asked"));
+        }
+        let control = Control::at(&self.maps_dir()).map_err(|refused| match refused {
+            Refused::NotPermitted => {
+                Absent::with_help("its scheduler answers the superuser only", "run this as root")
+            }
+            refused => Absent::because(format!("its scheduler cannot be asked: {refused}")),
+        })?;
+        let whole = self.sched_ext("switch_all").is_some_and(|text| text == "1");
+        Ok(Live { control, whole })
+    }
+
+    pub(crate) fn class_value(&self, task: TaskId) -> Result<Option<Value>, KnobError> {
+        let policy = self.policy(task)?;
+        let live = self.live_classes().map_err(|_| KnobError::Gone)?;
+        if !live.schedules(policy) {
+            return Ok(None);
+        }
+        Ok(live.params(task.leader()).map_err(knob_error)?.map(|params| params.to_string()))
+    }
+
+    pub(crate) fn set_class(&self, task: TaskId, params: Option<ClassParams>) -> Result<(), KnobError> {
+        self.os.still(task)?;
+        // Without a scheduler there is nothing to put back: threads have the class that they have by themselves.
+        let live = self.live_classes().map_err(|_| KnobError::Gone)?;
+        let Some(params) = params else {
+            live.control.forget(task.leader());
+            return Ok(());
+        };
+        let wish = wish_of(params).ok_or_else(|| KnobError::Unknown(params.to_string()))?;
+        match live.control.set_thread(task.leader(), task.start, wish) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(KnobError::Gone),
+            Err(refused) => Err(knob_error(refused)),
+        }
+    }
+
+    pub(crate) fn table_value(&self, class: Class) -> Result<Option<Value>, KnobError> {
+        let live = self.live_classes().map_err(|_| KnobError::Gone)?;
+        Ok(tables::text(class, &live.tables()))
+    }
+
+    pub(crate) fn set_table(&self, class: Class, text: &str) -> Result<(), KnobError> {
+        let unknown = || KnobError::Unknown(text.to_owned());
+        let live = self.live_classes().map_err(|_| KnobError::Gone)?;
+        let all = tables::with(live.tables(), class, text).ok_or_else(unknown)?;
+        live.control.set_tables(&tables::to_words(&all)).map_err(knob_error)
+    }
+}
+
+impl LinuxMachine {
+    /// Prepares another class of TS, IA and FX, or other parameters, of threads of a process, by the scheduler. A thread that it does not schedule gets a
+    /// policy with which it does.
+    pub(crate) fn prepare_live_class(
+        &self,
+        pid: Pid,
+        tasks: &[(TaskId, Stat)],
+        request: &ClassRequest,
+        live: &Live,
+    ) -> Result<Change<Reclassed>, Refusal> {
+        let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
+        let (class, tables, rr) = (request.class(), live.tables(), self.slice_of_rr());
+        let (mut steps, mut from, mut to, mut clamped) = (Vec::new(), Vec::new(), Vec::new(), None);
+        for &(task, _) in tasks {
+            let policy = match self.policy(task) {
+                Err(KnobError::Gone) => continue,
+                policy => policy.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
+            };
+            if policy == Policy::Deadline {
+                let why = "the kernel has promised it time (SCHED_DEADLINE)";
+                return Err(refuse(Reason::Absent(Absent::because(why))));
+            }
+            // SCHED_IDLE is below all levels, whatever class is asked for.
+            let is_ours = live.schedules(policy) && !matches!(policy, Policy::Idle(_));
+            let now = if is_ours { live.params(task.leader()).map_err(refusal)? } else { None };
+            let before = now.unwrap_or_else(|| class_of(policy, rr));
+            let (after, over) =
+                request.apply(before, &tables).map_err(|error| refuse(Reason::Machine(error.to_string())))?;
+            clamped = clamped.or(over);
+            from.push(before);
+            to.push(after);
+            if now == Some(after) {
+                continue;
+            }
+            if !is_ours {
+                let (was, is) = (policy.to_string(), live.policy_for(policy).to_string());
+                steps.push(Step::new(LinuxKnob::Policy(task).knob(), Some(was), Some(is)));
+            }
+            let was = now.map(|params| params.to_string());
+            steps.push(Step::new(LinuxKnob::ClassOf(task).knob(), was, Some(after.to_string())));
+        }
+        let (Some(from), Some(to)) = (most_favoured(from), most_favoured(to)) else {
+            return Err(refuse(Reason::ExitedMeanwhile));
+        };
+        let outcome = Reclassed { pid, from, to, clamped };
+        Ok(Change::new(format!("put process {pid} into class {class}"), steps, outcome))
+    }
+}
+
+impl Live {
+    /// Whether it schedules threads with a policy.
+    pub(crate) fn schedules(&self, policy: Policy) -> bool {
+        match policy {
+            Policy::Ext(_) => true,
+            Policy::Other(_) | Policy::Batch(_) | Policy::Idle(_) => self.whole,
+            Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline => false,
+        }
+    }
+
+    /// The policy with which it schedules a thread that has another one.
+    pub(crate) fn policy_for(&self, now: Policy) -> Policy {
+        let nice = match now {
+            Policy::Other(nice) | Policy::Batch(nice) | Policy::Idle(nice) | Policy::Ext(nice) => nice,
+            Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline => 0,
+        };
+        if self.whole { Policy::Other(nice) } else { Policy::Ext(nice) }
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// The tables that hold. That of RT is a Solaris machine's: RT is the kernel's own.
+    pub(crate) fn tables(&self) -> DispatchTables {
+        tables::from_words(&self.control.tables()).unwrap_or_else(|| default_tables(false))
+    }
+
+    /// A table as the journal has it.
+    pub(crate) fn table_text(&self, class: Class, tables: &DispatchTables) -> Option<Value> {
+        tables::text(class, tables)
+    }
+
+    /// The class of a thread, with its parameters; `None` when there is no such thread.
+    pub(crate) fn params(&self, tid: u32) -> Result<Option<ClassParams>, Refused> {
+        Ok(self.control.thread(tid)?.map(|state| params_of(&state)))
+    }
+
+    /// What it has counted.
+    pub(crate) fn counts(&self) -> SchedulerCounts {
+        let level = |level: i8| {
+            let figures: [u64; LEVEL_FIGURES.len()] =
+                std::array::from_fn(|figure| self.control.level(level, figure));
+            let [ran, begun, waited, waited_max, expired, boosted, surrendered, rescued] = figures;
+            let counts = LevelCounts {
+                level,
+                ran: Nanos(ran),
+                begun,
+                waited: Nanos(waited),
+                waited_max: Nanos(waited_max),
+                expired,
+                boosted,
+                surrendered,
+                rescued,
+            };
+            figures.iter().any(|figure| *figure > 0).then_some(counts)
+        };
+        let sums = SUMS.iter().enumerate().map(|(at, name)| (*name, self.control.sum(at)));
+        SchedulerCounts { levels: (-1..=99).filter_map(level).collect(), sums: sums.collect() }
+    }
+}
+
+/// What the scheduler knows of a thread, as a class with its parameters. SCHED_IDLE is FX 0 with a slice that never ends, as without the scheduler.
+fn params_of(state: &ThreadState) -> ClassParams {
+    let part = |value: i64| i8::try_from(value).unwrap_or_default();
+    let (uprilim, upri) = (part(state.uprilim), part(state.upri));
+    let class = i32::try_from(state.class).ok().and_then(rules::Class::of_number);
+    match class {
+        Some(rules::Class::Ts) => ClassParams::Ts { uprilim, upri },
+        Some(rules::Class::Ia) => ClassParams::Ia { uprilim, upri, foreground: state.boost > 0 },
+        Some(rules::Class::Fx) => ClassParams::Fx { uprilim, upri, quantum: tables::quantum(state.quantum) },
+        Some(rules::Class::Idle) => ClassParams::Fx { uprilim: 0, upri: 0, quantum: Quantum::Infinite },
+        Some(rules::Class::Sys) | None => ClassParams::Sys,
+    }
+}
+
+/// The wish for a thread that is to have these; `None` for a class that the scheduler does not run.
+fn wish_of(params: ClassParams) -> Option<Wish> {
+    let wish = |class: rules::Class, uprilim, upri, foreground, quantum| {
+        Some(Wish { class: u8::try_from(class as i32).ok()?, uprilim, upri, foreground, quantum })
+    };
+    match params {
+        ClassParams::Ts { uprilim, upri } => wish(rules::Class::Ts, uprilim, upri, false, 0),
+        ClassParams::Ia { uprilim, upri, foreground } => wish(rules::Class::Ia, uprilim, upri, foreground, 0),
+        ClassParams::Fx { uprilim, upri, quantum } => {
+            wish(rules::Class::Fx, uprilim, upri, false, tables::nanoseconds(quantum))
+        }
+        ClassParams::Sys | ClassParams::Rt { .. } | ClassParams::Fss { .. } => None,
+    }
+}
+
+fn knob_error(refused: Refused) -> KnobError {
+    match refused {
+        Refused::NotPermitted => KnobError::NotPermitted,
+        other => KnobError::Refused(other.to_string()),
+    }
+}
+
+pub(crate) fn refusal(refused: Refused) -> Refusal {
+    match refused {
+        Refused::NotPermitted => Refusal::operation(Reason::NotPermitted),
+        other => Refusal::operation(Reason::Machine(other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(class: u64, boost: i64, quantum: i64) -> ThreadState {
+        ThreadState {
+            class,
+            pri: 0,
+            cpupri: 0,
+            upri: 5,
+            uprilim: 10,
+            boost,
+            timeleft: 0,
+            quantum,
+            dispwait: 0,
+            ran_ns: 0,
+            on_cpu: None,
+            queue: 0,
+        }
+    }
+
+    #[test]
+    fn classes_of_the_scheduler_have_solaris_words() {
+        let shown = |class, boost, quantum| params_of(&state(class, boost, quantum)).to_string();
+        assert_eq!(shown(0, 0, 0), "SYS");
+        assert_eq!(shown(1, 0, 0), "TS 10 5");
+        assert_eq!(shown(4, 10, 0), "IA 10 5 foreground");
+        assert_eq!(shown(4, -10, 0), "IA 10 5 background");
+        assert_eq!(shown(2, 0, 200_000_000), "FX 10 5 20");
+        assert_eq!(shown(2, 0, i64::MAX), "FX 10 5 infinite");
+        assert_eq!(shown(5, 0, 0), "FX 0 0 infinite");
+    }
+
+    #[test]
+    fn a_wish_is_for_a_class_that_runs_by_tables() {
+        let wish = |text: &str| wish_of(text.parse().unwrap());
+        let fx = wish("FX 10 5 20").unwrap();
+        assert_eq!((fx.class, fx.uprilim, fx.upri, fx.quantum), (2, 10, 5, 200_000_000));
+        assert!(wish("IA 0 0 foreground").unwrap().foreground);
+        assert!(wish("RT 10 8 0").is_none() && wish("SYS").is_none() && wish("FSS 0 0").is_none());
+    }
+}

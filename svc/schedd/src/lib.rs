@@ -1,0 +1,59 @@
+//! Loads a Linux scheduler (sched_ext) that runs the classes TS, IA and FX by their dispatch tables.
+//!
+//! ```text
+//! $ millpond schedd &
+//! schedd: TS, IA and FX run by dispatch tables, for threads that are put into a class
+//! $ dispadmin -c TS -s quick.txt
+//! $ priocntl -e -c TS make -j
+//! ```
+//!
+//! While it runs, `dispadmin -s` changes the tables of the running machine, and `priocntl` puts processes into TS, IA and FX with
+//! all their levels, limits and slices. When it ends in any way, also by `kill -9`, the kernel returns all threads to its own
+//! scheduler at once. The next instance has the same tables, and the same classes for threads that still run.
+//!
+//! Without `--whole` it schedules only the threads that `priocntl` puts into a class; they get the policy SCHED_EXT. All other threads run before
+//! them. So use it in a processor set or pool whose threads are all in classes. With `--whole` it schedules all threads but those
+//! in RT and SCHED_DEADLINE. Each thread begins in TS, with three points of user priority for one of nice. SCHED_IDLE is below all
+//! levels. `--whole` needs Linux 7.0: before, a thread in RT that never sleeps makes the kernel end the scheduler.
+//!
+//! The kernel ends a scheduler that leaves a thread waiting for 30 seconds. Solaris' rules let a thread wait for ever: FX 0 below a
+//! busy TS 59. Such a thread runs for a clock tick after each 5 seconds of waiting (`--rescue`).
+//!
+//! The kernel may end the scheduler by itself. The reason is logged, with the thread and what the kernel wrote down. After an end
+//! because CPUs came or went it is loaded again at once. After an error it is loaded again once in ten minutes; a second error
+//! within that time ends this command with status 1.
+//!
+//! It ignores `cpu.weight` and `cpu.max` of cgroups with threads that it schedules.
+
+mod options;
+mod service;
+
+pub use options::SPEC;
+
+use millpond_cli::help;
+use millpond_session::Output;
+use std::ffi::OsString;
+
+/// Runs with the words after its name. Gives the exit status: 0 done, 1 failed, 2 misused.
+#[must_use]
+pub fn run(words: &[OsString], out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
+    match options::parse(words) {
+        Ok(options::Asked::Help) => {
+            out.text(&help::short(&SPEC));
+            0
+        }
+        Ok(options::Asked::Version) => {
+            out.line(format_args!("schedd {}", env!("CARGO_PKG_VERSION")));
+            0
+        }
+        Ok(options::Asked::Run(options)) => service::run(&options, err),
+        Err(misuse) => {
+            err.line(format!("schedd: {}", misuse.what));
+            match misuse.meant {
+                Some(meant) => err.line(format!("hint: did you mean {meant}?")),
+                None => err.text(&help::usage(&SPEC)),
+            }
+            2
+        }
+    }
+}

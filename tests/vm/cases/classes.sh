@@ -1,0 +1,36 @@
+# Words for the cases about schedd, which say `. /classes.sh`; those of words.sh besides.
+#
+#   starts_schedd [OPTION...]   schedd is at work; its number is in $schedd
+#   stops_schedd                it is asked to stop, and the kernel runs all threads by its own scheduler
+#   is_disabled                 no scheduler is loaded
+#   policy_of PID               the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
+
+. /words.sh
+mount | grep -q ' /sys/fs/bpf ' || mount -t bpf bpf /sys/fs/bpf
+
+is_loaded() {
+    grep -q '^schedd: TS, IA and FX run' schedd.said || ! [ -d /proc/$schedd ]
+}
+is_disabled() {
+    [ "$(cat /sys/kernel/sched_ext/state)" = disabled ]
+}
+starts_schedd() {
+    : >schedd.said
+    millpond schedd "$@" 2>schedd.said &
+    schedd=$!
+    within 120 is_loaded
+    grep -q 'describes functions of sched_ext wrongly' schedd.said && skip "this kernel describes functions of sched_ext wrongly"
+    [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] || fail "schedd: $(cat schedd.said)"
+}
+stops_schedd() {
+    kill $schedd
+    _status=0
+    wait $schedd || _status=$?
+    want 0 $_status "status of schedd: $(cat schedd.said)"
+    is_disabled || fail "a scheduler is still loaded"
+}
+policy_of() {
+    read -r _line <"/proc/$1/stat"
+    set -- ${_line##*) }
+    echo "${39}"
+}
