@@ -90,18 +90,26 @@ pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) 
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     /// Answers what it was asked, as the program would in its place.
     const PROGRAM_OF_TESTS: &str = "#!/bin/sh\ncase $2 in\n--names) printf 'psrset psrset 8 applet\\nmpstat mpstat 1 applet\\n\
         quiet millpond-quiet 1 command\\n' ;;\n--broken) echo 'no such option' >&2; exit 2 ;;\n*) echo \"$*\" ;;\nesac\n";
 
+    /// Puts it into a directory. A shell writes the file: a test that forks beside this one would inherit our descriptor, and the kernel starts no
+    /// program that is open for writing.
+    fn program_in(dir: &Path) -> PathBuf {
+        let program = dir.join("program");
+        let write = "printf %s \"$1\" >\"$0\" && chmod +x \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&program).arg(PROGRAM_OF_TESTS).status();
+        assert!(written.unwrap().success());
+        program
+    }
+
     #[test]
     fn pages_and_completions_are_those_of_names_that_were_linked() {
         let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("program");
-        fs::write(&program, PROGRAM_OF_TESTS).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = program_in(dir.path());
         let wish = Wish { prefix: dir.path().join("usr"), ..Wish::default() };
         let all = described(&program).unwrap();
         let told = install(&program, &all, &["psrset"], &wish).unwrap();
@@ -124,9 +132,7 @@ mod tests {
     #[test]
     fn what_the_program_refuses_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("program");
-        fs::write(&program, PROGRAM_OF_TESTS).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = program_in(dir.path());
         let said = ask(&program, &["--broken"]).unwrap_err().to_string();
         assert_eq!(said, format!("{} help --broken: no such option", program.display()));
     }
