@@ -91,5 +91,5 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
         audit: false,
     };
     let Err(refused) = facet.start_scheduler(&options) else { panic!("a captured machine runs nothing") };
-    assert_eq!(refused.to_string(), "nothing can be started on a captured machine");
+    assert_eq!(refused.reason.to_string(), "nothing can be started on a captured machine");
 }

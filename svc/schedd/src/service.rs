@@ -55,7 +55,7 @@ impl Service<'_, '_> {
     }
 
     fn refused(&mut self, refusal: &Refusal) -> u8 {
-        self.say(&format!("cannot start the scheduler: {refusal}"));
+        self.say(&format!("cannot start the scheduler: {}", refusal.reason));
         if let Some(hint) = &refusal.hint {
             self.err.line(format!("hint: {hint}"));
         }
