@@ -11,6 +11,7 @@
 //! | eBPF programs | 6.0 | the release and `/sys/kernel/btf/vmlinux` |
 //! | fair server | 6.12 | the files in debugfs, else the release |
 //! | sched_ext | 6.12 | `/sys/kernel/sched_ext/state` |
+//! | functions that the scheduler of the classes calls | 6.17 | the release; a wrong form of one is told when the scheduler is loaded |
 //! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
 
 use crate::Os;
@@ -36,6 +37,8 @@ const PROGRAMS: Release = (6, 0);
 const FAIR_SERVER: Release = (6, 12);
 /// Schedulers can be loaded.
 const SCHED_EXT: Release = (6, 12);
+/// sched_ext has the functions that the scheduler of the classes calls, in a form that it knows.
+const CLASS_SCHEDULER: Release = (6, 17);
 
 impl Os {
     /// Whether partitions can stand below cgroups that are none.
@@ -88,8 +91,19 @@ impl Os {
     /// # Errors
     /// Why not, as the second half of a sentence.
     pub(crate) fn takes_programs(&self) -> Result<(), String> {
-        let (major, minor) = PROGRAMS;
-        if self.kernel >= PROGRAMS {
+        self.is_at_least(PROGRAMS)
+    }
+
+    /// Whether the scheduler of the classes can be loaded, where there is sched_ext.
+    ///
+    /// # Errors
+    /// Why not, as the second half of a sentence.
+    pub(crate) fn takes_class_scheduler(&self) -> Result<(), String> {
+        self.is_at_least(CLASS_SCHEDULER)
+    }
+
+    fn is_at_least(&self, (major, minor): Release) -> Result<(), String> {
+        if self.kernel >= (major, minor) {
             Ok(())
         } else {
             Err(format!("this kernel is older than {major}.{minor}"))

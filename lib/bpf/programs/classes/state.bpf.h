@@ -30,8 +30,6 @@
 /* Before all levels: a thread that is rescued. */
 #define FIRST 126
 #define POLICY_IDLE 5
-/* Nanoseconds of a clock tick in files of the kernel. */
-#define USER_TICK 10000000ULL
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
 #define PRIO_NORMAL 100
@@ -187,11 +185,10 @@ TASK_STORAGE(tasks, struct task);
 #define REQUEST_UPRI(word) ((int)((word) >> 24 & 0xff) - 64)
 #define REQUEST_FOREGROUND(word) ((int)((word) >> 32 & 0xff))
 
-/*
- * What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. When the thread began is compared as /proc tells
- * it: in ticks of user space.
- */
+/* Nanoseconds of a clock tick in files of the kernel, in which a thread's beginning is told. */
 #define USER_TICK 10000000ULL
+
+/* What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. */
 struct wish {
 	/* When the thread began, in clock ticks since boot, as files of the kernel have it. */
 	u64 start;

@@ -12,8 +12,6 @@ use millpond_model::{CacheKind, CpuSet, printable};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 
-/// Since 6.17 the kernel has the functions that the scheduler calls, in a form that it knows.
-const SINCE: (u32, u32) = (6, 17);
 /// Kinds of ends from which on there was an error, and the one of a stall.
 const ERROR: u64 = 1024;
 /// In the code of an end: the kernel asks for a restart, since CPUs came or went.
@@ -50,13 +48,9 @@ impl LinuxMachine {
             };
             return Err(Absent::with_help(format!("the scheduler {name} is loaded"), help).into());
         }
-        if self.os.kernel < SINCE {
-            let (major, minor) = SINCE;
-            return Err(absent(
-                &format!("this kernel is older than {major}.{minor}"),
-                "its sched_ext lacks functions that the scheduler needs",
-            ));
-        }
+        self.os
+            .takes_class_scheduler()
+            .map_err(|why| absent(&why, "its sched_ext lacks functions that the scheduler needs"))?;
         let places = self.places(None)?;
         let asked = Options {
             partial: !options.whole,
