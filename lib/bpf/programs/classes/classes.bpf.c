@@ -21,246 +21,19 @@
  * level ran (`ran_ns`) misses what its sleeping threads ran last, until they wake up.
  *
  * Seconds. A timer counts them (`beats`). A thread learns of them when something else happens to it: one that sleeps when it wakes up, one that
- * runs at the next tick, one that waits when it is taken. Waiting changes where it should stand, though: after each second the timer goes through
- * the queues and moves the threads whose level has changed. It changes no state but the place in the queue. So the state of a thread is only
- * written while the lock of its run queue is held, and needs no lock of its own.
+ * runs at the next tick, one that waits when it is taken. Waiting changes where it should stand, though. So each queue is a pair: after each second
+ * the empty one becomes the young one, which threads are put into from then on, and the timer takes the threads out of the old one in bounded chunks,
+ * the best first. It changes no state but the place in the queue. So the state of a thread is only written while the lock of its run queue is held,
+ * and needs no lock of its own. While both have threads a CPU compares both.
  *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
-#include "state.bpf.h"
+#include "events.bpf.h"
+#include "queues.bpf.h"
 #include "waiting.bpf.h"
 #include "questions.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* The class that a thread has by itself. */
-static __always_inline void classify(struct task_struct *p, struct task *tc)
-{
-	struct rule_tables *t = tables_now();
-	int nice = nice_of(p), upri = rule_nice(nice);
-
-	if (!t)
-		return;
-	tc->nice = nice;
-	if (X(p)->flags & PF_KTHREAD)
-		rule_enter(&tc->st, t, RULE_SYS, 0, RULE_SYS_LOWEST - (nice < 0 ? nice : 0), 0, 0);
-	else if (X(p)->policy == POLICY_IDLE)
-		rule_enter(&tc->st, t, RULE_IDLE, 0, 0, 0, 0);
-	else
-		rule_enter(&tc->st, t, RULE_TS, upri, upri, 0, 0);
-}
-
-/*
- * What ran is charged. 1: the slice has run out, and is filled: the thread may sleep before it is preempted, and would else lose a level whenever it
- * has run a little. Solaris fills it when the thread is preempted, and charges by whole ticks.
- */
-static __always_inline int charge(struct task_struct *p, struct task *tc)
-{
-	u64 now = X(p)->se.sum_exec_runtime, ran = now - tc->exec;
-	int pri = tc->st.pri;
-	struct rule_tables *t;
-	struct level *level;
-
-	tc->exec = now;
-	if (!ran)
-		return 0;
-	level = level_here(pri);
-	if (level)
-		level->ran_ns += ran;
-	/* The usual case of rule_charge, which needs no tables. A rest is used up: see REST. */
-	if (tc->st.timeleft > REST && ran < (u64)tc->st.timeleft - REST) {
-		if (tc->st.timeleft != RULE_FOREVER)
-			tc->st.timeleft -= ran;
-		return 0;
-	}
-	t = tables_now();
-	if (!t || !rule_charge(&tc->st, t, (s64)ran > tc->st.timeleft ? (s64)ran : tc->st.timeleft))
-		return 0;
-	tc->st.timeleft = rule_slice(&tc->st, t);
-	COUNT_LEVEL(pri, expired);
-	return 1;
-}
-
-/* A thread that runs learns of the seconds. 1: its level or slice changed. */
-static __always_inline int update_running(struct task *tc)
-{
-	struct rule_tables *t;
-	u64 now = beats_now();
-
-	if (tc->beat == now)
-		return 0;
-	tc->beat = now;
-	t = tables_now();
-	if (!t || !rule_update_running(&tc->st, t))
-		return 0;
-	COUNT_LEVEL(tc->st.pri, boosted);
-	return rule_boost_if_due(&tc->st, t);
-}
-
-/* A thread that waited learns of the seconds. 1: its level or slice changed. */
-static __always_inline int update_waiting(struct task *tc, int queued)
-{
-	u64 now = beats_now(), missed = now - tc->beat;
-	struct rule_tables *t;
-	int pri = tc->st.pri;
-
-	if (!missed)
-		return 0;
-	tc->beat = now;
-	t = tables_now();
-	if (!t)
-		return 0;
-	wait_for(&tc->st, t, missed, queued);
-	if (tc->st.pri == pri)
-		return 0;
-	COUNT_LEVEL(pri, boosted);
-	return 1;
-}
-
-/* What a user asked for. 1: there was something. */
-static __always_inline int take_request(struct task_struct *p, struct task *tc, int place)
-{
-	u64 word = *(volatile u64 *)&tc->request;
-	int nice, upri, foreground = 0, klass = tc->st.klass;
-	struct rule_tables *t;
-
-	if (!word)
-		return 0;
-	t = tables_now();
-	if (!t)
-		return 0;
-	tc->request = 0;
-	switch (REQUEST_KIND(word)) {
-	case REQUEST_PAY:
-		if (!rule_fork_parent(&tc->st, t))
-			return 0;
-		tc->end = RULE_BACK;
-		break;
-	case REQUEST_NICE:
-		nice = nice_of(p);
-		upri = rule_nice(nice);
-		tc->nice = nice;
-		if (!rule_is_ts(&tc->st))
-			return 0;
-		foreground = tc->st.boost > 0;
-		rule_set(&tc->st, t, klass, upri, upri, foreground, 0, place);
-		break;
-	default:
-		rule_set(&tc->st, t, REQUEST_CLASS(word), REQUEST_LIMIT(word), REQUEST_UPRI(word), REQUEST_FOREGROUND(word),
-			 *(volatile u64 *)&tc->request_quantum, place);
-	}
-	return 1;
-}
-
-/* SCHED_IDLE came or went, or a thread of the kernel became a program. */
-static __always_inline void reclassify(struct task_struct *p, struct task *tc)
-{
-	int is_idle = X(p)->policy == POLICY_IDLE, is_kernel = (X(p)->flags & PF_KTHREAD) != 0;
-
-	if (is_kernel != (tc->st.klass == RULE_SYS) || (is_idle && !is_kernel) != (tc->st.klass == RULE_IDLE))
-		classify(p, tc);
-}
-
-/* A thread becomes runnable. */
-static __always_inline void wake(struct task_struct *p, struct task *tc)
-{
-	struct task_struct *parent;
-	struct rule_tables *t;
-	struct task *pc;
-
-	reclassify(p, tc);
-	charge(p, tc);
-	update_waiting(tc, 0);
-	take_request(p, tc, RULE_ASLEEP);
-	/* What rule_wakeup does; 0 seconds are not too long by any table. */
-	t = tc->st.dispwait ? tables_now() : NULL;
-	if (t)
-		rule_boost_if_due(&tc->st, t);
-	tc->st.back = 0;
-	/* No clock tick is at hand; a thread that slept for less than one stands at the back as well. */
-	tc->end = rule_end_of(&tc->st, RULE_BACK);
-	if (!tc->fresh)
-		return;
-	tc->fresh = 0;
-	parent = bpf_get_current_task_btf();
-	pc = parent_pays && X(p)->tgid == X(p)->pid ? task_of(parent) : NULL;
-	if (!pc || pc->request || pc->st.klass == RULE_SYS || pc->st.klass == RULE_IDLE)
-		return;
-	pc->request = REQUEST_PAY;
-	scx_bpf_kick_cpu(scx_bpf_task_cpu(parent), SCX_KICK_PREEMPT);
-}
-
-/* A thread leaves its CPU against its will: the end of its level that it goes to. */
-static __always_inline u32 preempt(struct task *tc)
-{
-	struct rule_tables *t;
-
-	/* The usual case of rule_preempt, which needs no tables. */
-	if (!tc->st.back)
-		return RULE_FRONT;
-	t = tables_now();
-	return t ? rule_preempt(&tc->st, t) : RULE_BACK;
-}
-
-/* The key of the first thread of a queue that may run on a CPU. */
-__noinline u64 first_key(u64 dsq, s32 cpu)
-{
-	struct task_struct *p;
-	u64 key = NO_KEY;
-	int looked = 0;
-
-	if (!scx_bpf_dsq_nr_queued(dsq))
-		return key;
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
-			key = X(p)->scx.dsq_vtime;
-			break;
-		}
-		if (++looked >= LOOKED_AT)
-			break;
-	}
-	return key;
-}
-
-static __always_inline s64 score_of(struct cpu *c)
-{
-	return c->pri > c->chosen ? c->pri : c->chosen;
-}
-
-/* The CPU that runs, or will run, the lowest level below `pri`, from a CPU on; -1 when there is none. */
-static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 from)
-{
-	s64 lowest = pri;
-	u32 cpu = from;
-	s32 best = -1;
-	int i;
-
-	bpf_for(i, 0, COMPARED_CPUS) {
-		struct place *place = bpf_map_lookup_elem(&places, &cpu);
-		struct cpu *c = cpu_of(cpu);
-
-		if (!place || !c)
-			break;
-		if (c->online && score_of(c) < lowest && bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
-			lowest = score_of(c);
-			best = cpu;
-			if (lowest <= RULE_BACKGROUND)
-				break;
-		}
-		cpu = place->next_cpu;
-		if (cpu == (u32)from)
-			break;
-	}
-	return best;
-}
-
-/* Into a local queue, where the key orders nothing: it is for `running`. */
-static __always_inline void insert_local(struct task_struct *p, struct task *tc, u64 dsq, u64 key, u64 flags)
-{
-	tc->dsq = 0;
-	set_vtime(p, key);
-	dsq_insert(p, dsq, slice_of(&tc->st), flags);
-}
 
 s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -305,7 +78,7 @@ static __always_inline bool is_next(const struct task *tc, const struct cpu *c, 
 		return false;
 	if (tc->st.pri != c->pri || c->chosen != VACANT || tc->end != RULE_BACK || c->bound)
 		return false;
-	return nr_cpus == 1 ? !c->shared : !scx_bpf_dsq_nr_queued(QUEUE_DSQ(queue_of(cpu)));
+	return nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue_of(cpu)));
 }
 
 /* It may run here only: it is bound, or in a section in which it must not migrate. */
@@ -379,7 +152,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		tc->dsq = CPU_DSQ(cpu);
 		c->bound = 1;
 		c->queued_bound++;
-		dsq_insert_vtime(p, tc->dsq, slice_of(&tc->st), key, enq_flags);
+		dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
 		if (scx_bpf_test_and_clear_cpu_idle(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
@@ -387,7 +160,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	tc->dsq = QUEUE_DSQ(queue_of(cpu));
 	c->queued_shared++;
 	c->shared = 1;
-	dsq_insert_vtime(p, tc->dsq, slice_of(&tc->st), key, enq_flags);
+	dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
 	if (defect == 2) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
@@ -400,30 +173,10 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
-/* Another queue of the set that has a thread for this CPU. */
-static __always_inline bool steal(struct cpu *c, u64 own)
-{
-	u32 queue = own;
-	int i;
-
-	bpf_for(i, 0, STOLEN_FROM) {
-		u64 *next = bpf_map_lookup_elem(&rings, &queue);
-
-		if (!next || *next == own || *next >= nr_queues)
-			return false;
-		queue = *next;
-		if (dsq_move_to_local(QUEUE_DSQ(queue))) {
-			c->stolen++;
-			return true;
-		}
-	}
-	return false;
-}
-
 SEC("struct_ops/dispatch")
 void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 {
-	u64 mine = NO_KEY, bound, shared, queue = queue_of(cpu);
+	u64 mine = NO_KEY, bound, shared, queue = queue_of(cpu), generations = generations_now();
 	struct cpu *c = cpu_of(cpu);
 	struct task *tc = NULL;
 
@@ -445,16 +198,16 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	}
 	/* Nothing to compare: the usual case when a thread goes to sleep. */
 	if (!tc && !c->bound) {
-		if (!dsq_move_to_local(QUEUE_DSQ(queue)) && (nr_queues == 1 || !steal(c, queue)))
+		if (!take(QUEUE_DSQ(queue), cpu, generations) && (nr_queues == 1 || !steal(c, cpu, queue, generations)))
 			c->pri = VACANT;
 		if (nr_cpus == 1 && c->shared && bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two))
-			c->shared = scx_bpf_dsq_nr_queued(QUEUE_DSQ(queue)) > 0;
+			c->shared = !is_empty(QUEUE_DSQ(queue));
 		return;
 	}
-	bound = c->bound ? first_key(CPU_DSQ(cpu), cpu) : NO_KEY;
+	bound = c->bound ? best_key(CPU_DSQ(cpu), cpu, generations) : NO_KEY;
 	if (bound == NO_KEY)
 		c->bound = 0;
-	shared = first_key(QUEUE_DSQ(queue), cpu);
+	shared = best_key(QUEUE_DSQ(queue), cpu, generations);
 	/* No better thread waits, nor an equal one that is before it in line: it goes on. */
 	if (tc && mine < bound && mine < shared) {
 		tc->end = UNDECIDED;
@@ -463,13 +216,13 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		c->kept++;
 		return;
 	}
-	if (bound <= shared && bound != NO_KEY && dsq_move_to_local(CPU_DSQ(cpu)))
+	if (bound <= shared && bound != NO_KEY && take(CPU_DSQ(cpu), cpu, generations))
 		return;
-	if (dsq_move_to_local(QUEUE_DSQ(queue)))
+	if (take(QUEUE_DSQ(queue), cpu, generations))
 		return;
-	if (bound != NO_KEY && dsq_move_to_local(CPU_DSQ(cpu)))
+	if (bound != NO_KEY && take(CPU_DSQ(cpu), cpu, generations))
 		return;
-	if (!tc && (nr_queues == 1 || !steal(c, queue)))
+	if (!tc && (nr_queues == 1 || !steal(c, cpu, queue, generations)))
 		c->pri = VACANT;
 }
 
@@ -526,7 +279,8 @@ void BPF_PROG(running, struct task_struct *p)
 	c->chosen = VACANT;
 	c->outranked = 0;
 	if (audit) {
-		u64 bound = first_key(CPU_DSQ(cpu), cpu), other = first_key(QUEUE_DSQ(queue_of(cpu)), cpu);
+		u64 generations = generations_now();
+		u64 bound = best_key(CPU_DSQ(cpu), cpu, generations), other = best_key(QUEUE_DSQ(queue_of(cpu)), cpu, generations);
 
 		if (bound < other)
 			other = bound;
@@ -541,9 +295,10 @@ void BPF_PROG(tick, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task *tc = task_of(p);
 	struct cpu *c = cpu_of(cpu);
-	u64 key, other;
+	struct beat *beat = beat_here();
+	u64 key, other, pair, generations;
 
-	if (!tc || !c)
+	if (!tc || !c || !beat)
 		return;
 	if (tc->request) {
 		set_slice(p, 0);
@@ -560,8 +315,16 @@ void BPF_PROG(tick, struct task_struct *p)
 		if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two))
 			scx_bpf_reenqueue_local___v2___two();
 	}
-	key = c->bound ? first_key(CPU_DSQ(cpu), cpu) : NO_KEY;
-	other = first_key(QUEUE_DSQ(queue_of(cpu)), cpu);
+	/* Nobody expects a thread in the old queue, but see best_key. */
+	generations = generations_now();
+	pair = QUEUE_DSQ(queue_of(cpu));
+	if (!(generations & MIXED) && (scx_bpf_dsq_nr_queued(pair + OLD(generations)) ||
+				       (c->bound && scx_bpf_dsq_nr_queued(CPU_DSQ(cpu) + OLD(generations))))) {
+		__sync_fetch_and_or(&beat->generations, MIXED);
+		generations |= MIXED;
+	}
+	key = c->bound ? best_key(CPU_DSQ(cpu), cpu, generations) : NO_KEY;
+	other = best_key(pair, cpu, generations);
 	if (other < key)
 		key = other;
 	if (key == NO_KEY || rule_key_pri(key) <= tc->st.pri) {
@@ -681,19 +444,6 @@ void BPF_PROG(cpu_online, s32 cpu)
 	c->online = 1;
 }
 
-/* The threads of a queue that belong to a CPU go to its local queue. */
-__noinline int drain(u64 dsq, s32 cpu)
-{
-	struct task_struct *p;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0)
-		if (scx_bpf_task_cpu(p) == cpu)
-			scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
 /*
  * A CPU goes. The kernel asks no longer for what waits in our queues, but waits until no thread belongs to this CPU. It is woken up when the last one
  * leaves by the CPU itself, not when another CPU takes it (until 6.18 at least): so all of them leave by the local queue, from which the kernel moves them.
@@ -714,18 +464,19 @@ SEC("struct_ops.s/init")
 s32 BPF_PROG(init)
 {
 	struct timer_value *value;
+	struct beat *beat = beat_here();
 	u32 zero = 0;
 	s32 i, error;
 
-	bpf_for(i, 0, (s32)nr_queues) {
-		error = scx_bpf_create_dsq(QUEUE_DSQ(i), -1);
+	bpf_for(i, 0, 2 * (s32)nr_queues) {
+		error = scx_bpf_create_dsq(QUEUE_DSQ(0) + i, -1);
 		if (error)
 			return error;
 	}
-	bpf_for(i, 0, (s32)nr_cpus) {
+	bpf_for(i, 0, 2 * (s32)nr_cpus) {
 		struct cpu *c = cpu_of(i);
 
-		error = scx_bpf_create_dsq(CPU_DSQ(i), -1);
+		error = scx_bpf_create_dsq(CPU_DSQ(0) + i, -1);
 		if (error)
 			return error;
 		if (c) {
@@ -734,8 +485,9 @@ s32 BPF_PROG(init)
 		}
 	}
 	value = bpf_map_lookup_elem(&timers, &zero);
-	if (!value)
+	if (!value || !beat)
 		return -2;
+	beat->due = bpf_ktime_get_ns() + SECOND;
 	bpf_timer_init(&value->timer, &timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&value->timer, on_timer);
 	return bpf_timer_start(&value->timer, SECOND, 0);

@@ -28,17 +28,21 @@ static __always_inline void move_queued(struct task_struct *p, struct task *tc, 
 {
 	struct task_struct *q;
 	struct beat *beat = beat_here();
-	u64 dsq = tc->dsq;
+	u64 pair = tc->dsq, generations;
+	int i;
 
-	if (!beat || !dsq)
+	if (!beat || !pair)
 		return;
-	bpf_for_each(scx_dsq, q, dsq, 0) {
-		if (X(q)->pid != X(p)->pid)
-			continue;
-		scx_bpf_dsq_move_set_vtime(&___it, key_of(then->pri, rule_end_of(then, RULE_BACK), beat->at));
-		scx_bpf_dsq_move_vtime(&___it, q, dsq, 0);
-		break;
-	}
+	generations = generations_now();
+	/* The old queue first: the timer moves it from there to the young one. */
+	bpf_for(i, 0, 2)
+		bpf_for_each(scx_dsq, q, pair + (i ? YOUNG(generations) : OLD(generations)), 0) {
+			if (X(q)->pid != X(p)->pid)
+				continue;
+			scx_bpf_dsq_move_set_vtime(&___it, key_of(then->pri, rule_end_of(then, RULE_BACK), beat->at));
+			scx_bpf_dsq_move_vtime(&___it, q, pair + YOUNG(generations), 0);
+			break;
+		}
 }
 
 SEC("syscall")

@@ -16,16 +16,17 @@
 #define VACANT (-2)
 #define OUTRANKED 200
 #define NO_KEY (~0ULL)
-#define QUEUE_DSQ(queue) (0x1000ULL + (queue))
-#define CPU_DSQ(cpu) (0x100000ULL + (cpu))
+/* The first of a pair of queues: see `generations` of struct beat. */
+#define QUEUE_DSQ(queue) (0x1000ULL + 2 * (queue))
+#define CPU_DSQ(cpu) (0x100000ULL + 2 * (u64)(cpu))
 /* CPUs that are compared for one wake-up, queues of a set that a free CPU looks into, threads at the head of a queue that may be bound elsewhere. */
 #define COMPARED_CPUS 32
 #define STOLEN_FROM 16
 #define LOOKED_AT 64
-/* Threads and nanoseconds that the timer spends at a time on threads that it has not yet been through, and how long it then waits. */
-#define CHUNK 256
+/* Nanoseconds that the timer spends at a time, and how long it then waits; how long until it looks whether the old queues stayed empty. */
 #define CHUNK_NS 50000ULL
 #define BETWEEN_CHUNKS 200000ULL
+#define SETTLING 10000000ULL
 #define MOST_QUEUES 4096
 /* Before all levels: a thread that is rescued. */
 #define FIRST 126
@@ -119,17 +120,24 @@ struct beat {
 	u64 chunks;
 	u64 chunk_max_ns;
 	u64 moved;
-	/* Where it goes on: the queue, and the threads of it that it has been through; the threads that it may still go through. */
+	/*
+	 * Each queue is a pair. Bit 0 is the one of each pair that threads are put into: the young one. At a beat the two change places, and the timer takes
+	 * the threads out of the old one, each to where it now stands in the young one. MIXED: both may have threads.
+	 */
+	u64 generations;
+	/* Since the beat: how often it began with the first queue; 0 between beats. The queue it goes on with, and the threads that it met this time. */
+	u64 round;
 	u64 queue;
-	u64 passed;
-	u64 left;
-	u64 place;
-	/* When it last counted, as arrivals are. */
+	u64 met;
+	/* When it last counted, as arrivals are; when it counts next, and when the chunk ends, by the clock of timers. */
 	u64 at;
-	/* When the chunk ends. */
+	u64 due;
 	u64 until;
-	u64 unused[6];
+	u64 unused[5];
 };
+#define YOUNG(generations) ((generations) & 1)
+#define OLD(generations) (~(generations) & 1)
+#define MIXED 2ULL
 ARRAY(beat_words, struct beat, BPF_F_MMAPABLE);
 
 struct timer_value {
@@ -157,7 +165,7 @@ struct task {
 	u64 beat;
 	/* When it was put into a queue last. */
 	u64 queued_at;
-	/* The queue; 0 for the local queue of a CPU. */
+	/* The first of its pair of queues; 0 for the local queue of a CPU. */
 	u64 dsq;
 	/* See enum rule_end. Where it goes when it is queued next, if that was decided before; else UNDECIDED. */
 	u32 end;
@@ -243,6 +251,14 @@ static __always_inline u64 beats_now(void)
 	struct beat *beat = beat_here();
 
 	return beat ? *(volatile u64 *)&beat->count : 0;
+}
+
+/* One word, so that whoever reads which queue is young knows whether the other one counts. */
+static __always_inline u64 generations_now(void)
+{
+	struct beat *beat = beat_here();
+
+	return beat ? *(volatile u64 *)&beat->generations : 0;
 }
 
 /*

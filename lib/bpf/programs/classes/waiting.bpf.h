@@ -5,59 +5,105 @@
 
 #include "state.bpf.h"
 
-/*
- * Moves the threads of a queue whose level has changed by waiting, and those that wait for too long, as many as are left of the chunk. The counters stand
- * in the map: the verifier would go through each of their values.
- */
-__noinline int update_queue(u64 dsq)
+/* The key of a thread in the old queue that it is to have in the young one; 0 for the one it has. */
+static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const struct rule_tables *t, const struct beat *beat, u64 now)
+{
+	struct rule_thread then;
+
+	if (!tc || tc->rescued || !tc->queued_at)
+		return 0;
+	if (rescue_ns && now > tc->queued_at && now - tc->queued_at > rescue_ns) {
+		tc->rescued = 1;
+		COUNT_LEVEL(tc->st.pri, rescued);
+		return key_of(FIRST, RULE_BACK, 0);
+	}
+	if (tc->beat == beat->count)
+		return 0;
+	then = tc->st;
+	wait_for(&then, t, beat->count - tc->beat, 1);
+	if (then.pri == rule_key_pri(X(p)->scx.dsq_vtime))
+		return 0;
+	return key_of(then.pri, rule_end_of(&then, RULE_BACK), beat->at);
+}
+
+/* The threads of the old queue go to the young one, the best first. 0: the chunk has ended before. */
+__noinline int empty_old(u64 pair)
 {
 	struct rule_tables *t = tables_now();
 	struct beat *beat = beat_here();
-	u64 now = scx_bpf_now(), key;
-	struct rule_thread then;
+	u64 now = scx_bpf_now(), young, key;
 	struct task_struct *p;
-	struct task *tc;
+	bool in_time = true;
+	s32 idle;
 
-	if (!t || !beat || !scx_bpf_dsq_nr_queued(dsq))
-		return 0;
-	beat->place = 0;
+	if (!t || !beat)
+		return 1;
+	young = pair + YOUNG(beat->generations);
+	if (!scx_bpf_dsq_nr_queued(pair + OLD(beat->generations)))
+		return 1;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (beat->place++ < beat->passed)
-			continue;
-		if (!beat->left)
-			break;
-		if (beat->left == CHUNK)
-			beat->until = bpf_ktime_get_ns() + CHUNK_NS;
-		/* The clock is looked at for every eighth thread; this one is still gone through. */
-		if (!(--beat->left & 7) && bpf_ktime_get_ns() > beat->until)
-			beat->left = 0;
-		beat->passed++;
-		tc = task_of(p);
-		if (!tc || tc->rescued || !tc->queued_at)
-			continue;
-		if (rescue_ns && now > tc->queued_at && now - tc->queued_at > rescue_ns) {
-			tc->rescued = 1;
-			COUNT_LEVEL(tc->st.pri, rescued);
-			key = key_of(FIRST, RULE_BACK, 0);
-		} else {
-			if (tc->beat == beat->count)
-				continue;
-			then = tc->st;
-			wait_for(&then, t, beat->count - tc->beat, 1);
-			if (then.pri == rule_key_pri(X(p)->scx.dsq_vtime))
-				continue;
-			key = key_of(then.pri, rule_end_of(&then, RULE_BACK), beat->at);
+	bpf_for_each(scx_dsq, p, pair + OLD(beat->generations), 0) {
+		/* The clock is looked at for every fourth thread. */
+		if (!(++beat->met & 3) && bpf_ktime_get_ns() > beat->until)
+			in_time = false;
+		key = new_key(p, task_of(p), t, beat, now);
+		if (key) {
+			beat->moved++;
+			scx_bpf_dsq_move_set_vtime(&___it, key);
 		}
-		beat->moved++;
-		scx_bpf_dsq_move_set_vtime(&___it, key);
-		scx_bpf_dsq_move_vtime(&___it, p, dsq, 0);
+		scx_bpf_dsq_move_vtime(&___it, p, young, 0);
+		/* For a moment it was in neither queue, and a CPU may have gone idle. */
+		idle = nr_cpus > 1 ? scx_bpf_pick_idle_cpu(X(p)->cpus_ptr, 0) : -1;
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		if (!in_time)
+			break;
 	}
 	bpf_rcu_read_unlock();
-	return 0;
+	return in_time;
 }
 
-/* The queues are numbered: those of sets, then those of CPUs. */
+/* The queues are numbered: those of sets, then those of CPUs. 0: the chunk has ended before. */
+static __always_inline int empty_numbered(u64 queue)
+{
+	struct cpu *c;
+
+	if (queue < nr_queues)
+		return empty_old(QUEUE_DSQ(queue));
+	c = cpu_of(queue - nr_queues);
+	return c && c->bound ? empty_old(CPU_DSQ(queue - nr_queues)) : 1;
+}
+
+/* A second is over, or several on a machine that was busy or stood still. */
+static __always_inline void count_seconds(struct beat *beat, u64 now)
+{
+	u64 seconds = now > beat->due ? (now - beat->due) / SECOND + 1 : 1;
+
+	beat->due += seconds * SECOND;
+	beat->at = scx_bpf_now() >> ARRIVAL_SHIFT;
+	beat->count += seconds;
+	*(volatile u64 *)&beat->generations = YOUNG(~beat->generations) | MIXED;
+	beat->round = 1;
+	beat->queue = beat->met = 0;
+}
+
+/* All old queues were gone through. How long until the timer goes on. */
+static __always_inline u64 end_round(struct beat *beat)
+{
+	u64 now;
+
+	/* What was about to be put into the old queue as the generations changed is in there after a while. */
+	if (beat->met || beat->round == 1) {
+		beat->round++;
+		beat->queue = beat->met = 0;
+		return SETTLING;
+	}
+	__sync_fetch_and_and(&beat->generations, ~MIXED);
+	beat->round = 0;
+	now = bpf_ktime_get_ns();
+	return beat->due > now ? beat->due - now : 1;
+}
+
 static int on_timer(void *map, int *key, struct bpf_timer *timer)
 {
 	u64 from = bpf_ktime_get_ns(), took;
@@ -66,30 +112,21 @@ static int on_timer(void *map, int *key, struct bpf_timer *timer)
 
 	if (!beat)
 		return 0;
-	if (!beat->queue && !beat->passed) {
-		beat->at = scx_bpf_now() >> ARRIVAL_SHIFT;
-		beat->count++;
-	}
-	beat->left = CHUNK;
+	if (!beat->round)
+		count_seconds(beat, from);
+	beat->until = from + CHUNK_NS;
 	bpf_for(i, 0, MOST_QUEUES) {
-		if (beat->queue >= nr_queues + nr_cpus)
+		if (beat->queue >= nr_queues + nr_cpus || (!(~i & 15) && bpf_ktime_get_ns() > beat->until))
 			break;
-		update_queue(beat->queue < nr_queues ? QUEUE_DSQ(beat->queue) : CPU_DSQ(beat->queue - nr_queues));
-		if (!beat->left)
+		if (!empty_numbered(beat->queue))
 			break;
 		beat->queue++;
-		beat->passed = 0;
 	}
 	beat->chunks++;
+	bpf_timer_start(timer, beat->queue < nr_queues + nr_cpus ? BETWEEN_CHUNKS : end_round(beat), 0);
 	took = bpf_ktime_get_ns() - from;
 	if (took > beat->chunk_max_ns)
 		beat->chunk_max_ns = took;
-	if (beat->queue >= nr_queues + nr_cpus) {
-		beat->queue = beat->passed = 0;
-		bpf_timer_start(timer, SECOND, 0);
-	} else {
-		bpf_timer_start(timer, BETWEEN_CHUNKS, 0);
-	}
 	return 0;
 }
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What an event of the kernel does to the state of a thread: calls the rules, and counts. */
+#ifndef MILLPOND_CLASSES_EVENTS_BPF_H
+#define MILLPOND_CLASSES_EVENTS_BPF_H
+
+#include "state.bpf.h"
+
+/* The class that a thread has by itself. */
+static __always_inline void classify(struct task_struct *p, struct task *tc)
+{
+	struct rule_tables *t = tables_now();
+	int nice = nice_of(p), upri = rule_nice(nice);
+
+	if (!t)
+		return;
+	tc->nice = nice;
+	if (X(p)->flags & PF_KTHREAD)
+		rule_enter(&tc->st, t, RULE_SYS, 0, RULE_SYS_LOWEST - (nice < 0 ? nice : 0), 0, 0);
+	else if (X(p)->policy == POLICY_IDLE)
+		rule_enter(&tc->st, t, RULE_IDLE, 0, 0, 0, 0);
+	else
+		rule_enter(&tc->st, t, RULE_TS, upri, upri, 0, 0);
+}
+
+/*
+ * What ran is charged. 1: the slice has run out, and is filled: the thread may sleep before it is preempted, and would else lose a level whenever it
+ * has run a little. Solaris fills it when the thread is preempted, and charges by whole ticks.
+ */
+static __always_inline int charge(struct task_struct *p, struct task *tc)
+{
+	u64 now = X(p)->se.sum_exec_runtime, ran = now - tc->exec;
+	int pri = tc->st.pri;
+	struct rule_tables *t;
+	struct level *level;
+
+	tc->exec = now;
+	if (!ran)
+		return 0;
+	level = level_here(pri);
+	if (level)
+		level->ran_ns += ran;
+	/* The usual case of rule_charge, which needs no tables. A rest is used up: see REST. */
+	if (tc->st.timeleft > REST && ran < (u64)tc->st.timeleft - REST) {
+		if (tc->st.timeleft != RULE_FOREVER)
+			tc->st.timeleft -= ran;
+		return 0;
+	}
+	t = tables_now();
+	if (!t || !rule_charge(&tc->st, t, (s64)ran > tc->st.timeleft ? (s64)ran : tc->st.timeleft))
+		return 0;
+	tc->st.timeleft = rule_slice(&tc->st, t);
+	COUNT_LEVEL(pri, expired);
+	return 1;
+}
+
+/* A thread that runs learns of the seconds. 1: its level or slice changed. */
+static __always_inline int update_running(struct task *tc)
+{
+	u64 now = beats_now(), missed = now - tc->beat;
+	struct rule_tables *t;
+
+	if (!missed)
+		return 0;
+	tc->beat = now;
+	if (missed > 1)
+		rule_count(&tc->st, missed - 1);
+	t = tables_now();
+	if (!t || !rule_update_running(&tc->st, t))
+		return 0;
+	COUNT_LEVEL(tc->st.pri, boosted);
+	return rule_boost_if_due(&tc->st, t);
+}
+
+/* A thread that waited learns of the seconds. 1: its level or slice changed. */
+static __always_inline int update_waiting(struct task *tc, int queued)
+{
+	u64 now = beats_now(), missed = now - tc->beat;
+	struct rule_tables *t;
+	int pri = tc->st.pri;
+
+	if (!missed)
+		return 0;
+	tc->beat = now;
+	t = tables_now();
+	if (!t)
+		return 0;
+	wait_for(&tc->st, t, missed, queued);
+	if (tc->st.pri == pri)
+		return 0;
+	COUNT_LEVEL(pri, boosted);
+	return 1;
+}
+
+/* What a user asked for. 1: there was something. */
+static __always_inline int take_request(struct task_struct *p, struct task *tc, int place)
+{
+	u64 word = *(volatile u64 *)&tc->request;
+	int nice, upri, foreground = 0, klass = tc->st.klass;
+	struct rule_tables *t;
+
+	if (!word)
+		return 0;
+	t = tables_now();
+	if (!t)
+		return 0;
+	tc->request = 0;
+	switch (REQUEST_KIND(word)) {
+	case REQUEST_PAY:
+		if (!rule_fork_parent(&tc->st, t))
+			return 0;
+		tc->end = RULE_BACK;
+		break;
+	case REQUEST_NICE:
+		nice = nice_of(p);
+		upri = rule_nice(nice);
+		tc->nice = nice;
+		if (!rule_is_ts(&tc->st))
+			return 0;
+		foreground = tc->st.boost > 0;
+		rule_set(&tc->st, t, klass, upri, upri, foreground, 0, place);
+		break;
+	default:
+		rule_set(&tc->st, t, REQUEST_CLASS(word), REQUEST_LIMIT(word), REQUEST_UPRI(word), REQUEST_FOREGROUND(word),
+			 *(volatile u64 *)&tc->request_quantum, place);
+	}
+	return 1;
+}
+
+/* SCHED_IDLE came or went, or a thread of the kernel became a program. */
+static __always_inline void reclassify(struct task_struct *p, struct task *tc)
+{
+	int is_idle = X(p)->policy == POLICY_IDLE, is_kernel = (X(p)->flags & PF_KTHREAD) != 0;
+
+	if (is_kernel != (tc->st.klass == RULE_SYS) || (is_idle && !is_kernel) != (tc->st.klass == RULE_IDLE))
+		classify(p, tc);
+}
+
+/* A thread becomes runnable. */
+static __always_inline void wake(struct task_struct *p, struct task *tc)
+{
+	struct task_struct *parent;
+	struct rule_tables *t;
+	struct task *pc;
+
+	reclassify(p, tc);
+	charge(p, tc);
+	update_waiting(tc, 0);
+	take_request(p, tc, RULE_ASLEEP);
+	/* What rule_wakeup does; 0 seconds are not too long by any table. */
+	t = tc->st.dispwait ? tables_now() : NULL;
+	if (t)
+		rule_boost_if_due(&tc->st, t);
+	tc->st.back = 0;
+	/* No clock tick is at hand; a thread that slept for less than one stands at the back as well. */
+	tc->end = rule_end_of(&tc->st, RULE_BACK);
+	if (!tc->fresh)
+		return;
+	tc->fresh = 0;
+	parent = bpf_get_current_task_btf();
+	pc = parent_pays && X(p)->tgid == X(p)->pid ? task_of(parent) : NULL;
+	if (!pc || pc->request || pc->st.klass == RULE_SYS || pc->st.klass == RULE_IDLE)
+		return;
+	pc->request = REQUEST_PAY;
+	scx_bpf_kick_cpu(scx_bpf_task_cpu(parent), SCX_KICK_PREEMPT);
+}
+
+/* A thread leaves its CPU against its will: the end of its level that it goes to. */
+static __always_inline u32 preempt(struct task *tc)
+{
+	struct rule_tables *t;
+
+	/* The usual case of rule_preempt, which needs no tables. */
+	if (!tc->st.back)
+		return RULE_FRONT;
+	t = tables_now();
+	return t ? rule_preempt(&tc->st, t) : RULE_BACK;
+}
+
+#endif

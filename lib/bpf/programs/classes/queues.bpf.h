@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* Where threads wait: which one is first in a queue, and how one leaves it. */
+#ifndef MILLPOND_CLASSES_QUEUES_BPF_H
+#define MILLPOND_CLASSES_QUEUES_BPF_H
+
+#include "state.bpf.h"
+
+/* The key of the first thread of a queue that may run on a CPU. */
+__noinline u64 first_key(u64 dsq, s32 cpu)
+{
+	struct task_struct *p;
+	u64 key = NO_KEY;
+	int looked = 0;
+
+	if (!scx_bpf_dsq_nr_queued(dsq))
+		return key;
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
+			key = X(p)->scx.dsq_vtime;
+			break;
+		}
+		if (++looked >= LOOKED_AT)
+			break;
+	}
+	return key;
+}
+
+/* The key of the best thread in a pair of queues that may run on a CPU. */
+static __always_inline u64 best_key(u64 pair, s32 cpu, u64 generations)
+{
+	u64 key = first_key(pair + YOUNG(generations), cpu), other;
+
+	/* A thread can come into the old queue while nobody expects it: enqueue learnt of the generation before the beat. */
+	if (!(generations & MIXED) && key != NO_KEY)
+		return key;
+	other = first_key(pair + OLD(generations), cpu);
+	return other < key ? other : key;
+}
+
+/* The best thread of a pair of queues goes to the local queue. */
+static __always_inline bool take(u64 pair, s32 cpu, u64 generations)
+{
+	u64 first = pair + YOUNG(generations), second = pair + OLD(generations);
+
+	if (generations & MIXED && first_key(second, cpu) < first_key(first, cpu)) {
+		first = second;
+		second = pair + YOUNG(generations);
+	}
+	return dsq_move_to_local(first) || dsq_move_to_local(second);
+}
+
+static __always_inline bool is_empty(u64 pair)
+{
+	return !scx_bpf_dsq_nr_queued(pair) && !scx_bpf_dsq_nr_queued(pair + 1);
+}
+
+static __always_inline s64 score_of(struct cpu *c)
+{
+	return c->pri > c->chosen ? c->pri : c->chosen;
+}
+
+/* The CPU that runs, or will run, the lowest level below `pri`, from a CPU on; -1 when there is none. */
+static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 from)
+{
+	s64 lowest = pri;
+	u32 cpu = from;
+	s32 best = -1;
+	int i;
+
+	bpf_for(i, 0, COMPARED_CPUS) {
+		struct place *place = bpf_map_lookup_elem(&places, &cpu);
+		struct cpu *c = cpu_of(cpu);
+
+		if (!place || !c)
+			break;
+		if (c->online && score_of(c) < lowest && bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
+			lowest = score_of(c);
+			best = cpu;
+			if (lowest <= RULE_BACKGROUND)
+				break;
+		}
+		cpu = place->next_cpu;
+		if (cpu == (u32)from)
+			break;
+	}
+	return best;
+}
+
+/* Into a local queue, where the key orders nothing: it is for `running`. */
+static __always_inline void insert_local(struct task_struct *p, struct task *tc, u64 dsq, u64 key, u64 flags)
+{
+	tc->dsq = 0;
+	set_vtime(p, key);
+	dsq_insert(p, dsq, slice_of(&tc->st), flags);
+}
+
+/* Another queue of the set that has a thread for this CPU. */
+static __always_inline bool steal(struct cpu *c, s32 cpu, u64 own, u64 generations)
+{
+	u32 queue = own;
+	int i;
+
+	bpf_for(i, 0, STOLEN_FROM) {
+		u64 *next = bpf_map_lookup_elem(&rings, &queue);
+
+		if (!next || *next == own || *next >= nr_queues)
+			return false;
+		queue = *next;
+		if (take(QUEUE_DSQ((u64)queue), cpu, generations)) {
+			c->stolen++;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The threads of a pair of queues that belong to a CPU go to its local queue. The old one first: they move to the young one only. */
+__noinline int drain(u64 pair, s32 cpu)
+{
+	u64 generations = generations_now();
+	struct task_struct *p;
+	int i;
+
+	bpf_rcu_read_lock();
+	bpf_for(i, 0, 2)
+		bpf_for_each(scx_dsq, p, pair + (i ? YOUNG(generations) : OLD(generations)), 0)
+			if (scx_bpf_task_cpu(p) == cpu)
+				scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+#endif
