@@ -18,6 +18,8 @@
  *   it yields                    rule_yield                  to the back of its level
  *   it forks                     rule_fork_child, rule_fork_parent
  *   a user changes it            rule_set, rule_nice         queued: to the given end of its level
+ *   its terminal's foreground    rule_foreground             the same
+ *   becomes another one
  *
  * For the verifier of BPF: no loop without a constant bound, no pointer arithmetic, no memory but what is handed in. For the same reason a
  * level is limited where it indexes a table, and where a table names it: any tables and any state lead to levels, and no sum overflows.
@@ -262,10 +264,17 @@ RULE int rule_boost_if_due(struct rule_thread *s, const struct rule_tables *t)
 	return 1;
 }
 
-/* `same_tick`: it already ran during this clock tick. */
+/* No wait of this length is too long by any table: rule_wakeup needs none then. */
+RULE int rule_has_not_waited(const struct rule_thread *s)
+{
+	return !s->dispwait;
+}
+
+/* `same_tick`: it already ran during this clock tick. `t` may be missing after rule_has_not_waited; else a due boost is left out without it. */
 RULE int rule_wakeup(struct rule_thread *s, const struct rule_tables *t, int same_tick)
 {
-	rule_boost_if_due(s, t);
+	if (t && !rule_has_not_waited(s))
+		rule_boost_if_due(s, t);
 	s->back = 0;
 	return rule_end_of(s, same_tick ? RULE_FRONT : RULE_BACK);
 }
@@ -448,6 +457,30 @@ RULE void rule_store(struct rule_thread *s, int uprilim, int upri, int foregroun
 	}
 }
 
+/* Parameters were changed: a new wait begins. Gives where a thread that is queued goes. */
+RULE int rule_changed(struct rule_thread *s, const struct rule_tables *t, int place)
+{
+	s->dispwait = 0;
+	if (place == RULE_QUEUED || place == RULE_RUNNING)
+		s->timeleft = rule_slice(s, t);
+	else
+		s->back = 1;
+	return rule_end_of(s, RULE_BACK);
+}
+
+/*
+ * The process group of a thread of IA came to the foreground of its terminal, or left it (section 3.5). `place` and what it gives are those of rule_set.
+ * Nothing happens to a thread that has it already, or is of another class.
+ */
+RULE int rule_foreground(struct rule_thread *s, const struct rule_tables *t, int foreground, int place)
+{
+	if (s->klass != RULE_IA || (s->boost > 0) == !!foreground)
+		return RULE_STAYS;
+	s->boost = rule_ia_boost(s->klass, foreground);
+	rule_level(s);
+	return rule_changed(s, t, place);
+}
+
 /*
  * A user sets parameters, or another class. `place` is where the thread is; whether something better waits is asked of the state that
  * `rule_store` makes. Sets what `rule_preempt` does later, and the slice. Gives where a thread that is queued goes; other places ignore it.
@@ -466,14 +499,7 @@ RULE int rule_set(struct rule_thread *s, const struct rule_tables *t, int klass,
 		s->timeleft = rule_slice(s, t);
 		return s->pri == before ? RULE_STAYS : RULE_BACK;
 	}
-	if (!rule_is_ts(s))
-		return RULE_STAYS;
-	s->dispwait = 0;
-	if (place == RULE_QUEUED || place == RULE_RUNNING)
-		s->timeleft = rule_slice(s, t);
-	else
-		s->back = 1;
-	return rule_end_of(s, RULE_BACK);
+	return rule_is_ts(s) ? rule_changed(s, t, place) : RULE_STAYS;
 }
 
 /* The user's part for `nice`, -20 to 19: three for each, -57 to 60. */

@@ -35,6 +35,7 @@ HOST_VOID(rule_surrender, (thread *s), (s))
 HOST(int, rule_preempt, (thread *s, tables *t), (s, t))
 HOST(_Bool, rule_waited_too_long, (seen *s, tables *t), (s, t))
 HOST(_Bool, rule_boost_if_due, (thread *s, tables *t), (s, t))
+HOST(_Bool, rule_has_not_waited, (seen *s), (s))
 HOST(int, rule_wakeup, (thread *s, tables *t, _Bool same_tick), (s, t, same_tick))
 HOST_VOID(rule_count, (thread *s, count seconds), (s, seconds))
 HOST(_Bool, rule_update_running, (thread *s, tables *t), (s, t))
@@ -50,6 +51,8 @@ HOST_VOID(rule_fork_child, (thread *child, seen *parent, tables *t), (child, par
 HOST(_Bool, rule_fork_parent, (thread *s, tables *t), (s, t))
 HOST_VOID(rule_store, (thread *s, int uprilim, int upri, _Bool foreground, long long quantum),
 	  (s, uprilim, upri, foreground, quantum))
+HOST(int, rule_changed, (thread *s, tables *t, int place), (s, t, place))
+HOST(int, rule_foreground, (thread *s, tables *t, _Bool foreground, int place), (s, t, foreground, place))
 HOST(int, rule_set,
      (thread *s, tables *t, int klass, int uprilim, int upri, _Bool foreground, long long quantum, int place),
      (s, t, klass, uprilim, upri, foreground, quantum, place))

@@ -80,6 +80,10 @@ unsafe extern "C" {
     #[link_name = "millpond_rule_boost_if_due"]
     pub safe fn boost_if_due(thread: &mut Thread, tables: &Tables) -> bool;
 
+    /// Whether no wait of this length is too long by any table.
+    #[link_name = "millpond_rule_has_not_waited"]
+    pub safe fn has_not_waited(thread: &Thread) -> bool;
+
     /// The thread becomes runnable. `same_tick`: it already ran during this clock tick.
     #[link_name = "millpond_rule_wakeup"]
     pub safe fn wakeup(thread: &mut Thread, tables: &Tables, same_tick: bool) -> End;
@@ -135,6 +139,14 @@ unsafe extern "C" {
     /// What a user may set, without what follows from it.
     #[link_name = "millpond_rule_store"]
     pub safe fn store(thread: &mut Thread, uprilim: i32, upri: i32, foreground: bool, quantum: i64);
+
+    /// What follows from changed parameters: a new wait, and a full slice where the thread does not leave its CPU.
+    #[link_name = "millpond_rule_changed"]
+    pub safe fn changed(thread: &mut Thread, tables: &Tables, place: Place) -> End;
+
+    /// The process group of a thread of IA came to the foreground of its terminal, or left it.
+    #[link_name = "millpond_rule_foreground"]
+    pub safe fn foreground(thread: &mut Thread, tables: &Tables, foreground: bool, place: Place) -> End;
 
     /// A user sets parameters, or another class. Gives where a thread that is queued goes.
     #[link_name = "millpond_rule_set"]

@@ -85,6 +85,7 @@ fn after_each(s: &Thread, t: &Tables, wish: Wish, number: i64) -> Vec<(&'static 
     rule("preempt", &|s| _ = host::preempt(s, t));
     rule("boost", &|s| _ = host::boost_if_due(s, t));
     rule("wakeup", &|s| _ = host::wakeup(s, t, is_odd));
+    rule("foreground", &|s| _ = host::foreground(s, t, is_odd, Place::Queued));
     rule("update running", &|s| _ = host::update_running(s, t));
     rule("update queued", &|s| _ = host::update_queued(s, t));
     rule("wait", &|s| host::wait(s, t, seconds, is_odd));

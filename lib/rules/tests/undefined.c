@@ -96,7 +96,9 @@ static void every_rule(const struct rule_thread *before, const struct rule_table
 	RULE_CALL(rule_surrender(&s));
 	RULE_CALL(rule_preempt(&s, t));
 	RULE_CALL(rule_boost_if_due(&s, t));
+	RULE_CALL(rule_has_not_waited(&s));
 	RULE_CALL(rule_wakeup(&s, t, odd));
+	RULE_CALL(rule_foreground(&s, t, odd, RULE_QUEUED));
 	RULE_CALL(rule_update_running(&s, t));
 	RULE_CALL(rule_update_queued(&s, t));
 	RULE_CALL(rule_wait(&s, t, seconds, odd));

@@ -127,6 +127,44 @@ fn v8_the_foreground_is_worth_10_and_the_background_costs_10() {
 }
 
 #[test]
+fn another_foreground_moves_a_thread_of_ia_by_20_levels_and_ends_its_wait() {
+    let tables = standard();
+    let mut thread = at(&tables, Class::Ia, 29);
+    (thread.timeleft, thread.dispwait) = (5, 3);
+    assert_eq!((thread.pri, thread.boost), (39, 10));
+    assert_eq!(host::foreground(&mut thread, &tables, true, Place::Queued), End::Stays, "it has it already");
+    assert_eq!((thread.timeleft, thread.dispwait), (5, 3), "nothing happens");
+    assert_eq!(host::foreground(&mut thread, &tables, false, Place::Queued), End::Back);
+    assert_eq!((thread.pri, thread.boost, thread.dispwait), (19, -10, 0));
+    assert_eq!(thread.timeleft, 12, "row 29, of the system's part");
+    thread.timeleft = 5;
+    assert_eq!(host::foreground(&mut thread, &tables, true, Place::Asleep), End::Front);
+    assert_eq!((thread.pri, thread.timeleft, thread.back), (39, 5, 1), "asleep: filled when it is preempted");
+    let mut other = at(&tables, Class::Ts, 29);
+    let before = other;
+    assert_eq!(host::foreground(&mut other, &tables, true, Place::Running), End::Stays);
+    assert_eq!(other, before, "a thread of TS has no foreground");
+}
+
+#[test]
+fn a_thread_that_counted_no_second_wakes_up_the_same_by_any_table() {
+    for tables in [standard(), extended()] {
+        for level in 0..60 {
+            let mut thread = at(&tables, Class::Ts, level);
+            (thread.timeleft, thread.back, thread.dispwait) = (1, 1, 0);
+            assert!(host::has_not_waited(&thread));
+            assert_eq!(host::wakeup(&mut thread, &tables, false), End::Back);
+            assert_eq!((thread.cpupri, thread.timeleft, thread.back), (level, 1, 0), "level {level}");
+        }
+    }
+    let mut waited = at(&standard(), Class::Ts, 0);
+    waited.dispwait = 1;
+    assert!(!host::has_not_waited(&waited));
+    host::wakeup(&mut waited, &standard(), false);
+    assert_eq!((waited.cpupri, waited.dispwait, waited.timeleft), (50, 0, 4), "column slpret of row 0");
+}
+
+#[test]
 fn v9_what_is_preempted_by_a_better_thread_keeps_the_rest_of_its_slice() {
     let tables = standard();
     for class in [Class::Ts, Class::Ia, Class::Fx] {

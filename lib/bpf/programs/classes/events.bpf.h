@@ -146,13 +146,9 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	charge(p, tc);
 	update_waiting(tc, 0);
 	take_request(p, tc, RULE_ASLEEP);
-	/* What rule_wakeup does; 0 seconds are not too long by any table. */
-	t = tc->st.dispwait ? tables_now() : NULL;
-	if (t)
-		rule_boost_if_due(&tc->st, t);
-	tc->st.back = 0;
 	/* No clock tick is at hand; a thread that slept for less than one stands at the back as well. */
-	tc->end = rule_end_of(&tc->st, RULE_BACK);
+	t = rule_has_not_waited(&tc->st) ? NULL : tables_now();
+	tc->end = rule_wakeup(&tc->st, t, 0);
 	if (!tc->fresh)
 		return;
 	tc->fresh = 0;

@@ -17,6 +17,7 @@ pub enum Rule {
     ForkChild,
     ForkParent,
     Set,
+    Foreground,
 }
 
 /// A rule that does something else than it should.
@@ -44,7 +45,7 @@ fn refill(after: &mut Thread, tables: &Tables) {
 }
 
 /// The defects; none of them changes a state in every case.
-pub const DEFECTS: [Defect; 14] = [
+pub const DEFECTS: [Defect; 15] = [
     Defect {
         name: "a slice that was used up is filled by the tick",
         rule: Rule::Charge,
@@ -136,5 +137,10 @@ pub const DEFECTS: [Defect; 14] = [
                 after.dispwait = before.dispwait;
             }
         },
+    },
+    Defect {
+        name: "another foreground leaves the level",
+        rule: Rule::Foreground,
+        spoil: |before, after, _| after.pri = before.pri,
     },
 ];

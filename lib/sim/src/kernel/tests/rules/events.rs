@@ -9,7 +9,7 @@ use super::super::super::{News, Program};
 use super::bench::{Bench, CPU, Difference};
 use super::defects::Rule;
 use super::subject::{Params, seen};
-use millpond_model::Class;
+use millpond_model::{Class, ClassParams};
 use millpond_rules::{End, FOREVER, Place, host};
 
 /// An event that happened, by name.
@@ -231,13 +231,25 @@ impl Bench {
             _ => current,
         };
         let before = (table(current).params)(&self.kernel.thread(self.subject).class);
-        let params =
-            if class == current && self.random.once_in(4) { before } else { self.random.params(class) };
+        let is_same = class == current && self.random.once_in(4);
+        let params = match before {
+            // The terminal's foreground alone changes.
+            ClassParams::Ia { uprilim, upri, foreground } if is_same && self.random.once_in(2) => {
+                ClassParams::Ia { uprilim, upri, foreground: !foreground }
+            }
+            _ if is_same => before,
+            _ => self.random.params(class),
+        };
+        let is_foreground = is_same && params != before;
         let Params { class, uprilim, upri, foreground, quantum } = params.into();
         let mut stored = self.expected;
         host::store(&mut stored, uprilim, upri, foreground, quantum);
         let place = place_of(stored.pri);
-        let end = self.rules.apply(Rule::Set, &mut self.expected, |s, tables| {
+        let rule = if is_foreground { Rule::Foreground } else { Rule::Set };
+        let end = self.rules.apply(rule, &mut self.expected, |s, tables| {
+            if is_foreground {
+                return host::foreground(s, tables, foreground, place);
+            }
             host::set(s, tables, class, uprilim, upri, foreground, quantum, place)
         });
         self.place(self.peers[0], self.expected.pri);
