@@ -211,6 +211,15 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 bool scx_bpf_task_set_slice___two(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime___two(struct task_struct *p, u64 vtime) __ksym __weak;
 
+/* What is in the local queue can be given back to `enqueue` by a scheduler that finds it there. */
+#define CAN_REENQUEUE bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two)
+
+static __always_inline void reenqueue_local(void)
+{
+	if (CAN_REENQUEUE)
+		scx_bpf_reenqueue_local___v2___two();
+}
+
 #define X(p) ((struct task_struct___x *)(p))
 
 static __always_inline void set_slice(struct task_struct *p, u64 slice)

@@ -40,7 +40,7 @@ pub const LEVELS: usize = 101;
 pub const LEVEL_FIGURES: [&str; 8] =
     ["ran_ns", "begun", "waited_ns", "waited_max_ns", "expired", "boosted", "surrendered", "rescued"];
 /// Sums of a CPU, in the order of `struct cpu`.
-pub const SUMS: [&str; 10] = [
+pub const SUMS: [&str; 11] = [
     "direct",
     "preempting",
     "queued_bound",
@@ -51,10 +51,11 @@ pub const SUMS: [&str; 10] = [
     "passed_over",
     "overdue",
     "next",
+    "again",
 ];
 const CPU_WORDS: usize = 24;
 /// Where sums begin.
-const FIRST_SUM: usize = 8;
+const FIRST_SUM: usize = 9;
 /// Figures of the timer, in the order of `struct beat`.
 pub const BEAT: [&str; 4] = ["count", "chunks", "chunk_max_ns", "moved"];
 const BEAT_WORDS: usize = 16;

@@ -40,23 +40,13 @@ s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32
 	struct task *tc = task_of(p);
 	bool is_idle = false;
 	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle), other;
-	struct cpu *c;
 
 	if (!tc || defect)
 		return cpu;
 	wake(p, tc);
-	if (is_idle) {
-		c = cpu_of(cpu);
-		if (c) {
-			c->direct++;
-			c->chosen = tc->st.pri;
-		}
-		tc->queued_at = scx_bpf_now();
-		insert_local(p, tc, SCX_DSQ_LOCAL, key_of(tc->st.pri, tc->end, tc->queued_at >> ARRIVAL_SHIFT), 0);
-		tc->end = UNDECIDED;
-		return cpu;
-	}
 	tc->woken = 1;
+	if (is_idle)
+		return cpu;
 	other = outranked_cpu(p, tc->st.pri, prev_cpu);
 	return other >= 0 ? other : cpu;
 }
@@ -70,13 +60,13 @@ static __always_inline bool is_stalled(struct task_struct *p)
 /*
  * Whether a thread that may run on this CPU alone is the next in line there: an equal of what runs, while nothing else waits. It then stands in the local
  * queue, from which the kernel takes it without asking. When a tick finds it there, it goes to its queue, where it is seen by the timer and by others.
- * Kernels until 6.18 cannot do the latter.
+ * Kernels until 6.18 cannot do the latter: there it waits for the rest of the slice, at most a second, and learns of a beat only when it begins.
  */
 static __always_inline bool is_next(const struct task *tc, const struct cpu *c, s32 cpu, u64 enq_flags)
 {
-	if (!bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two) || enq_flags & ENQ(REENQ) || defect)
+	if (enq_flags & ENQ(REENQ) || defect || (!CAN_REENQUEUE && !c->brief))
 		return false;
-	if (tc->st.pri != c->pri || c->chosen != VACANT || tc->end != RULE_BACK || c->bound)
+	if (tc->st.pri != c->pri || c->chosen != VACANT || c->line != NO_KEY || tc->end != RULE_BACK || c->bound)
 		return false;
 	return nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue_of(cpu)));
 }
@@ -87,14 +77,29 @@ static __always_inline bool is_bound(struct task_struct *p)
 	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask;
 }
 
+/* A thread is queued for a CPU that will first run something worse: see `running`. */
+static __always_inline void miss(struct cpu *c, int pri)
+{
+	if (c->missed < pri)
+		c->missed = pri;
+}
+
+/* The worst level that is in the local queue, or on the way there; OUTRANKED for none. */
+static __always_inline s64 local_level(struct cpu *c)
+{
+	if (c->line != NO_KEY)
+		return rule_key_pri(c->line);
+	return c->chosen != VACANT ? c->chosen : c->pri == CHOOSING ? CHOOSING : OUTRANKED;
+}
+
 SEC("struct_ops/enqueue")
 void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task *tc = task_of(p);
-	s32 cpu = scx_bpf_task_cpu(p), idle;
+	s32 cpu = home_of(p), other;
 	struct cpu *c = cpu_of(cpu);
+	u64 key, now, queue;
 	bool bound, next;
-	u64 key, now;
 
 	if (!tc || !c) {
 		dsq_insert(p, SCX_DSQ_LOCAL, 20000000, 0);
@@ -135,18 +140,32 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		insert_local(p, tc, SCX_DSQ_LOCAL_ON | cpu, key, 0);
 		return;
 	}
-	/* Better than what runs there and than what was chosen to run there next: at once. */
-	if (score_of(c) < tc->st.pri && c->pri != VACANT && !defect) {
-		c->chosen = tc->st.pri;
-		c->preempting++;
-		insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags | ENQ(PREEMPT));
-		return;
-	}
-	if (next) {
-		c->chosen = tc->st.pri;
+	queue = queue_of(cpu);
+	if (c->pri == VACANT && c->chosen == VACANT && !defect) {
+		/* An idle CPU, unless what waits is to be compared. */
+		if (!c->bound && (nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue)))) {
+			c->chosen = tc->st.pri;
+			c->direct++;
+			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags);
+			return;
+		}
+	} else if (score_of(c) < tc->st.pri && !defect) {
+		/* Better than what runs there and than what was chosen to run there next: at once. */
+		if (CAN_REENQUEUE || (c->chosen == VACANT && c->pri != CHOOSING)) {
+			c->crowded = c->chosen != VACANT || c->pri == CHOOSING;
+			c->chosen = tc->st.pri;
+			c->preempting++;
+			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags | ENQ(PREEMPT));
+			return;
+		}
+		miss(c, tc->st.pri);
+	} else if (next) {
+		c->line = key;
 		c->next++;
 		insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags);
 		return;
+	} else if (tc->st.pri > local_level(c)) {
+		miss(c, tc->st.pri);
 	}
 	if (nr_cpus > 1 && bound) {
 		tc->dsq = CPU_DSQ(cpu);
@@ -157,7 +176,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	tc->dsq = QUEUE_DSQ(queue_of(cpu));
+	tc->dsq = QUEUE_DSQ(queue);
 	c->queued_shared++;
 	c->shared = 1;
 	dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
@@ -165,12 +184,19 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* The kernel itself looks whether this CPU is idle. A thread that was woken up looked for another one already. */
-	if (nr_cpus == 1 || (enq_flags & ENQ(WAKEUP) && X(p)->nr_cpus_allowed > 1))
+	/* The kernel itself looks whether this CPU is idle. */
+	if (nr_cpus == 1)
 		return;
-	idle = scx_bpf_pick_idle_cpu(X(p)->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	if (enq_flags & ENQ(WAKEUP) && X(p)->nr_cpus_allowed > 1) {
+		/* It looked for a CPU before. One that has begun something worse since then did not see it in the queue. */
+		other = outranked_cpu(p, tc->st.pri, cpu);
+		if (other >= 0)
+			scx_bpf_kick_cpu(other, SCX_KICK_PREEMPT);
+		return;
+	}
+	other = scx_bpf_pick_idle_cpu(X(p)->cpus_ptr, 0);
+	if (other >= 0)
+		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 }
 
 SEC("struct_ops/dispatch")
@@ -182,7 +208,10 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!c || defect == 3)
 		return;
-	c->chosen = VACANT;
+	/* The local queue is empty. */
+	c->chosen = c->missed = VACANT;
+	c->line = NO_KEY;
+	c->crowded = 0;
 	if (prev && X(prev)->scx.flags & SCX_TASK_QUEUED) {
 		tc = task_of(prev);
 		if (tc) {
@@ -197,10 +226,12 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	/* Nothing to compare: the usual case when a thread goes to sleep. */
+	if (!tc)
+		c->pri = CHOOSING;
 	if (!tc && !c->bound) {
 		if (!take(QUEUE_DSQ(queue), cpu, generations) && (nr_queues == 1 || !steal(c, cpu, queue, generations)))
 			c->pri = VACANT;
-		if (nr_cpus == 1 && c->shared && bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two))
+		if (nr_cpus == 1 && c->shared)
 			c->shared = !is_empty(QUEUE_DSQ(queue));
 		return;
 	}
@@ -212,10 +243,15 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	if (tc && mine < bound && mine < shared) {
 		tc->end = UNDECIDED;
 		c->pri = tc->st.pri;
+		c->outranked = 0;
+		c->brief = slice_of(&tc->st) <= SECOND;
 		set_slice(prev, slice_of(&tc->st));
 		c->kept++;
 		return;
 	}
+	/* The lock of the run queue is dropped while a thread comes from another CPU. */
+	if (bound != NO_KEY || shared != NO_KEY)
+		c->chosen = rule_key_pri(bound < shared ? bound : shared);
 	if (bound <= shared && bound != NO_KEY && take(CPU_DSQ(cpu), cpu, generations))
 		return;
 	if (take(QUEUE_DSQ(queue), cpu, generations))
@@ -250,10 +286,11 @@ SEC("struct_ops/running")
 void BPF_PROG(running, struct task_struct *p)
 {
 	u64 key = X(p)->scx.dsq_vtime, now = scx_bpf_now(), waited;
-	s32 cpu = scx_bpf_task_cpu(p), pri = rule_key_pri(key);
+	s32 cpu = home_of(p), pri = rule_key_pri(key);
 	struct beat *beat = beat_here();
 	struct cpu *c = cpu_of(cpu);
 	struct level *level;
+	bool again;
 
 	if (!c || !beat)
 		return;
@@ -278,7 +315,22 @@ void BPF_PROG(running, struct task_struct *p)
 	c->pri = pri;
 	c->chosen = VACANT;
 	c->outranked = 0;
-	if (audit) {
+	c->brief = X(p)->scx.slice <= SECOND;
+	if (c->line == key)
+		c->line = NO_KEY;
+	/* What is left in the local queue would run without being compared. */
+	if (CAN_REENQUEUE && (c->crowded || c->line != NO_KEY)) {
+		c->line = NO_KEY;
+		reenqueue_local();
+	}
+	c->crowded = 0;
+	again = c->missed > pri;
+	if (again) {
+		c->missed = VACANT;
+		c->again++;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	if (audit && !again) {
 		u64 generations = generations_now();
 		u64 bound = best_key(CPU_DSQ(cpu), cpu, generations), other = best_key(QUEUE_DSQ(queue_of(cpu)), cpu, generations);
 
@@ -292,7 +344,7 @@ void BPF_PROG(running, struct task_struct *p)
 SEC("struct_ops/tick")
 void BPF_PROG(tick, struct task_struct *p)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
+	s32 cpu = home_of(p);
 	struct task *tc = task_of(p);
 	struct cpu *c = cpu_of(cpu);
 	struct beat *beat = beat_here();
@@ -306,15 +358,17 @@ void BPF_PROG(tick, struct task_struct *p)
 	}
 	if (tc->beat != beats_now()) {
 		charge(p, tc);
+		/* What is next in line, and can leave the local queue only by running, does not wait for another slice. */
 		if (update_running(tc))
-			set_slice(p, slice_of(&tc->st));
+			set_slice(p, CAN_REENQUEUE || c->line == NO_KEY ? slice_of(&tc->st) : 0);
+		c->brief = slice_of(&tc->st) <= SECOND;
 	}
 	c->pri = tc->st.pri;
-	if (c->chosen != VACANT) {
-		c->chosen = VACANT;
-		if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two))
-			scx_bpf_reenqueue_local___v2___two();
+	if (CAN_REENQUEUE && (c->chosen != VACANT || c->line != NO_KEY)) {
+		c->line = NO_KEY;
+		reenqueue_local();
 	}
+	c->chosen = VACANT;
 	/* Nobody expects a thread in the old queue, but see best_key. */
 	generations = generations_now();
 	pair = QUEUE_DSQ(queue_of(cpu));
@@ -368,8 +422,11 @@ static __always_inline void outrank(s32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
 
-	if (c)
+	if (c) {
 		c->pri = OUTRANKED;
+		c->chosen = c->missed = VACANT;
+		c->line = NO_KEY;
+	}
 }
 
 /* Kernels until 6.18; on others the loader takes this callback away and attaches the tracepoint. */
@@ -388,8 +445,8 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	if (next->prio >= PRIO_NORMAL && (!partial || X(next)->policy == POLICY_EXT || !next->pid))
 		return 0;
 	outrank(bpf_get_smp_processor_id());
-	if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
-		scx_bpf_reenqueue_local___v2___two();
+	if (CAN_REENQUEUE && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
+		reenqueue_local();
 	return 0;
 }
 
@@ -433,6 +490,13 @@ void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 		__sync_fetch_and_add(&level->ran_ns, X(p)->se.sum_exec_runtime - tc->exec);
 }
 
+static __always_inline void make_vacant(struct cpu *c)
+{
+	c->pri = c->chosen = c->missed = VACANT;
+	c->line = NO_KEY;
+	c->online = 1;
+}
+
 SEC("struct_ops.s/cpu_online")
 void BPF_PROG(cpu_online, s32 cpu)
 {
@@ -440,8 +504,7 @@ void BPF_PROG(cpu_online, s32 cpu)
 
 	if (!c)
 		return;
-	c->pri = c->chosen = VACANT;
-	c->online = 1;
+	make_vacant(c);
 }
 
 /*
@@ -479,10 +542,8 @@ s32 BPF_PROG(init)
 		error = scx_bpf_create_dsq(CPU_DSQ(0) + i, -1);
 		if (error)
 			return error;
-		if (c) {
-			c->pri = c->chosen = VACANT;
-			c->online = 1;
-		}
+		if (c)
+			make_vacant(c);
 	}
 	value = bpf_map_lookup_elem(&timers, &zero);
 	if (!value || !beat)

@@ -12,8 +12,9 @@
 #define LEVELS 101
 /* The row of a level, -1 to 99. */
 #define ROW_OF(pri) ((pri) + 1)
-/* No thread of ours runs; a class of the kernel does that goes before us. */
-#define VACANT (-2)
+/* No thread of ours runs, and none is looked for; the last one went to sleep, and the next one is looked for; a class of the kernel runs before us. */
+#define VACANT (-3)
+#define CHOOSING (-2)
 #define OUTRANKED 200
 #define NO_KEY (~0ULL)
 /* The first of a pair of queues: see `generations` of struct beat. */
@@ -60,20 +61,29 @@ ARRAY(settings, u64, BPF_F_MMAPABLE);
  * Of a CPU: two cache lines, so that CPUs do not slow each other. It is written while the lock of its run queue is held. src/classes.rs has the same order.
  */
 struct cpu {
-	/* The level that runs, or VACANT, or OUTRANKED. */
+	/* The level that runs, or VACANT, CHOOSING, OUTRANKED. */
 	s64 pri;
-	/* The level that was chosen to run next; VACANT for none. */
+	/* The level that was chosen to run next: it is in the local queue, or on the way there. VACANT for none. */
 	s64 chosen;
-	u64 online;
+	/* The best level that was queued for this CPU while a worse one was in its local queue or on the way there; VACANT for none. */
+	s64 missed;
+	/* The key of the thread in the local queue that is the next in line, see is_next; NO_KEY for none. */
+	u64 line;
+	u32 online;
 	/* Not 0: something may wait in the queue of this CPU. */
-	u64 bound;
-	/* For so many ticks on end a better thread has waited for this CPU. */
-	u64 outranked;
-	/* The thread that began to run last, and its key then. */
-	u64 begun_tid;
-	u64 begun_key;
+	u32 bound;
 	/* The machine's only CPU. Not 0: something may wait in the queue of its set. */
-	u64 shared;
+	u32 shared;
+	/* For so many ticks on end a better thread has waited for this CPU. */
+	u32 outranked;
+	/* 1: a second thread was put into the local queue before a chosen one. */
+	u32 crowded;
+	/* 1: the slice of what runs ends within a second. */
+	u32 brief;
+	/* The thread that began to run last, and its key then. */
+	u32 begun_tid;
+	u32 unused;
+	u64 begun_key;
 	/* How often a thread went to a CPU that was idle, preempted another one, was queued for its CPU alone, was queued for a set, went on after its slice, came
 	 * from another queue, paid for a child; how often a better thread waited when one began to run, and waited for more than a tick. */
 	u64 direct;
@@ -85,9 +95,10 @@ struct cpu {
 	u64 forks;
 	u64 passed_over;
 	u64 overdue;
-	/* How often a thread stood next in line on its CPU. */
+	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again. */
 	u64 next;
-	u64 more[6];
+	u64 again;
+	u64 more[4];
 };
 ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
 
@@ -215,9 +226,15 @@ static __always_inline struct cpu *cpu_of(u32 cpu)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
+/* The CPU that a thread belongs to. */
+static __always_inline s32 home_of(const struct task_struct *p)
+{
+	return nr_cpus == 1 ? 0 : scx_bpf_task_cpu(p);
+}
+
 static __always_inline struct level *level_here(int pri)
 {
-	u32 at = bpf_get_smp_processor_id() * LEVELS + rule_clamp(ROW_OF(pri), 0, LEVELS - 1);
+	u32 cpu = nr_cpus == 1 ? 0 : bpf_get_smp_processor_id(), at = cpu * LEVELS + rule_clamp(ROW_OF(pri), 0, LEVELS - 1);
 
 	return bpf_map_lookup_elem(&levels, &at);
 }
