@@ -63,6 +63,20 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+/* A controlling terminal with the process group in its foreground, and the groups of a process by kind. */
+struct pid;
+struct tty_struct___x {
+	struct {
+		struct pid *pgrp;
+	} ctrl;
+};
+#define PIDTYPE_PGID 2
+struct signal_struct___x {
+	int leader;
+	struct tty_struct___x *tty;
+	struct pid *pids[4];
+};
+
 /* What is read of a thread beside what every program reads. */
 struct task_struct___x {
 	int pid;
@@ -70,12 +84,14 @@ struct task_struct___x {
 	unsigned int flags;
 	int static_prio;
 	int nr_cpus_allowed;
+	unsigned short migration_disabled;
 	unsigned int policy;
 	const struct cpumask *cpus_ptr;
 	struct cpumask cpus_mask;
 	struct sched_entity___x se;
 	struct sched_ext_entity scx;
 	u64 start_boottime;
+	struct signal_struct___x *signal;
 	char comm[16];
 };
 

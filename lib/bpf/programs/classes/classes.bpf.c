@@ -5,10 +5,10 @@
  *
  * What an event does to a thread is in rules.h, which knows no kernel. Here is what calls the rules, and where threads wait.
  *
- *   wake-up ─▶ select_cpu ── an idle CPU ────────────────────────────────▶ its local queue
- *                  │         none: the CPU that runs the lowest level
+ *   wake-up ─▶ select_cpu ── an idle CPU, else the CPU that runs the lowest level
  *                  ▼
- *              enqueue ───── better than what that CPU runs ─────────────▶ its local queue, which preempts
+ *              enqueue ───── that CPU is idle, and nothing waits for it ─▶ its local queue
+ *                  │         better than what it runs ───────────────────▶ its local queue, which preempts
  *                  │         may run on one CPU only ────────────────────▶ the queue of the CPU
  *                  └─────────────────────────────────────────────────────▶ the queue of its processor set
  *   a CPU is free ─▶ dispatch: the best of what ran here, the CPU's queue and that of its set; where both are empty, another queue of the set
@@ -25,6 +25,13 @@
  * the empty one becomes the young one, which threads are put into from then on, and the timer takes the threads out of the old one in bounded chunks,
  * the best first. It changes no state but the place in the queue. So the state of a thread is only written while the lock of its run queue is held,
  * and needs no lock of its own. While both have threads a CPU compares both.
+ *
+ * Order. A CPU shows what it runs and what it has chosen (struct cpu); enqueue compares with both while it holds the lock of that CPU's run queue. So on one
+ * CPU no thread begins while a better one waits. It begins all the same, for as long as the kernel takes to preempt it or at most until the next tick:
+ *   1. on several CPUs, when the better thread came into the queue of the set after the CPU had looked there, by another CPU, which then preempts this one;
+ *   2. when a better thread came while another one was on its way to the local queue, or, until 6.18, was in it: nothing else takes it from there (`missed`);
+ *   3. when more than LOOKED_AT threads stand first that may not run on this CPU; when more CPUs than COMPARED_CPUS have one queue.
+ * The audit counts the second as `again` and the others as `passed_over`; what a tick finds twice in a row is `overdue`.
  *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
@@ -44,7 +51,7 @@ s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32
 	if (!tc || defect)
 		return cpu;
 	wake(p, tc);
-	tc->woken = 1;
+	tc->woken = is_idle ? 2 : 1;
 	if (is_idle)
 		return cpu;
 	other = outranked_cpu(p, tc->st.pri, prev_cpu);
@@ -71,10 +78,14 @@ static __always_inline bool is_next(const struct task *tc, const struct cpu *c, 
 	return nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue_of(cpu)));
 }
 
-/* It may run here only: it is bound, or in a section in which it must not migrate. */
+/*
+ * It may run here only: it is bound, or in a section in which it must not migrate. Of what is just leaving its CPU only the counter says the latter; for the
+ * thread at hand our own program has added one.
+ */
 static __always_inline bool is_bound(struct task_struct *p)
 {
-	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask;
+	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask ||
+	       X(p)->migration_disabled > (p == bpf_get_current_task_btf());
 }
 
 /* A thread is queued for a CPU that will first run something worse: see `running`. */
@@ -99,7 +110,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = home_of(p), other;
 	struct cpu *c = cpu_of(cpu);
 	u64 key, now, queue;
-	bool bound, next;
+	bool bound, next, is_idle = tc && tc->woken == 2;
 
 	if (!tc || !c) {
 		dsq_insert(p, SCX_DSQ_LOCAL, 20000000, 0);
@@ -120,6 +131,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			key = key_arrival(X(p)->scx.dsq_vtime);
 			now = tc->queued_at;
 			update_waiting(tc, 1);
+			look_at_terminal(p, tc, RULE_QUEUED);
 			reclassify(p, tc);
 			if (take_request(p, tc, RULE_QUEUED))
 				tc->end = rule_end_of(&tc->st, RULE_BACK);
@@ -142,8 +154,8 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	queue = queue_of(cpu);
 	if (c->pri == VACANT && c->chosen == VACANT && !defect) {
-		/* An idle CPU, unless what waits is to be compared. */
-		if (!c->bound && (nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue)))) {
+		/* An idle CPU, unless what waits is to be compared. In partial mode it may run something that is not ours. */
+		if ((bound || is_idle) && !c->bound && (nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue)))) {
 			c->chosen = tc->st.pri;
 			c->direct++;
 			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags);
@@ -151,8 +163,8 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		}
 	} else if (score_of(c) < tc->st.pri && !defect) {
 		/* Better than what runs there and than what was chosen to run there next: at once. */
-		if (CAN_REENQUEUE || (c->chosen == VACANT && c->pri != CHOOSING)) {
-			c->crowded = c->chosen != VACANT || c->pri == CHOOSING;
+		if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
+			c->crowded = c->chosen != VACANT;
 			c->chosen = tc->st.pri;
 			c->preempting++;
 			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags | ENQ(PREEMPT));
@@ -199,6 +211,14 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 }
 
+/* Nothing was found. What was queued meanwhile expects to be. */
+static __always_inline void vacate(struct cpu *c, s32 cpu)
+{
+	c->pri = VACANT;
+	if (c->missed != VACANT)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 SEC("struct_ops/dispatch")
 void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -230,7 +250,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		c->pri = CHOOSING;
 	if (!tc && !c->bound) {
 		if (!take(QUEUE_DSQ(queue), cpu, generations) && (nr_queues == 1 || !steal(c, cpu, queue, generations)))
-			c->pri = VACANT;
+			vacate(c, cpu);
 		if (nr_cpus == 1 && c->shared)
 			c->shared = !is_empty(QUEUE_DSQ(queue));
 		return;
@@ -259,7 +279,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	if (bound != NO_KEY && take(CPU_DSQ(cpu), cpu, generations))
 		return;
 	if (!tc && (nr_queues == 1 || !steal(c, cpu, queue, generations)))
-		c->pri = VACANT;
+		vacate(c, cpu);
 }
 
 /* A thread that begins to run, and waited while a second passed, or was moved by the timer. Gives its level. */
@@ -272,7 +292,7 @@ static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, 
 		return RULE_BACKGROUND;
 	if (tc->queued_at && tc->exec == X(p)->se.sum_exec_runtime) {
 		*waited = now - tc->queued_at;
-		if (update_waiting(tc, 1))
+		if (update_waiting(tc, 1) | look_at_terminal(p, tc, RULE_QUEUED))
 			set_slice(p, slice_of(&tc->st));
 	}
 	if (tc->rescued) {
@@ -290,6 +310,7 @@ void BPF_PROG(running, struct task_struct *p)
 	struct beat *beat = beat_here();
 	struct cpu *c = cpu_of(cpu);
 	struct level *level;
+	struct task *tc;
 	bool again;
 
 	if (!c || !beat)
@@ -300,8 +321,12 @@ void BPF_PROG(running, struct task_struct *p)
 	/* Clocks of CPUs differ a little. */
 	if ((s64)waited < 0)
 		waited = 0;
-	/* It may begin anew because a user changed it while it ran. */
-	if (c->begun_key != key || c->begun_tid != (u32)X(p)->pid) {
+	/* It may begin anew because a user changed it while it ran: its level is no longer that of the key. */
+	if (c->begun_key == key && c->begun_tid == (u32)X(p)->pid) {
+		tc = task_of(p);
+		if (tc)
+			pri = tc->st.pri;
+	} else {
 		c->begun_key = key;
 		c->begun_tid = (u32)X(p)->pid;
 		level = level_here(pri);
@@ -359,7 +384,7 @@ void BPF_PROG(tick, struct task_struct *p)
 	if (tc->beat != beats_now()) {
 		charge(p, tc);
 		/* What is next in line, and can leave the local queue only by running, does not wait for another slice. */
-		if (update_running(tc))
+		if (update_running(tc) | look_at_terminal(p, tc, RULE_RUNNING))
 			set_slice(p, CAN_REENQUEUE || c->line == NO_KEY ? slice_of(&tc->st) : 0);
 		c->brief = slice_of(&tc->st) <= SECOND;
 	}
@@ -475,6 +500,7 @@ s32 BPF_PROG(init_task, struct task_struct *p, struct scx_init_task_args *args)
 		return 0;
 	}
 	tc->fresh = 1;
+	tc->by_terminal = parent->by_terminal;
 	rule_fork_child(&tc->st, &parent->st, t);
 	return 0;
 }

@@ -91,6 +91,46 @@ static __always_inline int update_waiting(struct task *tc, int queued)
 	return 1;
 }
 
+/*
+ * Whether a thread of IA is in the foreground: its process group is that of its terminal. As it was where a command decided that, and for leaders of
+ * sessions and threads without a terminal.
+ */
+static __always_inline int is_foreground(struct task_struct *p, const struct task *tc)
+{
+	struct signal_struct___x *signal;
+	struct tty_struct___x *tty;
+	int before = tc->st.boost > 0;
+
+	if (tc->st.klass != RULE_IA || !tc->by_terminal)
+		return before;
+	signal = X(p)->signal;
+	tty = signal->tty;
+	if (signal->leader || !tty)
+		return before;
+	return tty->ctrl.pgrp == signal->pids[PIDTYPE_PGID];
+}
+
+/* The terminal is looked at. 1: the level changed. */
+static __always_inline int look_at_terminal(struct task_struct *p, struct task *tc, int place)
+{
+	int foreground = is_foreground(p, tc);
+	struct rule_tables *t;
+
+	if (foreground == (tc->st.boost > 0))
+		return 0;
+	t = tables_now();
+	return t && rule_foreground(&tc->st, t, foreground, place) != RULE_STAYS;
+}
+
+/* A command sets the mode of IA by another one than the thread has; to enter the class with the foreground leaves it to the terminal. */
+static __always_inline void take_mode(struct task *tc, u64 word)
+{
+	if (REQUEST_CLASS(word) != RULE_IA || tc->st.klass != RULE_IA)
+		tc->by_terminal = REQUEST_CLASS(word) == RULE_IA && REQUEST_FOREGROUND(word);
+	else if (REQUEST_FOREGROUND(word) != (tc->st.boost > 0))
+		tc->by_terminal = 0;
+}
+
 /* What a user asked for. 1: there was something. */
 static __always_inline int take_request(struct task_struct *p, struct task *tc, int place)
 {
@@ -120,6 +160,7 @@ static __always_inline int take_request(struct task_struct *p, struct task *tc, 
 		rule_set(&tc->st, t, klass, upri, upri, foreground, 0, place);
 		break;
 	default:
+		take_mode(tc, word);
 		rule_set(&tc->st, t, REQUEST_CLASS(word), REQUEST_LIMIT(word), REQUEST_UPRI(word), REQUEST_FOREGROUND(word),
 			 *(volatile u64 *)&tc->request_quantum, place);
 	}
@@ -146,6 +187,7 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	charge(p, tc);
 	update_waiting(tc, 0);
 	take_request(p, tc, RULE_ASLEEP);
+	look_at_terminal(p, tc, RULE_ASLEEP);
 	/* No clock tick is at hand; a thread that slept for less than one stands at the back as well. */
 	t = rule_has_not_waited(&tc->st) ? NULL : tables_now();
 	tc->end = rule_wakeup(&tc->st, t, 0);

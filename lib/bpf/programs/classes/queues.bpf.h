@@ -114,7 +114,10 @@ static __always_inline bool steal(struct cpu *c, s32 cpu, u64 own, u64 generatio
 	return false;
 }
 
-/* The threads of a pair of queues that belong to a CPU go to its local queue. The old one first: they move to the young one only. */
+/*
+ * The threads of a pair of queues that belong to a CPU go to its local queue. The old one first: they move to the young one only. That one twice, because
+ * a thread on its way is in neither.
+ */
 __noinline int drain(u64 pair, s32 cpu)
 {
 	u64 generations = generations_now();
@@ -122,7 +125,7 @@ __noinline int drain(u64 pair, s32 cpu)
 	int i;
 
 	bpf_rcu_read_lock();
-	bpf_for(i, 0, 2)
+	bpf_for(i, 0, 3)
 		bpf_for_each(scx_dsq, p, pair + (i ? YOUNG(generations) : OLD(generations)), 0)
 			if (scx_bpf_task_cpu(p) == cpu)
 				scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);

@@ -182,9 +182,12 @@ struct task {
 	u32 end;
 	/* 1: it was made, and has not run. */
 	u32 fresh;
-	/* 1: the rules of waking were applied. */
+	/* 1: the rules of waking were applied; 2: and an idle CPU was found. */
 	u32 woken;
 	s32 nice;
+	/* IA. 1: no command set the mode, so that the terminal decides. */
+	u32 by_terminal;
+	u32 unused;
 	/* What a user asks for: see REQUEST_*; 0 for nothing. */
 	u64 request;
 	u64 request_quantum;

@@ -3,7 +3,7 @@
 #ifndef MILLPOND_CLASSES_WAITING_BPF_H
 #define MILLPOND_CLASSES_WAITING_BPF_H
 
-#include "state.bpf.h"
+#include "events.bpf.h"
 
 /* The key of a thread in the old queue that it is to have in the young one; 0 for the one it has. */
 static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const struct rule_tables *t, const struct beat *beat, u64 now)
@@ -21,6 +21,7 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 		return 0;
 	then = tc->st;
 	wait_for(&then, t, beat->count - tc->beat, 1);
+	rule_foreground(&then, t, is_foreground(p, tc), RULE_QUEUED);
 	if (then.pri == rule_key_pri(X(p)->scx.dsq_vtime))
 		return 0;
 	return key_of(then.pri, rule_end_of(&then, RULE_BACK), beat->at);
