@@ -142,6 +142,9 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			take_request(p, tc, RULE_QUEUED);
 			tc->end = preempt(tc);
 		}
+	} else {
+		/* It was charged when its end was decided, and the kernel has counted on since. What is not charged passes for having run. */
+		charge(p, tc);
 	}
 	key = key_of(tc->st.pri, tc->end, key);
 	tc->queued_at = now;
