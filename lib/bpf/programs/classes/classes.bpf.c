@@ -28,10 +28,12 @@
  *
  * Order. A CPU shows what it runs and what it has chosen (struct cpu); enqueue compares with both while it holds the lock of that CPU's run queue. So on one
  * CPU no thread begins while a better one waits. It begins all the same, for as long as the kernel takes to preempt it or at most until the next tick:
- *   1. on several CPUs, when the better thread came into the queue of the set after the CPU had looked there, by another CPU, which then preempts this one;
+ *   1. on several CPUs, when the better thread came into the queue of the set after the CPU had looked there: the CPU that put it there preempts this one,
+ *      and until that arrives a third thread, better than what runs, may do the same;
  *   2. when a better thread came while another one was on its way to the local queue, or, until 6.18, was in it: nothing else takes it from there (`missed`);
  *   3. when more than LOOKED_AT threads stand first that may not run on this CPU; when more CPUs than COMPARED_CPUS have one queue.
- * The audit counts the second as `again` and the others as `passed_over`; what a tick finds twice in a row is `overdue`.
+ * The audit counts the second as `again` and the others as `passed_over`. What a tick finds twice in a row is `overdue`: the kernel has not left code that it
+ * does not preempt.
  *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
