@@ -10,7 +10,8 @@
 //! A [`Spec`] is the description of one command or service: name, summary, forms, flags, operands, examples, files,
 //! exit status, and the text of its manual. A [`Flag`] is one option with its letter, long name, value and help.
 //! A [`ValueKind`] says what a value or an operand is (a CPU list, a set, a file), so that completions know what to
-//! offer. [`Parsed`] is what was typed. [`Misuse`] is why it could not be parsed.
+//! offer. [`Parsed`] is what was typed. [`Misuse`] is why it could not be parsed. A service that does not run gives an
+//! [`Answer`].
 //!
 //! ```text
 //!             ┌─▶ parse       words → Parsed, or Misuse with the nearest right option
@@ -39,6 +40,7 @@ mod near;
 mod parse;
 pub mod prose;
 mod scan;
+mod service;
 mod spec;
 mod text;
 pub mod units;
@@ -47,6 +49,7 @@ mod value;
 
 pub use near::nearest;
 pub use parse::{Common, Given, Misuse, Parsed, parse};
+pub use service::{Answer, service};
 pub use spec::{
     COMMON, Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Spec, Status, Value, ValueKind,
 };

@@ -1,7 +1,7 @@
 //! What it is started with.
 
 use crate::log::Level;
-use millpond_cli::{Example, Flag, Group, Misuse, Parsed, Spec, ValueKind, units};
+use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
 use millpond_planner::POLICIES;
 use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
@@ -92,17 +92,6 @@ pub struct Options {
     pub open: OpenOptions,
 }
 
-/// What the words ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
-    /// Its manual.
-    Help,
-    /// Its version.
-    Version,
-    /// To run.
-    Run(Box<Options>),
-}
-
 /// Milliseconds, as a number alone or a time with a unit.
 fn millis(text: &str, of: &str) -> Result<u64, String> {
     let time = units::time(text, MILLI).ok_or_else(|| {
@@ -117,16 +106,9 @@ const MILLI: u64 = 1_000_000;
 /// Parses the words after the name.
 ///
 /// # Errors
-/// A sentence about the first word that is wrong, and the option that was probably meant.
-pub fn parse(words: &[OsString]) -> Result<Asked, Misuse> {
-    let parsed = millpond_cli::parse(&SPEC, words)?;
-    if parsed.long("help") {
-        return Ok(Asked::Help);
-    }
-    if parsed.long("version") {
-        return Ok(Asked::Version);
-    }
-    options(&parsed).map(|options| Asked::Run(Box::new(options))).map_err(|what| Misuse { what, meant: None })
+/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
+    millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }
 
 fn options(parsed: &Parsed) -> Result<Options, String> {
@@ -170,18 +152,16 @@ mod tests {
 
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, Misuse> {
+    fn asked(line: &str) -> Result<Options, Answer> {
         parse(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Asked::Run(options) = asked("-l INFO --policy solaris --interval 100 --record").unwrap() else {
-            panic!("it runs")
-        };
+        let options = asked("-l INFO --policy solaris --interval 100 --record").unwrap();
         assert_eq!((options.level, options.policy.as_deref()), (Some(Level::Info), Some("solaris")));
         assert_eq!((options.interval_ms, options.records_all), (Some(100), true));
-        assert_eq!(asked("--help").unwrap(), Asked::Help);
+        assert_eq!(asked("--version").unwrap_err().status, 0);
     }
 
     #[test]
@@ -198,7 +178,8 @@ mod tests {
             ("--loud", "there is no option --loud"),
             ("web", "it takes no operand, and got `web`"),
         ] {
-            assert_eq!(asked(line).unwrap_err().what, said, "{line}");
+            let answer = asked(line).unwrap_err();
+            assert_eq!(answer.err.lines().next(), Some(format!("poold: {said}").as_str()), "{line}");
         }
     }
 }

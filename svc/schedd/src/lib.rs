@@ -30,7 +30,6 @@ mod service;
 
 pub use options::SPEC;
 
-use millpond_cli::help;
 use millpond_session::Output;
 use std::ffi::OsString;
 
@@ -38,22 +37,11 @@ use std::ffi::OsString;
 #[must_use]
 pub fn run(words: &[OsString], out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
     match options::parse(words) {
-        Ok(options::Asked::Help) => {
-            out.text(&help::short(&SPEC));
-            0
-        }
-        Ok(options::Asked::Version) => {
-            out.line(format_args!("schedd {}", env!("CARGO_PKG_VERSION")));
-            0
-        }
-        Ok(options::Asked::Run(options)) => service::run(&options, err),
-        Err(misuse) => {
-            err.line(format!("schedd: {}", misuse.what));
-            match misuse.meant {
-                Some(meant) => err.line(format!("hint: did you mean {meant}?")),
-                None => err.text(&help::usage(&SPEC)),
-            }
-            2
+        Ok(options) => service::run(&options, err),
+        Err(answer) => {
+            out.text(&answer.out);
+            err.text(&answer.err);
+            answer.status
         }
     }
 }

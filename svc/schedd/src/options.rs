@@ -1,6 +1,6 @@
 //! What it is started with.
 
-use millpond_cli::{Example, Flag, Group, Misuse, Parsed, Spec, ValueKind, units};
+use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
 use millpond_machine::facets::SchedulerOptions;
 use millpond_model::Nanos;
 use millpond_session::OpenOptions;
@@ -72,17 +72,6 @@ pub struct Options {
     pub open: OpenOptions,
 }
 
-/// What the words ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
-    /// Its manual.
-    Help,
-    /// Its version.
-    Version,
-    /// To run.
-    Run(Box<Options>),
-}
-
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 /// Without `--rescue`.
@@ -93,16 +82,9 @@ const TIMEOUT: Nanos = Nanos::from_secs(30);
 /// Parses the words after the name.
 ///
 /// # Errors
-/// A sentence about the first word that is wrong, and the option that was probably meant.
-pub fn parse(words: &[OsString]) -> Result<Asked, Misuse> {
-    let parsed = millpond_cli::parse(&SPEC, words)?;
-    if parsed.long("help") {
-        return Ok(Asked::Help);
-    }
-    if parsed.long("version") {
-        return Ok(Asked::Version);
-    }
-    options(&parsed).map(|options| Asked::Run(Box::new(options))).map_err(|what| Misuse { what, meant: None })
+/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
+    millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }
 
 fn options(parsed: &Parsed) -> Result<Options, String> {
@@ -148,16 +130,13 @@ mod tests {
 
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, Misuse> {
+    fn asked(line: &str) -> Result<Options, Answer> {
         parse(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let run = |line: &str| match asked(line).unwrap() {
-            Asked::Run(options) => *options,
-            other => panic!("{other:?}"),
-        };
+        let run = |line: &str| asked(line).unwrap();
         let plain = run("");
         assert!(!plain.scheduler.whole && plain.scheduler.parent_pays && !plain.once);
         assert_eq!((plain.scheduler.rescue, plain.scheduler.timeout), (Some(RESCUE), TIMEOUT));
@@ -165,7 +144,7 @@ mod tests {
         assert!(all.scheduler.whole && !all.scheduler.parent_pays && all.scheduler.audit && all.once);
         assert_eq!((all.scheduler.rescue, all.scheduler.timeout), (None, Nanos::from_secs(4)));
         assert_eq!(run("--rescue 500").scheduler.rescue, Some(Nanos::from_millis(500)));
-        assert_eq!(asked("--help").unwrap(), Asked::Help);
+        assert_eq!(asked("--version").unwrap_err().status, 0);
     }
 
     #[test]
@@ -182,8 +161,9 @@ mod tests {
                 "--rescue is at most half of --timeout: the kernel would end the scheduler",
             ),
         ] {
-            assert_eq!(asked(line).unwrap_err().what, said, "{line}");
+            let answer = asked(line).unwrap_err();
+            assert_eq!(answer.err.lines().next(), Some(format!("schedd: {said}").as_str()), "{line}");
         }
-        assert_eq!(asked("--hole").unwrap_err().meant.as_deref(), Some("--whole"));
+        assert!(asked("--hole").unwrap_err().err.contains("did you mean --whole?"));
     }
 }
