@@ -19,14 +19,15 @@ use crate::classes::Live;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::os::knob_error;
 use crate::policy::Policy;
+use crate::procfs::Stat;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{
     ClassScheduler, ProcessIds, Reclassed, Scheduled, SchedulerCounts, SchedulerOptions,
 };
 use millpond_machine::{Absent, Change, Dispatcher, KnobError, Reason, Refusal, Step, Subject};
 use millpond_model::{
-    Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Pid, Quantum, most_favoured, nice_of_upri,
-    upri_of_nice,
+    Clamped, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Pid, Quantum, most_favoured,
+    nice_of_upri, upri_of_nice,
 };
 
 /// What RT has at least and at most.
@@ -39,12 +40,15 @@ impl LinuxMachine {
     pub(crate) fn policy(&self, task: TaskId) -> Result<Policy, KnobError> {
         let stat = self.os.stat(task.pid, task.tid).map_err(knob_error)?;
         let stat = stat.filter(|stat| stat.start == task.start && !stat.dead).ok_or(KnobError::Gone)?;
-        if let Some(kept) = self.os.fs.kept_policy(&self.os, task) {
-            return Ok(kept);
-        }
         let unknown =
             || KnobError::Refused(format!("the kernel has a policy {} that is unknown here", stat.policy));
-        Policy::of(stat.policy, stat.nice, stat.priority).ok_or_else(unknown)
+        self.policy_of(task, &stat).ok_or_else(unknown)
+    }
+
+    /// The same for a thread that was read; `None` for a policy that is unknown here.
+    pub(crate) fn policy_of(&self, task: TaskId, stat: &Stat) -> Option<Policy> {
+        let kept = self.os.fs.kept_policy(&self.os, task);
+        kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))
     }
 
     /// Has the kernel schedule a thread in another way.
@@ -67,8 +71,7 @@ impl LinuxMachine {
         let stats = tids.into_iter().filter_map(|tid| {
             let stat = self.os.stat(pid, Some(tid)).ok()??;
             let task = TaskId { pid, tid: Some(tid), start: stat.start };
-            let kept = self.os.fs.kept_policy(&self.os, task);
-            let policy = kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))?;
+            let policy = self.policy_of(task, &stat)?;
             let by_tables = live.filter(|live| live.schedules(policy));
             by_tables
                 .and_then(|live| live.params(task.leader()).ok().flatten())
@@ -112,6 +115,37 @@ pub(crate) fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
         Policy::Rr(priority) => rt(priority, rr),
         Policy::Deadline => rt(RT_LAST + 1, Quantum::Infinite),
     }
+}
+
+/// What a request makes of a thread.
+#[derive(Debug)]
+pub(crate) struct Reclassing {
+    /// What it has.
+    pub(crate) from: ClassParams,
+    /// What it gets.
+    pub(crate) to: ClassParams,
+    /// By these steps.
+    pub(crate) steps: Vec<Step>,
+    /// What the user should know about it.
+    pub(crate) note: Option<String>,
+    /// A priority that was asked for above the limit.
+    pub(crate) clamped: Option<Clamped>,
+}
+
+/// What a request makes of a thread by the policies of the kernel.
+fn reclass(
+    task: TaskId,
+    now: Policy,
+    before: ClassParams,
+    request: &ClassRequest,
+    rr: Quantum,
+) -> Result<Reclassing, Reason> {
+    // The range is that of the class; there is no limit that could be exceeded.
+    request.apply(before, &default_tables(false)).map_err(|error| Reason::Machine(error.to_string()))?;
+    let (after, note) = policy_for(request, now).map_err(Reason::Absent)?;
+    let step = || Step::new(LinuxKnob::Policy(task).knob(), Some(now.to_string()), Some(after.to_string()));
+    let steps = (now != after).then(step).into_iter().collect();
+    Ok(Reclassing { from: before, to: class_of(after, rr), steps, note, clamped: None })
 }
 
 /// The policy that a thread gets which has `now`, and what the user should know about it.
@@ -193,14 +227,14 @@ impl Dispatcher for LinuxMachine {
 
     fn made_by(&self) -> String {
         if let Ok(live) = self.live_classes() {
-            let which = if live.is_whole() {
-                "all threads but those in RT"
-            } else {
-                "threads that were put into a class; the others run before them, by the kernel's own rules"
+            let others = match live.is_whole() {
+                true => "",
+                false => "; the others run before them, by the kernel's own rules",
             };
             return format!(
-                "TS, IA and FX run by dispatch tables, under sched_ext: {which}. RT is the kernel's SCHED_RR and SCHED_FIFO; \
-                 SCHED_IDLE is below all levels, and shows as FX 0 with an infinite slice"
+                "TS, IA and FX run by dispatch tables, under sched_ext: {}{others}. RT is the kernel's SCHED_RR and SCHED_FIFO; \
+                 SCHED_IDLE is below all levels, and shows as FX 0 with an infinite slice",
+                live.which()
             );
         }
         "RT is the kernel's SCHED_RR and SCHED_FIFO, TS is nice; FX at limit 0 and priority 0 is SCHED_IDLE, and has no other levels; \
@@ -228,7 +262,7 @@ impl Dispatcher for LinuxMachine {
         let (rr, live) = (self.slice_of_rr(), self.live_classes().ok());
         let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
         let pids = self.os.pids().map_err(machine)?;
-        Ok(pids.into_iter().filter_map(|pid| self.scheduled_one(pid, rr, live.as_ref())).collect())
+        Ok(pids.into_iter().filter_map(|pid| self.scheduled_one(pid, rr, live.as_deref())).collect())
     }
 
     fn prepare_set_table(&self, table: ClassTable) -> Result<Change<()>, Refusal> {
@@ -266,40 +300,38 @@ impl Dispatcher for LinuxMachine {
 
     fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal> {
         let class = request.class();
-        let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
         let tasks = self.selected(pid, None)?;
-        if let (Class::Ts | Class::Ia | Class::Fx, Ok(live)) = (class, self.live_classes()) {
-            return self.prepare_live_class(pid, &tasks, request, &live);
-        }
-        if matches!(class, Class::Ia | Class::Fss) {
+        let live = self.live_classes().ok().filter(|_| matches!(class, Class::Ts | Class::Ia | Class::Fx));
+        if live.is_none() && matches!(class, Class::Ia | Class::Fss) {
             return Err(self.no_class(pid, class));
         }
         let rr = self.slice_of_rr();
-        let (mut steps, mut notes) = (Vec::new(), Vec::new());
-        let (mut from, mut to) = (Vec::new(), Vec::new());
+        let mut threads = Vec::new();
         for (task, _) in tasks {
-            let knob = LinuxKnob::Policy(task).knob();
-            let now = match self.policy(task) {
+            let policy = match self.policy(task) {
                 // A thread that ends while its process is looked at is no error of the request.
                 Err(KnobError::Gone) => continue,
-                now => now.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
+                policy => policy.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
             };
-            // The range is that of the class; there is no limit that could be exceeded.
-            request
-                .apply(class_of(now, rr), &default_tables(false))
-                .map_err(|error| refuse(Reason::Machine(error.to_string())))?;
-            let (after, note) = policy_for(request, now).map_err(|absent| refuse(Reason::Absent(absent)))?;
-            notes.extend(note.filter(|note| !notes.contains(note)));
-            if now != after {
-                steps.push(Step::new(knob, Some(now.to_string()), Some(after.to_string())));
-            }
-            from.push(class_of(now, rr));
-            to.push(class_of(after, rr));
+            let before = class_of(policy, rr);
+            let thread = match &live {
+                Some(live) => live.reclass(task, policy, before, request),
+                None => reclass(task, policy, before, request, rr),
+            };
+            threads.push(thread.map_err(|reason| Refusal::new(Subject::Process(pid), reason))?);
         }
-        let (Some(from), Some(to)) = (most_favoured(from), most_favoured(to)) else {
-            return Err(refuse(Reason::ExitedMeanwhile));
+        let from = most_favoured(threads.iter().map(|thread| thread.from));
+        let to = most_favoured(threads.iter().map(|thread| thread.to));
+        let (Some(from), Some(to)) = (from, to) else {
+            return Err(Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile));
         };
-        let outcome = Reclassed { pid, from, to, clamped: None };
+        let clamped = threads.iter().find_map(|thread| thread.clamped);
+        let (mut steps, mut notes) = (Vec::new(), Vec::new());
+        for thread in threads {
+            steps.extend(thread.steps);
+            notes.extend(thread.note.filter(|note| !notes.contains(note)));
+        }
+        let outcome = Reclassed { pid, from, to, clamped };
         Ok(Change { notes, ..Change::new(format!("put process {pid} into class {class}"), steps, outcome) })
     }
 }

@@ -1,5 +1,6 @@
 //! The machine: its facets in one place, and its knobs.
 
+use crate::classes::Live;
 use crate::clock::LinuxClock;
 use crate::files::{Replacing, replace_file};
 use crate::hierarchy::{Hierarchy, lists_cpuset};
@@ -23,6 +24,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How often one looks whether an interrupt took its list: one that nobody uses may never do so, and there may be many of these.
@@ -47,6 +49,8 @@ pub struct LinuxMachine {
     boot: OnceCell<String>,
     pub(crate) shared_reads: SharedReads,
     told: RefCell<PublishedNotices>,
+    /// The scheduler of the classes, as it was opened last.
+    pub(crate) live: RefCell<Option<Rc<Live>>>,
     /// Descriptors that a writer keeps for undoing.
     spare: RefCell<Vec<OwnedFd>>,
 }
@@ -66,6 +70,7 @@ impl LinuxMachine {
             boot: OnceCell::new(),
             shared_reads: SharedReads::default(),
             told: RefCell::default(),
+            live: RefCell::default(),
             spare: RefCell::default(),
         }
     }

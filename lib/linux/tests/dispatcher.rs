@@ -5,9 +5,10 @@
 mod common;
 
 use common::HandMade;
+use millpond_formats::dispadmin::default_tables;
 use millpond_machine::facets::SchedulerOptions;
 use millpond_machine::{Dispatcher, Machine, Writer};
-use millpond_model::{Class, ClassRequest, Nanos, Pid};
+use millpond_model::{Class, ClassRequest, ClassTable, Nanos, Pid, Quantum, QuantumTable};
 
 fn rt(pri: i32) -> ClassRequest {
     ClassRequest::Rt { pri: Some(pri), quantum: None, tqsig: None }
@@ -92,4 +93,93 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
     };
     let Err(refused) = facet.start_scheduler(&options) else { panic!("a captured machine runs nothing") };
     assert_eq!(refused.reason.to_string(), "nothing can be started on a captured machine");
+}
+
+/// A machine with the scheduler of the classes at work, which keeps what it knows in files.
+fn scheduled(whole: bool) -> HandMade {
+    let made = made();
+    made.file("sys/kernel/sched_ext/state", "enabled\n");
+    made.file("sys/kernel/sched_ext/root/ops", "millpond\n");
+    made.file("sys/kernel/sched_ext/switch_all", if whole { "1\n" } else { "0\n" });
+    made.file("sys/kernel/sched_ext/enable_seq", "3\n");
+    made.file("sys/fs/bpf/millpond/threads/.keep", "");
+    made
+}
+
+#[test]
+fn a_process_enters_a_live_class_with_its_policy_and_comes_back_when_that_is_undone() {
+    let made = scheduled(false);
+    let machine = made.machine();
+    let facet = machine.dispatcher().unwrap();
+    let fx = ClassRequest::Fx { uprilim: Some(10), upri: Some(5), quantum: None };
+    let change = facet.prepare_class(Pid(204), &fx).unwrap();
+    let steps: Vec<String> = change.steps.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        steps,
+        [
+            "policy:204/204@1204: other 0 -> ext 0",
+            "class:204/204@1204: absent -> FX 10 5 20",
+            "policy:204/205@1205: other 0 -> ext 0",
+            "class:204/205@1205: absent -> FX 10 5 20",
+        ]
+    );
+    let writer = Writer::open(&machine).unwrap();
+    writer.commit(change).unwrap();
+    assert_eq!(shown(facet, 204), "FX 10 5 20");
+    // It is there already.
+    assert!(facet.prepare_class(Pid(204), &fx).unwrap().steps.is_empty());
+    let ia = ClassRequest::Ia { uprilim: None, upri: None, foreground: Some(true) };
+    let change = facet.prepare_class(Pid(204), &ia).unwrap();
+    assert_eq!(change.outcome.from.to_string(), "FX 10 5 20");
+    writer.commit(change).unwrap();
+    assert_eq!(shown(facet, 204), "IA 0 0 foreground");
+    assert!(facet.classes().contains(&Class::Ia));
+}
+
+#[test]
+fn a_table_is_changed_and_put_back() {
+    let made = scheduled(true);
+    let machine = made.machine();
+    let facet = machine.dispatcher().unwrap();
+    let standard = default_tables(false);
+    assert_eq!(facet.tables().unwrap(), standard);
+    let slices = [vec![Quantum::Ticks(50)], standard.fx.rows()[1..].to_vec()].concat();
+    let table = ClassTable::Fx(QuantumTable::new(slices).unwrap());
+    let change = facet.prepare_set_table(table.clone()).unwrap();
+    assert_eq!(change.steps.len(), 1);
+    Writer::open(&machine).unwrap().commit(change).unwrap();
+    assert_eq!(facet.tables().unwrap().of(Class::Fx), Some(table));
+    assert_eq!(facet.tables().unwrap().ts, standard.ts);
+}
+
+#[test]
+fn the_scheduler_is_opened_once_until_another_one_takes_its_place() {
+    let made = scheduled(true);
+    let machine = made.machine();
+    let facet = machine.dispatcher().unwrap();
+    assert!(facet.live().is_ok());
+    std::fs::remove_dir_all(made.dir.path().join("sys/fs/bpf/millpond")).unwrap();
+    assert!(facet.live().is_ok());
+    made.file("sys/kernel/sched_ext/enable_seq", "4\n");
+    assert_eq!(facet.live().unwrap_err().why, "the scheduler of a captured machine cannot be asked");
+    made.file("sys/kernel/sched_ext/enable_seq", "3\n");
+    made.file("sys/kernel/sched_ext/state", "disabled\n");
+    assert!(facet.live().unwrap_err().what_would_help.unwrap().contains("schedd"));
+}
+
+#[test]
+fn a_change_of_class_that_was_not_finished_is_undone() {
+    let made = scheduled(false);
+    made.file("sys/fs/bpf/millpond/threads/204", "2 5 0 5 10 0 200000000");
+    made.file("proc/204/task/204/policy", "ext 0");
+    let machine = made.machine();
+    let facet = machine.dispatcher().unwrap();
+    assert_eq!(shown(facet, 204), "FX 10 5 20");
+    let request = ClassRequest::Ts { uprilim: Some(30), upri: Some(20) };
+    let change = facet.prepare_class(Pid(204), &request).unwrap();
+    // The scheduler does not take the second thread.
+    made.file("sys/fs/bpf/millpond/threads/205/.keep", "");
+    assert!(Writer::open(&machine).unwrap().commit(change).is_err());
+    assert_eq!(shown(facet, 204), "FX 10 5 20");
+    assert_eq!(made.read("proc/204/task/205/policy"), "other 0");
 }

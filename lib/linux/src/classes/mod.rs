@@ -4,23 +4,27 @@
 //! the BPF file system; commands find them there, and no decision of the scheduler waits for a process. The directory outlives the scheduler, so that the next
 //! one has the same tables and the same classes of threads. Whether a scheduler is at work, and whose, the kernel says (`/sys/kernel/sched_ext`).
 
+mod asked;
+mod captured;
 mod places;
 mod scheduler;
 mod tables;
 
 use crate::LinuxMachine;
-use crate::dispatcher::class_of;
+use crate::dispatcher::Reclassing;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::policy::Policy;
-use crate::procfs::Stat;
+use asked::Asked;
+use captured::Captured;
 use millpond_bpf::Refused;
 use millpond_bpf::classes::{Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
 use millpond_formats::dispadmin::default_tables;
-use millpond_machine::facets::{LevelCounts, Reclassed, SchedulerCounts};
-use millpond_machine::{Absent, Change, KnobError, Reason, Refusal, Step, Subject, Value};
-use millpond_model::{Class, ClassParams, ClassRequest, DispatchTables, Nanos, Pid, Quantum, most_favoured};
+use millpond_machine::facets::{LevelCounts, SchedulerCounts};
+use millpond_machine::{Absent, KnobError, Reason, Refusal, Step, Value};
+use millpond_model::{Class, ClassParams, ClassRequest, DispatchTables, Nanos, Quantum};
 use millpond_rules as rules;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// What our scheduler calls itself in `/sys/kernel/sched_ext/root/ops`.
 const NAME: &str = "millpond";
@@ -28,10 +32,13 @@ const NAME: &str = "millpond";
 const MAPS: &str = "fs/bpf/millpond";
 
 /// The scheduler at work.
+#[derive(Debug)]
 pub(crate) struct Live {
-    control: Control,
+    control: Box<dyn Asked>,
     /// It schedules all threads but those of RT and DEADLINE, not only those with the policy SCHED_EXT.
     whole: bool,
+    /// Which of the schedulers since boot it is, as the kernel counts them.
+    number: Option<String>,
 }
 
 impl LinuxMachine {
@@ -44,11 +51,15 @@ impl LinuxMachine {
         self.os.root.read_value(&path).ok().flatten().map(|text| text.trim().to_owned())
     }
 
-    /// The scheduler of the classes.
+    fn schedules_all(&self) -> bool {
+        self.sched_ext("switch_all").is_some_and(|text| text == "1")
+    }
+
+    /// The scheduler of the classes. Its maps are opened once, and again when another one has taken its place.
     ///
     /// # Errors
     /// [`Absent`] when none is at work, or its maps cannot be opened.
-    pub(crate) fn live_classes(&self) -> Result<Live, Absent> {
+    pub(crate) fn live_classes(&self) -> Result<Rc<Live>, Absent> {
         let Some(state) = self.sched_ext("state") else {
             return Err(Absent::with_help(
                 "this kernel schedules by rules of its own, not by dispatch tables",
@@ -61,6 +72,11 @@ impl LinuxMachine {
                 "this kernel has sched_ext: start the scheduler of the classes with millpond schedd",
             ));
         }
+        let number = self.sched_ext("enable_seq");
+        let opened = self.live.borrow().clone();
+        if let Some(live) = opened.filter(|live| number.is_some() && live.number == number) {
+            return Ok(live);
+        }
         let name = self.sched_ext("root/ops").unwrap_or_default();
         if name != NAME {
             let name = millpond_model::printable(&name);
@@ -69,8 +85,17 @@ impl LinuxMachine {
                 format!("stop {name}, then start millpond schedd"),
             ));
         }
+        let control = self.asked()?;
+        let live = Rc::new(Live { control, whole: self.schedules_all(), number });
+        *self.live.borrow_mut() = Some(Rc::clone(&live));
+        Ok(live)
+    }
+
+    fn asked(&self) -> Result<Box<dyn Asked>, Absent> {
         if !self.os.root.is_live() {
-            return Err(Absent::because("the scheduler of a captured machine cannot be asked"));
+            let captured = Captured::at(&self.os.root, self.maps_dir());
+            let absent = || Absent::because("the scheduler of a captured machine cannot be asked");
+            return Ok(Box::new(captured.ok_or_else(absent)?));
         }
         let control = Control::at(&self.maps_dir()).map_err(|refused| match refused {
             Refused::NotPermitted => {
@@ -78,8 +103,11 @@ impl LinuxMachine {
             }
             refused => Absent::because(format!("its scheduler cannot be asked: {refused}")),
         })?;
-        let whole = self.sched_ext("switch_all").is_some_and(|text| text == "1");
-        Ok(Live { control, whole })
+        // schedd replaces what the scheduler before it left only after it has loaded its own.
+        if control.ending().is_some() {
+            return Err(Absent::with_help("its scheduler is being started", "run this again in a second"));
+        }
+        Ok(Box::new(control))
     }
 
     pub(crate) fn class_value(&self, task: TaskId) -> Result<Option<Value>, KnobError> {
@@ -120,55 +148,6 @@ impl LinuxMachine {
     }
 }
 
-impl LinuxMachine {
-    /// Prepares another class of TS, IA and FX, or other parameters, of threads of a process, by the scheduler. A thread that it does not schedule gets a
-    /// policy with which it does.
-    pub(crate) fn prepare_live_class(
-        &self,
-        pid: Pid,
-        tasks: &[(TaskId, Stat)],
-        request: &ClassRequest,
-        live: &Live,
-    ) -> Result<Change<Reclassed>, Refusal> {
-        let refuse = |reason| Refusal::new(Subject::Process(pid), reason);
-        let (class, tables, rr) = (request.class(), live.tables(), self.slice_of_rr());
-        let (mut steps, mut from, mut to, mut clamped) = (Vec::new(), Vec::new(), Vec::new(), None);
-        for &(task, _) in tasks {
-            let policy = match self.policy(task) {
-                Err(KnobError::Gone) => continue,
-                policy => policy.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
-            };
-            if policy == Policy::Deadline {
-                let why = "the kernel has promised it time (SCHED_DEADLINE)";
-                return Err(refuse(Reason::Absent(Absent::because(why))));
-            }
-            // SCHED_IDLE is below all levels, whatever class is asked for.
-            let is_ours = live.schedules(policy) && !matches!(policy, Policy::Idle(_));
-            let now = if is_ours { live.params(task.leader()).map_err(refusal)? } else { None };
-            let before = now.unwrap_or_else(|| class_of(policy, rr));
-            let (after, over) =
-                request.apply(before, &tables).map_err(|error| refuse(Reason::Machine(error.to_string())))?;
-            clamped = clamped.or(over);
-            from.push(before);
-            to.push(after);
-            if now == Some(after) {
-                continue;
-            }
-            if !is_ours {
-                let (was, is) = (policy.to_string(), live.policy_for(policy).to_string());
-                steps.push(Step::new(LinuxKnob::Policy(task).knob(), Some(was), Some(is)));
-            }
-            let was = now.map(|params| params.to_string());
-            steps.push(Step::new(LinuxKnob::ClassOf(task).knob(), was, Some(after.to_string())));
-        }
-        let (Some(from), Some(to)) = (most_favoured(from), most_favoured(to)) else {
-            return Err(refuse(Reason::ExitedMeanwhile));
-        };
-        let outcome = Reclassed { pid, from, to, clamped };
-        Ok(Change::new(format!("put process {pid} into class {class}"), steps, outcome))
-    }
-}
-
 impl Live {
     /// Whether it schedules threads with a policy.
     pub(crate) fn schedules(&self, policy: Policy) -> bool {
@@ -180,7 +159,7 @@ impl Live {
     }
 
     /// The policy with which it schedules a thread that has another one.
-    pub(crate) fn policy_for(&self, now: Policy) -> Policy {
+    fn policy_for(&self, now: Policy) -> Policy {
         let nice = match now {
             Policy::Other(nice) | Policy::Batch(nice) | Policy::Idle(nice) | Policy::Ext(nice) => nice,
             Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline => 0,
@@ -188,8 +167,45 @@ impl Live {
         if self.whole { Policy::Other(nice) } else { Policy::Ext(nice) }
     }
 
+    /// What a request for TS, IA or FX makes of a thread that has a policy. A thread that is not scheduled by it gets a policy with which it is.
+    ///
+    /// # Errors
+    /// [`Reason`]: a value that the class does not have, or the scheduler cannot be asked.
+    pub(crate) fn reclass(
+        &self,
+        task: TaskId,
+        policy: Policy,
+        before: ClassParams,
+        request: &ClassRequest,
+    ) -> Result<Reclassing, Reason> {
+        if policy == Policy::Deadline {
+            return Err(Reason::Absent(Absent::because("the kernel has promised it time (SCHED_DEADLINE)")));
+        }
+        // SCHED_IDLE is below all levels, whatever class is asked for.
+        let is_ours = self.schedules(policy) && !matches!(policy, Policy::Idle(_));
+        let now = if is_ours { self.params(task.leader()).map_err(reason)? } else { None };
+        let before = now.unwrap_or(before);
+        let applied = request.apply(before, &self.tables());
+        let (after, clamped) = applied.map_err(|error| Reason::Machine(error.to_string()))?;
+        let mut steps = Vec::new();
+        if now != Some(after) {
+            if !is_ours {
+                let (was, is) = (policy.to_string(), self.policy_for(policy).to_string());
+                steps.push(Step::new(LinuxKnob::Policy(task).knob(), Some(was), Some(is)));
+            }
+            let was = now.map(|params| params.to_string());
+            steps.push(Step::new(LinuxKnob::ClassOf(task).knob(), was, Some(after.to_string())));
+        }
+        Ok(Reclassing { from: before, to: after, steps, note: None, clamped })
+    }
+
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
+    }
+
+    /// Which threads it schedules.
+    pub(crate) fn which(&self) -> &'static str {
+        which(self.whole)
     }
 
     /// The tables that hold. That of RT is a Solaris machine's: RT is the kernel's own.
@@ -231,6 +247,10 @@ impl Live {
     }
 }
 
+fn which(whole: bool) -> &'static str {
+    if whole { "all threads but those in RT" } else { "threads that are put into a class" }
+}
+
 /// What the scheduler knows of a thread, as a class with its parameters. SCHED_IDLE is FX 0 with a slice that never ends, as without the scheduler.
 fn params_of(state: &ThreadState) -> ClassParams {
     let part = |value: i64| i8::try_from(value).unwrap_or_default();
@@ -267,11 +287,15 @@ fn knob_error(refused: Refused) -> KnobError {
     }
 }
 
-pub(crate) fn refusal(refused: Refused) -> Refusal {
+fn reason(refused: Refused) -> Reason {
     match refused {
-        Refused::NotPermitted => Refusal::operation(Reason::NotPermitted),
-        other => Refusal::operation(Reason::Machine(other.to_string())),
+        Refused::NotPermitted => Reason::NotPermitted,
+        other => Reason::Machine(other.to_string()),
     }
+}
+
+fn refusal(refused: Refused) -> Refusal {
+    Refusal::operation(reason(refused))
 }
 
 #[cfg(test)]

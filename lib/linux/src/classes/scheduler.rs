@@ -28,16 +28,14 @@ pub(crate) struct Started<'m> {
 }
 
 impl LinuxMachine {
-    pub(crate) fn start_classes(
-        &self,
-        options: &SchedulerOptions,
-    ) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
-        let absent = |why: &str, help: &str| Refusal::from(Absent::with_help(why, help));
-        self.os
-            .root
-            .running(|| Refusal::from(Absent::because("nothing can be started on a captured machine")))?;
+    /// Whether a scheduler could be started.
+    ///
+    /// # Errors
+    /// [`Absent`] with what would help.
+    pub(super) fn may_start_classes(&self) -> Result<(), Absent> {
         let state = self.sched_ext("state").ok_or_else(|| {
-            absent("this kernel has no sched_ext", "boot a kernel with CONFIG_SCHED_CLASS_EXT, from 6.17 on")
+            let help = "boot a kernel with CONFIG_SCHED_CLASS_EXT, from 6.17 on";
+            Absent::with_help("this kernel has no sched_ext", help)
         })?;
         if state != "disabled" {
             let name = printable(&self.sched_ext("root/ops").unwrap_or_default()).into_owned();
@@ -46,11 +44,21 @@ impl LinuxMachine {
             } else {
                 format!("stop {name} first: there is one scheduler at a time")
             };
-            return Err(Absent::with_help(format!("the scheduler {name} is loaded"), help).into());
+            return Err(Absent::with_help(format!("the scheduler {name} is loaded"), help));
         }
         self.os
             .takes_class_scheduler()
-            .map_err(|why| absent(&why, "its sched_ext lacks functions that the scheduler needs"))?;
+            .map_err(|why| Absent::with_help(why, "its sched_ext lacks functions that the scheduler needs"))
+    }
+
+    pub(crate) fn start_classes(
+        &self,
+        options: &SchedulerOptions,
+    ) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
+        self.os
+            .root
+            .running(|| Refusal::from(Absent::because("nothing can be started on a captured machine")))?;
+        self.may_start_classes()?;
         let places = self.places(None)?;
         let asked = Options {
             partial: !options.whole,
@@ -65,7 +73,8 @@ impl LinuxMachine {
         let dir = self.maps_dir();
         let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&dir);
         made.map_err(|error| {
-            absent(&format!("cannot create {}: {error}", dir.display()), "mount -t bpf bpf /sys/fs/bpf")
+            let why = format!("cannot create {}: {error}", dir.display());
+            Absent::with_help(why, "mount -t bpf bpf /sys/fs/bpf")
         })?;
         let first = tables::to_words(&default_tables(false));
         let mut classes = Classes::open(&places, &asked, &first, Some(&dir)).map_err(explained)?;
