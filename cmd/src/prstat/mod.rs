@@ -22,8 +22,9 @@
 //! ```text
 //! SIZE, RSS   address space, and the part of it that is in memory
 //! STATE       cpuN: runs on CPU N; run: runnable; wait: kept from a CPU by its cap; sleep, stop, zombie
-//! PRI         global priority, a high number first: TS 0 to 59, SYS from 60, RT from 100. On Linux TS is 29 at
-//!             nice 0, and 1.5 points more or less for each step of nice
+//! PRI         global priority, a high number first: TS 0 to 59, SYS from 60, RT from 100. Under schedd
+//!             these are the levels of its threads. Elsewhere on Linux TS is 29 at nice 0, and 1.5 points more or less
+//!             for each step of nice
 //! NICE        a dash in SYS and RT
 //! TIME        CPU time since the start
 //! CPU         recent CPU time in percent of all CPUs, decaying by a fifth every 5 seconds. At first sight it is the

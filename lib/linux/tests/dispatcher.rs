@@ -6,7 +6,7 @@ mod common;
 
 use common::HandMade;
 use millpond_formats::dispadmin::default_tables;
-use millpond_machine::facets::SchedulerOptions;
+use millpond_machine::facets::{CensusOptions, Depth, SchedulerOptions};
 use millpond_machine::{Dispatcher, Machine, Writer};
 use millpond_model::{Class, ClassRequest, ClassTable, Nanos, Pid, Quantum, QuantumTable};
 
@@ -134,6 +134,32 @@ fn a_process_enters_a_live_class_with_its_policy_and_comes_back_when_that_is_und
     writer.commit(change).unwrap();
     assert_eq!(shown(facet, 204), "IA 0 0 foreground");
     assert!(facet.classes().contains(&Class::Ia));
+}
+
+#[test]
+fn prstat_has_the_class_and_the_level_of_each_thread_that_the_scheduler_runs() {
+    let made = scheduled(true);
+    made.file("sys/fs/bpf/millpond/threads/204", "1 7 7 0 0 0 0");
+    made.file("sys/fs/bpf/millpond/threads/205", "4 59 49 0 0 10 0");
+    made.file("sys/fs/bpf/millpond/threads/9", "0 60 60 0 0 0 0");
+    made.file("proc/9/status", "Name:\tkworker\nTgid:\t9\nUid:\t0\t0\t0\t0\n");
+    made.process(300, &[300], "new", 0);
+    made.file("proc/300/status", "Name:\tnew\nTgid:\t300\nUid:\t0\t0\t0\t0\n");
+    let list = |options| {
+        let machine = made.machine();
+        let roster = machine.census().unwrap().list(options).unwrap();
+        let threads = roster.threads.iter().map(|t| (t.lwp.lwp.0, t.standing)).collect::<Vec<_>>();
+        let shown = |(tid, s): (u32, millpond_model::Standing)| (tid, s.class.word(), s.priority);
+        let mut shown: Vec<_> = threads.into_iter().map(shown).collect();
+        shown.sort_unstable();
+        shown
+    };
+    let all = CensusOptions { depth: Depth::Kept, ..CensusOptions::default() };
+    // Thread 300 is new to the scheduler: the level at which all begin.
+    assert_eq!(list(all), [(9, "SYS", 60), (204, "TS", 7), (205, "IA", 59), (300, "TS", 29)]);
+    // In partial mode these have a policy that it does not schedule.
+    made.file("sys/kernel/sched_ext/switch_all", "0\n");
+    assert_eq!(list(all), [(9, "SYS", 60), (204, "TS", 29), (205, "TS", 29), (300, "TS", 29)]);
 }
 
 #[test]

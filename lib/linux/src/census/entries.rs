@@ -45,6 +45,8 @@ pub(super) struct Seen {
     pub(super) nice: i32,
     /// The scheduling policy.
     pub(super) policy: u32,
+    /// Its class and level, where the scheduler of the classes schedules it.
+    pub(super) level: Option<(Class, i16)>,
     /// When it began, on the monotonic clock.
     pub(super) began: Nanos,
     /// CPU time.
@@ -68,6 +70,9 @@ impl Seen {
     }
 
     fn class(&self) -> Class {
+        if let Some((class, _)) = self.level {
+            return class;
+        }
         match () {
             () if self.is_kernel() => Class::Sys,
             () if self.prio < REAL_TIME && self.policy != 0 => Class::Rt,
@@ -84,7 +89,9 @@ impl Seen {
             doing: self.doing,
             class,
             priority: priority(self),
-            nice: nice.filter(|_| matches!(class, Class::Ts | Class::Fx) && self.doing != Doing::Zombie),
+            nice: nice.filter(|_| {
+                matches!(class, Class::Ts | Class::Ia | Class::Fx) && self.doing != Doing::Zombie
+            }),
             cpu: Some(CpuId(self.cpu)),
             home: places.home(CpuId(self.cpu)),
             set: places.set_of(lwp),
@@ -106,6 +113,9 @@ impl Seen {
 }
 
 fn priority(seen: &Seen) -> i16 {
+    if let Some((_, level)) = seen.level {
+        return level;
+    }
     let points = match seen.prio {
         prio if prio < 0 || seen.policy == POLICY_DEADLINE => 100 + RT_LAST,
         prio if prio < REAL_TIME => 100 + (REAL_TIME - 2 - prio).clamp(0, RT_LAST),
@@ -196,6 +206,7 @@ mod tests {
             prio: 120,
             nice: 0,
             policy: 0,
+            level: None,
             began: Nanos(0),
             time: Nanos(5),
             ended: Nanos(0),
@@ -225,6 +236,13 @@ mod tests {
         assert_eq!(of(0, POLICY_DEADLINE, -1, 0), ("RT", 159));
         // MappedWords that are no priority at all.
         assert_eq!((of(0, 0, i32::MAX, 0), of(PF_KTHREAD, 0, 120, i32::MIN)), (("TS", 0), ("SYS", 0)));
+    }
+
+    #[test]
+    fn what_the_scheduler_of_the_classes_has_goes_before_the_policy() {
+        let seen = Seen { policy: 7, nice: 5, level: Some((Class::Ia, 59)), ..seen(1, 1) };
+        let standing = seen.standing(&Places::default());
+        assert_eq!((standing.class, standing.priority, standing.nice), (Class::Ia, 59, Some(5)));
     }
 
     #[test]

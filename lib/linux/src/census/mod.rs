@@ -20,6 +20,7 @@
 //!
 //! There is no global priority of Solaris here. TS: 29 for a thread that is not nice, and one and a half points for each of nice, 0 to 59;
 //! SCHED_IDLE, which is FX, 0. SYS: 60, and a point more for each that is less nice than 0. RT: 100 and the level, as in `dispatcher`.
+//! Where the scheduler of the classes is at work, it is asked for class and level of each thread that it schedules.
 
 mod details;
 mod entries;

@@ -105,6 +105,7 @@ fn parse(text: &str, pid: u32, tid: u32) -> Option<(Seen, u32, [u64; 2])> {
         prio: signed(field::PRIORITY)?.saturating_add(100),
         nice: signed(field::NICE)?,
         policy: short(field::POLICY).unwrap_or(0),
+        level: None,
         began: Nanos(unsigned(field::START)?.saturating_mul(TICK_NS)),
         time: Nanos(ticks[0].saturating_add(ticks[1]).saturating_mul(TICK_NS)),
         ended: Nanos(0),

@@ -84,6 +84,7 @@ fn seen(record: &Record, depth: Depth, suspended: Nanos) -> Seen {
         prio: record.prio.cast_signed(),
         nice: record.static_prio.cast_signed().saturating_sub(120),
         policy: record.policy,
+        level: None,
         began,
         time: Nanos(record.runtime),
         ended: Nanos(record.ended_runtime),

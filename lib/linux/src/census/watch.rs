@@ -78,7 +78,10 @@ impl<'a> LinuxCensus<'a> {
 
 impl CensusWatch for LinuxCensus<'_> {
     fn sample(&mut self) -> Result<Roster, Refusal> {
-        let (at, seen) = self.look()?;
+        let (at, mut seen) = self.look()?;
+        if let Ok(live) = self.machine.live_classes() {
+            seen.iter_mut().for_each(|seen| seen.level = live.standing(seen.tid, seen.policy));
+        }
         let places = Places::look(self.machine, self.options, &seen);
         let os = &self.machine.os;
         let read =

@@ -223,6 +223,14 @@ impl Live {
         Ok(self.control.thread(tid)?.map(|state| params_of(&state)))
     }
 
+    /// The class of a thread and its level, as Solaris shows them; `None` for one that it does not schedule.
+    pub(crate) fn standing(&self, tid: u32, policy: u32) -> Option<(Class, i16)> {
+        // Neither nice nor the priority decides which threads it schedules.
+        Policy::of(policy.into(), 0, 1).filter(|policy| self.schedules(*policy))?;
+        let state = self.control.thread(tid).ok()??;
+        Some((params_of(&state).class(), i16::try_from(state.pri).unwrap_or_default().max(0)))
+    }
+
     /// What it has counted.
     pub(crate) fn counts(&self) -> SchedulerCounts {
         let level = |level: i8| {
