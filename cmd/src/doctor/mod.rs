@@ -11,17 +11,23 @@
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
 //!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. They are no fault.
 //!   `not told` is unknown
+//! - what a scheduler of the classes (`millpond schedd`) would find: sched_ext, another scheduler, `isolcpus=`; weights and
+//!   caps of cgroups, which have no effect on threads that it schedules; before Linux 7.0, real-time threads that never
+//!   sleep, for which the kernel ends it. These are no fault, either
 //!
 //! # JSON
 //!
-//! The schema is docs/reference/json/doctor.json. `journal_fault` exists only if the journal cannot be written, `repair` only
-//! with `--repair`.
+//! The schema is docs/reference/json/doctor.json. `class_scheduler` exists only on real machines, `journal_fault` only if
+//! the journal cannot be written, `repair` only with `--repair`.
+
+mod class_scheduler;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use crate::json::{self, Describe};
 use crate::readiness::{self, Readiness};
+use class_scheduler::ClassScheduler;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Knob, Machine, Writer};
 use millpond_model::{CpuId, CpuSet, KernelFeature, Pset, PsetId, PsetMode, printable};
@@ -106,6 +112,9 @@ struct Diagnosis {
     #[serde(serialize_with = "readiness::serialize")]
     #[schemars(with = "Option<Readiness>")]
     real_time: Result<Readiness, Absent>,
+    /// What a scheduler of the classes would find; only where the machine needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_scheduler: Option<ClassScheduler>,
     /// The file of the journal; null for a machine that has none.
     journal: Option<PathBuf>,
     /// Why the journal cannot be written.
@@ -159,6 +168,7 @@ impl Diagnosis {
             facets: facets(machine),
             features: machine.kernel_features(),
             real_time: Readiness::of(machine),
+            class_scheduler: ClassScheduler::of(machine).ok(),
             journal: session.journal_path().map(Into::into),
             journal_fault: fault.map(|fault| fault.to_string()),
             journal_remedy: fault.map(JournalFault::remedy),
@@ -202,6 +212,9 @@ impl Diagnosis {
             ctx.out.line(format_args!("  {name:<25}  {has:<7}  since Linux {since}, known by {known_by}"));
         }
         readiness::print(&self.real_time, ctx);
+        if let Some(scheduler) = &self.class_scheduler {
+            scheduler.print(ctx);
+        }
         if let Some(path) = &self.journal {
             ctx.out.line(format_args!("journal {}", path.display()));
         }

@@ -22,7 +22,7 @@ use crate::policy::Policy;
 use crate::procfs::Stat;
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{
-    ClassScheduler, ProcessIds, Reclassed, Scheduled, SchedulerCounts, SchedulerOptions,
+    ClassScheduler, ProcessIds, Reclassed, Scheduled, SchedulerCheck, SchedulerCounts, SchedulerOptions,
 };
 use millpond_machine::{Absent, Change, Dispatcher, KnobError, Reason, Refusal, Step, Subject};
 use millpond_model::{
@@ -287,6 +287,10 @@ impl Dispatcher for LinuxMachine {
 
     fn start_scheduler(&self, options: &SchedulerOptions) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
         self.start_classes(options)
+    }
+
+    fn scheduler_checks(&self) -> Result<Vec<SchedulerCheck>, Absent> {
+        Ok(self.class_scheduler_checks())
     }
 
     fn scheduler_counts(&self) -> Result<SchedulerCounts, Absent> {

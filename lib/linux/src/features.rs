@@ -10,6 +10,7 @@
 //! | idle cgroups | 5.15 | the file `cpu.idle`, else the release |
 //! | eBPF programs | 6.0 | the release and `/sys/kernel/btf/vmlinux` |
 //! | fair server | 6.12 | the files in debugfs, else the release |
+//! | ext server | 7.0 | the files in debugfs, else the release |
 //! | sched_ext | 6.12 | `/sys/kernel/sched_ext/state` |
 //! | functions that the scheduler of the classes calls | 6.17 | the release; a wrong form of one is told when the scheduler is loaded |
 //! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
@@ -35,6 +36,8 @@ const IDLE_CGROUPS: Release = (5, 15);
 const PROGRAMS: Release = (6, 0);
 /// The fair server took the place of throttling.
 const FAIR_SERVER: Release = (6, 12);
+/// The kernel keeps a part of each CPU for threads of a loaded scheduler, too.
+const EXT_SERVER: Release = (7, 0);
 /// Schedulers can be loaded.
 const SCHED_EXT: Release = (6, 12);
 /// sched_ext has the functions that the scheduler of the classes calls, in a form that it knows.
@@ -115,6 +118,11 @@ impl Os {
         self.kernel >= FAIR_SERVER || self.root.sys.join("kernel/debug/sched/fair_server").is_dir()
     }
 
+    /// Whether threads of a loaded scheduler get a part of a CPU that a real-time thread would fill.
+    pub(crate) fn has_ext_server(&self) -> bool {
+        self.kernel >= EXT_SERVER || self.root.sys.join("kernel/debug/sched/ext_server").is_dir()
+    }
+
     /// All of them, for `doctor`.
     pub(crate) fn features(&self) -> Vec<KernelFeature> {
         let by = |shown: bool, file: &'static str| if shown { file } else { "its release" };
@@ -126,6 +134,7 @@ impl Os {
         };
         let sys = |path: &str| self.root.sys.join(path).exists();
         let (exclusive, fair) = (self.shows_exclusive_cpus(), sys("kernel/debug/sched/fair_server"));
+        let ext = sys("kernel/debug/sched/ext_server");
         let idle = self.cpu.as_ref().is_ok_and(|tree| {
             let dirs = self.root.dirs(&tree.dir("/")).unwrap_or_default();
             dirs.iter().any(|name| tree.dir(name).join("cpu.idle").exists())
@@ -143,6 +152,7 @@ impl Os {
             ),
             one("fair server", self.has_fair_server(), FAIR_SERVER, by(fair, "debugfs")),
             one("sched_ext", sys("kernel/sched_ext/state"), SCHED_EXT, "/sys/kernel/sched_ext/state"),
+            one("ext server", self.has_ext_server(), EXT_SERVER, by(ext, "debugfs")),
             one("prompt return of CPUs", self.returns_cpus_promptly(), PROMPT_RETURN, "its release"),
             one("partitions bear overlaps", !self.overlap_invalidates(), OVERLAP, "its release"),
             one("emptied CPU lists", self.empties_lists(), EMPTIED_LISTS, "its release"),

@@ -6,7 +6,7 @@ mod common;
 
 use common::HandMade;
 use millpond_formats::dispadmin::default_tables;
-use millpond_machine::facets::{CensusOptions, Depth, SchedulerOptions};
+use millpond_machine::facets::{CensusOptions, Depth, SchedulerOptions, SchedulerOutcome};
 use millpond_machine::{Dispatcher, Machine, Writer};
 use millpond_model::{Class, ClassRequest, ClassTable, Nanos, Pid, Quantum, QuantumTable};
 
@@ -191,6 +191,111 @@ fn the_scheduler_is_opened_once_until_another_one_takes_its_place() {
     made.file("sys/kernel/sched_ext/enable_seq", "3\n");
     made.file("sys/kernel/sched_ext/state", "disabled\n");
     assert!(facet.live().unwrap_err().what_would_help.unwrap().contains("schedd"));
+}
+
+fn checks(made: &HandMade) -> Vec<(String, SchedulerOutcome, String)> {
+    let checks = made.machine().dispatcher().unwrap().scheduler_checks().unwrap();
+    checks.into_iter().map(|check| (check.name, check.outcome, check.is)).collect()
+}
+
+fn check(made: &HandMade, name: &str) -> (SchedulerOutcome, String) {
+    let found = checks(made).into_iter().find(|(is, ..)| is == name).unwrap();
+    (found.1, found.2)
+}
+
+#[test]
+fn what_keeps_a_scheduler_from_being_started_is_told_before() {
+    let made = made();
+    let none = (SchedulerOutcome::Prevents, "this kernel has no sched_ext".to_owned());
+    assert_eq!(check(&made, "sched_ext"), none);
+    made.file("sys/kernel/sched_ext/state", "disabled\n");
+    assert_eq!(check(&made, "sched_ext").0, SchedulerOutcome::Good);
+    made.file("proc/sys/kernel/osrelease", "6.16.0\n");
+    assert_eq!(
+        check(&made, "sched_ext"),
+        (SchedulerOutcome::Prevents, "this kernel is older than 6.17".into())
+    );
+    made.file("sys/kernel/sched_ext/state", "enabled\n");
+    made.file("sys/kernel/sched_ext/root/ops", "scx_\u{1b}lavd\n");
+    let other = (SchedulerOutcome::Prevents, "the scheduler scx_\\u001blavd is loaded".to_owned());
+    assert_eq!(check(&made, "sched_ext"), other);
+    assert_eq!(check(&made, "isolcpus"), (SchedulerOutcome::Good, "no CPU".into()));
+    made.file("sys/devices/system/cpu/isolated", "2-3\n");
+    let isolated =
+        (SchedulerOutcome::Prevents, "CPUs 2-3: with isolcpus= the kernel takes no scheduler".to_owned());
+    assert_eq!(check(&made, "isolcpus"), isolated);
+}
+
+#[test]
+fn a_scheduler_at_work_is_told_with_what_it_schedules() {
+    let said = "millpond schedd is at work, for threads that are put into a class".to_owned();
+    let made = scheduled(false);
+    assert_eq!(check(&made, "sched_ext"), (SchedulerOutcome::Good, said.clone()));
+    // Also to those who may not ask it.
+    std::fs::remove_dir_all(made.dir.path().join("sys/fs/bpf/millpond")).unwrap();
+    assert_eq!(check(&made, "sched_ext"), (SchedulerOutcome::Good, said));
+}
+
+#[test]
+fn weights_and_caps_that_would_be_ignored_are_named_where_there_are_processes() {
+    let made = made();
+    let group = |path: &str, files: &[(&str, &str)]| {
+        files.iter().for_each(|(file, text)| made.file(&format!("cgroup/{path}/{file}"), text));
+    };
+    group("web.slice", &[("cgroup.procs", ""), ("cpu.weight", "300\n"), ("cpu.max", "max 100000\n")]);
+    group(
+        "web.slice/a\u{1b}",
+        &[("cgroup.procs", "204\n"), ("cpu.weight", "100\n"), ("cpu.max", "50000 100000\n")],
+    );
+    group("idle", &[("cgroup.procs", "9\n"), ("cpu.weight", "100\n"), ("cpu.idle", "1\n")]);
+    group("empty", &[("cgroup.procs", ""), ("cpu.weight", "7\n"), ("cpu.max", "1000 100000\n")]);
+    let said =
+        |text: &str| (SchedulerOutcome::Ignored, format!("no effect on threads that it schedules: {text}"));
+    assert_eq!(check(&made, "cgroup weights"), said("/idle cpu.idle 1, /web.slice cpu.weight 300"));
+    assert_eq!(check(&made, "cgroup caps"), said("/web.slice/a\\u001b cpu.max 50000 100000"));
+    for more in 0..6 {
+        group(&format!("z{more}"), &[("cgroup.procs", "204\n"), ("cpu.weight", "50\n")]);
+    }
+    assert!(check(&made, "cgroup weights").1.ends_with(", /z2 cpu.weight 50 and 3 more"));
+}
+
+#[test]
+fn in_version_1_shares_and_quotas_are_named() {
+    let made = HandMade::new(4, true);
+    assert_eq!(check(&made, "cgroup weights"), (SchedulerOutcome::Good, "none is set".into()));
+    made.file("cgroup/cpu/cgroup.procs", "1\n");
+    for (file, text) in [
+        ("cgroup.procs", "204\n"),
+        ("cpu.shares", "2048\n"),
+        ("cpu.cfs_quota_us", "-1\n"),
+        ("cpu.cfs_period_us", "100000\n"),
+    ] {
+        made.file(&format!("cgroup/cpu/web/{file}"), text);
+    }
+    assert!(check(&made, "cgroup weights").1.ends_with(": /web cpu.shares 2048"));
+    assert_eq!(check(&made, "cgroup caps").0, SchedulerOutcome::Good);
+    made.file("cgroup/cpu/web/cpu.cfs_quota_us", "150000\n");
+    assert!(check(&made, "cgroup caps").1.ends_with(": /web cpu.cfs_quota_us 150000 100000"));
+}
+
+#[test]
+fn real_time_threads_are_named_where_the_kernel_keeps_nothing_for_others() {
+    let made = made();
+    assert_eq!(check(&made, "real-time threads"), (SchedulerOutcome::Good, "none that never sleeps".into()));
+    let machine = made.machine();
+    let facet = machine.dispatcher().unwrap();
+    Writer::open(&machine).unwrap().commit(facet.prepare_class(Pid(204), &rt(10)).unwrap()).unwrap();
+    let (outcome, is) = check(&made, "real-time threads");
+    assert_eq!(outcome, SchedulerOutcome::Unknown);
+    assert_eq!(
+        is,
+        "httpd (204/204) on CPUs 0-3, httpd (204/205) on CPUs 0-3: whether one never sleeps is not told"
+    );
+    made.file("proc/sys/kernel/osrelease", "7.0.0\n");
+    assert_eq!(check(&made, "real-time threads").0, SchedulerOutcome::Good);
+    made.file("proc/sys/kernel/osrelease", "6.17.0\n");
+    made.file("sys/kernel/debug/sched/ext_server/cpu0/runtime", "50000000\n");
+    assert_eq!(check(&made, "real-time threads").0, SchedulerOutcome::Good);
 }
 
 #[test]

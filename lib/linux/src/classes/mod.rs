@@ -6,6 +6,7 @@
 
 mod asked;
 mod captured;
+mod outlook;
 mod places;
 mod scheduler;
 mod tables;

@@ -1,5 +1,6 @@
 //! Starts the scheduler of the classes, and keeps it up to date.
 
+use super::outlook::ISOLATED_HELP;
 use super::places::places;
 use super::{NAME, refusal, tables};
 use crate::LinuxMachine;
@@ -117,7 +118,7 @@ fn explained(refused: Refused) -> Refusal {
         }
         Refused::Kernel { log, .. } if log.contains("isolcpus") => Absent::with_help(
             "the kernel was started with isolcpus=, with which it takes no scheduler",
-            "start it without, and isolate CPUs by a processor set (psrset -c)",
+            ISOLATED_HELP,
         ),
         Refused::Kernel { why, log } => {
             let last = log.lines().rev().find(|line| line.contains("libbpf:")).unwrap_or(why.as_str());

@@ -29,7 +29,7 @@ mod plan;
 mod read;
 mod record;
 mod resolve;
-mod tree;
+pub(crate) mod tree;
 
 pub(crate) use record::{RECORD, renamed};
 

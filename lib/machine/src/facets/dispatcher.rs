@@ -2,6 +2,8 @@
 
 use crate::{Absent, Change, Refusal};
 use millpond_model::{Clamped, Class, ClassParams, ClassRequest, ClassTable, DispatchTables, Nanos, Pid};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The numbers by which a process can be chosen, where the machine has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +87,35 @@ pub trait ClassScheduler {
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     fn refresh(&mut self) -> Result<(), Refusal>;
+}
+
+/// What a scheduler for the classes would find on a machine, or has found, in one respect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SchedulerCheck {
+    /// What was looked at: `isolcpus`.
+    pub name: String,
+    /// What it means for the scheduler.
+    pub outcome: SchedulerOutcome,
+    /// How it is.
+    pub is: String,
+    /// What would help, where something would.
+    pub remedy: Option<String>,
+}
+
+/// What a [`SchedulerCheck`] means for the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulerOutcome {
+    /// Nothing stands in its way.
+    Good,
+    /// It has no effect on threads that are scheduled by it.
+    Ignored,
+    /// The kernel may end the scheduler for it.
+    Ends,
+    /// No scheduler can be started.
+    Prevents,
+    /// The machine does not say.
+    Unknown,
 }
 
 /// What a level of the dispatcher has had since the scheduler was started.
@@ -178,6 +209,14 @@ pub trait Dispatcher {
     /// [`Refusal`] when the machine has no such thing, another scheduler is at work, or rights are missing.
     fn start_scheduler(&self, _options: &SchedulerOptions) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
         Err(Absent::because("its classes need no scheduler to be started").into())
+    }
+
+    /// What a scheduler would find, before it is started.
+    ///
+    /// # Errors
+    /// [`Absent`] when the machine needs none.
+    fn scheduler_checks(&self) -> Result<Vec<SchedulerCheck>, Absent> {
+        Err(Absent::because("its classes need no scheduler to be started"))
     }
 
     /// What the scheduler has counted.

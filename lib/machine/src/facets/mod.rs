@@ -26,8 +26,8 @@ pub use clock::Clock;
 pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled};
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{
-    ClassScheduler, Dispatcher, LevelCounts, ProcessIds, Reclassed, Scheduled, SchedulerCounts, SchedulerEnd,
-    SchedulerOptions,
+    ClassScheduler, Dispatcher, LevelCounts, ProcessIds, Reclassed, Scheduled, SchedulerCheck,
+    SchedulerCounts, SchedulerEnd, SchedulerOptions, SchedulerOutcome,
 };
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use hardware::{
