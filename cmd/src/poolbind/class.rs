@@ -3,8 +3,8 @@
 use super::Done;
 use crate::change::Changer;
 use crate::ctx::Ctx;
-use millpond_machine::facets::{Member, Scheduled};
-use millpond_machine::{Dispatcher, Machine};
+use millpond_machine::facets::Member;
+use millpond_machine::{Dispatcher, Machine, Reason, Refusal};
 use millpond_model::pools::Keyword;
 use millpond_model::{Class, ClassRequest, Pid};
 use millpond_pools::{Code, PoolError, errno};
@@ -51,36 +51,20 @@ impl PoolClass {
                 );
             }
         };
-        let all = dispatcher.scheduled().unwrap_or_default();
-        let pids: Vec<Pid> = match member {
-            Member::Process(pid) => vec![*pid],
-            Member::Zone(name) => match processes_of(machine, &all, name) {
-                Some(pids) => pids,
-                None => {
-                    let text =
-                        format!("processes of {member} keep their classes: they are bound as they stand");
-                    return changer.note(ctx, text, Some("put them into the class by priocntl -s"));
-                }
-            },
+        let pids = match member {
+            Member::Process(pid) => Ok(vec![*pid]),
+            Member::Zone(name) => {
+                dispatcher.live().map_err(Refusal::from).and_then(|()| machine.zones()?.processes(name))
+            }
         };
-        for pid in pids {
-            let is = all.iter().find(|s| s.pid == pid);
-            if is.is_none_or(|s| !s.kernel && s.params.class() != class) {
-                put(dispatcher, pid, class, changer, ctx);
+        match pids {
+            Ok(pids) => pids.into_iter().for_each(|pid| put(dispatcher, pid, class, changer, ctx)),
+            Err(_) => {
+                let text = format!("processes of {member} keep their classes: they are bound as they stand");
+                changer.note(ctx, text, Some("put them into the class by priocntl -s"));
             }
         }
     }
-}
-
-/// The processes of a zone, where the machine says so.
-fn processes_of(machine: &dyn Machine, all: &[Scheduled], name: &str) -> Option<Vec<Pid>> {
-    let zones = machine.zones().ok()?.list().ok()?;
-    let id = zones.iter().position(|zone| zone.name == name)?;
-    if all.iter().all(|s| s.ids.zoneid.is_none()) {
-        return None;
-    }
-    let inside = all.iter().filter(|s| s.ids.zoneid.is_some_and(|zone| usize::try_from(zone) == Ok(id)));
-    Some(inside.map(|s| s.pid).collect())
 }
 
 fn put(dispatcher: &dyn Dispatcher, pid: Pid, class: Class, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
@@ -92,10 +76,18 @@ fn put(dispatcher: &dyn Dispatcher, pid: Pid, class: Class, changer: &mut Change
         Class::Fss => ClassRequest::Fss { uprilim: None, upri: None },
         Class::Rt => ClassRequest::Rt { pri: None, quantum: None, tqsig: None },
     };
-    let made = dispatcher.prepare_class(pid, &request).and_then(|change| changer.make(ctx, change));
+    let made = dispatcher.prepare_class(pid, &request).and_then(|change| match change.steps.as_slice() {
+        // It has the class.
+        [] => Ok(None),
+        _ => changer.make(ctx, change),
+    });
     match made {
         Ok(Some(_)) => changer.report(ctx, None, Done::Class { pid, class }),
         Ok(None) => {}
+        Err(Refusal {
+            reason: Reason::NoSuchProcess | Reason::ExitedMeanwhile | Reason::KernelThread,
+            ..
+        }) => {}
         Err(refusal) => {
             let text = format!("process {pid} keeps its class, and does not get {class}: {}", refusal.reason);
             changer.note(ctx, text, refusal.hint.as_deref());

@@ -13,7 +13,8 @@
 //!
 //! A bound process runs on the CPUs of the pool's set, also when the set changes. Children inherit the pool. If the
 //! pool has a scheduling class (pool.scheduler), processes get it when they are bound. Where the machine refuses that,
-//! a message says so and the binding stays.
+//! a message says so and the binding stays. On Linux IA and FX need `millpond schedd`, and processes of units and
+//! containers get a class only while it runs.
 //!
 //! The pool pool_default ends a binding. On a simulated machine the command of `-e` is a workload (`millpond sim`).
 //! Otherwise it finds the pool's name in MILLPOND_POOL, and an unusual state directory in MILLPOND_STATE.

@@ -8,11 +8,11 @@ use crate::LinuxMachine;
 use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
-use crate::view::{RootTasks, View};
+use crate::view::{RootTasks, View, is_within};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
 use millpond_model::pools::PoolsState;
-use millpond_model::{PoolId, PsetId, printable};
+use millpond_model::{Pid, PoolId, PsetId, printable};
 use std::collections::BTreeSet;
 
 /// How deep zones are looked for: a container of a pod of a class of a slice.
@@ -167,6 +167,14 @@ impl LinuxMachine {
 impl Zones for LinuxMachine {
     fn list(&self) -> Result<Vec<Zone>, Refusal> {
         Ok(self.zone_paths()?.into_iter().map(|(_, zone)| zone).collect())
+    }
+
+    fn processes(&self, zone: &str) -> Result<Vec<Pid>, Refusal> {
+        let (path, _) = self.zone_called(zone)?;
+        let machine = |error: std::io::Error| Refusal::operation(Reason::Machine(error.to_string()));
+        let mut pids = self.os.pids().map_err(machine)?;
+        pids.retain(|pid| self.os.place(*pid, None).ok().flatten().is_some_and(|at| is_within(&at, &path)));
+        Ok(pids.into_iter().map(Pid).collect())
     }
 
     fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {

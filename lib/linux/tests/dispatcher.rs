@@ -299,6 +299,29 @@ fn real_time_threads_are_named_where_the_kernel_keeps_nothing_for_others() {
 }
 
 #[test]
+fn the_class_of_a_pool_is_entered_where_the_scheduler_is_at_work() {
+    // As poolbind asks for it: `pool.scheduler` names a class and nothing else.
+    let steps = |made: &HandMade, class| {
+        let machine = made.machine();
+        let facet = machine.dispatcher().unwrap();
+        let change = facet.prepare_class(Pid(204), &ClassRequest::bare(class).unwrap()).unwrap();
+        let steps: Vec<String> = change.steps.iter().map(ToString::to_string).take(2).collect();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        steps
+    };
+    let made = scheduled(false);
+    // In partial mode a process of the kernel's own rules, which shows as TS, is in no class.
+    assert_eq!(shown(made.machine().dispatcher().unwrap(), 204), "TS 0 0");
+    let entered = ["policy:204/204@1204: other 0 -> ext 0", "class:204/204@1204: absent -> TS 0 0"];
+    assert_eq!(steps(&made, Class::Ts), entered);
+    assert!(steps(&made, Class::Ts).is_empty());
+    assert_eq!(steps(&made, Class::Fx)[0], "class:204/204@1204: TS 0 0 -> FX 0 0 20");
+    assert_eq!(steps(&made, Class::Ia)[0], "class:204/204@1204: FX 0 0 20 -> IA 0 0 foreground");
+    // In whole mode it is in TS from its beginning.
+    assert!(steps(&scheduled(true), Class::Ts).is_empty());
+}
+
+#[test]
 fn a_change_of_class_that_was_not_finished_is_undone() {
     let made = scheduled(false);
     made.file("sys/fs/bpf/millpond/threads/204", "2 5 0 5 10 0 200000000");

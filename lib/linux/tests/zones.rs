@@ -193,6 +193,13 @@ fn a_group_of_a_user_does_not_hide_the_unit_of_the_system() {
     bind_zone(&machine, "a.service", Some(1)).unwrap();
     let label = made.read("cgroup/mpset1/.label.set");
     assert!(label.contains(r#""zones":["/system.slice/a.service"]"#), "{label}");
+    for (pid, group) in
+        [(50, "/system.slice/a.service"), (51, "/system.slice/a.service/in"), (52, &*format!("/{path}"))]
+    {
+        made.process(pid, &[pid], "x", 0);
+        made.file(&format!("proc/{pid}/cgroup"), &format!("0::{group}\n"));
+    }
+    assert_eq!(machine.zones().unwrap().processes("a.service").unwrap(), [Pid(50), Pid(51)]);
     let theirs = format!("/{path}");
     let refused = bind_zone(&machine, &theirs, Some(1)).unwrap_err();
     assert!(matches!(refused.reason, Reason::ManagedElsewhere(_)), "by its path it is meant: {refused}");

@@ -6,11 +6,20 @@ use crate::tables::{Bond, LwpRecord};
 use crate::threads::{check_cpu_stays_inside, check_set};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
-use millpond_model::{Lwp, PsetId};
+use millpond_model::{Lwp, Pid, PsetId};
 
 impl Zones for SimMachine {
     fn list(&self) -> Result<Vec<Zone>, Refusal> {
         Ok(self.view(|s| s.zones.iter().filter(|name| runs(s, name)).map(|name| zone(s, name)).collect()))
+    }
+
+    fn processes(&self, name: &str) -> Result<Vec<Pid>, Refusal> {
+        let found = self.view(|s| {
+            let inside =
+                s.tables.processes.iter().filter(|(_, process)| process.zone == name && !process.kernel);
+            (s.zones.iter().any(|zone| zone == name)).then(|| inside.map(|(pid, _)| *pid).collect())
+        });
+        found.ok_or_else(|| Refusal::new(Subject::Zone(name.to_owned()), Reason::NoSuchZone))
     }
 
     fn prepare_bind(&self, name: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {

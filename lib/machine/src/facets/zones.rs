@@ -1,7 +1,7 @@
 //! Zones: named groups of processes that can be bound to a set as they are.
 
 use crate::{Change, Refusal};
-use millpond_model::PsetId;
+use millpond_model::{Pid, PsetId};
 
 /// A named group of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,12 @@ pub trait Zones {
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     fn list(&self) -> Result<Vec<Zone>, Refusal>;
+
+    /// The processes of a zone, ascending.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no such zone, or the machine cannot be read.
+    fn processes(&self, zone: &str) -> Result<Vec<Pid>, Refusal>;
 
     /// Prepares binding a whole zone to a set; `None` gives it back to the default set.
     ///
