@@ -48,6 +48,8 @@ pub(super) struct Run {
     pub set: PsetId,
     /// Whether others were left there.
     pub keep_others: bool,
+    /// The scheduler that was loaded in place of the kernel's own.
+    pub scheduler: Option<String>,
     /// The interval of timerlat, where that measured.
     pub timerlat: Option<Nanos>,
     /// What else ran there.
@@ -85,6 +87,7 @@ pub(super) fn measure(
         cpu,
         set: place.set,
         keep_others: options.keep_others,
+        scheduler: machine.dispatcher().ok().and_then(|dispatcher| dispatcher.loaded_scheduler()),
         timerlat: options.timerlat(),
         sharers: Vec::new(),
         peer: options.compare.then(Peer::default),

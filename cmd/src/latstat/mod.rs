@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A dash is a quantile for which there are too few samples. Below the table are the longest latencies, each with the
-//! interrupts, softirqs and threads that ran meanwhile. Then comes everything that ran on the CPU at all.
+//! interrupts, softirqs and threads that ran meanwhile. Then comes everything that ran on the CPU at all. A line
+//! `scheduler: ext millpond, whole` says that a scheduler of sched_ext was loaded.
 //!
 //! It ends when you interrupt it, or after `--samples` or `--duration`. Then everything is as it was before, the
 //! scheduling class included. After `kill -9` the next changing command restores it.

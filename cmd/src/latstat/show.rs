@@ -97,6 +97,9 @@ impl Shown<'_> {
     /// Everything as text.
     pub fn text(&self, above: &[Nanos]) -> String {
         let mut text = self.rows().text() + &self.timerlat();
+        if let Some(scheduler) = self.run.and_then(|run| run.scheduler.as_ref()) {
+            text += &format!("scheduler: {scheduler}\n");
+        }
         let latencies = &self.saved.latencies;
         let samples = latencies.samples();
         let counts: Vec<String> = above
@@ -201,6 +204,7 @@ impl Shown<'_> {
             source: self.saved.source,
             cpu: run.map(|run| run.cpu),
             set: run.map(|run| run.set),
+            scheduler: run.and_then(|run| run.scheduler.as_deref()),
             keep_others: run.map(|run| run.keep_others),
             runs: self.saved.runs,
             elapsed_s: to_thousandths(self.saved.elapsed.as_secs_f64()),
@@ -225,6 +229,8 @@ pub(super) struct Measured<'s> {
     cpu: Option<CpuId>,
     set: Option<PsetId>,
     keep_others: Option<bool>,
+    /// The scheduler of sched_ext that ran: `ext millpond, whole`. Null for the kernel's own.
+    scheduler: Option<&'s str>,
     runs: u64,
     elapsed_s: f64,
     samples: u64,
@@ -318,6 +324,7 @@ mod tests {
             cpu: CpuId(1),
             set: PsetId(1),
             keep_others: true,
+            scheduler: None,
             timerlat: None,
             sharers,
             peer,
@@ -390,7 +397,8 @@ longest waits
     fn what_stood_beside_is_told_before_the_longest_waits() {
         let saved = Saved::parse(SAVED).unwrap();
         let got = loads::Got { kind: super::super::options::LoadKind::Build, percent: 90.04 };
-        let run = Run { peer: Some(super::super::compare::Peer::default()), loads: vec![got], ..run() };
+        let (peer, scheduler) = (super::super::compare::Peer::default(), "ext millpond, whole".to_owned());
+        let run = Run { peer: Some(peer), scheduler: Some(scheduler), loads: vec![got], ..run() };
         let shown = Shown { saved: &saved, run: Some(&run) };
         let text = shown.text(&[]);
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
@@ -399,7 +407,9 @@ longest waits
                 < at("\ninterleaved with cyclictest (0 turns each)\n")
         );
         assert!(at("\ninterleaved with") < at("\nlongest waits\n"));
+        assert!(at("\nscheduler: ext millpond, whole\n") < at("\nload: "));
         let json = told(&shown, "");
+        assert_eq!(json["scheduler"], json!("ext millpond, whole"));
         assert_eq!(json["load"], json!([{"name": "build", "percent": 90.0}]));
         assert_eq!(json["compare"]["samples"], json!({"ours": 0, "theirs": 0}));
     }

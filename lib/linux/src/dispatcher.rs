@@ -289,6 +289,10 @@ impl Dispatcher for LinuxMachine {
         self.start_classes(options)
     }
 
+    fn loaded_scheduler(&self) -> Option<String> {
+        self.loaded_sched_ext()
+    }
+
     fn scheduler_checks(&self) -> Result<Vec<SchedulerCheck>, Absent> {
         Ok(self.class_scheduler_checks())
     }

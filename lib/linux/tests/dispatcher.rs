@@ -227,6 +227,19 @@ fn what_keeps_a_scheduler_from_being_started_is_told_before() {
 }
 
 #[test]
+fn the_loaded_scheduler_is_named_whichever_it_is() {
+    let loaded = |made: &HandMade| made.machine().dispatcher().unwrap().loaded_scheduler();
+    assert_eq!(loaded(&made()), None);
+    let made = scheduled(true);
+    assert_eq!(loaded(&made).as_deref(), Some("ext millpond, whole"));
+    made.file("sys/kernel/sched_ext/root/ops", "scx_\u{1b}lavd\n");
+    made.file("sys/kernel/sched_ext/switch_all", "0\n");
+    assert_eq!(loaded(&made).as_deref(), Some("ext scx_\\u001blavd, partial"));
+    made.file("sys/kernel/sched_ext/state", "disabled\n");
+    assert_eq!(loaded(&made), None);
+}
+
+#[test]
 fn a_scheduler_at_work_is_told_with_what_it_schedules() {
     let said = "millpond schedd is at work, for threads that are put into a class".to_owned();
     let made = scheduled(false);

@@ -26,6 +26,9 @@ pub(super) trait Asked: Debug {
 
     /// A sum over CPUs.
     fn sum(&self, figure: usize) -> u64;
+
+    /// A figure of the timer.
+    fn beat(&self, figure: usize) -> u64;
 }
 
 impl Asked for Control {
@@ -55,5 +58,9 @@ impl Asked for Control {
 
     fn sum(&self, figure: usize) -> u64 {
         Control::sum(self, figure)
+    }
+
+    fn beat(&self, figure: usize) -> u64 {
+        Control::beat(self, figure)
     }
 }

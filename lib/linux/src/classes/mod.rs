@@ -18,7 +18,7 @@ use crate::policy::Policy;
 use asked::Asked;
 use captured::Captured;
 use millpond_bpf::Refused;
-use millpond_bpf::classes::{Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
+use millpond_bpf::classes::{BEAT, Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
 use millpond_formats::dispadmin::default_tables;
 use millpond_machine::facets::{LevelCounts, SchedulerCounts};
 use millpond_machine::{Absent, KnobError, Reason, Refusal, Step, Value};
@@ -31,6 +31,10 @@ use std::rc::Rc;
 const NAME: &str = "millpond";
 /// The directory of its maps, below `/sys`.
 const MAPS: &str = "fs/bpf/millpond";
+
+/// What its timer has counted, in the order of [`BEAT`]: updates of a second, the chunks that they took, the longest chunk in nanoseconds, and threads
+/// that got another place.
+const BEATS: [&str; BEAT.len()] = ["beats", "beat_chunks", "beat_chunk_max_ns", "beat_moved"];
 
 /// The scheduler at work.
 #[derive(Debug)]
@@ -50,6 +54,14 @@ impl LinuxMachine {
     fn sched_ext(&self, file: &str) -> Option<String> {
         let path = self.os.root.sys.join("kernel/sched_ext").join(file);
         self.os.root.read_value(&path).ok().flatten().map(|text| text.trim().to_owned())
+    }
+
+    /// The scheduler of sched_ext that is at work, also another one than ours: `ext millpond, whole`.
+    pub(crate) fn loaded_sched_ext(&self) -> Option<String> {
+        self.sched_ext("state").filter(|state| state == "enabled")?;
+        let name = self.sched_ext("root/ops")?;
+        let which = if self.schedules_all() { "whole" } else { "partial" };
+        Some(format!("ext {}, {which}", millpond_model::printable(&name)))
     }
 
     fn schedules_all(&self) -> bool {
@@ -252,7 +264,8 @@ impl Live {
             figures.iter().any(|figure| *figure > 0).then_some(counts)
         };
         let sums = SUMS.iter().enumerate().map(|(at, name)| (*name, self.control.sum(at)));
-        SchedulerCounts { levels: (-1..=99).filter_map(level).collect(), sums: sums.collect() }
+        let beats = BEATS.iter().enumerate().map(|(at, name)| (*name, self.control.beat(at)));
+        SchedulerCounts { levels: (-1..=99).filter_map(level).collect(), sums: sums.chain(beats).collect() }
     }
 }
 

@@ -211,6 +211,11 @@ pub trait Dispatcher {
         Err(Absent::because("its classes need no scheduler to be started").into())
     }
 
+    /// The scheduler that was loaded in place of the kernel's own, with which threads it schedules: `ext millpond, whole`. `None` for none.
+    fn loaded_scheduler(&self) -> Option<String> {
+        None
+    }
+
     /// What a scheduler would find, before it is started.
     ///
     /// # Errors
