@@ -15,6 +15,7 @@ use crate::LinuxMachine;
 use crate::dispatcher::Reclassing;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::policy::Policy;
+use crate::state_dir::check_state_dir;
 use asked::Asked;
 use captured::Captured;
 use millpond_bpf::Refused;
@@ -29,8 +30,10 @@ use std::rc::Rc;
 
 /// What our scheduler calls itself in `/sys/kernel/sched_ext/root/ops`.
 const NAME: &str = "millpond";
-/// The directory of its maps, below `/sys`.
+/// The directory of its maps, below `/sys`. Any user may make one in the BPF file system, where that is mounted without a mode.
 const MAPS: &str = "fs/bpf/millpond";
+/// What helps against a directory that another user has made.
+const UNTRUSTED_HELP: &str = "remove it, and start millpond schedd again";
 
 /// What its timer has counted, in the order of [`BEAT`]: updates of a second, the chunks that they took, the longest chunk in nanoseconds, and threads
 /// that got another place.
@@ -110,7 +113,9 @@ impl LinuxMachine {
             let absent = || Absent::because("the scheduler of a captured machine cannot be asked");
             return Ok(Box::new(captured.ok_or_else(absent)?));
         }
-        let control = Control::at(&self.maps_dir()).map_err(|refused| match refused {
+        let dir = self.maps_dir();
+        check_state_dir(&dir).map_err(|why| Absent::with_help(why.to_string(), UNTRUSTED_HELP))?;
+        let control = Control::at(&dir).map_err(|refused| match refused {
             Refused::NotPermitted => {
                 Absent::with_help("its scheduler answers the superuser only", "run this as root")
             }

@@ -2,8 +2,9 @@
 
 use super::outlook::ISOLATED_HELP;
 use super::places::places;
-use super::{NAME, refusal, tables};
+use super::{NAME, UNTRUSTED_HELP, refusal, tables};
 use crate::LinuxMachine;
+use crate::state_dir::check_state_dir;
 use millpond_bpf::Refused;
 use millpond_bpf::classes::{Classes, Control, Ending, Options, Places};
 use millpond_formats::dispadmin::default_tables;
@@ -77,6 +78,7 @@ impl LinuxMachine {
             let why = format!("cannot create {}: {error}", dir.display());
             Absent::with_help(why, "mount -t bpf bpf /sys/fs/bpf")
         })?;
+        check_state_dir(&dir).map_err(|why| Absent::with_help(why.to_string(), UNTRUSTED_HELP))?;
         let first = tables::to_words(&default_tables(false));
         let mut classes = Classes::open(&places, &asked, &first, Some(&dir)).map_err(explained)?;
         classes.attach().map_err(explained)?;
