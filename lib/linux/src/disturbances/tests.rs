@@ -73,7 +73,9 @@ fn total(seen: &Disturbed, kind: DisturbanceKind, name: &str) -> u64 {
 
 #[test]
 fn no_moment_is_in_two_totals() {
+    let begun = std::time::Instant::now();
     let Some(seen) = look(false, false, "mp-totals") else { return };
+    let whole = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut totals: BTreeMap<CpuId, u64> = BTreeMap::new();
     let exact = seen.rows.iter().filter(|row| row.cause.kind != DisturbanceKind::Steal);
     for row in exact {
@@ -82,9 +84,10 @@ fn no_moment_is_in_two_totals() {
             assert!(longest <= total, "{row:?}");
         }
     }
-    // The time that it took to read is in the totals, and not in the elapsed time.
+    // The time that it took to read is in the totals, and not in the elapsed time: on a busy machine that is the larger part.
     let elapsed = (seen.at - seen.began).0;
-    assert!(totals.values().all(|total| *total <= elapsed + elapsed / 50), "{totals:?} of {elapsed}");
+    let most = whole.max(elapsed + elapsed / 50);
+    assert!(totals.values().all(|total| *total <= most), "{totals:?} of {elapsed}, {whole} with reading");
 }
 
 #[test]
