@@ -148,7 +148,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		/* It was charged when its end was decided, and the kernel has counted on since. What is not charged passes for having run. */
 		charge(p, tc);
 	}
-	key = key_of(tc->st.pri, tc->end, key);
+	key = place_of(p, tc, key);
 	tc->queued_at = now;
 	bound = is_bound(p);
 	next = bound && is_next(tc, c, cpu, enq_flags);
@@ -247,7 +247,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 			take_request(prev, tc, RULE_OUTRANKED);
 			if (tc->end == UNDECIDED)
 				tc->end = preempt(tc);
-			mine = key_of(tc->st.pri, tc->end, scx_bpf_now() >> ARRIVAL_SHIFT);
+			mine = place_of(prev, tc, scx_bpf_now() >> ARRIVAL_SHIFT);
 		}
 	}
 	/* Nothing to compare: the usual case when a thread goes to sleep. */
@@ -267,10 +267,10 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	/* No better thread waits, nor an equal one that is before it in line: it goes on. */
 	if (tc && mine < bound && mine < shared) {
 		tc->end = UNDECIDED;
-		c->pri = tc->st.pri;
+		c->pri = tc->rescued ? FIRST : tc->st.pri;
 		c->outranked = 0;
 		c->brief = slice_of(&tc->st) <= SECOND;
-		set_slice(prev, slice_of(&tc->st));
+		set_slice(prev, tc->rescued ? tc->rescued - tc->exec : slice_of(&tc->st));
 		c->kept++;
 		return;
 	}
@@ -287,8 +287,8 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		vacate(c, cpu);
 }
 
-/* A thread that begins to run, and waited while a second passed, or was moved by the timer. Gives its level. */
-static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, u64 now)
+/* A thread that begins to run, and waited while a second passed, or was moved by the timer. Gives its level, and before whom it goes. */
+static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, u64 now, s32 *rank)
 {
 	struct task *tc = task_of(p);
 
@@ -299,10 +299,17 @@ static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, 
 		*waited = now - tc->queued_at;
 		if (update_waiting(tc, 1) | look_at_terminal(p, tc, RULE_QUEUED))
 			set_slice(p, slice_of(&tc->st));
+		/* It stands already where its request puts it. */
+		if (REQUEST_KIND(tc->request) != REQUEST_PAY && take_request(p, tc, RULE_QUEUED))
+			set_slice(p, slice_of(&tc->st));
 	}
 	if (tc->rescued) {
-		tc->rescued = 0;
-		set_slice(p, 1);
+		if (tc->rescued == 1)
+			tc->rescued = X(p)->se.sum_exec_runtime + RESCUE_SLICE;
+		set_slice(p, tc->rescued - X(p)->se.sum_exec_runtime);
+		*rank = FIRST;
+	} else {
+		*rank = tc->st.pri;
 	}
 	return tc->st.pri;
 }
@@ -311,7 +318,7 @@ SEC("struct_ops/running")
 void BPF_PROG(running, struct task_struct *p)
 {
 	u64 key = X(p)->scx.dsq_vtime, now = scx_bpf_now(), waited;
-	s32 cpu = home_of(p), pri = rule_key_pri(key);
+	s32 cpu = home_of(p), pri = rule_key_pri(key), rank = pri;
 	struct beat *beat = beat_here();
 	struct cpu *c = cpu_of(cpu);
 	struct level *level;
@@ -322,15 +329,17 @@ void BPF_PROG(running, struct task_struct *p)
 		return;
 	waited = now - (key_arrival(key) << ARRIVAL_SHIFT);
 	if (pri > RULE_SYS_HIGHEST || key_arrival(key) <= beat->at)
-		pri = begin_after_beat(p, &waited, now);
+		pri = begin_after_beat(p, &waited, now, &rank);
 	/* Clocks of CPUs differ a little. */
 	if ((s64)waited < 0)
 		waited = 0;
 	/* It may begin anew because a user changed it while it ran: its level is no longer that of the key. */
 	if (c->begun_key == key && c->begun_tid == (u32)X(p)->pid) {
 		tc = task_of(p);
-		if (tc)
+		if (tc) {
 			pri = tc->st.pri;
+			rank = tc->rescued ? FIRST : pri;
+		}
 	} else {
 		c->begun_key = key;
 		c->begun_tid = (u32)X(p)->pid;
@@ -342,7 +351,7 @@ void BPF_PROG(running, struct task_struct *p)
 				level->waited_max_ns = waited;
 		}
 	}
-	c->pri = pri;
+	c->pri = rank;
 	c->chosen = VACANT;
 	c->outranked = 0;
 	c->brief = X(p)->scx.slice <= SECOND;
@@ -354,7 +363,7 @@ void BPF_PROG(running, struct task_struct *p)
 		reenqueue_local();
 	}
 	c->crowded = 0;
-	again = c->missed > pri;
+	again = c->missed > rank;
 	if (again) {
 		c->missed = VACANT;
 		c->again++;
@@ -366,7 +375,7 @@ void BPF_PROG(running, struct task_struct *p)
 
 		if (bound < other)
 			other = bound;
-		if (other != NO_KEY && rule_key_pri(other) > pri && rule_key_pri(other) <= RULE_SYS_HIGHEST)
+		if (other != NO_KEY && rule_key_pri(other) > rank && rule_key_pri(other) <= RULE_SYS_HIGHEST)
 			c->passed_over++;
 	}
 }
@@ -393,6 +402,9 @@ void BPF_PROG(tick, struct task_struct *p)
 			set_slice(p, CAN_REENQUEUE || c->line == NO_KEY ? slice_of(&tc->st) : 0);
 		c->brief = slice_of(&tc->st) <= SECOND;
 	}
+	/* Who is rescued goes before all others for its whole slice: one that was stopped in the kernel holds up others until it is through. */
+	if (c->pri == FIRST && X(p)->scx.slice)
+		return;
 	c->pri = tc->st.pri;
 	if (CAN_REENQUEUE && (c->chosen != VACANT || c->line != NO_KEY)) {
 		c->line = NO_KEY;

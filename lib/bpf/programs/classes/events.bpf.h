@@ -183,6 +183,7 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	struct rule_tables *t;
 	struct task *pc;
 
+	tc->rescued = 0;
 	reclassify(p, tc);
 	charge(p, tc);
 	update_waiting(tc, 0);
@@ -212,6 +213,17 @@ static __always_inline u32 preempt(struct task *tc)
 		return RULE_FRONT;
 	t = tables_now();
 	return t ? rule_preempt(&tc->st, t) : RULE_BACK;
+}
+
+/*
+ * Where a thread stands that is queued at the end that was decided. Who is rescued stands before all others until it has run its slice, also when a class of the kernel
+ * took the CPU meanwhile: it may have been stopped where others wait for it, and be stopped again before it is through.
+ */
+static __always_inline u64 place_of(struct task_struct *p, struct task *tc, u64 arrival)
+{
+	if (tc->rescued > 1 && X(p)->se.sum_exec_runtime >= tc->rescued)
+		tc->rescued = 0;
+	return tc->rescued ? key_of(FIRST, RULE_BACK, 0) : key_of(tc->st.pri, tc->end, arrival);
 }
 
 #endif

@@ -31,7 +31,7 @@ static __always_inline void move_queued(struct task_struct *p, struct task *tc, 
 	u64 pair = tc->dsq, generations;
 	int i;
 
-	if (!beat || !pair)
+	if (!beat || !pair || tc->rescued)
 		return;
 	generations = generations_now();
 	/* The old queue first: the timer moves it from there to the young one. */

@@ -29,8 +29,10 @@
 #define BETWEEN_CHUNKS 200000ULL
 #define SETTLING 10000000ULL
 #define MOST_QUEUES 4096
-/* Before all levels: a thread that is rescued. */
+/* The rank of a thread that is rescued: before all levels. */
 #define FIRST 126
+/* What such a thread runs at least, in nanoseconds: it ends at the next clock tick. */
+#define RESCUE_SLICE 2000000
 #define POLICY_IDLE 5
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
@@ -191,7 +193,7 @@ struct task {
 	/* What a user asks for: see REQUEST_*; 0 for nothing. */
 	u64 request;
 	u64 request_quantum;
-	/* 1: it stands before all others, to be rescued. */
+	/* Not 0: it is rescued, and goes before all others. 1: it has not run since; else `sum_exec_runtime` up to which it does. */
 	u64 rescued;
 };
 #define UNDECIDED 2

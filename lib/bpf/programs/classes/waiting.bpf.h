@@ -10,14 +10,15 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 {
 	struct rule_thread then;
 
-	if (!tc || tc->rescued || !tc->queued_at)
+	if (!tc || !tc->queued_at || tc->rescued)
 		return 0;
 	if (rescue_ns && now > tc->queued_at && now - tc->queued_at > rescue_ns) {
 		tc->rescued = 1;
 		COUNT_LEVEL(tc->st.pri, rescued);
 		return key_of(FIRST, RULE_BACK, 0);
 	}
-	if (tc->beat == beat->count)
+	/* One with a request stands where that will put it, and takes it when it runs: seconds count from then on. */
+	if (tc->beat == beat->count || (tc->request && REQUEST_KIND(tc->request) != REQUEST_PAY))
 		return 0;
 	then = tc->st;
 	wait_for(&then, t, beat->count - tc->beat, 1);
