@@ -46,6 +46,14 @@ pub fn cargo_binary(package: &str, binary: &str) -> Result<PathBuf, BuildError> 
     executable(&["build", "-p", package, "--bin", binary], binary, "bin")
 }
 
+/// The executable of an example of another package, built if need be.
+///
+/// # Errors
+/// Cargo cannot build it.
+pub fn cargo_example(package: &str, example: &str) -> Result<PathBuf, BuildError> {
+    executable(&["build", "-p", package, "--example", example], example, "example")
+}
+
 /// The executable of an integration test (`tests/TEST.rs`) of another package, built if need be: with `harness = false` it is a
 /// program to run in a guest. `MILLPOND_BIN_TEST` names a file to be taken instead.
 ///
@@ -81,7 +89,22 @@ fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildE
         return Err(failed(String::from_utf8_lossy(&said.stderr).trim_end().to_owned()));
     }
     let out = String::from_utf8_lossy(&said.stdout).into_owned();
-    find_executable(&out, target, kind).ok_or_else(|| failed("cargo names no executable".to_owned()))
+    let built = find_executable(&out, target, kind);
+    built.map(without_debug_information).ok_or_else(|| failed("cargo names no executable".to_owned()))
+}
+
+/// The same program without debug information, beside it: a guest unpacks a tenth then. Where there is no `strip`, the program as it is.
+fn without_debug_information(program: PathBuf) -> PathBuf {
+    let small = program.with_extension("small");
+    let made = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    if made(&small).is_some() && made(&small) >= made(&program) {
+        return small;
+    }
+    // Another test may do the same now: each makes its own, and the last one stays.
+    let aside = program.with_extension(format!("small-{}", std::process::id()));
+    let said = Command::new("strip").arg("--strip-debug").arg("-o").arg(&aside).arg(&program).output();
+    let is_there = said.is_ok_and(|said| said.status.success()) && std::fs::rename(&aside, &small).is_ok();
+    if is_there { small } else { program }
 }
 
 /// Reads cargo's messages: one JSON object on each line.

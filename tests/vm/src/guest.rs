@@ -78,7 +78,7 @@ pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const fn cpu_model(series: Series) -> &'static str {
     match series {
         Series::V6_1 | Series::V6_12 | Series::V6_17 => "max,cx16=off",
-        Series::V7_2 => "max",
+        Series::V7_0 | Series::V7_2 | Series::V7_3 => "max",
     }
 }
 

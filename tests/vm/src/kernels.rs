@@ -1,7 +1,8 @@
 //! Kernels of Debian by short name: chosen from the archive's index, downloaded, unpacked, kept in the cache.
 //!
 //! Names of packages tell everything: `linux-image-6.17.13+deb13-cloud-amd64` is release `6.17.13+deb13-cloud-amd64`. From 6.19 on an
-//! image is split over `linux-binary-RELEASE`, `linux-modules-RELEASE` and `linux-base-RELEASE`.
+//! image is split over `linux-binary-RELEASE`, `linux-modules-RELEASE` and `linux-base-RELEASE`. Of a series that is no longer built the index keeps the
+//! first of these alone: such a kernel runs without network card and disk, whose drivers are modules.
 
 use std::fmt;
 use std::fs;
@@ -22,8 +23,12 @@ pub enum Series {
     V6_12,
     /// Debian 13 backports: `sched_ext`, the old overlap rules.
     V6_17,
-    /// Debian 13 backports, 14 and sid: partition rules as changed at 7.0.
+    /// Debian 13 backports: partition rules as changed there; `sched_ext` keeps a part of each CPU from real-time threads.
+    V7_0,
+    /// Debian 13 backports, 14 and sid.
     V7_2,
+    /// Debian 13 backports: the newest.
+    V7_3,
 }
 
 /// How Debian configured it.
@@ -48,7 +53,9 @@ pub struct KernelId {
 
 /// A word that names no kernel we know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot name a kernel {0:?}: known are 6.1, 6.12, 6.17 and 7.2, alone or with -generic or -rt")]
+#[error(
+    "cannot name a kernel {0:?}: known are 6.1, 6.12, 6.17, 7.0, 7.2 and 7.3, alone or with -generic or -rt"
+)]
 pub struct UnknownKernel(String);
 
 /// An unpacked kernel in the cache.
@@ -60,14 +67,14 @@ pub struct Kernel {
     pub release: String,
     /// The bootable file.
     pub vmlinuz: PathBuf,
-    /// Its `lib/modules/RELEASE`.
+    /// Its `lib/modules/RELEASE`; not there for a kernel without modules.
     pub modules: PathBuf,
     /// Name of its directories in the cache: release and package version.
     pub(crate) key: String,
 }
 
 impl Series {
-    const ALL: [Self; 4] = [Self::V6_1, Self::V6_12, Self::V6_17, Self::V7_2];
+    const ALL: [Self; 6] = [Self::V6_1, Self::V6_12, Self::V6_17, Self::V7_0, Self::V7_2, Self::V7_3];
 
     /// The first two numbers of its releases.
     #[must_use]
@@ -76,17 +83,21 @@ impl Series {
             Self::V6_1 => "6.1",
             Self::V6_12 => "6.12",
             Self::V6_17 => "6.17",
+            Self::V7_0 => "7.0",
             Self::V7_2 => "7.2",
+            Self::V7_3 => "7.3",
         }
     }
 
-    /// Suites that have, or had at the time of writing, this series; the one that keeps old kernels longest first.
+    /// Suites that have, or had at the time of writing, this series; the one that keeps old kernels longest first. Of 7.2 Debian's 7.2.13 is the first that describes
+    /// functions of `sched_ext` right, and backports have 7.2.12.
     fn suites(self) -> &'static [&'static str] {
         match self {
             Self::V6_1 => &["bookworm"],
             Self::V6_12 => &["trixie"],
-            Self::V6_17 => &["trixie-backports"],
-            Self::V7_2 => &["trixie-backports", "forky", "sid"],
+            Self::V6_17 | Self::V7_0 => &["trixie-backports"],
+            Self::V7_2 => &["sid", "forky", "trixie-backports"],
+            Self::V7_3 => &["trixie-backports", "forky", "sid"],
         }
     }
 }
@@ -154,13 +165,13 @@ fn numbers_of(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// What to download for the newest complete release among these package names: the release, and its packages.
+/// What to download for the newest complete release among these package names, else for the newest without modules: the release, and its packages.
 fn choose(id: KernelId, names: &[String]) -> Option<(String, Vec<String>)> {
     let mut releases: Vec<&str> = names.iter().filter_map(|n| id.release_of(n)).collect();
     releases.sort_by_key(|release| numbers_of(release));
     releases.dedup();
     let has = |name: &String| names.contains(name);
-    releases.into_iter().rev().find_map(|release| {
+    let whole = |release: &&str| {
         let part = |kind: &str| format!("linux-{kind}-{release}");
         let mut packages =
             if has(&part("binary")) { ["binary", "modules"].map(part).to_vec() } else { vec![part("image")] };
@@ -169,8 +180,13 @@ fn choose(id: KernelId, names: &[String]) -> Option<(String, Vec<String>)> {
         }
         // It lists what is built in; the first split kernels had no such package.
         packages.extend(Some(part("base")).filter(has));
-        Some((release.to_owned(), packages))
-    })
+        Some(((*release).to_owned(), packages))
+    };
+    let bare = |release: &&str| {
+        let image = format!("linux-binary-{release}");
+        has(&image).then(|| ((*release).to_owned(), vec![image]))
+    };
+    releases.iter().rev().find_map(whole).or_else(|| releases.iter().rev().find_map(bare))
 }
 
 /// Gets a kernel: from the cache (then no network is used), else from `debs/` in the cache, else from Debian's archive.
@@ -252,9 +268,7 @@ fn unpack(
         for dead in ["usr/share", "boot/System.map"] {
             let _ = fs::remove_dir_all(dir.join(dead));
         }
-        kernel_at(id, dir, &key)
-            .map(drop)
-            .ok_or_else(|| broken(format!("{release} has no image or no modules")))
+        kernel_at(id, dir, &key).map(drop).ok_or_else(|| broken(format!("{release} has no image")))
     })?;
     kernel_at(id, &place, &key).ok_or_else(|| broken(format!("{} is damaged", place.display())))
 }
@@ -273,10 +287,8 @@ fn newest_cached(id: KernelId, cache: &Cache) -> Option<Kernel> {
 /// Finds image and modules in an unpacked tree, in the old places (`boot`, `lib/modules`) and in the new ones.
 fn kernel_at(id: KernelId, root: &Path, key: &str) -> Option<Kernel> {
     let release = key.split_once('_').map_or(key, |(release, _)| release);
-    let modules = ["usr/lib/modules", "lib/modules"]
-        .iter()
-        .map(|dir| root.join(dir).join(release))
-        .find(|dir| dir.join("kernel").is_dir())?;
+    let places = ["usr/lib/modules", "lib/modules"].map(|dir| root.join(dir).join(release));
+    let modules = places.iter().find(|dir| dir.join("kernel").is_dir()).unwrap_or(&places[0]).clone();
     let vmlinuz = [modules.join("vmlinuz"), root.join(format!("boot/vmlinuz-{release}"))]
         .into_iter()
         .find(|file| file.is_file())?;
@@ -334,6 +346,14 @@ mod tests {
         let (release, packages) = choose("7.2".parse().unwrap(), &list).unwrap();
         assert_eq!(release, "7.2.12+deb13-cloud-amd64");
         assert_eq!(packages.len(), 3);
+    }
+
+    #[test]
+    fn where_no_release_has_modules_the_newest_image_is_taken() {
+        let list = names(&["linux-binary-7.0.4+deb13-cloud-amd64", "linux-binary-7.0.13+deb13-cloud-amd64"]);
+        let (release, packages) = choose("7.0".parse().unwrap(), &list).unwrap();
+        assert_eq!(release, "7.0.13+deb13-cloud-amd64");
+        assert_eq!(packages, ["linux-binary-7.0.13+deb13-cloud-amd64"]);
     }
 
     #[test]

@@ -79,7 +79,7 @@ mod sources;
 mod userland;
 
 pub use arm::{ArmTools, obtain_arm_kernel};
-pub use build::{BuildError, cargo_binary, cargo_test_binary};
+pub use build::{BuildError, cargo_binary, cargo_example, cargo_test_binary};
 pub use cache::Cache;
 pub use capability::{Decision, Unavailable, available, decide, is_required};
 pub use case::{Case, CaseError};
