@@ -4,6 +4,7 @@
 #   stops_schedd                it is asked to stop, and the kernel runs all threads by its own scheduler
 #   is_disabled                 no scheduler is loaded
 #   policy_of PID               the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
+#   no_complaints               the kernel has not complained since this case began
 
 . /words.sh
 mount | grep -q ' /sys/fs/bpf ' || mount -t bpf bpf /sys/fs/bpf
@@ -33,4 +34,8 @@ policy_of() {
     read -r _line <"/proc/$1/stat"
     set -- ${_line##*) }
     echo "${39}"
+}
+no_complaints() {
+    _said=$(dmesg | awk '/millpond-vm: begin/ { said = "" } /BUG|WARNING|Call Trace|detected stalls/ { said = said $0 "; " } END { print said }')
+    want "" "$_said" "what the kernel complains about"
 }

@@ -17,7 +17,7 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let args = Arguments::from_args();
-    match groups::all(std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all")) {
+    match groups::all(groups::wants_all()) {
         Ok(groups) => runner::run(&args, groups),
         Err(why) => {
             println!("vm: {why}");

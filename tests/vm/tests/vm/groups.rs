@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use millpond_vm::{
     Accel, Cache, Case, CaseError, Cgroup, Flavour, Guest, Image, Kernel, KernelId, Nic, Report, Series,
-    Shape, ShapeError, cargo_binary, obtain_irqbalance, obtain_rtla,
+    Shape, ShapeError, cargo_binary, cargo_example, obtain_irqbalance, obtain_rtla,
 };
 
 use crate::itself;
@@ -64,6 +64,13 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut image = Image::new().program("millpond", &millpond).map_err(|e| said(&e))?;
     image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
+    if wants_all() {
+        // What the cases of `make test-all` about live classes need.
+        let classes = cargo_binary("millpond-live-laws", "live-classes").map_err(|e| said(&e))?;
+        image = image.program("live-classes", &classes).map_err(|e| said(&e))?;
+        let adversary = cargo_example("millpond-bpf", "adversary").map_err(|e| said(&e))?;
+        image = image.program("adversary", &adversary).map_err(|e| said(&e))?;
+    }
     // Busybox has no flock here; every Debian has this one.
     image = image.program("flock", Path::new("/usr/bin/flock")).map_err(|e| said(&e))?;
     // Nor has it a chrt that knows the deadline class.
@@ -118,7 +125,12 @@ fn commands_v2(guest: Guest) -> Result<Guest, String> {
     commands(v2(guest)?)
 }
 
-/// The same with a clock that counts instructions: with one CPU, time is the same in each run.
+/// Our commands on a kernel without modules, and so without cards and disk.
+fn commands_alone(guest: Guest) -> Result<Guest, String> {
+    commands(guest.cgroup(Cgroup::V2))
+}
+
+/// [`commands_v2`] with a clock that counts instructions: with one CPU, time is the same in each run.
 fn commands_counted(guest: Guest) -> Result<Guest, String> {
     Ok(commands_v2(guest)?.accel(Accel::Counted))
 }
@@ -229,6 +241,11 @@ fn patient(group: Group, times: u32) -> Group {
     Group { cases, ..group }
 }
 
+/// Whether what `make test` leaves out is wanted, too.
+pub fn wants_all() -> bool {
+    std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all")
+}
+
 /// The groups of `make test`, and with `wants_all` those of `make test-all` too.
 ///
 /// # Errors
@@ -269,11 +286,14 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         ..on_v1
     };
     let classes_on = |name: &str, series| {
+        let directories: &[&str] = if wants_all { &["classes", "adversaries"] } else { &["classes"] };
         commands_on_v2(name, series, Shape::flat(4, 1))
-            .and_then(|group| Ok(Group { cases: cases(&["classes"])?, ..group }))
+            .and_then(|group| Ok(Group { cases: cases(directories)?, ..group }))
     };
-    let slices = commands_on_v2("6.17-slices", Series::V6_17, Shape::flat(1, 1))?;
-    let slices = Group { refine: commands_counted, cases: cases(&["slices"])?, ..slices };
+    let counted = |name: &str, series, directories: &[&str]| -> Result<Group, Box<dyn std::error::Error>> {
+        let group = commands_on_v2(name, series, Shape::flat(1, 1))?;
+        Ok(Group { refine: commands_counted, cases: cases(directories)?, ..group })
+    };
     let commands_on_6_17 = commands_on_v2("6.17-commands", Series::V6_17, Shape::flat(8, 2))?;
     let mut groups = vec![
         shared_out(commands_on_6_17, &LEFT_TO_V1, wants_all),
@@ -281,7 +301,6 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         on_v2("6.17", Series::V6_17, Shape::flat(8, 2))?,
         on_v1,
         classes_on("6.17-classes", Series::V6_17)?,
-        slices,
         Group {
             name: "itself".to_owned(),
             kernel: KernelId::cloud(Series::V6_17),
@@ -299,7 +318,16 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         let wide = on_v2("6.17-16cpus-commands", Series::V6_17, Shape::flat(16, 1))?;
         let wide = Group { refine: commands_v2, cases: cases(&["wide"])?, ..wide };
         groups.push(patient(wide, 2));
+        groups.push(Group { refine: commands_alone, ..classes_on("7.0-classes", Series::V7_0)? });
         groups.push(classes_on("7.2-classes", Series::V7_2)?);
+        groups.push(classes_on("7.3-classes", Series::V7_3)?);
+        let wide = classes_on("7.3-32cpus-classes", Series::V7_3)?;
+        groups.push(patient(Group { shape: Shape::new(4, 4, 2, 4)?, ..wide }, 3));
+        groups.push(counted("6.17-counted", Series::V6_17, &["counted"])?);
+        groups.push(counted("7.3-counted", Series::V7_3, &["counted"])?);
+        groups.push(counted("6.17-shares", Series::V6_17, &["shares"])?);
+        let endurance = classes_on("6.17-classes-endurance", Series::V6_17)?;
+        groups.push(Group { cases: cases(&["endurance"])?, ..endurance });
         groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);
         groups.push(without_deaths(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?));
         let large = commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?;

@@ -1,0 +1,152 @@
+//! Processes that are scheduled: one that computes, and one that makes a child when it gets a signal, which computes as well.
+
+use std::hint::black_box;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A process that computes. It ends with this value.
+pub struct Actor {
+    child: Child,
+    /// Its number.
+    pub pid: u32,
+    /// When it began, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// Signals to have a child since the last one was made.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    WANTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The life of one.
+pub fn act(what: &str) -> ExitCode {
+    let handler: extern "C" fn(libc::c_int) = on_signal;
+    // SAFETY: the handler adds to an atomic word and does nothing else.
+    unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    loop {
+        for round in 0..1000_u32 {
+            black_box(round);
+        }
+        if WANTED.load(Ordering::Relaxed) > 0 && what == "fork" {
+            WANTED.store(0, Ordering::Relaxed);
+            // SAFETY: this process has one thread, and the child does nothing but go on in this loop.
+            unsafe { libc::fork() };
+        }
+    }
+}
+
+/// A line of `/proc/PID/stat`, from the state on.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(") ")?;
+    Some(rest.split(' ').map(str::to_owned).collect())
+}
+
+/// Nanoseconds that a process has run.
+pub fn ran(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
+impl Actor {
+    /// One that stands still until [`Actor::go`].
+    pub fn new(what: &str) -> Result<Actor, String> {
+        let actor = Actor::started(what)?;
+        // It is in its loop once it has used some time.
+        actor.until("it computes", || actor.ran() > 3_000_000)?;
+        actor.stop()?;
+        Ok(actor)
+    }
+
+    /// One that computes.
+    pub fn started(what: &str) -> Result<Actor, String> {
+        let said = |e: std::io::Error| format!("cannot start a process: {e}");
+        let me = std::env::current_exe().map_err(said)?;
+        let child = Command::new(me)
+            .args(["act", what])
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(said)?;
+        let pid = child.id();
+        let start =
+            stat(pid).and_then(|words| words.get(19)?.parse().ok()).ok_or("a process has no beginning")?;
+        Ok(Actor { child, pid, start })
+    }
+
+    fn until(&self, what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
+        for _ in 0..20_000 {
+            if holds() {
+                return Ok(());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Err(format!("process {} does not come to the point that {what}", self.pid))
+    }
+
+    /// Nanoseconds that it has run.
+    pub fn ran(&self) -> u64 {
+        ran(self.pid)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        if let Ok(pid) = libc::pid_t::try_from(self.pid) {
+            // SAFETY: a system call with plain numbers, to a child that is not yet waited for.
+            unsafe { libc::kill(pid, signal) };
+        }
+    }
+
+    /// It stands still.
+    pub fn stop(&self) -> Result<(), String> {
+        self.signal(libc::SIGSTOP);
+        self.until("it stands still", || stat(self.pid).is_some_and(|words| words[0] == "T"))
+    }
+
+    /// It computes.
+    pub fn go(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    /// Its nice value.
+    pub fn nice(&self, nice: libc::c_int) {
+        // SAFETY: a system call with plain numbers.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid, nice) };
+    }
+
+    /// It may run on some of so many CPUs only, as the dice say.
+    pub fn bind(&self, cpus: usize, dice: &mut dyn FnMut(u64) -> u64) {
+        // SAFETY: all bytes zero are an empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let last = usize::try_from(dice(cpus as u64)).unwrap_or_default();
+        for cpu in (0..cpus).filter(|cpu| *cpu == last || dice(3) == 0) {
+            // SAFETY: the number is below that of the CPUs, which fit.
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+        }
+        if let Ok(pid) = libc::pid_t::try_from(self.pid) {
+            // SAFETY: the set lives for the call.
+            unsafe { libc::sched_setaffinity(pid, size_of::<libc::cpu_set_t>(), &raw const set) };
+        }
+    }
+
+    /// The number of its only child.
+    pub fn only_child(&self) -> Option<u32> {
+        let file = format!("/proc/{0}/task/{0}/children", self.pid);
+        std::fs::read_to_string(file).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        // Nobody of its group is left: its children are in it.
+        if let Ok(group) = libc::pid_t::try_from(self.pid) {
+            // SAFETY: a system call with plain numbers.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,148 @@
+//! What processes that only compute get of one CPU, beside what they get in the simulator.
+
+use crate::Outcome;
+use crate::actor::Actor;
+use crate::stage::{Stage, pause, wish};
+use millpond_bpf::classes::Wish;
+use millpond_model::{ClassParams, DispatchTables, Quantum, TsRow};
+use millpond_rules::Class;
+use millpond_sim::kernel::{Kernel, Layout, Program, Start, Tunables};
+use std::time::Duration;
+
+/// How long each is measured.
+pub const SECONDS: u64 = 40;
+/// How long it runs before.
+const BEFORE: u64 = 4;
+/// Percentage points that a share may be off.
+const NEAR: f64 = 2.0;
+
+struct Scenario {
+    name: &'static str,
+    extended: bool,
+    change: fn(usize, &mut TsRow),
+    /// As class and parameters are written: `TS 0 -60`.
+    who: &'static [&'static str],
+}
+
+fn as_it_is(_: usize, _: &mut TsRow) {}
+
+/// No wait and no second lifts anyone.
+fn no_lift(level: usize, row: &mut TsRow) {
+    let level = u8::try_from(level).unwrap_or_default();
+    (row.lwait, row.slpret) = (level, level);
+}
+
+const SCENARIOS: [Scenario; 8] = [
+    Scenario { name: "standard table", extended: false, change: as_it_is, who: &["TS 0 0", "FX 0 0 20"] },
+    Scenario { name: "standard table", extended: false, change: as_it_is, who: &["TS 0 0", "TS 0 -60"] },
+    Scenario { name: "extended table", extended: true, change: as_it_is, who: &["TS 0 0", "FX 0 0 20"] },
+    Scenario { name: "extended table", extended: true, change: as_it_is, who: &["TS 0 0", "TS 0 -60"] },
+    Scenario {
+        name: "a table without lifts",
+        extended: false,
+        change: no_lift,
+        who: &["TS 0 0", "FX 0 0 20"],
+    },
+    Scenario {
+        name: "standard table",
+        extended: false,
+        change: as_it_is,
+        who: &["TS 0 0", "TS 0 0", "TS 0 0", "FX 0 0 20"],
+    },
+    Scenario { name: "extended table", extended: true, change: as_it_is, who: &["TS 0 0", "TS 0 -30"] },
+    Scenario {
+        name: "standard table",
+        extended: false,
+        change: as_it_is,
+        who: &["IA 0 0 foreground", "TS 0 0"],
+    },
+];
+
+/// All of them, one after the other, each for so many seconds.
+pub fn all(seconds: u64) -> impl Iterator<Item = (String, Outcome)> {
+    let stage = Stage::new();
+    SCENARIOS.into_iter().map(move |scenario| {
+        let outcome = match &stage {
+            Ok(stage) => one(stage, &scenario, seconds),
+            Err(why) => Err(why.clone()),
+        };
+        (format!("{}, {}", scenario.name, scenario.who.join(" + ")), outcome)
+    })
+}
+
+fn one(stage: &Stage, scenario: &Scenario, seconds: u64) -> Outcome {
+    let tables = Stage::table(scenario.extended, scenario.change)?;
+    let params: Vec<ClassParams> = scenario
+        .who
+        .iter()
+        .map(|who| who.parse().map_err(|_| format!("{who} is no class with parameters")))
+        .collect::<Result<_, _>>()?;
+    let expected = percent(&simulated(tables, &params, seconds)?);
+    let got = percent(&measured(stage, &params, seconds)?);
+    let said =
+        |shares: &[f64]| shares.iter().map(|share| format!("{share:.1}")).collect::<Vec<_>>().join("/");
+    let both = format!("{} %, simulator {}", said(&got), said(&expected));
+    if expected.iter().zip(&got).any(|(expected, got)| (expected - got).abs() > NEAR) {
+        return Err(both);
+    }
+    // Who has the higher user priority in a class gets no less.
+    let upri = |params: &ClassParams| match *params {
+        ClassParams::Ts { upri, .. } => Some(upri),
+        _ => None,
+    };
+    let is_monotone = params.iter().zip(&got).all(|(high, more)| {
+        params
+            .iter()
+            .zip(&got)
+            .all(|(low, less)| upri(high) <= upri(low) || upri(low).is_none() || less - more < NEAR)
+    });
+    if is_monotone { Ok(both) } else { Err(format!("{both}: a lower user priority gets more")) }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nanoseconds of minutes")]
+fn percent(times: &[u64]) -> Vec<f64> {
+    let all: u64 = times.iter().sum();
+    times.iter().map(|time| *time as f64 * 100.0 / all.max(1) as f64).collect()
+}
+
+fn simulated(tables: DispatchTables, params: &[ClassParams], seconds: u64) -> Result<Vec<u64>, String> {
+    const SECOND: u64 = 1_000_000_000;
+    let mut kernel = Kernel::new(&Layout::flat(1), tables, Tunables::default());
+    let threads: Vec<_> = params
+        .iter()
+        .map(|params| {
+            let class = kernel.entry(*params);
+            kernel.start(Start::new(class, Program::hog()))
+        })
+        .collect();
+    let ran =
+        |kernel: &Kernel| threads.iter().map(|thread| kernel.thread(*thread).user).collect::<Vec<u64>>();
+    kernel.run_until(BEFORE * SECOND).map_err(|halt| format!("{halt:?}"))?;
+    let before = ran(&kernel);
+    kernel.run_until((BEFORE + seconds) * SECOND).map_err(|halt| format!("{halt:?}"))?;
+    Ok(ran(&kernel).iter().zip(before).map(|(now, before)| now - before).collect())
+}
+
+fn wish_of(params: &ClassParams) -> Result<Wish, String> {
+    Ok(match *params {
+        ClassParams::Ts { uprilim, upri } => wish(Class::Ts, uprilim, upri),
+        ClassParams::Ia { uprilim, upri, foreground } => {
+            Wish { foreground, ..wish(Class::Ia, uprilim, upri) }
+        }
+        ClassParams::Fx { uprilim, upri, quantum: Quantum::Ticks(ticks) } => {
+            Wish { quantum: i64::from(ticks) * 10_000_000, ..wish(Class::Fx, uprilim, upri) }
+        }
+        other => return Err(format!("{other} is not of the scheduler")),
+    })
+}
+
+fn measured(stage: &Stage, params: &[ClassParams], seconds: u64) -> Result<Vec<u64>, String> {
+    let actors: Vec<Actor> =
+        params.iter().map(|params| stage.ready("spin", wish_of(params)?)).collect::<Result<_, _>>()?;
+    stage.after_beat()?;
+    actors.iter().for_each(Actor::go);
+    pause(Duration::from_secs(BEFORE));
+    let before: Vec<u64> = actors.iter().map(Actor::ran).collect();
+    pause(Duration::from_secs(seconds));
+    Ok(actors.iter().zip(before).map(|(actor, before)| actor.ran() - before).collect())
+}

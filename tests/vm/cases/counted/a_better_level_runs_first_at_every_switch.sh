@@ -1,0 +1,14 @@
+# limit_s: 900
+# leaves: nothing
+. /classes.sh
+starts_schedd --whole --audit
+status=0
+live-classes --i-own-this-machine churn 20 >said 2>&1 || status=$?
+cat said
+want 0 $status "status of the changes"
+# With one CPU nothing happens beside: each thread that began to run was the best one.
+grep -q ' passed_over 0, overdue 0,' said || fail "a better thread waited: $(cat said)"
+# Who waits for 5 seconds runs at the next second before all others; there are forty of them, and each runs for a clock tick.
+wait=$(sed -n 's/.*longest wait \([0-9]*\) ms.*/\1/p' said)
+[ "$wait" -le 7000 ] || fail "a thread waited for $wait ms"
+stops_schedd

@@ -1,0 +1,22 @@
+# limit_s: 1800
+# leaves: nothing
+. /classes.sh
+spin 1
+turn=0
+while [ $turn -lt 100 ]; do
+    starts_schedd --whole
+    case $((turn % 3)) in
+    0) stops_schedd ;;
+    *)
+        kill -KILL $schedd
+        wait $schedd 2>/dev/null || true
+        within 30 is_disabled
+        ;;
+    esac
+    turn=$((turn + 1))
+done
+for pid in $spinners; do
+    before=$(cut -d ' ' -f 1 /proc/$pid/schedstat)
+    within 60 sh -c "[ \$(cut -d ' ' -f 1 /proc/$pid/schedstat) -gt $before ]"
+done
+no_complaints
