@@ -4,6 +4,8 @@
 #   stops_schedd                it is asked to stop, and the kernel runs all threads by its own scheduler
 #   is_disabled                 no scheduler is loaded
 #   policy_of PID               the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
+#   runs PID...                 each of them gets CPU time before long
+#   experiment WHAT...          what live-classes finds; its report is in the file said
 #   no_complaints               the kernel has not complained since this case began
 
 . /words.sh
@@ -34,6 +36,21 @@ policy_of() {
     read -r _line <"/proc/$1/stat"
     set -- ${_line##*) }
     echo "${39}"
+}
+runs() {
+    for _pid in "$@"; do
+        _before=$(cut -d ' ' -f 1 "/proc/$_pid/schedstat")
+        within 60 _has_run
+    done
+}
+_has_run() {
+    [ "$(cut -d ' ' -f 1 "/proc/$_pid/schedstat")" -gt "$_before" ]
+}
+experiment() {
+    _status=0
+    live-classes --i-own-this-machine "$@" >said 2>&1 || _status=$?
+    cat said
+    want 0 $_status "status of $1: $(grep -v '^ok' said) $(cat schedd.said)"
 }
 no_complaints() {
     _said=$(dmesg | awk '/millpond-vm: begin/ { said = "" } /BUG|WARNING|Call Trace|detected stalls/ { said = said $0 "; " } END { print said }')

@@ -1,5 +1,6 @@
 //! Processes that are scheduled: one that computes, and one that makes a child when it gets a signal, which computes as well.
 
+use crate::stage::until;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -56,7 +57,7 @@ impl Actor {
     pub fn new(what: &str) -> Result<Actor, String> {
         let actor = Actor::started(what)?;
         // It is in its loop once it has used some time.
-        actor.until("it computes", || actor.ran() > 3_000_000)?;
+        until("a process computes", || actor.ran() > 3_000_000)?;
         actor.stop()?;
         Ok(actor)
     }
@@ -77,16 +78,6 @@ impl Actor {
         Ok(Actor { child, pid, start })
     }
 
-    fn until(&self, what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
-        for _ in 0..20_000 {
-            if holds() {
-                return Ok(());
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        Err(format!("process {} does not come to the point that {what}", self.pid))
-    }
-
     /// Nanoseconds that it has run.
     pub fn ran(&self) -> u64 {
         ran(self.pid)
@@ -103,7 +94,7 @@ impl Actor {
     /// It stands still.
     pub fn stop(&self) -> Result<(), String> {
         self.signal(libc::SIGSTOP);
-        self.until("it stands still", || stat(self.pid).is_some_and(|words| words[0] == "T"))
+        until("a process stands still", || stat(self.pid).is_some_and(|words| words[0] == "T"))
     }
 
     /// It computes.

@@ -2,10 +2,10 @@
 
 use crate::Outcome;
 use crate::actor::Actor;
-use crate::stage::{Stage, fx, pause, wish};
-use millpond_bpf::classes::{Control, SUMS, Wish};
+use crate::stage::{Stage, fx, wish};
+use millpond_bpf::classes::Wish;
 use millpond_rules::Class;
-use std::path::Path;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How many at a time.
@@ -73,21 +73,17 @@ fn churn(seconds: u64) -> Outcome {
             _ => actor.go(),
         }
         changes += 1;
-        pause(Duration::from_millis(dice.below(5)));
+        sleep(Duration::from_millis(dice.below(5)));
     }
     drop(actors);
     let state = std::fs::read_to_string("/sys/kernel/sched_ext/state").unwrap_or_default();
     if state.trim() != "enabled" {
         return Err(format!("the scheduler is {} after {changes} changes", state.trim()));
     }
-    let control = Control::at(Path::new("/sys/fs/bpf/millpond")).map_err(|e| e.to_string())?;
-    let sum = |name: &str| SUMS.iter().position(|sum| *sum == name).map_or(0, |at| control.sum(at));
-    let figures: Vec<String> =
-        ["passed_over", "overdue"].into_iter().map(|name| format!("{name} {}", sum(name))).collect();
-    let wait = (-1..=99).map(|level| control.level(level, 3)).max().unwrap_or_default() / 1_000_000;
-    let begun: u64 = (-1..=99).map(|level| control.level(level, 1)).sum();
+    let wait = stage.levels("waited_max_ns").max().unwrap_or_default() / 1_000_000;
+    let begun: u64 = stage.levels("begun").sum();
+    let (passed_over, overdue) = (stage.sum("passed_over"), stage.sum("overdue"));
     Ok(format!(
-        "{changes} changes, {ended} ended, {begun} times on a CPU, {}, longest wait {wait} ms",
-        figures.join(", ")
+        "{changes} changes, {ended} ended, {begun} times on a CPU, passed_over {passed_over}, overdue {overdue}, longest wait {wait} ms"
     ))
 }

@@ -2,11 +2,12 @@
 
 use crate::Outcome;
 use crate::actor::Actor;
-use crate::stage::{Stage, pause, wish};
+use crate::stage::{Stage, wish};
 use millpond_bpf::classes::Wish;
 use millpond_model::{ClassParams, DispatchTables, Quantum, TsRow};
 use millpond_rules::Class;
 use millpond_sim::kernel::{Kernel, Layout, Program, Start, Tunables};
+use std::thread::sleep;
 use std::time::Duration;
 
 /// How long each is measured.
@@ -141,8 +142,8 @@ fn measured(stage: &Stage, params: &[ClassParams], seconds: u64) -> Result<Vec<u
         params.iter().map(|params| stage.ready("spin", wish_of(params)?)).collect::<Result<_, _>>()?;
     stage.after_beat()?;
     actors.iter().for_each(Actor::go);
-    pause(Duration::from_secs(BEFORE));
+    sleep(Duration::from_secs(BEFORE));
     let before: Vec<u64> = actors.iter().map(Actor::ran).collect();
-    pause(Duration::from_secs(seconds));
+    sleep(Duration::from_secs(seconds));
     Ok(actors.iter().zip(before).map(|(actor, before)| actor.ran() - before).collect())
 }

@@ -1,12 +1,13 @@
 //! The scheduler as an experiment sees and changes it.
 
 use crate::actor::Actor;
-use millpond_bpf::classes::{Control, ThreadState, Wish};
+use millpond_bpf::classes::{Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
 use millpond_formats::dispadmin::default_tables;
 use millpond_model::{DispatchTables, TsRow};
 use millpond_rules::Class;
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
 use std::time::Duration;
 
 /// How often a thread is looked at.
@@ -31,9 +32,15 @@ pub fn fx(level: i8, quantum: Duration) -> Wish {
     Wish { quantum: i64::try_from(quantum.as_nanos()).unwrap_or(i64::MAX), ..wish(Class::Fx, level, level) }
 }
 
-/// A pause in looks.
-pub fn pause(time: Duration) {
-    std::thread::sleep(time);
+/// Waits until something holds.
+pub fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
+    for _ in 0..PATIENCE {
+        if holds() {
+            return Ok(());
+        }
+        sleep(LOOK);
+    }
+    Err(format!("it does not come to the point that {what}"))
 }
 
 impl Stage {
@@ -68,7 +75,7 @@ impl Stage {
         // A process takes what was asked for it when it wakes up.
         let before = actor.ran();
         actor.go();
-        self.until("a process goes through another class", || actor.ran() > before)?;
+        until("a process goes through another class", || actor.ran() > before)?;
         actor.stop()?;
         self.want(actor, to)
     }
@@ -92,18 +99,18 @@ impl Stage {
     /// Waits until the scheduler has counted the next second.
     pub fn after_beat(&self) -> Result<(), String> {
         let now = self.beats();
-        self.until("a second passed", || self.beats() != now)
+        until("a second passed", || self.beats() != now)
     }
 
-    /// Waits until something holds.
-    pub fn until(&self, what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
-        for _ in 0..PATIENCE {
-            if holds() {
-                return Ok(());
-            }
-            pause(LOOK);
-        }
-        Err(format!("it does not come to the point that {what}"))
+    /// What it has counted on all CPUs, by the name of [`SUMS`].
+    pub fn sum(&self, name: &str) -> u64 {
+        SUMS.iter().position(|sum| *sum == name).map_or(0, |at| self.control.sum(at))
+    }
+
+    /// A figure of each level, by the name of [`LEVEL_FIGURES`].
+    pub fn levels(&self, name: &str) -> impl Iterator<Item = u64> {
+        let figure = LEVEL_FIGURES.iter().position(|figure| *figure == name);
+        (-1..=99).filter_map(move |level| Some(self.control.level(level, figure?)))
     }
 
     /// The levels of the system's part that a process goes through, each with the nanoseconds that it ran there, until it has run for so long.
@@ -123,7 +130,7 @@ impl Stage {
             if Duration::from_nanos(now - begun) >= time {
                 return Ok(walked);
             }
-            pause(LOOK);
+            sleep(LOOK);
         }
         Err(format!("process {} does not run", actor.pid))
     }

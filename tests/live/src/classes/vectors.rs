@@ -5,8 +5,9 @@
 
 use crate::Outcome;
 use crate::actor::{Actor, ran};
-use crate::stage::{Stage, fx, pause, wish};
+use crate::stage::{Stage, fx, until, wish};
 use millpond_rules::Class;
+use std::thread::sleep;
 use std::time::Duration;
 
 /// What a figure of time may be off: a tick of the kernel at each end, and what the observer takes.
@@ -93,7 +94,7 @@ fn v3(stage: &Stage) -> Outcome {
     stage.after_beat()?;
     hog.go();
     stage.after_beat()?;
-    stage.until("it is lifted", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 50))?;
+    until("it is lifted", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 50))?;
     is_walk(
         &stage.walk(&hog, Duration::from_millis(500))?,
         &[(50, 4), (40, 4), (30, 8), (20, 12), (10, 16), (0, 6)],
@@ -104,21 +105,21 @@ fn v4(stage: &Stage) -> Outcome {
     Stage::table(true, |_, _| ())?;
     let hog = hog(stage, 0)?;
     hog.go();
-    stage.until("it is at the bottom", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 0))?;
+    until("it is at the bottom", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 0))?;
     is_walk(&stage.walk(&hog, Duration::from_secs(4))?, &[(0, 400)])?;
     // From now on it waits.
     let better = stage.ready("spin", fx(30, Duration::from_millis(100)))?;
     stage.after_beat()?;
     better.go();
-    pause(Duration::from_millis(20));
+    sleep(Duration::from_millis(20));
     // Seconds since its slice began; one may have passed while it ran.
     let counted = stage.state(hog.pid)?.dispwait;
     let last = stage.beats() + 3 - counted.min(1);
-    stage.until("seconds passed", || stage.beats() + 1 >= last)?;
-    pause(Duration::from_millis(20));
+    until("seconds passed", || stage.beats() + 1 >= last)?;
+    sleep(Duration::from_millis(20));
     is("its level after two seconds", 0, stage.state(hog.pid)?.cpupri)?;
-    stage.until("another second passed", || stage.beats() >= last)?;
-    pause(Duration::from_millis(20));
+    until("another second passed", || stage.beats() >= last)?;
+    sleep(Duration::from_millis(20));
     is("its level after three seconds", 40, stage.state(hog.pid)?.cpupri)?;
     Ok(format!("at 0 for 4 s of running; with {counted} counted it waits, after 2 s at 0, after 3 s at 40"))
 }
@@ -138,7 +139,7 @@ fn v5(stage: &Stage) -> Outcome {
     let mut said = Vec::new();
     for waited in 1..=3 {
         stage.after_beat()?;
-        pause(Duration::from_millis(20));
+        sleep(Duration::from_millis(20));
         let state = stage.state(top.pid)?;
         is("its level", 59, state.pri)?;
         is("the system's part", 29, state.cpupri)?;
@@ -146,7 +147,7 @@ fn v5(stage: &Stage) -> Outcome {
         said.push(state.dispwait.to_string());
     }
     stage.after_beat()?;
-    pause(Duration::from_millis(20));
+    sleep(Duration::from_millis(20));
     let state = stage.state(top.pid)?;
     is("the system's part after the fourth second", tables.ts.rows()[29].lwait.into(), state.cpupri)?;
     is("what it counts then", 0, i64::try_from(state.dispwait).unwrap_or_default())?;
@@ -160,9 +161,7 @@ fn v6(stage: &Stage) -> Outcome {
     let mut said = Vec::new();
     for (nice, upri) in [(10, -30), (-20, 60), (19, -57)] {
         hog.nice(nice);
-        stage.until("nice is heard", || {
-            stage.state(hog.pid).is_ok_and(|s| s.upri == upri && s.uprilim == upri)
-        })?;
+        until("nice is heard", || stage.state(hog.pid).is_ok_and(|s| s.upri == upri && s.uprilim == upri))?;
         said.push(format!("nice {nice} is {upri}"));
     }
     Ok(said.join(", "))
@@ -174,7 +173,7 @@ fn v7(stage: &Stage) -> Outcome {
     stage.after_beat()?;
     hog.go();
     stage.after_beat()?;
-    stage.until("it is lifted", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 50))?;
+    until("it is lifted", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 50))?;
     let at = stage.state(hog.pid)?;
     is("its level with 50 and 20", 59, at.pri)?;
     let walked = stage.walk(&hog, Duration::from_millis(60))?;
@@ -191,14 +190,14 @@ fn v8(stage: &Stage) -> Outcome {
     let one = stage.ready("spin", wish(Class::Ia, 0, 0))?;
     stage.after_beat()?;
     one.go();
-    stage.until("it has run a slice", || stage.state(one.pid).is_ok_and(|state| state.cpupri == 5))?;
+    until("it has run a slice", || stage.state(one.pid).is_ok_and(|state| state.cpupri == 5))?;
     is("its level in the foreground with 5", 15, stage.state(one.pid)?.pri)?;
     stage.want(&one, millpond_bpf::classes::Wish { foreground: false, ..wish(Class::Ia, 0, 0) })?;
-    stage.until("it is in the background", || stage.state(one.pid).is_ok_and(|state| state.boost == -10))?;
+    until("it is in the background", || stage.state(one.pid).is_ok_and(|state| state.boost == -10))?;
     is("its level in the background with 5", 0, stage.state(one.pid)?.pri)?;
     stage.want(&one, wish(Class::Ia, 0, 0))?;
     stage.after_beat()?;
-    stage.until("it is lifted", || stage.state(one.pid).is_ok_and(|state| state.cpupri == 50))?;
+    until("it is lifted", || stage.state(one.pid).is_ok_and(|state| state.cpupri == 50))?;
     is("its level in the foreground with 50", 59, stage.state(one.pid)?.pri)?;
     Ok("5 is 15 and 0, 50 is 59".to_owned())
 }
@@ -209,23 +208,19 @@ fn v9(stage: &Stage) -> Outcome {
     let (first, second) = (stage.ready("spin", fx(10, slice))?, stage.ready("spin", fx(10, slice))?);
     let better = stage.ready("spin", fx(20, slice))?;
     first.go();
-    stage.until("it has a full slice", || {
-        stage.state(first.pid).is_ok_and(|state| state.timeleft > 90_000_000)
-    })?;
+    until("it has a full slice", || stage.state(first.pid).is_ok_and(|state| state.timeleft > 90_000_000))?;
     second.go();
-    stage.until("it has 30 ms left", || {
-        stage.state(first.pid).is_ok_and(|state| state.timeleft < 32_000_000)
-    })?;
+    until("it has 30 ms left", || stage.state(first.pid).is_ok_and(|state| state.timeleft < 32_000_000))?;
     let begun = second.ran();
     better.go();
-    pause(Duration::from_millis(20));
+    sleep(Duration::from_millis(20));
     let left = stage.state(first.pid)?.timeleft;
     let ran = first.ran();
     better.stop()?;
     if !(20_000_000..=32_000_000).contains(&left) {
         return Err(format!("{left} ns of its slice are left while another one runs"));
     }
-    stage.until("the second one runs", || second.ran() > begun + 2_000_000)?;
+    until("the second one runs", || second.ran() > begun + 2_000_000)?;
     let went_on = first.ran() - ran;
     if went_on.abs_diff(left.unsigned_abs()) > NEAR {
         return Err(format!("it went on for {went_on} ns, not for the {left} ns that were left"));
@@ -234,9 +229,9 @@ fn v9(stage: &Stage) -> Outcome {
 }
 
 /// A process has a child; gives the child once both are known to the scheduler.
-fn forks(stage: &Stage, parent: &Actor) -> Result<u32, String> {
+fn forks(parent: &Actor) -> Result<u32, String> {
     parent.signal(libc::SIGUSR1);
-    stage.until("there is a child", || parent.only_child().is_some())?;
+    until("there is a child", || parent.only_child().is_some())?;
     parent.only_child().ok_or_else(|| "the child is gone".to_owned())
 }
 
@@ -246,10 +241,10 @@ fn v11(stage: &Stage) -> Outcome {
     stage.after_beat()?;
     parent.go();
     stage.after_beat()?;
-    stage.until("it is lifted", || stage.state(parent.pid).is_ok_and(|state| state.cpupri == 50))?;
-    let child = forks(stage, &parent)?;
+    until("it is lifted", || stage.state(parent.pid).is_ok_and(|state| state.cpupri == 50))?;
+    let child = forks(&parent)?;
     let paid = parent.ran();
-    pause(Duration::from_millis(16));
+    sleep(Duration::from_millis(16));
     let (old, new) = (stage.state(parent.pid)?, stage.state(child)?);
     is("the parent's level", 40, old.pri)?;
     is("the child's level", 50, new.pri)?;
@@ -266,10 +261,10 @@ fn v11(stage: &Stage) -> Outcome {
 fn v13(stage: &Stage) -> Outcome {
     let parent = stage.ready("fork", fx(10, Duration::from_millis(100)))?;
     parent.go();
-    pause(Duration::from_millis(20));
-    let child = forks(stage, &parent)?;
+    sleep(Duration::from_millis(20));
+    let child = forks(&parent)?;
     let paid = parent.ran();
-    pause(Duration::from_millis(40));
+    sleep(Duration::from_millis(40));
     let (old, new) = (stage.state(parent.pid)?, stage.state(child)?);
     is("the parent's level", 10, old.pri)?;
     is("the child's level", 10, new.pri)?;

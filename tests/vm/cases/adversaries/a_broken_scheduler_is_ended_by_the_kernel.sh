@@ -29,7 +29,4 @@ kill -KILL $adversary
 wait $adversary 2>/dev/null || true
 within 30 is_disabled
 # The machine is unhurt.
-for pid in $spinners; do
-    before=$(cut -d ' ' -f 1 /proc/$pid/schedstat)
-    within 60 sh -c "[ \$(cut -d ' ' -f 1 /proc/$pid/schedstat) -gt $before ]"
-done
+runs $spinners

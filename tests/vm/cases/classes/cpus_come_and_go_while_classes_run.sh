@@ -18,13 +18,7 @@ while [ $turn -lt 4 ]; do
 done
 want enabled "$(cat /sys/kernel/sched_ext/state)" "after CPUs came and went"
 # Everybody still runs.
-for pid in $spinners; do
-    before=$(cut -d ' ' -f 1 /proc/$pid/schedstat)
-    ran() {
-        [ "$(cut -d ' ' -f 1 /proc/$pid/schedstat)" -gt "$before" ]
-    }
-    within 60 ran
-done
+runs $spinners
 pbind -u $1 $2 >/dev/null
 # Sets may change at any time, too.
 turn=0
