@@ -3,6 +3,7 @@
 mod caps;
 mod hardware;
 mod interrupts;
+mod order;
 mod real_time;
 mod rules;
 mod shares;
