@@ -19,6 +19,7 @@ typedef __u64 u64;
 typedef __s64 s64;
 
 #define NULL ((void *)0)
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 #define CLOCK_MONOTONIC 1
 #define NICE_0 120
@@ -93,6 +94,11 @@ struct task_struct___x {
 	u64 start_boottime;
 	struct signal_struct___x *signal;
 	char comm[16];
+};
+
+/* Of a CPU: how many interrupts of its timer there were. */
+struct hrtimer_cpu_base___x {
+	unsigned int nr_events;
 };
 
 struct scx_init_task_args {
@@ -175,6 +181,7 @@ void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
 bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
 /* Until 6.18 for cpu_release alone. Kernels that have the second one warn of schedulers with that callback. */
+extern struct hrtimer_cpu_base___x hrtimer_bases __ksym __weak;
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___two(void) __ksym __weak;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;

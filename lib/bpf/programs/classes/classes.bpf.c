@@ -32,8 +32,8 @@
  *      and until that arrives a third thread, better than what runs, may do the same;
  *   2. when a better thread came while another one was on its way to the local queue, or, until 6.18, was in it: nothing else takes it from there (`missed`);
  *   3. when more than LOOKED_AT threads stand first that may not run on this CPU; when more CPUs than COMPARED_CPUS have one queue.
- * The audit counts the second as `again` and the others as `passed_over`. What a tick finds twice in a row is `overdue`: the kernel has not left code that it
- * does not preempt.
+ * The audit counts the second as `again` and the others as `passed_over`. A better thread that a tick finds makes the CPU choose anew. One that a later interrupt
+ * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt.
  *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
@@ -237,6 +237,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	c->chosen = c->missed = VACANT;
 	c->line = NO_KEY;
 	c->crowded = 0;
+	c->better = NO_KEY;
 	if (prev && X(prev)->scx.flags & SCX_TASK_QUEUED) {
 		tc = task_of(prev);
 		if (tc) {
@@ -267,10 +268,9 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	/* No better thread waits, nor an equal one that is before it in line: it goes on. */
 	if (tc && mine < bound && mine < shared) {
 		tc->end = UNDECIDED;
-		c->pri = tc->rescued ? FIRST : tc->st.pri;
-		c->outranked = 0;
+		c->pri = rank_of(tc);
 		c->brief = slice_of(&tc->st) <= SECOND;
-		set_slice(prev, tc->rescued ? tc->rescued - tc->exec : slice_of(&tc->st));
+		set_slice(prev, rest_of(prev, tc));
 		c->kept++;
 		return;
 	}
@@ -306,11 +306,9 @@ static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, 
 	if (tc->rescued) {
 		if (tc->rescued == 1)
 			tc->rescued = X(p)->se.sum_exec_runtime + RESCUE_SLICE;
-		set_slice(p, tc->rescued - X(p)->se.sum_exec_runtime);
-		*rank = FIRST;
-	} else {
-		*rank = tc->st.pri;
+		set_slice(p, rest_of(p, tc));
 	}
+	*rank = rank_of(tc);
 	return tc->st.pri;
 }
 
@@ -338,7 +336,7 @@ void BPF_PROG(running, struct task_struct *p)
 		tc = task_of(p);
 		if (tc) {
 			pri = tc->st.pri;
-			rank = tc->rescued ? FIRST : pri;
+			rank = rank_of(tc);
 		}
 	} else {
 		c->begun_key = key;
@@ -353,7 +351,7 @@ void BPF_PROG(running, struct task_struct *p)
 	}
 	c->pri = rank;
 	c->chosen = VACANT;
-	c->outranked = 0;
+	c->better = NO_KEY;
 	c->brief = X(p)->scx.slice <= SECOND;
 	if (c->line == key)
 		c->line = NO_KEY;
@@ -403,8 +401,10 @@ void BPF_PROG(tick, struct task_struct *p)
 		c->brief = slice_of(&tc->st) <= SECOND;
 	}
 	/* Who is rescued goes before all others for its whole slice: one that was stopped in the kernel holds up others until it is through. */
-	if (c->pri == FIRST && X(p)->scx.slice)
+	if (c->pri == FIRST && X(p)->scx.slice) {
+		c->better = NO_KEY;
 		return;
+	}
 	c->pri = tc->st.pri;
 	if (CAN_REENQUEUE && (c->chosen != VACANT || c->line != NO_KEY)) {
 		c->line = NO_KEY;
@@ -424,11 +424,15 @@ void BPF_PROG(tick, struct task_struct *p)
 	if (other < key)
 		key = other;
 	if (key == NO_KEY || rule_key_pri(key) <= tc->st.pri) {
-		c->outranked = 0;
+		c->better = NO_KEY;
 		return;
 	}
-	if (c->outranked++)
+	if (c->better != key) {
+		c->better = key;
+		c->better_in = interrupts_here();
+	} else if (c->better_in != interrupts_here()) {
 		c->overdue++;
+	}
 	COUNT_LEVEL(tc->st.pri, surrendered);
 	rule_surrender(&tc->st);
 	set_slice(p, 0);
@@ -513,22 +517,27 @@ s32 BPF_PROG(init_task, struct task_struct *p, struct scx_init_task_args *args)
 		if (wish && wish->start == X(p)->start_boottime / USER_TICK) {
 			tc->request_quantum = wish->request_quantum;
 			tc->request = wish->request;
+			tc->wished = 1;
 		}
 		return 0;
 	}
 	tc->fresh = 1;
 	tc->by_terminal = parent->by_terminal;
+	tc->wished = parent->wished;
 	rule_fork_child(&tc->st, &parent->st, t);
 	return 0;
 }
 
-/* What it ran since it was charged last. */
+/* What it ran since it was charged last. Threads that live leave, too, when the scheduler is unloaded: their wishes stay. */
 SEC("struct_ops/exit_task")
 void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task *tc = task_of(p);
 	struct level *level = tc ? level_here(tc->st.pri) : NULL;
+	u64 tid = X(p)->pid;
 
+	if (tc && tc->wished && X(p)->flags & PF_EXITING)
+		bpf_map_delete_elem(&wishes, &tid);
 	if (level)
 		__sync_fetch_and_add(&level->ran_ns, X(p)->se.sum_exec_runtime - tc->exec);
 }
@@ -536,7 +545,7 @@ void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 static __always_inline void make_vacant(struct cpu *c)
 {
 	c->pri = c->chosen = c->missed = VACANT;
-	c->line = NO_KEY;
+	c->line = c->better = NO_KEY;
 	c->online = 1;
 }
 

@@ -129,6 +129,25 @@ static __always_inline void take_mode(struct task *tc, u64 word)
 		tc->by_terminal = REQUEST_CLASS(word) == RULE_IA && REQUEST_FOREGROUND(word);
 	else if (REQUEST_FOREGROUND(word) != (tc->st.boost > 0))
 		tc->by_terminal = 0;
+	if (REQUEST_BY_COMMAND(word))
+		tc->by_terminal = 0;
+}
+
+/* The class of a thread is to hold also for a scheduler that is loaded again. */
+static __noinline void remember(struct task_struct *p, struct task *tc)
+{
+	u64 tid = X(p)->pid;
+	struct wish wish = {
+		.start = X(p)->start_boottime / USER_TICK,
+		.request = REQUEST_SET | (u64)tc->st.klass << 8 | (u64)(tc->st.uprilim + 64) << 16 | (u64)(tc->st.upri + 64) << 24 |
+			   (u64)(tc->st.boost > 0) << 32 | (u64)(tc->st.klass == RULE_IA && !tc->by_terminal) << 40,
+		.request_quantum = tc->st.quantum,
+	};
+
+	if (!rule_is_ts(&tc->st) && tc->st.klass != RULE_FX)
+		return;
+	tc->wished = 1;
+	bpf_map_update_elem(&wishes, &tid, &wish, BPF_ANY);
 }
 
 /* What a user asked for. 1: there was something. */
@@ -158,11 +177,14 @@ static __always_inline int take_request(struct task_struct *p, struct task *tc, 
 			return 0;
 		foreground = tc->st.boost > 0;
 		rule_set(&tc->st, t, klass, upri, upri, foreground, 0, place);
+		if (tc->wished)
+			remember(p, tc);
 		break;
 	default:
 		take_mode(tc, word);
 		rule_set(&tc->st, t, REQUEST_CLASS(word), REQUEST_LIMIT(word), REQUEST_UPRI(word), REQUEST_FOREGROUND(word),
 			 *(volatile u64 *)&tc->request_quantum, place);
+		remember(p, tc);
 	}
 	return 1;
 }
@@ -195,6 +217,8 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	if (!tc->fresh)
 		return;
 	tc->fresh = 0;
+	if (tc->wished)
+		remember(p, tc);
 	parent = bpf_get_current_task_btf();
 	pc = parent_pays && X(p)->tgid == X(p)->pid ? task_of(parent) : NULL;
 	if (!pc || pc->request || pc->st.klass == RULE_SYS || pc->st.klass == RULE_IDLE)
@@ -213,6 +237,18 @@ static __always_inline u32 preempt(struct task *tc)
 		return RULE_FRONT;
 	t = tables_now();
 	return t ? rule_preempt(&tc->st, t) : RULE_BACK;
+}
+
+/* Before whom a thread goes: those of a lower level, or all others while it is rescued. */
+static __always_inline s32 rank_of(const struct task *tc)
+{
+	return tc->rescued ? FIRST : tc->st.pri;
+}
+
+/* How long a thread may run now, as the kernel has it. */
+static __always_inline u64 rest_of(struct task_struct *p, const struct task *tc)
+{
+	return tc->rescued ? tc->rescued - X(p)->se.sum_exec_runtime : slice_of(&tc->st);
 }
 
 /*

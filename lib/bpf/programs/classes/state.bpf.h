@@ -76,16 +76,17 @@ struct cpu {
 	u32 bound;
 	/* The machine's only CPU. Not 0: something may wait in the queue of its set. */
 	u32 shared;
-	/* For so many ticks on end a better thread has waited for this CPU. */
-	u32 outranked;
 	/* 1: a second thread was put into the local queue before a chosen one. */
 	u32 crowded;
 	/* 1: the slice of what runs ends within a second. */
 	u32 brief;
 	/* The thread that began to run last, and its key then. */
 	u32 begun_tid;
-	u32 unused;
 	u64 begun_key;
+	/* The key of the better thread that the last tick found, if this CPU has not chosen since; else NO_KEY. */
+	u64 better;
+	/* In which interrupt of the timer that was. */
+	u64 better_in;
 	/* How often a thread went to a CPU that was idle, preempted another one, was queued for its CPU alone, was queued for a set, went on after its slice, came
 	 * from another queue, paid for a child; how often a better thread waited when one began to run, and waited for more than a tick. */
 	u64 direct;
@@ -100,7 +101,7 @@ struct cpu {
 	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again. */
 	u64 next;
 	u64 again;
-	u64 more[4];
+	u64 more[3];
 };
 ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
 
@@ -189,7 +190,8 @@ struct task {
 	s32 nice;
 	/* IA. 1: no command set the mode, so that the terminal decides. */
 	u32 by_terminal;
-	u32 unused;
+	/* 1: `wishes` has it, because a command gave a class to it or to a process that it descends from. */
+	u32 wished;
 	/* What a user asks for: see REQUEST_*; 0 for nothing. */
 	u64 request;
 	u64 request_quantum;
@@ -208,11 +210,16 @@ TASK_STORAGE(tasks, struct task);
 #define REQUEST_LIMIT(word) ((int)((word) >> 16 & 0xff) - 64)
 #define REQUEST_UPRI(word) ((int)((word) >> 24 & 0xff) - 64)
 #define REQUEST_FOREGROUND(word) ((int)((word) >> 32 & 0xff))
+/* IA: the terminal does not decide. Of wishes alone. */
+#define REQUEST_BY_COMMAND(word) ((word) >> 40 & 1)
 
 /* Nanoseconds of a clock tick in files of the kernel, in which a thread's beginning is told. */
 #define USER_TICK 10000000ULL
 
-/* What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. */
+/*
+ * What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. Children inherit it. A command writes it, too, so that
+ * nothing is lost when schedd is killed before the thread has taken the request.
+ */
 struct wish {
 	/* When the thread began, in clock ticks since boot, as files of the kernel have it. */
 	u64 start;
@@ -235,6 +242,20 @@ static __always_inline struct cpu *cpu_of(u32 cpu)
 static __always_inline s32 home_of(const struct task_struct *p)
 {
 	return nr_cpus == 1 ? 0 : scx_bpf_task_cpu(p);
+}
+
+/*
+ * The number of this CPU's interrupts of the timer. An interrupt that comes late, as on a CPU that is emulated, brings several ticks at once: in between
+ * the CPU cannot choose.
+ */
+static __always_inline u64 interrupts_here(void)
+{
+	struct hrtimer_cpu_base___x *base;
+
+	if (!bpf_ksym_exists(&hrtimer_bases) || !bpf_core_field_exists(struct hrtimer_cpu_base___x, nr_events))
+		return bpf_ktime_get_ns();
+	base = bpf_this_cpu_ptr(&hrtimer_bases);
+	return base->nr_events;
 }
 
 static __always_inline struct level *level_here(int pri)

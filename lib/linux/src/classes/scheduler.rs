@@ -84,7 +84,18 @@ impl LinuxMachine {
         classes.attach().map_err(explained)?;
         classes.pin(&dir).map_err(refusal)?;
         let control = classes.control().map_err(refusal)?;
+        self.forget_wishes_of_the_ended(&control);
         Ok(Box::new(Started { machine: self, classes, control, places }))
+    }
+
+    /// Wishes for threads that ended while no scheduler was loaded. A scheduler itself forgets threads that end.
+    fn forget_wishes_of_the_ended(&self, control: &Control) {
+        for (tid, start, _) in control.wishes() {
+            let stat = self.os.stat(tid, None).ok().flatten();
+            if stat.is_none_or(|stat| stat.start != start || stat.dead) {
+                control.forget(tid);
+            }
+        }
     }
 
     /// Where CPUs belong by the processor sets of now. `most` queues are there.
@@ -141,12 +152,6 @@ impl ClassScheduler for Started<'_> {
         if places != self.places {
             self.classes.set_places(&places).map_err(refusal)?;
             self.places = places;
-        }
-        for (tid, start, _) in self.control.wishes() {
-            let stat = self.machine.os.stat(tid, None).ok().flatten();
-            if stat.is_none_or(|stat| stat.start != start || stat.dead) {
-                self.control.forget(tid);
-            }
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ pub trait ClassScheduler {
     /// Why it has ended; `None` while it is at work.
     fn end(&self) -> Option<SchedulerEnd>;
 
-    /// Brings it to the processor sets as they are now, and forgets threads that have ended.
+    /// Brings it to the processor sets as they are now.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
