@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kernel = obtain(wanted.kernel.parse()?, &cache, &|line| eprintln!("# {line}"))?;
     let json = if wanted.is_json { " --json" } else { "" };
     let image = Image::new()
-        .program("millpond", &cargo_binary("millpond", "millpond")?)?
+        .program("millpond", &cargo_binary("millpond")?)?
         .link("/usr/local/bin/psrset", "millpond")
         .link("/usr/local/bin/psrinfo", "millpond")
         .copy("/words.sh", Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/words.sh"), 0o644)

@@ -1,7 +1,8 @@
 //! Finds programs of this workspace, built the way the running test was built.
 //!
 //! Cargo tells a test where the programs of its own package are, and of no other. So cargo is asked again, with the same profile,
-//! target directory and target; when nothing has changed that takes a fraction of a second.
+//! target directory and target; when nothing has changed that takes a fraction of a second. It is asked about the whole workspace, as
+//! the tests are built: of one package alone it would choose other features of libraries, and build most of the workspace again.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +19,7 @@ pub enum BuildError {
     /// Cargo could not build it.
     #[error("cannot build {what}: {why}")]
     Build {
-        /// Package and target.
+        /// What cargo was asked for.
         what: String,
         /// Cargo's last words.
         why: String,
@@ -34,36 +35,36 @@ struct Built {
     profile: String,
 }
 
-/// The executable of a `[[bin]]` of another package, built if need be. `MILLPOND_BIN_NAME` (upper case, `-` as `_`) names a file to
+/// The executable of a `[[bin]]` of the workspace, built if need be. `MILLPOND_BIN_NAME` (upper case, `-` as `_`) names a file to
 /// be taken instead.
 ///
 /// # Errors
 /// Cargo cannot build it.
-pub fn cargo_binary(package: &str, binary: &str) -> Result<PathBuf, BuildError> {
+pub fn cargo_binary(binary: &str) -> Result<PathBuf, BuildError> {
     if let Some(path) = from_environment(binary) {
         return Ok(path);
     }
-    executable(&["build", "-p", package, "--bin", binary], binary, "bin")
+    executable(&["build", "--workspace", "--bin", binary], binary, "bin")
 }
 
-/// The executable of an example of another package, built if need be.
+/// The executable of an example of the workspace, built if need be.
 ///
 /// # Errors
 /// Cargo cannot build it.
-pub fn cargo_example(package: &str, example: &str) -> Result<PathBuf, BuildError> {
-    executable(&["build", "-p", package, "--example", example], example, "example")
+pub fn cargo_example(example: &str) -> Result<PathBuf, BuildError> {
+    executable(&["build", "--workspace", "--example", example], example, "example")
 }
 
-/// The executable of an integration test (`tests/TEST.rs`) of another package, built if need be: with `harness = false` it is a
+/// The executable of an integration test (`tests/TEST.rs`) of the workspace, built if need be: with `harness = false` it is a
 /// program to run in a guest. `MILLPOND_BIN_TEST` names a file to be taken instead.
 ///
 /// # Errors
 /// Cargo cannot build it.
-pub fn cargo_test_binary(package: &str, test: &str) -> Result<PathBuf, BuildError> {
+pub fn cargo_test_binary(test: &str) -> Result<PathBuf, BuildError> {
     if let Some(path) = from_environment(test) {
         return Ok(path);
     }
-    executable(&["test", "--no-run", "-p", package, "--test", test], test, "test")
+    executable(&["test", "--no-run", "--workspace", "--test", test], test, "test")
 }
 
 fn from_environment(name: &str) -> Option<PathBuf> {

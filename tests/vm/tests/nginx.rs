@@ -70,7 +70,7 @@ fn a_worker_of_nginx_is_idle() {
     nginx.arg("-p").arg(dir.path()).arg("-c").arg(&configuration).arg("-e").arg("stderr");
     let mut server = Server(nginx.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let worker = worker(&mut server).to_string();
-    let mut diagnose = Command::new(cargo_binary("millpond", "millpond").unwrap());
+    let mut diagnose = Command::new(cargo_binary("millpond").unwrap());
     diagnose
         .args(["diagnose", "--for", "1s", "--json", &worker])
         .env("MILLPOND_STATE", dir.path().join("state"));

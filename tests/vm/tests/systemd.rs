@@ -37,7 +37,7 @@ impl Ground {
 
     /// Boots a guest with our commands and what else the image has, and runs the cases, which must all pass.
     fn boot(&self, series: Series, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
-        let millpond = cargo_binary("millpond", "millpond").unwrap();
+        let millpond = cargo_binary("millpond").unwrap();
         let mut image = Image::new().program("millpond", &millpond).unwrap();
         let names = [
             "psrset", "psrinfo", "pbind", "pooladm", "poolcfg", "poolbind", "poolstat", "poold", "prctl",

@@ -40,8 +40,13 @@ sleeper=$!
 within 20 is_seven
 kill $sleeper
 
-# What was asked for holds for the next scheduler.
+# What was asked for holds for the next scheduler, for children that are born later, too.
 need priocntl -s -c FX -m 10 -p 5 -t 50 $1
+priocntl -e -c FX -m 7 -p 7 sh -c 'sleep 100 & echo $! >child; wait' &
+parent=$!
+within 20 test -s child
+sleeper=$(cat child)
+within 20 is_seven
 kill -KILL $schedd
 wait $schedd 2>/dev/null || true
 within 30 is_disabled
@@ -49,4 +54,7 @@ within 30 is_disabled
 want " $1 0 0" "$(class_of $1)" "without a scheduler"
 starts_schedd --whole
 within 20 is_five
+within 20 is_seven
+kill $sleeper
+wait $parent || true
 stops_schedd

@@ -59,16 +59,16 @@ fn v1(guest: Guest) -> Result<Guest, String> {
 /// Our commands under their names, the laws, and the words that the cases about them share.
 fn commands(guest: Guest) -> Result<Guest, String> {
     let said = |e: &dyn std::error::Error| e.to_string();
-    let millpond = cargo_binary("millpond", "millpond").map_err(|e| said(&e))?;
-    let laws = cargo_binary("millpond-live-laws", "live-laws").map_err(|e| said(&e))?;
+    let millpond = cargo_binary("millpond").map_err(|e| said(&e))?;
+    let laws = cargo_binary("live-laws").map_err(|e| said(&e))?;
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut image = Image::new().program("millpond", &millpond).map_err(|e| said(&e))?;
     image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
     if wants_all() {
         // What the cases of `make test-all` about live classes need.
-        let classes = cargo_binary("millpond-live-laws", "live-classes").map_err(|e| said(&e))?;
+        let classes = cargo_binary("live-classes").map_err(|e| said(&e))?;
         image = image.program("live-classes", &classes).map_err(|e| said(&e))?;
-        let adversary = cargo_example("millpond-bpf", "adversary").map_err(|e| said(&e))?;
+        let adversary = cargo_example("adversary").map_err(|e| said(&e))?;
         image = image.program("adversary", &adversary).map_err(|e| said(&e))?;
     }
     // Busybox has no flock here; every Debian has this one.

@@ -98,7 +98,7 @@ pub const CHECKS: [Check; 9] = [
         same(&result(report, "comes_after_a_panic")?.verdict, &Verdict::Lost)
     }),
     ("a_program_of_the_workspace_is_found_as_this_test_was_built", |_| {
-        let found = millpond_vm::cargo_test_binary("millpond-vm", "vm").map_err(|e| e.to_string())?;
+        let found = millpond_vm::cargo_test_binary("vm").map_err(|e| e.to_string())?;
         // Not by its whole name: a dependency may have changed since, and then it is a new file beside this one.
         let place = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

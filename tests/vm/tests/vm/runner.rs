@@ -159,13 +159,21 @@ impl Outcome {
 
     fn summary(&self) -> String {
         match self {
-            Self::Booted(report) => format!(
-                "{} cases in {:.1} s (image {} ms, boot {:.1} s)",
-                report.cases.len(),
-                report.total_time.as_secs_f64(),
-                report.image_time.as_millis(),
-                report.boot_time.as_secs_f64()
-            ),
+            Self::Booted(report) => {
+                // A run that is ended before its end has told what it found until then.
+                let went =
+                    |case: &&CaseResult| !matches!(case.verdict, Verdict::Passed | Verdict::Skipped(_));
+                let wrong: Vec<_> = report.cases.iter().filter(went).map(|case| case.name.as_str()).collect();
+                let wrong =
+                    if wrong.is_empty() { String::new() } else { format!(", WRONG: {}", wrong.join(" ")) };
+                format!(
+                    "{} cases in {:.1} s (image {} ms, boot {:.1} s){wrong}",
+                    report.cases.len(),
+                    report.total_time.as_secs_f64(),
+                    report.image_time.as_millis(),
+                    report.boot_time.as_secs_f64()
+                )
+            }
             Self::Skipped(why) => format!("SKIPPED: {}; hint: {}", why.why, why.what_would_help),
             Self::Failed(why) => format!("FAILED: {}", why.lines().next().unwrap_or_default()),
         }
