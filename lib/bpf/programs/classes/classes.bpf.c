@@ -427,14 +427,15 @@ void BPF_PROG(tick, struct task_struct *p)
 		c->better = NO_KEY;
 		return;
 	}
+	/* What is left of its slice stays, as where Solaris' update preempts at once. It loses that if it was asked before: then a tick takes it in Solaris, too. */
 	if (c->better != key) {
 		c->better = key;
 		c->better_in = interrupts_here();
 	} else if (c->better_in != interrupts_here()) {
 		c->overdue++;
+		rule_surrender(&tc->st);
 	}
 	COUNT_LEVEL(tc->st.pri, surrendered);
-	rule_surrender(&tc->st);
 	set_slice(p, 0);
 }
 
