@@ -14,6 +14,9 @@ use millpond_vm::{
 
 use crate::groups::{Check, Group};
 
+/// So many of a group's slowest cases are named.
+const SLOWEST: usize = 5;
+
 /// A group and, once it was booted, what came of it. Empty for a group that was not asked for.
 struct Run {
     group: Group,
@@ -247,8 +250,11 @@ fn table(runs: &[Arc<Run>]) {
     }
 }
 
-/// The case that took longest, where one took long.
+/// The cases that took longest, where some took long.
 fn slowest(cases: &[CaseResult]) -> String {
-    let case = cases.iter().max_by_key(|case| case.guest_ms).filter(|case| case.guest_ms >= 10_000);
-    case.map(|case| format!("longest: {} ({} s)", case.name, case.guest_ms / 1000)).unwrap_or_default()
+    let mut long: Vec<_> = cases.iter().filter(|case| case.guest_ms >= 10_000).collect();
+    long.sort_by_key(|case| std::cmp::Reverse(case.guest_ms));
+    let named = |case: &&CaseResult| format!("{} ({} s)", case.name, case.guest_ms / 1000);
+    let named: Vec<_> = long.iter().take(SLOWEST).map(named).collect();
+    if named.is_empty() { String::new() } else { format!("longest: {}", named.join(", ")) }
 }
