@@ -90,9 +90,10 @@ const MEMORY_PER_CPU_MB: u32 = 24;
 /// Kernel options of every guest. A panic resets at once, which `-no-reboot` turns into an exit; an oops is a panic. Warnings
 /// reach the console, chatter does not: each character there costs an exit from emulation. No timer check, because an emulated
 /// timer may fail it on a busy host. The emulated TSC is the host's and does not jump; without the word the kernel distrusts
-/// it and reads a slow clock instead.
+/// it and reads a slow clock instead. Programs are loaded to the same addresses each time: else the emulator translates them anew for each process, and
+/// a command takes twice as long to start.
 const COMMAND_LINE: &str = "console=ttyS0 rdinit=/vm/init panic=-1 oops=panic quiet loglevel=5 log_buf_len=4M \
-                            no_timer_check tsc=reliable mitigations=off audit=0";
+                            no_timer_check tsc=reliable mitigations=off audit=0 norandmaps";
 
 impl Guest {
     /// A machine of this shape with no network card and no disk; cgroup v2.
