@@ -72,7 +72,7 @@ fn boot_all(args: &Arguments, runs: &[Arc<Run>]) {
             scope.spawn(|| {
                 while let Some(run) = next() {
                     let outcome = run.boot(args);
-                    println!("vm: {}: {}", run.group.name, outcome.summary());
+                    println!("vm: {}: {}", run.group.name, outcome.summary(run.group.judges_cases));
                     let _ = run.outcome.set(outcome);
                 }
             });
@@ -160,12 +160,13 @@ impl Outcome {
         }
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self, judges_cases: bool) -> String {
         match self {
             Self::Booted(report) => {
                 // A run that is ended before its end has told what it found until then.
-                let went =
-                    |case: &&CaseResult| !matches!(case.verdict, Verdict::Passed | Verdict::Skipped(_));
+                let went = |case: &&CaseResult| {
+                    judges_cases && !matches!(case.verdict, Verdict::Passed | Verdict::Skipped(_))
+                };
                 let wrong: Vec<_> = report.cases.iter().filter(went).map(|case| case.name.as_str()).collect();
                 let wrong =
                     if wrong.is_empty() { String::new() } else { format!(", WRONG: {}", wrong.join(" ")) };
