@@ -88,7 +88,8 @@ struct cpu {
 	/* In which interrupt of the timer that was. */
 	u64 better_in;
 	/* How often a thread went to a CPU that was idle, preempted another one, was queued for its CPU alone, was queued for a set, went on after its slice, came
-	 * from another queue, paid for a child; how often a better thread waited when one began to run, and waited for more than a tick. */
+	 * from another queue, paid for a child; how often a better thread waited when one began to run, and was found by a second
+	 * interrupt of the timer before the CPU had chosen. */
 	u64 direct;
 	u64 preempting;
 	u64 queued_bound;

@@ -164,10 +164,11 @@ impl Outcome {
         match self {
             Self::Booted(report) => {
                 // A run that is ended before its end has told what it found until then.
-                let went = |case: &&CaseResult| {
+                let is_wrong = |case: &&CaseResult| {
                     judges_cases && !matches!(case.verdict, Verdict::Passed | Verdict::Skipped(_))
                 };
-                let wrong: Vec<_> = report.cases.iter().filter(went).map(|case| case.name.as_str()).collect();
+                let wrong: Vec<_> =
+                    report.cases.iter().filter(is_wrong).map(|case| case.name.as_str()).collect();
                 let wrong =
                     if wrong.is_empty() { String::new() } else { format!(", WRONG: {}", wrong.join(" ")) };
                 format!(

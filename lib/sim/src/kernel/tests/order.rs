@@ -7,8 +7,8 @@ use crate::kernel::partition::DEFAULT;
 use crate::kernel::queue::IDLE;
 use proptest::prelude::*;
 
-/// The longest slice of both tables, in ticks (the extended one's from level 0 to 28: reference §3.3).
-const LONGEST_SLICE: u64 = 38;
+/// What a measured time may be off: a slice of the extended table's low levels, in ticks (reference §3.11, V2).
+const SLICE: u64 = 38;
 
 /// A better thread that waits where a CPU runs a worse one, as a sentence.
 fn passed_over(k: &Kernel) -> Option<String> {
@@ -138,7 +138,7 @@ proptest! {
         k.pass(6_000);
         let ran = |thread: ThreadId| k.thread(thread).user;
         prop_assert!(
-            ran(more) + LONGEST_SLICE * TICK >= ran(less),
+            ran(more) + SLICE * TICK >= ran(less),
             "{lower}: {} ns, {higher}: {} ns", ran(less), ran(more)
         );
     }
@@ -151,7 +151,7 @@ fn a_better_thread_that_is_passed_over_is_found() {
     let better = k.ts_start_at(59, Program::once(vec![Action::Sleep(SECOND)]));
     k.pass(10);
     assert_eq!((passed_over(&k), k.on(CpuIndex(0))), (None, Some(hog)));
-    // Its sleep ends, and nobody asks the CPU to switch.
+    // Its sleep ends, and no event asks the CPU to switch.
     k.end_wait(better);
     let Kernel { queues, threads, .. } = &mut k;
     queues[CpuIndex(0)].insert(threads, better, false);
