@@ -71,7 +71,8 @@
 //!
 //! # JSON
 //!
-//! One object per report, with the columns of the table. A dash is null. The schema is `docs/reference/json/mpstat.json`.
+//! One object per report, with the columns of the table. A dash is null. `scheduler` names the sched_ext scheduler that was loaded
+//! when the interval ended, and is null for the kernel's own. The schema is `docs/reference/json/mpstat.json`.
 
 mod options;
 mod report;
@@ -83,6 +84,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
+use millpond_machine::Dispatcher;
 use millpond_session::stop_on_signal;
 use options::Options;
 use report::{Document, Reports};
@@ -161,6 +163,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if matches!(options.table, Table::Cores | Table::Chips) {
         reports = reports.of(read("processors", facet("processors", machine.processors())?.topology())?);
     }
+    let dispatcher = machine.dispatcher().ok();
+    let scheduler = || dispatcher.and_then(Dispatcher::loaded_scheduler);
     let stop = stop_on_signal();
-    Watcher { counters, clock: machine.clock(), stop, options: &options, reports }.run(ctx)
+    Watcher { scheduler: &scheduler, counters, clock: machine.clock(), stop, options: &options, reports }
+        .run(ctx)
 }

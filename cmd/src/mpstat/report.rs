@@ -25,6 +25,8 @@ pub struct Document<'f> {
     /// Null since boot.
     #[serde(serialize_with = "thousandths")]
     interval_s: Option<f64>,
+    /// The scheduler of sched_ext that was loaded when the interval ended: `ext millpond, whole`. Null for the kernel's own.
+    scheduler: Option<&'f str>,
     changes: &'f [Change],
     #[serde(skip_serializing_if = "Option::is_none")]
     processors: Option<Vec<CpuRow>>,
@@ -93,13 +95,22 @@ pub struct Reports<'z> {
     zone: &'z TimeZone,
     /// Where rows are of cores or chips.
     topology: Option<Topology>,
+    /// The scheduler of sched_ext that is loaded now.
+    pub scheduler: Option<String>,
     drawn: u32,
 }
 
 impl<'z> Reports<'z> {
     /// None is drawn yet.
     pub fn new(options: &Options, zone: &'z TimeZone) -> Self {
-        Reports { table: options.table, options: options.clone(), zone, topology: None, drawn: 0 }
+        Reports {
+            table: options.table,
+            options: options.clone(),
+            zone,
+            topology: None,
+            scheduler: None,
+            drawn: 0,
+        }
     }
 
     /// The same on a machine whose cores and chips are known.
@@ -171,10 +182,11 @@ impl<'z> Reports<'z> {
         text.push('\n');
     }
 
-    fn document<'f>(&self, shown: &'f Frame, changes: &'f [Change]) -> Document<'f> {
+    fn document<'f>(&'f self, shown: &'f Frame, changes: &'f [Change]) -> Document<'f> {
         let mut document = Document {
             time: print_iso(shown.wall),
             interval_s: shown.elapsed.map(Nanos::as_secs_f64),
+            scheduler: self.scheduler.as_deref(),
             changes,
             missing: &shown.missing,
             ..Document::default()
@@ -329,5 +341,19 @@ CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl
         );
         let report: Value = serde_json::from_str(&draw("--json -a", &frame)).unwrap();
         assert_eq!(report["sets"][1]["size"], 1);
+        assert_eq!(report["scheduler"], Value::Null);
+    }
+
+    #[test]
+    fn json_names_the_scheduler_that_is_loaded_now() {
+        let zone = TimeZone::UTC;
+        let mut reports = Reports::new(&options("--json").unwrap(), &zone);
+        let mut named = |scheduler: Option<&str>| {
+            reports.scheduler = scheduler.map(str::to_owned);
+            let report: Value = serde_json::from_str(&reports.draw(&frame(&[(0, 0)]), &[])).unwrap();
+            report["scheduler"].clone()
+        };
+        assert_eq!(named(Some("ext millpond, whole")), "ext millpond, whole");
+        assert_eq!(named(None), Value::Null);
     }
 }

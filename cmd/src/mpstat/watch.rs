@@ -15,6 +15,8 @@ use std::sync::atomic::AtomicBool;
 pub struct Watcher<'a> {
     /// The counters of the machine.
     pub counters: &'a dyn Counters,
+    /// Tells which scheduler is loaded in place of the kernel's own.
+    pub scheduler: &'a dyn Fn() -> Option<String>,
     /// Its time.
     pub clock: &'a dyn Clock,
     /// Set when the user wants an end.
@@ -83,6 +85,7 @@ impl Watcher<'_> {
     }
 
     fn show(&mut self, frame: &Frame, changes: &[Change], ctx: &mut Ctx<'_>) {
+        self.reports.scheduler = (self.scheduler)();
         let text = self.reports.draw(frame, changes);
         ctx.out.text(&text);
         ctx.out.flush();
@@ -178,8 +181,14 @@ mod tests {
             let mut ctx = Ctx::new(Output::to(&mut out), Output::to(&mut err));
             let stop = AtomicBool::new(false);
             let reports = Reports::new(&options, &zone);
-            let watcher =
-                Watcher { counters: machine, clock: machine, stop: &stop, options: &options, reports };
+            let watcher = Watcher {
+                scheduler: &|| None,
+                counters: machine,
+                clock: machine,
+                stop: &stop,
+                options: &options,
+                reports,
+            };
             watcher.run(&mut ctx)
         };
         (result, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
@@ -249,8 +258,14 @@ mod tests {
             let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink()));
             let stop = AtomicBool::new(true);
             let reports = Reports::new(&options, &zone);
-            let watcher =
-                Watcher { counters: &machine, clock: &machine, stop: &stop, options: &options, reports };
+            let watcher = Watcher {
+                scheduler: &|| None,
+                counters: &machine,
+                clock: &machine,
+                stop: &stop,
+                options: &options,
+                reports,
+            };
             assert_eq!(watcher.run(&mut ctx), Ok(Exit::DONE));
         }
         assert_eq!(String::from_utf8(out).unwrap(), rows("-", 2));

@@ -155,7 +155,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('m', "limit of the user priority (TS, IA, FX)").value("priority", ValueKind::Text),
             Flag::letter('p', "user priority (TS, IA, FX) or priority (RT)")
                 .value("priority", ValueKind::Text),
-            Flag::letter('t', "time slice (FX, RT)").value("quantum", ValueKind::Text),
+            Flag::letter('t', "time slice (FX, RT); 1 for the foreground, 0 for the background (IA)")
+                .value("quantum", ValueKind::Text),
             Flag::letter('r', "unit of -t: a second divided by this").value("resolution", ValueKind::Text),
             Flag::letter('q', "signal that is sent when a slice is used up (RT)")
                 .value("signal", ValueKind::Text),

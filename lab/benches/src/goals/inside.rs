@@ -83,7 +83,11 @@ fn boot(bench: &Bench) -> Result<Said, Trouble> {
     }
 }
 
-fn said(case: &CaseResult) -> Result<String, Trouble> {
+/// What a case printed.
+///
+/// # Errors
+/// It failed: with the last line that it complained.
+pub fn said(case: &CaseResult) -> Result<String, Trouble> {
     match &case.verdict {
         Verdict::Passed => Ok(case.stdout.clone()),
         verdict => {

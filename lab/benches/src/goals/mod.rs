@@ -1,6 +1,7 @@
 //! The goals, one file for each group of lines.
 
 mod caches;
+mod classes;
 mod demo;
 mod growth;
 mod inside;
@@ -27,7 +28,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 13] = [
+pub const GROUPS: [Group; 14] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -40,5 +41,6 @@ pub const GROUPS: [Group; 13] = [
     Group { name: "growth", measure: growth::measure },
     Group { name: "pools", measure: pools::measure },
     Group { name: "inside", measure: inside::measure },
+    Group { name: "classes", measure: classes::measure },
     Group { name: "demo", measure: demo::measure },
 ];

@@ -5,9 +5,13 @@
 //! millpond-benches guest library PAIRS      the same without a start of programs: a machine that is kept open
 //! millpond-benches guest neighbour PAIRS    wake-ups on a fenced CPU while sets change elsewhere
 //! millpond-benches guest lateness CPU       wakes up at each millisecond; tells the worst lateness for each line read
+//! millpond-benches guest wakes BUSY ROUNDS SLICE_US         how late a thread wakes up beside threads that only compute
+//! millpond-benches guest together BUSY ROUNDS COPIES WORDS  how long copies of a command take that start at once
+//! millpond-benches guest exchange ROUNDS                    a byte to another process and back
 //! ```
 
 mod change;
+mod classes;
 mod lateness;
 mod library;
 pub mod neighbour;
@@ -31,6 +35,17 @@ pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
         ["neighbour", pairs] => neighbour::measure(number(pairs)?)
             .map(|felt| Some(json!({ "pairs": value(&felt.pairs), "looking": felt.looking, "idle": felt.idle, "sets": felt.sets }))),
         ["lateness", cpu] => lateness::serve(number(cpu)?).map(|()| None),
+        ["wakes", busy, rounds, slice_us] => {
+            let slice = std::time::Duration::from_micros(number(slice_us)? as u64);
+            let slice = Some(slice).filter(|slice| !slice.is_zero());
+            classes::wakes(number(busy)?, number(rounds)?, slice).map(|late_us| Some(json!(late_us)))
+        }
+        ["together", busy, rounds, copies, ..] => {
+            let took_ms = classes::together(number(busy)?, number(rounds)?, number(copies)?, &words[4..]);
+            took_ms.map(|took_ms| Some(json!(took_ms)))
+        }
+        ["exchange", rounds] => classes::exchange(number(rounds)?).map(|took_us| Some(json!(took_us))),
+        ["echo"] => classes::echo().map(|()| None),
         _ => Err(format!("no such measurement: {}", words.join(" "))),
     }
 }

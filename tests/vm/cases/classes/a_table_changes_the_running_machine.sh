@@ -37,4 +37,8 @@ status=0
 said=$(dispadmin -c RT -s fx.txt 2>&1) || status=$?
 want 1 $status "status of a table of RT"
 need dispadmin -c FX -s fx.txt
+
+# What is measured meanwhile is not taken for the kernel's own scheduler.
+case $(mpstat --json) in *'"scheduler":"ext millpond, whole"'*) ;; *) fail "$(mpstat --json)" ;; esac
 stops_schedd
+case $(mpstat --json) in *'"scheduler":null'*) ;; *) fail "$(mpstat --json)" ;; esac

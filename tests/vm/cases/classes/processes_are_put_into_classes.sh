@@ -11,6 +11,9 @@ is_nice() {
 is_seven() {
     [ "$(class_of $sleeper)" = " $sleeper 7 7 200" ]
 }
+is_in_the_background() {
+    [ "$(class_of $two)" = " $two 0 0 0" ]
+}
 is_five() {
     [ "$(class_of $one)" = " $one 10 5 50" ]
 }
@@ -47,6 +50,8 @@ parent=$!
 within 20 test -s child
 sleeper=$(cat child)
 within 20 is_seven
+need priocntl -s -c IA -m 0 -p 0 -t 0 $2
+want " $2 0 0 0" "$(class_of $2)" "in the background by command"
 kill -KILL $schedd
 wait $schedd 2>/dev/null || true
 within 30 is_disabled
@@ -55,6 +60,7 @@ want " $1 0 0" "$(class_of $1)" "without a scheduler"
 starts_schedd --whole
 within 20 is_five
 within 20 is_seven
+within 20 is_in_the_background
 kill $sleeper
 wait $parent || true
 stops_schedd

@@ -1,0 +1,207 @@
+//! What live classes give and cost, in a virtual machine with one CPU whose clock counts instructions: there a time is a time. One boot measures
+//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd.
+
+use super::inside::said;
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Trouble, find_program, run_ms, told};
+use millpond_vm::{Accel, Cache, Case, Cgroup, Guest, Image, Shape, available, obtain};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Linux promises schedulers of a whole machine from 7.0 on.
+const KERNEL: &str = "7.3";
+const LIMIT: Duration = Duration::from_secs(3000);
+const BUSY: [u32; 5] = [0, 1, 4, 16, 300];
+const EEVDF: &str = "EEVDF";
+const PLACE: &str = "(1 CPU in a virtual machine, time by instructions)";
+
+/// What costs time: its name in the script and in words, its unit, and what it may cost.
+const COSTS: [(&str, &str, &str, Goal); 5] = [
+    ("exchange", "a byte to another process and back", "us", Goal::RatioAtMost(1.1)),
+    ("hackbench", "hackbench -g 1 -l 100", "ms", Goal::RatioAtMost(1.15)),
+    ("build", "8 compilers at once", "ms", Goal::RatioAtMost(1.03)),
+    ("start-0", "a program starts and ends", "ms", Goal::None),
+    ("start-4", "a program starts and ends beside 4 busy threads", "ms", Goal::None),
+];
+
+/// What the guest said, by scheduler and name.
+type Said = BTreeMap<(String, String), Value>;
+
+/// The lines of these goals.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let all = boot(bench);
+    let all = all.as_ref();
+    let costs = COSTS.map(|(name, what, unit, goal)| {
+        let pairs = all.map_err(Clone::clone).and_then(|all| {
+            Ok(Pairs {
+                ours: numbers(value(all, "schedd", name)?),
+                peer: numbers(value(all, "eevdf", name)?),
+            })
+        });
+        Line::found(&format!("{what} under schedd {PLACE}"), EEVDF, unit, pairs, goal)
+    });
+    let wakes = BUSY.into_iter().flat_map(|busy| match all {
+        Ok(all) => wakes(all, busy),
+        Err(why) => vec![Line::unresolvable(&name_of(busy), EEVDF, beside(busy), why.as_str())],
+    });
+    wakes.chain(costs).collect()
+}
+
+fn name_of(busy: u32) -> String {
+    format!("p99 of wake-ups beside {busy} busy threads under schedd {PLACE}")
+}
+
+/// What is promised beside so many busy threads.
+fn beside(busy: u32) -> Goal {
+    if busy == 0 { Goal::RatioAtMost(1.1) } else { Goal::RatioAtMost(0.1) }
+}
+
+/// A line beside the kernel's own scheduler, and one beside a machine on which nothing else runs.
+fn wakes(all: &Said, busy: u32) -> Vec<Line> {
+    let of = |scheduler, busy| {
+        let rounds = value(all, scheduler, &format!("wakes-{busy}"))?.as_array();
+        Ok::<_, Trouble>(rounds.into_iter().flatten().map(numbers).collect::<Vec<Vec<f64>>>())
+    };
+    let found = of("schedd", busy)
+        .and_then(|ours| Ok((ours, of("eevdf", busy)?, of("slice", busy)?, of("eevdf", 0)?)));
+    let (ours, peer, slice, idle) = match found {
+        Ok(found) => found,
+        Err(why) => return vec![Line::unresolvable(&name_of(busy), EEVDF, beside(busy), why)],
+    };
+    let p99 = |rounds: &[Vec<f64>]| rounds.iter().map(|round| quantile(round, 990)).collect::<Vec<f64>>();
+    let pairs = |peer: &[Vec<f64>]| Pairs { ours: p99(&ours), peer: p99(peer) };
+    let told = format!(
+        "p50/p99/p99.9/max of all: schedd {}, EEVDF {}, with slices of 100 us {}",
+        spread(&ours),
+        spread(&peer),
+        spread(&slice)
+    );
+    let first = Line::of(&name_of(busy), EEVDF, "us", &pairs(&peer), beside(busy)).noting(told);
+    if busy == 0 {
+        return vec![first];
+    }
+    let idle = Line::of(&name_of(busy), "EEVDF, no busy thread", "us", &pairs(&idle), Goal::RatioAtMost(1.1));
+    vec![first, idle]
+}
+
+/// Of all rounds together, with the number of wake-ups.
+fn spread(rounds: &[Vec<f64>]) -> String {
+    let all = rounds.concat();
+    let parts = [500, 990, 999, 1000].map(|permille| format!("{:.0}", quantile(&all, permille)));
+    format!("{} us ({})", parts.join("/"), all.len())
+}
+
+/// The value that so many of a thousand values do not exceed; 0 of none.
+fn quantile(values: &[f64], permille: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * permille).div_ceil(1000);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+fn value<'a>(all: &'a Said, scheduler: &str, name: &str) -> Result<&'a Value, Trouble> {
+    let key = (scheduler.to_owned(), name.to_owned());
+    all.get(&key).ok_or_else(|| format!("the virtual machine could not measure {name}"))
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+}
+
+/// Lines of `SCHEDULER NAME JSON`. What is none is passed over.
+fn parse(text: &str) -> Said {
+    let line = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let key = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some((key, serde_json::from_str(words.next()?).ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn boot(bench: &Bench) -> Result<Said, Trouble> {
+    told("use virtual machines", available())?;
+    let cache = told("find the cache", Cache::from_environment())?;
+    let series = told("choose a kernel", KERNEL.parse())?;
+    let kernel = told("get a kernel", obtain(series, &cache, &|note| eprintln!("bench: {note}")))?;
+    let mut image = told("make an image", Image::new().program("millpond", &bench.millpond))?;
+    image = told("make an image", image.program("millpond-benches", &bench.own))?;
+    let mut programs = Vec::new();
+    if let Ok(hackbench) = find_program("hackbench") {
+        image = told("make an image", image.program("hackbench", &hackbench))?;
+        programs.push("hackbench");
+    }
+    if let Ok((compiler, unit)) = compiler(bench) {
+        image = told("make an image", image.program("cc1", &compiler))?.copy("/unit.i", unit, 0o644);
+        programs.push("build");
+    }
+    // Milliseconds are not lost to the first round: what repeats is the same to the instruction.
+    let rounds = bench.pairs.min(10);
+    let script = include_str!("../guest/classes.sh");
+    let script = format!("ROUNDS={rounds}\nPROGRAMS='{}'\n{script}", programs.join(" "));
+    let case = told("write a case", Case::new("classes", script))?.limit(LIMIT);
+    let guest = Guest::new(kernel, told("shape a machine", Shape::flat(1, 1))?)
+        .cgroup(Cgroup::V2)
+        .accel(Accel::Counted)
+        .image(&image);
+    let report = told("run a virtual machine", guest.run_cases(&[case], &cache))?;
+    let case = report.cases.first().ok_or("the virtual machine lost its case")?;
+    said(case).map(|text| parse(&text))
+}
+
+/// The compiler proper, and a unit for it whose headers are in it.
+fn compiler(bench: &Bench) -> Result<(PathBuf, PathBuf), Trouble> {
+    let said = told("ask the compiler", Command::new("cc").arg("-print-prog-name=cc1").output())?;
+    let compiler = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());
+    if !compiler.is_absolute() {
+        return Err("the compiler is no program of its own".into());
+    }
+    let (source, unit) = (bench.scratch.join("unit.c"), bench.scratch.join("unit.i"));
+    told("write a unit", std::fs::write(&source, include_str!("../../peer/bare.c")))?;
+    run_ms(Command::new("cc").args(["-E", "-o"]).arg(&unit).arg(&source))?;
+    Ok((compiler, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_a_value_that_was_measured() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        for (permille, value) in [(500, 50.0), (990, 99.0), (999, 100.0), (1000, 100.0)] {
+            assert!((quantile(&hundred, permille) - value).abs() < 1e-9, "{permille}");
+        }
+        assert!(quantile(&[], 500).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_the_guest_says_becomes_lines() {
+        let six = |us: f64| serde_json::json!(vec![vec![us; 3]; 6]).to_string();
+        let text = format!(
+            "eevdf wakes-0 {}\neevdf wakes-4 {}\nslice wakes-4 {}\n# loaded\nschedd wakes-4 {}\n",
+            six(50.0),
+            six(1000.0),
+            six(200.0),
+            six(60.0)
+        );
+        let lines = wakes(&parse(&text), 4);
+        assert!(
+            lines[0].text().ends_with(
+                "| 60.0 us | EEVDF: 1000 us | 0.0600 x | 0.0600..0.0600 x | 6 pairs | <= 0.1 x | met (p50/p99/p99.9/max of all: \
+                 schedd 60/60/60/60 us (18), EEVDF 1000/1000/1000/1000 us (18), with slices of 100 us 200/200/200/200 us (18))"
+            ),
+            "{}",
+            lines[0].text()
+        );
+        assert!(
+            lines[1].text().contains("| 1.20 x | 1.20..1.20 x | 6 pairs | <= 1.1 x | MISSED"),
+            "{}",
+            lines[1].text()
+        );
+        let lost = wakes(&parse(&text), 16);
+        assert_eq!(lost[0].note, "the virtual machine could not measure wakes-16");
+    }
+}

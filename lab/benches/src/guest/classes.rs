@@ -1,0 +1,160 @@
+//! What a scheduler gives to one thread and takes from others: how late a thread wakes up beside threads that only compute, what a byte
+//! costs that goes to another process and back, and how long programs take that run side by side.
+
+use crate::trial::{Trouble, told};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A thread that is interactive wants the CPU so often, for so long.
+const PERIOD: Duration = Duration::from_millis(5);
+const WORK: Duration = Duration::from_micros(100);
+/// Wake-ups of a round, unless it takes too long.
+const WAKES: usize = 100;
+const ROUND: Duration = Duration::from_secs(10);
+/// In which levels settle.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// Bytes that go to and fro in a round.
+const BYTES: u32 = 2000;
+
+/// Microseconds from the moment at which a thread is due until it runs, round by round. Beside it so many threads only compute. `slice` is what
+/// it asks the kernel's own scheduler for.
+///
+/// # Errors
+/// The slice cannot be had.
+pub fn wakes(busy: usize, rounds: usize, slice: Option<Duration>) -> Result<Vec<Vec<f64>>, Trouble> {
+    compute(busy);
+    if let Some(slice) = slice {
+        ask_for(slice)?;
+    }
+    let mut due = now(ClockId::Monotonic);
+    let warm = due + WARM_UP;
+    while due < warm {
+        wake(&mut due);
+    }
+    let round = |_| {
+        let (mut late_us, until) = (Vec::new(), now(ClockId::Monotonic) + ROUND);
+        while late_us.len() < WAKES && now(ClockId::Monotonic) < until {
+            late_us.push(wake(&mut due).as_secs_f64() * 1e6);
+        }
+        late_us
+    };
+    Ok((0..rounds).map(round).collect())
+}
+
+/// Milliseconds until all copies of a command have ended that are started at once, for each round, beside threads that only compute.
+///
+/// # Errors
+/// It cannot be started, or fails.
+pub fn together(busy: usize, rounds: usize, copies: usize, words: &[String]) -> Result<Vec<f64>, Trouble> {
+    let Some((program, words)) = words.split_first() else { return Err("there is no command".into()) };
+    compute(busy);
+    std::thread::sleep(if busy > 0 { WARM_UP } else { Duration::ZERO });
+    let round = |_| {
+        let begin = Instant::now();
+        let start = |_| {
+            let mut command = Command::new(program);
+            told("start it", command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).spawn())
+        };
+        let started: Vec<Child> = (0..copies).map(start).collect::<Result<_, _>>()?;
+        for mut child in started {
+            let status = told("wait for it", child.wait())?;
+            if !status.success() {
+                return Err(format!("{program}: {status}"));
+            }
+        }
+        Ok(begin.elapsed().as_secs_f64() * 1e3)
+    };
+    // Once for nothing: it is in memory when it counts.
+    (0..=rounds).map(round).skip(1).collect()
+}
+
+/// Microseconds of a byte that goes to another process and comes back, round by round.
+///
+/// # Errors
+/// The other process cannot be started, or ends.
+pub fn exchange(rounds: usize) -> Result<Vec<f64>, Trouble> {
+    let mut command = Command::new(told("find this program", std::env::current_exe())?);
+    command.args(["guest", "echo"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut other = told("start it", command.spawn())?;
+    let (Some(mut there), Some(mut back)) = (other.stdin.take(), other.stdout.take()) else {
+        return Err("it has no pipes".into());
+    };
+    let mut byte = [0];
+    let mut round = || {
+        let begin = Instant::now();
+        for _ in 0..BYTES {
+            there.write_all(&byte).and_then(|()| back.read_exact(&mut byte))?;
+        }
+        Ok(begin.elapsed().as_secs_f64() * 1e6 / f64::from(BYTES))
+    };
+    let result: std::io::Result<Vec<f64>> = (0..=rounds).map(|_| round()).skip(1).collect();
+    drop(there);
+    told("wait for it", other.wait())?;
+    told("talk to it", result)
+}
+
+/// The other process of an exchange.
+///
+/// # Errors
+/// It cannot answer.
+pub fn echo() -> Result<(), Trouble> {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut byte = [0];
+    while told("read", input.read(&mut byte))? == 1 {
+        told("answer", output.write_all(&byte).and_then(|()| output.flush()))?;
+    }
+    Ok(())
+}
+
+/// Threads that only compute, until this program ends.
+fn compute(threads: usize) {
+    for _ in 0..threads {
+        std::thread::spawn(|| {
+            let mut number = 0_u64;
+            loop {
+                number = std::hint::black_box(number.wrapping_add(1));
+            }
+        });
+    }
+}
+
+fn now(clock: ClockId) -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
+}
+
+/// Sleeps until a period after `due`, which becomes that time, works, and gives how late it was.
+fn wake(due: &mut Duration) -> Duration {
+    *due += PERIOD;
+    std::thread::sleep(due.saturating_sub(now(ClockId::Monotonic)));
+    let late = now(ClockId::Monotonic).saturating_sub(*due);
+    let until = now(ClockId::ThreadCPUTime) + WORK;
+    while now(ClockId::ThreadCPUTime) < until {}
+    // Times that were missed are not made up for: each would be late for the same reason.
+    *due = (*due).max(now(ClockId::Monotonic).saturating_sub(PERIOD));
+    late
+}
+
+/// Asks the kernel's own scheduler for slices of that length (`sched_runtime` of a thread that is not of the deadline class, from Linux 6.12 on).
+fn ask_for(slice: Duration) -> Result<(), Trouble> {
+    let mut wish = libc::sched_attr {
+        size: 0,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    wish.size = u32::try_from(size_of_val(&wish)).unwrap_or(0);
+    // SAFETY: the structure is live, initialised and tells its size; 0 is the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(format!("cannot have a slice: {}", std::io::Error::last_os_error()))
+    }
+}
