@@ -1,7 +1,7 @@
 //! Values of options, as all commands read them.
 
 use crate::failure::Failure;
-use millpond_cli::Parsed;
+use millpond_cli::{Parsed, units};
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -53,16 +53,18 @@ where
     })
 }
 
-/// A time in seconds, more than none.
+/// A time, more than none, in seconds where it has no unit.
 ///
 /// # Errors
 /// [`Failure::Operand`] for what is no such time.
 pub fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, Failure> {
-    let Some(seconds) = value::<f64>(options, name)? else { return Ok(None) };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if !time.is_zero() => Ok(Some(time)),
-        _ => Err(Failure::Operand(format!("cannot use --{name} {seconds}: it is no time to run for"))),
-    }
+    let Some(text) = options.long_value(name) else { return Ok(None) };
+    units::seconds(&text).map(|time| Some(Duration::from_nanos(time.0))).ok_or_else(|| {
+        let units = units::NAMES;
+        Failure::Operand(format!(
+            "cannot use --{name} {text}: it is no time above 0 (seconds, or a number with {units})"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -96,9 +98,13 @@ mod tests {
     fn a_time_is_more_than_none() {
         let time = seconds(&options("--seconds 0.5"), "seconds").unwrap();
         assert_eq!(time, Some(Duration::from_millis(500)));
-        for bad in ["0", "-1", "1e300", "NaN", "inf"] {
+        let time = seconds(&options("--seconds 2m"), "seconds").unwrap();
+        assert_eq!(time, Some(Duration::from_secs(120)));
+        for bad in ["0", "-1", "1e300", "NaN", "inf", "2x"] {
             let said = refused(seconds(&options(&format!("--seconds={bad}")), "seconds"));
-            assert!(said.ends_with("it is no time to run for"), "{said}");
+            let wanted =
+                format!("cannot use --seconds {bad}: it is no time above 0 (seconds, or a number with ");
+            assert!(said.starts_with(&wanted), "{said}");
         }
     }
 }

@@ -155,7 +155,10 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         ("cg --groups 3", "there is no option --groups"),
         ("cg 3", "load cg takes no operand, and was given `3`"),
         ("cg --barrier sleeping", "cannot use barrier sleeping: it is none of spinning, blocking"),
-        ("cg --seconds 0", "cannot use --seconds 0: it is no time to run for"),
+        (
+            "cg --seconds 0",
+            "cannot use --seconds 0: it is no time above 0 (seconds, or a number with ns, us, ms, s, m, h or d)",
+        ),
         ("spin --period 1", "option --period needs --duty"),
         ("spin --duty 101", "cannot spin 101 percent of the time: it is not within 1 and 100"),
         ("stream --nic eth0", "options --nic and --address need each other"),

@@ -181,6 +181,7 @@ void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
 bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
 extern struct hrtimer_cpu_base___x hrtimer_bases __ksym __weak;
+extern int __preempt_count __ksym __weak;
 /* Until 6.18 for cpu_release alone. Kernels that have the second one warn of schedulers with that callback. */
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___two(void) __ksym __weak;

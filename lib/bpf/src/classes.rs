@@ -40,7 +40,7 @@ pub const LEVELS: usize = 101;
 pub const LEVEL_FIGURES: [&str; 8] =
     ["ran_ns", "begun", "waited_ns", "waited_max_ns", "expired", "boosted", "surrendered", "rescued"];
 /// Sums of a CPU, in the order of `struct cpu`.
-pub const SUMS: [&str; 11] = [
+pub const SUMS: [&str; 12] = [
     "direct",
     "preempting",
     "queued_bound",
@@ -52,6 +52,7 @@ pub const SUMS: [&str; 11] = [
     "overdue",
     "next",
     "again",
+    "deferred",
 ];
 const CPU_WORDS: usize = 24;
 /// Where sums begin.

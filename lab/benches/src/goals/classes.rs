@@ -1,9 +1,10 @@
 //! What live classes give and cost, in a virtual machine with one CPU whose clock counts instructions: there a time is a time. One boot measures
-//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd.
+//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd with the standard and
+//! with the extended table. Such a machine has no caches: what a long slice saves by a warm cache does not show.
 
 use super::inside::said;
 use crate::line::{Goal, Line, Pairs};
-use crate::trial::{Bench, Trouble, find_program, run_ms, told};
+use crate::trial::{Bench, Trouble, run_ms, told};
 use millpond_vm::{Accel, Cache, Case, Cgroup, Guest, Image, Shape, available, obtain};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,12 +20,13 @@ const EEVDF: &str = "EEVDF";
 const PLACE: &str = "(1 CPU in a virtual machine, time by instructions)";
 
 /// What costs time: its name in the script and in words, its unit, and what it may cost.
-const COSTS: [(&str, &str, &str, Goal); 5] = [
+const COSTS: [(&str, &str, &str, Goal); 6] = [
     ("exchange", "a byte to another process and back", "us", Goal::RatioAtMost(1.1)),
-    ("hackbench", "hackbench -g 1 -l 100", "ms", Goal::RatioAtMost(1.15)),
+    ("hackbench", "hackbench of one group", "ms", Goal::RatioAtMost(1.15)),
     ("build", "8 compilers at once", "ms", Goal::RatioAtMost(1.03)),
     ("start-0", "a program starts and ends", "ms", Goal::None),
     ("start-4", "a program starts and ends beside 4 busy threads", "ms", Goal::None),
+    ("service", "p99 of requests to 16 threads that work 90 % of the time", "ms", Goal::None),
 ];
 
 /// What the guest said, by scheduler and name.
@@ -32,22 +34,59 @@ type Said = BTreeMap<(String, String), Value>;
 
 /// The lines of these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let all = boot(bench);
-    let all = all.as_ref();
-    let costs = COSTS.map(|(name, what, unit, goal)| {
-        let pairs = all.map_err(Clone::clone).and_then(|all| {
-            Ok(Pairs {
-                ours: numbers(value(all, "schedd", name)?),
-                peer: numbers(value(all, "eevdf", name)?),
-            })
-        });
-        Line::found(&format!("{what} under schedd {PLACE}"), EEVDF, unit, pairs, goal)
-    });
-    let wakes = BUSY.into_iter().flat_map(|busy| match all {
-        Ok(all) => wakes(all, busy),
-        Err(why) => vec![Line::unresolvable(&name_of(busy), EEVDF, beside(busy), why.as_str())],
-    });
-    wakes.chain(costs).collect()
+    match boot(bench) {
+        Ok(all) => {
+            let wakes = BUSY.into_iter().flat_map(|busy| wakes(&all, busy));
+            let costs = COSTS.into_iter().map(|(name, what, unit, goal)| {
+                let name_of = format!("{what} under schedd {PLACE}");
+                Line::found(&name_of, EEVDF, unit, pairs(&all, name, ["schedd", "eevdf"]), goal)
+            });
+            wakes.chain(costs).chain(spared(&all)).chain(tables(&all)).collect()
+        }
+        Err(why) => vec![Line::unresolvable(&name_of(BUSY[1]), EEVDF, beside(BUSY[1]), why)],
+    }
+}
+
+/// What forks when its parent does not pay.
+fn spared(all: &Said) -> Vec<Line> {
+    let forks = COSTS.into_iter().filter(|(name, ..)| ["hackbench", "start-0", "start-4"].contains(name));
+    let line = |(name, what, unit, goal): (&str, &str, &'static str, Goal)| {
+        let what = format!("{what} under schedd --no-parent-pays {PLACE}");
+        Line::found(&what, EEVDF, unit, pairs(all, name, ["spared", "eevdf"]), goal)
+    };
+    forks.map(line).collect()
+}
+
+/// What the extended table changes: slices up to twice as long at the bottom, and slower ways up.
+fn tables(all: &Said) -> Vec<Line> {
+    let wakes = [4, 16, 300]
+        .map(|busy| (format!("wakes-{busy}"), format!("p99 of wake-ups beside {busy} busy threads"), "us"));
+    let costs = COSTS.map(|(name, what, unit, _)| (name.to_owned(), what.to_owned(), unit));
+    let line = |(name, what, unit): (String, String, &'static str)| {
+        let what = format!("{what} with the extended table {PLACE}");
+        Line::found(
+            &what,
+            "with the standard one",
+            unit,
+            pairs(all, &name, ["extended", "schedd"]),
+            Goal::None,
+        )
+    };
+    wakes.into_iter().chain(costs).map(line).collect()
+}
+
+/// The same measurement by two schedulers: of wake-ups the p99 of each round, of requests that of each run.
+fn pairs(all: &Said, name: &str, [ours, peer]: [&str; 2]) -> Result<Pairs, Trouble> {
+    let of = |scheduler| {
+        let rounds = value(all, scheduler, name)?.as_array();
+        let figure = |round: &Value| match round {
+            Value::Array(_) => Some(quantile(&numbers(round), 990)),
+            Value::Object(_) => round["result"]["p99_ms"].as_f64(),
+            _ => round.as_f64(),
+        };
+        Ok::<_, Trouble>(rounds.into_iter().flatten().filter_map(figure).collect())
+    };
+    Ok(Pairs { ours: of(ours)?, peer: of(peer)? })
 }
 
 fn name_of(busy: u32) -> String {
@@ -61,35 +100,31 @@ fn beside(busy: u32) -> Goal {
 
 /// A line beside the kernel's own scheduler, and one beside a machine on which nothing else runs.
 fn wakes(all: &Said, busy: u32) -> Vec<Line> {
-    let of = |scheduler, busy| {
-        let rounds = value(all, scheduler, &format!("wakes-{busy}"))?.as_array();
-        Ok::<_, Trouble>(rounds.into_iter().flatten().map(numbers).collect::<Vec<Vec<f64>>>())
+    let found = || {
+        let name = format!("wakes-{busy}");
+        let first = pairs(all, &name, ["schedd", "eevdf"])?;
+        let idle = Pairs { peer: pairs(all, "wakes-0", ["eevdf", "eevdf"])?.peer, ..first.clone() };
+        let spread = |scheduler| value(all, scheduler, &name).map(spread);
+        let told = format!(
+            "p50/p99/p99.9/max of all: schedd {}, EEVDF {}, with slices of 100 us {}",
+            spread("schedd")?,
+            spread("eevdf")?,
+            spread("slice")?
+        );
+        Ok::<_, Trouble>((first, idle, told))
     };
-    let found = of("schedd", busy)
-        .and_then(|ours| Ok((ours, of("eevdf", busy)?, of("slice", busy)?, of("eevdf", 0)?)));
-    let (ours, peer, slice, idle) = match found {
+    let (first, idle, told) = match found() {
         Ok(found) => found,
         Err(why) => return vec![Line::unresolvable(&name_of(busy), EEVDF, beside(busy), why)],
     };
-    let p99 = |rounds: &[Vec<f64>]| rounds.iter().map(|round| quantile(round, 990)).collect::<Vec<f64>>();
-    let pairs = |peer: &[Vec<f64>]| Pairs { ours: p99(&ours), peer: p99(peer) };
-    let told = format!(
-        "p50/p99/p99.9/max of all: schedd {}, EEVDF {}, with slices of 100 us {}",
-        spread(&ours),
-        spread(&peer),
-        spread(&slice)
-    );
-    let first = Line::of(&name_of(busy), EEVDF, "us", &pairs(&peer), beside(busy)).noting(told);
-    if busy == 0 {
-        return vec![first];
-    }
-    let idle = Line::of(&name_of(busy), "EEVDF, no busy thread", "us", &pairs(&idle), Goal::RatioAtMost(1.1));
-    vec![first, idle]
+    let first = Line::of(&name_of(busy), EEVDF, "us", &first, beside(busy)).noting(told);
+    let idle = Line::of(&name_of(busy), "EEVDF, no busy thread", "us", &idle, Goal::RatioAtMost(1.1));
+    if busy == 0 { vec![first] } else { vec![first, idle] }
 }
 
 /// Of all rounds together, with the number of wake-ups.
-fn spread(rounds: &[Vec<f64>]) -> String {
-    let all = rounds.concat();
+fn spread(rounds: &Value) -> String {
+    let all: Vec<f64> = rounds.as_array().into_iter().flatten().flat_map(numbers).collect();
     let parts = [500, 990, 999, 1000].map(|permille| format!("{:.0}", quantile(&all, permille)));
     format!("{} us ({})", parts.join("/"), all.len())
 }
@@ -128,19 +163,14 @@ fn boot(bench: &Bench) -> Result<Said, Trouble> {
     let kernel = told("get a kernel", obtain(series, &cache, &|note| eprintln!("bench: {note}")))?;
     let mut image = told("make an image", Image::new().program("millpond", &bench.millpond))?;
     image = told("make an image", image.program("millpond-benches", &bench.own))?;
-    let mut programs = Vec::new();
-    if let Ok(hackbench) = find_program("hackbench") {
-        image = told("make an image", image.program("hackbench", &hackbench))?;
-        programs.push("hackbench");
+    let compiler = compiler(bench);
+    if let Ok((compiler, unit)) = &compiler {
+        image = told("make an image", image.program("cc1", compiler))?.copy("/unit.i", unit, 0o644);
     }
-    if let Ok((compiler, unit)) = compiler(bench) {
-        image = told("make an image", image.program("cc1", &compiler))?.copy("/unit.i", unit, 0o644);
-        programs.push("build");
-    }
-    // Milliseconds are not lost to the first round: what repeats is the same to the instruction.
     let rounds = bench.pairs.min(10);
+    let compiler = if compiler.is_ok() { "yes" } else { "no" };
     let script = include_str!("../guest/classes.sh");
-    let script = format!("ROUNDS={rounds}\nPROGRAMS='{}'\n{script}", programs.join(" "));
+    let script = format!("ROUNDS={rounds}\nCOMPILER={compiler}\n{script}");
     let case = told("write a case", Case::new("classes", script))?.limit(LIMIT);
     let guest = Guest::new(kernel, told("shape a machine", Shape::flat(1, 1))?)
         .cgroup(Cgroup::V2)
@@ -201,6 +231,10 @@ mod tests {
             "{}",
             lines[1].text()
         );
+        let said = r#"[{"result":{"p99_ms":4.5}},{"result":{"p99_ms":5.5}}]"#;
+        let all = parse(&format!("extended service {said}\nschedd service {said}\n"));
+        let pairs = pairs(&all, "service", ["extended", "schedd"]).unwrap();
+        assert_eq!((pairs.ours, pairs.peer), (vec![4.5, 5.5], vec![4.5, 5.5]));
         let lost = wakes(&parse(&text), 16);
         assert_eq!(lost[0].note, "the virtual machine could not measure wakes-16");
     }

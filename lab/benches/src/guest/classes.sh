@@ -1,37 +1,63 @@
-# Measures the same things under the kernel's own scheduler and under schedd. One line for each: SCHEDULER NAME JSON.
-# ROUNDS is set by the caller; PROGRAMS names what else can be measured: hackbench, build (a compiler and /unit.i).
+# Measures the same things under the kernel's own scheduler, and under schedd with the standard and with the extended table. One line for each:
+# SCHEDULER NAME JSON. ROUNDS is set by the caller; COMPILER is yes where there is one, with /unit.i to compile.
 set -u
 mount -t bpf bpf /sys/fs/bpf 2>/dev/null || true
 state() { cat /sys/kernel/sched_ext/state; }
 measure() {
     by=$1 name=$2
     shift 2
-    said=$(millpond-benches guest "$@") && echo "$by $name $said"
+    # What cannot be measured is missing, and what it complained is told.
+    if said=$(millpond-benches guest "$@"); then echo "$by $name $said"; fi
 }
 wakes() {
-    for busy in 0 1 4 16 300; do measure "$1" "wakes-$busy" wakes $busy "$ROUNDS" "$2"; done
+    by=$1 slice_us=$2
+    shift 2
+    for busy in "$@"; do measure "$by" "wakes-$busy" wakes "$busy" "$ROUNDS" "$slice_us"; done
+}
+# More threads than CPUs, which have work for nine tenths of the time.
+service() {
+    all=
+    for seed in $(seq "$ROUNDS"); do
+        said=$(millpond load service --threads 16 --rate 450 --work 2 --seed "$seed" --settle 1 --seconds 4 --json) || return 0
+        all=$all${all:+,}$said
+    done
+    echo "$1 service [$all]"
 }
 costs() {
     measure "$1" exchange exchange "$ROUNDS"
     for busy in 0 4; do measure "$1" "start-$busy" together $busy "$ROUNDS" 1 true; done
-    for program in $PROGRAMS; do
-        case $program in
-        hackbench) measure "$1" hackbench together 0 "$ROUNDS" 1 hackbench -g 1 -l 100 ;;
-        build) measure "$1" build together 0 "$ROUNDS" 8 cc1 -quiet -O2 /unit.i -o /dev/null ;;
-        esac
+    measure "$1" hackbench together 0 "$ROUNDS" 1 millpond load hackbench --groups 1
+    if [ "$COMPILER" = yes ]; then measure "$1" build together 0 "$ROUNDS" 8 cc1 -fpreprocessed -quiet -O2 /unit.i -o /dev/null; fi
+    service "$1"
+}
+begin() {
+    millpond schedd --whole "$@" &
+    schedd=$!
+    while [ "$(state)" != enabled ]; do
+        [ -d /proc/$schedd ] || exit 1
+        sleep 1
     done
 }
-wakes eevdf 0
-wakes slice 100
+end() {
+    [ "$(state)" = enabled ] || exit 1
+    kill $schedd
+    wait $schedd
+}
+wakes eevdf 0 0 1 4 16 300
+wakes slice 100 0 1 4 16 300
 costs eevdf
-millpond schedd --whole &
-schedd=$!
-while [ "$(state)" != enabled ]; do
-    [ -d /proc/$schedd ] || exit 1
-    sleep 1
-done
-wakes schedd 0
+begin
+wakes schedd 0 0 1 4 16 300
 costs schedd
-[ "$(state)" = enabled ] || exit 1
-kill $schedd
-wait $schedd
+# The extended table is that of machines of this kind.
+millpond dispadmin -c TS -g >standard.txt
+millpond dispadmin --machine dc3 -c TS -g >extended.txt
+if millpond dispadmin -c TS -s extended.txt; then
+    wakes extended 0 4 16 300
+    costs extended
+    millpond dispadmin -c TS -s standard.txt
+fi
+end
+begin --no-parent-pays
+costs spared
+end

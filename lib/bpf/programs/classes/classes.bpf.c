@@ -33,7 +33,8 @@
  *   2. when a better thread came while another one was on its way to the local queue, or, until 6.18, was in it: nothing else takes it from there (`missed`);
  *   3. when more than LOOKED_AT threads stand first that may not run on this CPU; when more CPUs than COMPARED_CPUS have one queue.
  * The audit counts the second as `again` and the others as `passed_over`. A better thread that a tick finds makes the CPU choose anew. One that a later interrupt
- * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt.
+ * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt. Where that is deferred work of an
+ * interrupt, during which no program runs, it is `deferred` instead.
  *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
@@ -432,7 +433,10 @@ void BPF_PROG(tick, struct task_struct *p)
 		c->better = key;
 		c->better_in = interrupts_here();
 	} else if (c->better_in != interrupts_here()) {
-		c->overdue++;
+		if (is_in_deferred_work())
+			c->deferred++;
+		else
+			c->overdue++;
 		rule_surrender(&tc->st);
 	}
 	COUNT_LEVEL(tc->st.pri, surrendered);

@@ -37,6 +37,8 @@
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
 #define PRIO_NORMAL 100
+/* In the count of what keeps a CPU from choosing: a softirq is being served. */
+#define SOFTIRQ_SERVED 0x100
 
 /* Words that the loader sets, all of 64 bits. */
 const volatile u64 nr_cpus = 1;
@@ -99,10 +101,12 @@ struct cpu {
 	u64 forks;
 	u64 passed_over;
 	u64 overdue;
-	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again. */
+	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again; how
+	 * often the CPU could not choose until a second interrupt of the timer because of deferred work. */
 	u64 next;
 	u64 again;
-	u64 more[3];
+	u64 deferred;
+	u64 more[2];
 };
 ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
 
@@ -257,6 +261,20 @@ static __always_inline u64 interrupts_here(void)
 		return bpf_ktime_get_ns();
 	base = bpf_this_cpu_ptr(&hrtimer_bases);
 	return base->nr_events;
+}
+
+/*
+ * Whether this interrupt came into deferred work of another one (softirq), which the kernel does to its end before a CPU can choose. Where the count is not
+ * a variable of the CPU (arm64) that is not known.
+ */
+static __always_inline int is_in_deferred_work(void)
+{
+	int *count;
+
+	if (!bpf_ksym_exists(&__preempt_count))
+		return 0;
+	count = bpf_this_cpu_ptr(&__preempt_count);
+	return *count & SOFTIRQ_SERVED;
 }
 
 static __always_inline struct level *level_here(int pri)

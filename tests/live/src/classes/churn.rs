@@ -82,8 +82,8 @@ fn churn(seconds: u64) -> Outcome {
     }
     let wait = stage.levels("waited_max_ns").max().unwrap_or_default() / 1_000_000;
     let begun: u64 = stage.levels("begun").sum();
-    let (passed_over, overdue) = (stage.sum("passed_over"), stage.sum("overdue"));
+    let [passed_over, overdue, deferred] = ["passed_over", "overdue", "deferred"].map(|name| stage.sum(name));
     Ok(format!(
-        "{changes} changes, {ended} ended, {begun} times on a CPU, passed_over {passed_over}, overdue {overdue}, longest wait {wait} ms"
+        "{changes} changes, {ended} ended, {begun} times on a CPU, passed_over {passed_over}, overdue {overdue}, deferred {deferred}, longest wait {wait} ms"
     ))
 }
