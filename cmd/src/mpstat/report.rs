@@ -95,7 +95,7 @@ pub struct Reports<'z> {
     zone: &'z TimeZone,
     /// Where rows are of cores or chips.
     topology: Option<Topology>,
-    /// The scheduler of sched_ext that is loaded now.
+    /// The scheduler of sched_ext that is loaded now; JSON alone tells it.
     pub scheduler: Option<String>,
     drawn: u32,
 }

@@ -85,7 +85,9 @@ impl Watcher<'_> {
     }
 
     fn show(&mut self, frame: &Frame, changes: &[Change], ctx: &mut Ctx<'_>) {
-        self.reports.scheduler = (self.scheduler)();
+        if self.options.json {
+            self.reports.scheduler = (self.scheduler)();
+        }
         let text = self.reports.draw(frame, changes);
         ctx.out.text(&text);
         ctx.out.flush();

@@ -2,10 +2,10 @@
 //! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd with the standard and
 //! with the extended table. Such a machine has no caches: what a long slice saves by a warm cache does not show.
 
-use super::inside::said;
+use super::inside::{kernel, numbers, said};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, run_ms, told};
-use millpond_vm::{Accel, Cache, Case, Cgroup, Guest, Image, Shape, available, obtain};
+use millpond_vm::{Accel, Case, Cgroup, Guest, Image, Shape};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -142,10 +142,6 @@ fn value<'a>(all: &'a Said, scheduler: &str, name: &str) -> Result<&'a Value, Tr
     all.get(&key).ok_or_else(|| format!("the virtual machine could not measure {name}"))
 }
 
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
-}
-
 /// Lines of `SCHEDULER NAME JSON`. What is none is passed over.
 fn parse(text: &str) -> Said {
     let line = |line: &str| {
@@ -157,10 +153,7 @@ fn parse(text: &str) -> Said {
 }
 
 fn boot(bench: &Bench) -> Result<Said, Trouble> {
-    told("use virtual machines", available())?;
-    let cache = told("find the cache", Cache::from_environment())?;
-    let series = told("choose a kernel", KERNEL.parse())?;
-    let kernel = told("get a kernel", obtain(series, &cache, &|note| eprintln!("bench: {note}")))?;
+    let (cache, kernel) = kernel(KERNEL)?;
     let mut image = told("make an image", Image::new().program("millpond", &bench.millpond))?;
     image = told("make an image", image.program("millpond-benches", &bench.own))?;
     let compiler = compiler(bench);

@@ -6,7 +6,9 @@
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
 use crate::trial::{Bench, Trouble, build_bare, told};
-use millpond_vm::{Cache, Case, CaseResult, Cgroup, Guest, Image, Nic, Shape, Verdict, available, obtain};
+use millpond_vm::{
+    Cache, Case, CaseResult, Cgroup, Guest, Image, Kernel, Nic, Shape, Verdict, available, obtain,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,10 +54,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 type Said = ([Result<Value, Trouble>; 3], Result<String, Trouble>);
 
 fn boot(bench: &Bench) -> Result<Said, Trouble> {
-    told("use virtual machines", available())?;
-    let cache = told("find the cache", Cache::from_environment())?;
-    let series = told("choose a kernel", KERNEL.parse())?;
-    let kernel = told("get a kernel", obtain(series, &cache, &|note| eprintln!("bench: {note}")))?;
+    let (cache, kernel) = kernel(KERNEL)?;
     let bare = build_bare(&bench.scratch)?;
     let image = told("make an image", Image::new().program("millpond", &bench.millpond))?;
     let image = told("make an image", image.program("millpond-benches", &bench.own))?
@@ -81,6 +80,18 @@ fn boot(bench: &Bench) -> Result<Said, Trouble> {
         }
         _ => Err("the virtual machine lost a case".into()),
     }
+}
+
+/// A kernel to boot, and the cache that it is in.
+///
+/// # Errors
+/// There are no virtual machines here, or the kernel cannot be had.
+pub fn kernel(series: &str) -> Result<(Cache, Kernel), Trouble> {
+    told("use virtual machines", available())?;
+    let cache = told("find the cache", Cache::from_environment())?;
+    let series = told("choose a kernel", series.parse())?;
+    let kernel = told("get a kernel", obtain(series, &cache, &|note| eprintln!("bench: {note}")))?;
+    Ok((cache, kernel))
 }
 
 /// What a case printed.
@@ -169,7 +180,8 @@ fn pairs_in(value: &Value) -> Pairs {
     Pairs { ours: numbers(&value["ours"]), peer: numbers(&value["peer"]) }
 }
 
-fn numbers(value: &Value) -> Vec<f64> {
+/// The numbers of a list.
+pub fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
