@@ -10,14 +10,19 @@
 #   make reference pages of docs/reference/commands anew, from what the program says of its commands
 #   make pictures  docs/pictures anew: sessions of `make demo` and `millpond quiet` on this machine
 #   make bench     each promise about speed beside a peer measured in the same run
+#   make packages  packages for Debian and rpm, and an archive, of what `make install` installs, in target/packages, with SHA256SUMS;
+#                  each program and library has its bill of materials (cargo-auditable)
 #   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
-#                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is honoured, LINKS=no leaves the names out
+#                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is honoured, LINKS=no leaves the names out,
+#                  LINKS=own those that other packages of Debian have (mpstat, cpustat, prctl)
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
 LINKS   ?= yes
 ARGS    ?=
 CARGO   ?= cargo
+# `auditable` where programs are to have the list of their crates inside.
+AUDITABLE =
 
 # What is said to this file is said to no other one: crates build libraries in C with `make`, and would install them into our DESTDIR.
 MAKEOVERRIDES =
@@ -27,15 +32,15 @@ PACKAGES = sh xtask/packages.sh
 
 # Where cargo builds, as cargo says.
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-RELEASE  = $(CARGO) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
+RELEASE  = $(CARGO) $(AUDITABLE) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
-.PHONY: all build demo test test-all check docs pictures bench install reference tools
+.PHONY: all build demo test test-all check docs packages pictures bench install reference tools
 
 all: build
 
 build: tools
 	$(RELEASE)
-	$(CARGO) build --release --package millpond-member-c --package millpond-rt --package millpond-rt-malloc
+	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c --package millpond-rt --package millpond-rt-malloc
 
 demo: tools
 	@$(RELEASE)
@@ -52,6 +57,14 @@ check: tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --package millpond --no-default-features --features systemd -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
+	@if ! command -v cargo-deny >/dev/null; then \
+	    echo 'make: dependencies are not checked (deny.toml): there is no cargo-deny here' >&2; \
+	    echo 'hint: cargo install cargo-deny@0.20.2 --locked' >&2; \
+	else \
+	    $(CARGO) deny --offline check licenses bans sources && \
+	    if $(CARGO) deny fetch db 2>/dev/null; then $(CARGO) deny check advisories; \
+	    else echo 'make: advisories are not checked: their list cannot be fetched' >&2; fi; \
+	fi
 
 docs:
 	@command -v mdbook >/dev/null || { \
@@ -77,9 +90,13 @@ bench: tools vm-tools
 install: build
 	@$(CARGO) xtask install --prefix '$(PREFIX)' --destdir '$(DESTDIR)' --links '$(LINKS)'
 
+packages: AUDITABLE = auditable
+packages: package-tools build
+	@$(CARGO) xtask packages
+
 # A compiler for the few crates that link, one for the programs that run in the kernel with what their loader needs, and cargo, which
 # Debian has too old.
-.PHONY: tools vm-tools test-tools matrix-tools
+.PHONY: tools vm-tools test-tools matrix-tools package-tools
 tools:
 	@$(PACKAGES) cc=build-essential pkg-config=pkg-config clang-19=clang-19 =libelf-dev =zlib1g-dev
 	@command -v $(CARGO) >/dev/null || { \
@@ -92,7 +109,14 @@ vm-tools:
 
 # What looks at the files that we write, what we measure in turns with, and programs that run with our malloc. Without them those tests are skipped, and say so.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 javac=default-jdk-headless
+	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git rpmbuild=rpm rpm2cpio=rpm2cpio cpio=cpio python3=python3 sqlite3=sqlite3 javac=default-jdk-headless
+
+# What makes packages: the tools of each format, as the distribution has them.
+package-tools:
+	@$(PACKAGES) objcopy=binutils dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev rpmbuild=rpm
+	@command -v cargo-auditable >/dev/null || { \
+	    echo 'make: there is no cargo-auditable here' >&2; \
+	    echo 'hint: cargo install cargo-auditable@0.7.7 --locked' >&2; exit 1; }
 
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:

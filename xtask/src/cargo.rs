@@ -38,6 +38,9 @@ pub enum BuildError {
     /// What was built cannot be put where it belongs.
     #[error("{0}")]
     Install(io::Error),
+    /// No packages can be made of it.
+    #[error("cannot make packages: {0}")]
+    Package(io::Error),
     /// A picture cannot be recorded.
     #[error("cannot record a picture: {0}")]
     Record(io::Error),

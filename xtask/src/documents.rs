@@ -1,6 +1,7 @@
 //! What the program says of itself, installed: manual pages and completion scripts. It is asked, so that nothing is listed twice.
+//! And the pages of this tree.
 
-use crate::install::{PROGRAM, Wish, make_link, staged, write};
+use crate::install::{PROGRAM, Wish, make_link, put, put_all, staged, write};
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -84,6 +85,26 @@ pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) 
         manual.display(),
         place("share").display()
     ))
+}
+
+/// This tree, and what it has to read: directories and files, which are as far from each other as here, so that links between pages lead somewhere.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const DIRECTORIES: [&str; 3] = ["docs", "rt/rt/examples", "lib/member-c/examples"];
+const FILES: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Installs pages, examples, and licences.
+///
+/// # Errors
+/// The system's reason why a file was not written.
+pub fn install_pages(wish: &Wish) -> io::Result<String> {
+    let (root, doc) = (Path::new(ROOT), staged(&wish.destdir, &wish.prefix.join("share/doc/millpond")));
+    for dir in DIRECTORIES {
+        put_all(&root.join(dir), &doc.join(dir))?;
+    }
+    for file in FILES {
+        put(&root.join(file), &doc, file, 0o644)?;
+    }
+    Ok(format!("installed pages and examples below {}\n", doc.display()))
 }
 
 #[cfg(test)]

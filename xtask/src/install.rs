@@ -1,5 +1,5 @@
 //! `cargo xtask install`: the binary, its names as symbolic links where they are free, its manual pages and completions, units for the service
-//! manager, and the libraries for programs in C.
+//! manager, the libraries for programs in C, and pages to read. `cargo xtask packages` makes packages of the same tree.
 
 use crate::cargo::BuildError;
 use crate::debug_info;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Units for systemd, with [`BINDIR`] where the program stands.
-const UNITS: [(&str, &str); 3] = [
+const UNITS: [(&str, &str); 4] = [
+    ("millpond-fences.service", include_str!("../../units/millpond-fences.service")),
     ("millpond-pools.service", include_str!("../../units/millpond-pools.service")),
     ("poold.service", include_str!("../../units/poold.service")),
     ("schedd.service", include_str!("../../units/schedd.service")),
@@ -31,17 +32,32 @@ const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/inclu
 const RT_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/include/millpond");
 const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/man");
 const RT_PKG_CONFIG: &str = include_str!("../../rt/rt/millpond-rt.pc.in");
-const RT_STATIC: &str = "libmillpond_rt.a";
-const RT_SHARED: &str = "libmillpond_rt.so";
-const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";
+pub const RT_STATIC: &str = "libmillpond_rt.a";
+pub const RT_SHARED: &str = "libmillpond_rt.so";
+pub const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";
 
 /// The library for `LD_PRELOAD`, whose malloc is that of the one above. It stands beside it, where the dynamic linker finds it by name; nothing is linked with it.
-const MALLOC: &str = "libmillpond_malloc.so";
+pub const MALLOC: &str = "libmillpond_malloc.so";
 
 /// The library: what a linker looks for, and what programs that were linked with the shared one look for.
-const STATIC: &str = "libmillpond_pool.a";
-const SHARED: &str = "libmillpond_pool.so";
-const SHARED_NAME: &str = "libmillpond_pool.so.0";
+pub const STATIC: &str = "libmillpond_pool.a";
+pub const SHARED: &str = "libmillpond_pool.so";
+pub const SHARED_NAME: &str = "libmillpond_pool.so.0";
+
+/// Names that another package of Debian has, with that package: the distribution's stay what users find by them.
+pub const NAMES_OF_OTHERS: [(&str, &str); 3] =
+    [("cpustat", "cpustat"), ("mpstat", "sysstat"), ("prctl", "prctl")];
+
+/// Which names of commands are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// All that no other program has here.
+    Yes,
+    /// None.
+    No,
+    /// All but [`NAMES_OF_OTHERS`], whatever is here.
+    Own,
+}
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +66,32 @@ pub struct Wish {
     pub prefix: PathBuf,
     /// A directory that stands for the root of that system; empty for this one.
     pub destdir: PathBuf,
-    /// Whether the names are wanted.
-    pub links: bool,
+    /// The directory of libraries below the prefix.
+    pub libdir: PathBuf,
+    /// Which names are wanted.
+    pub links: Links,
+}
+
+/// What was built.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The program.
+    pub program: PathBuf,
+    /// The directory with the libraries.
+    pub libraries: PathBuf,
+}
+
+impl Built {
+    /// What `make build` makes: the program of profile `program`, and the libraries of the release build.
+    pub fn here() -> Built {
+        let target = crate::matrix::target_directory();
+        Built { program: target.join("program").join(PROGRAM), libraries: target.join("release") }
+    }
 }
 
 impl Default for Wish {
     fn default() -> Self {
-        Wish { prefix: "/usr/local".into(), destdir: PathBuf::new(), links: true }
+        Wish { prefix: "/usr/local".into(), destdir: PathBuf::new(), libdir: "lib".into(), links: Links::Yes }
     }
 }
 
@@ -69,21 +104,28 @@ enum Name {
     Taken(PathBuf),
 }
 
-/// Installs the program of profile `program`, and the libraries of the release build; true when it is in place.
+/// Installs what `make build` made; true when it is in place.
 ///
 /// # Errors
 /// [`BuildError::Install`] with the system's reason.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let target = crate::matrix::target_directory();
-    let (release, program) = (target.join("release"), target.join("program").join(PROGRAM));
-    let all = described(&program).map_err(BuildError::Install)?;
-    let (told, linked) = install(&program, &all, wish, &search).map_err(BuildError::Install)?;
-    let documents = documents::install(&program, &all, &linked, wish).map_err(BuildError::Install)?;
-    let libraries = install_rt(&release, wish).and_then(|rt| Ok(rt + &install_library(&release, wish)?));
-    print!("{told}{documents}{}", libraries.map_err(BuildError::Install)?);
+    print!("{}", install_all(&Built::here(), wish, &search).map_err(BuildError::Install)?);
     Ok(true)
+}
+
+/// Installs everything that there is to install, and gives what was done. No other function knows all of it.
+///
+/// # Errors
+/// The system's reason, or that of the program that cannot describe its commands.
+pub fn install_all(built: &Built, wish: &Wish, search: &[PathBuf]) -> io::Result<String> {
+    let all = described(&built.program)?;
+    let (mut told, linked) = install(&built.program, &all, wish, search)?;
+    told += &documents::install(&built.program, &all, &linked, wish)?;
+    told += &documents::install_pages(wish)?;
+    told += &install_rt(&built.libraries, wish)?;
+    Ok(told + &install_library(&built.libraries, wish)?)
 }
 
 /// Writes the units. None is enabled: that is for the administrator.
@@ -109,15 +151,18 @@ fn install<'d>(
     let seen = wish.prefix.join("bin");
     let dir = staged(&wish.destdir, &seen);
     fs::create_dir_all(&dir)?;
-    let mut told = install_program(program, &dir, wish)?;
+    let mut told = put_split(program, Path::new("bin"), PROGRAM, wish)?;
     told += &install_units(wish)?;
     let mut linked = Vec::new();
-    if !wish.links {
-        return Ok((told, linked));
-    }
+    let is_wanted = |name: &str| match wish.links {
+        Links::Yes => true,
+        Links::No => false,
+        Links::Own => NAMES_OF_OTHERS.iter().all(|(other, _)| *other != name),
+    };
     // In a staged tree only the tree itself tells which names are taken.
     let search = if wish.destdir.as_os_str().is_empty() { search } else { &[] };
-    for applet in all.iter().filter(|command| command.is_applet).map(|command| command.name.as_str()) {
+    let applets = all.iter().filter(|command| command.is_applet).map(|command| command.name.as_str());
+    for applet in applets.filter(|name| is_wanted(name)) {
         told += &match link(&dir, applet, search)? {
             Name::Linked => {
                 linked.push(applet);
@@ -132,35 +177,36 @@ fn install<'d>(
     Ok((told, linked))
 }
 
-/// Copies the program without its debug information to `dir`, and that to where debuggers look for it.
-fn install_program(program: &Path, dir: &Path, wish: &Wish) -> io::Result<String> {
-    let split = match program.exists().then(|| debug_info::split(program, PROGRAM)).transpose()? {
+/// Copies a program or a shared library without its debug information to a directory below the prefix, and that to where debuggers look for it.
+fn put_split(file: &Path, below: &Path, name: &str, wish: &Wish) -> io::Result<String> {
+    let seen = wish.prefix.join(below);
+    let dir = staged(&wish.destdir, &seen);
+    let split = match file.exists().then(|| debug_info::split(file, name)).transpose()? {
         Some(debug_info::Outcome::Split(split)) => split,
         Some(debug_info::Outcome::Failed) => {
-            let told = put(program, dir, PROGRAM, 0o755)?;
-            return Ok(told + "hint: objcopy (apt-get install binutils) makes the program smaller\n");
+            let told = put(file, &dir, name, 0o755)?;
+            return Ok(told + &format!("hint: objcopy (apt-get install binutils) makes {name} smaller\n"));
         }
-        Some(debug_info::Outcome::Whole) | None => return put(program, dir, PROGRAM, 0o755),
+        Some(debug_info::Outcome::Whole) | None => return put(file, &dir, name, 0o755),
     };
-    let bin = wish.prefix.join("bin");
     let debug =
-        staged(&wish.destdir, &wish.prefix.join("lib/debug").join(bin.strip_prefix("/").unwrap_or(&bin)));
+        staged(&wish.destdir, &wish.prefix.join("lib/debug").join(seen.strip_prefix("/").unwrap_or(&seen)));
     fs::create_dir_all(&debug)?;
-    let told = put(&split.program, dir, PROGRAM, 0o755)?;
-    Ok(told + &put(&split.debug, &debug, &format!("{PROGRAM}.debug"), 0o644)?)
+    let told = put(&split.program, &dir, name, 0o755)?;
+    Ok(told + &put(&split.debug, &debug, &format!("{name}.debug"), 0o644)?)
 }
 
 /// Copies the library from the release build and its header, and links the name that linkers look for.
 fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
-    let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
-    let (lib, include) = (place("lib"), place("include"));
+    let place = |dir: &Path| staged(&wish.destdir, &wish.prefix.join(dir));
+    let (lib, include) = (place(&wish.libdir), place(Path::new("include")));
     fs::create_dir_all(&lib)?;
     fs::create_dir_all(&include)?;
     let header = Path::new(HEADER);
     let name = header.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut told = put(header, &include, &name, 0o644)?;
     told += &put(&release.join(STATIC), &lib, STATIC, 0o644)?;
-    told += &put(&release.join(SHARED), &lib, SHARED_NAME, 0o755)?;
+    told += &put_split(&release.join(SHARED), &wish.libdir, SHARED_NAME, wish)?;
     make_link(SHARED_NAME, &lib.join(SHARED))?;
     told += &format!("linked {}\n", lib.join(SHARED).display());
     if wish.destdir.as_os_str().is_empty() {
@@ -172,18 +218,20 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
 /// Copies the library for real-time programs and the one for `LD_PRELOAD`, the headers, the manual and what pkg-config reads.
 fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
-    let (lib, include, pkg) = (place("lib"), place("include/millpond"), place("lib/pkgconfig"));
-    let man = place("share/man/man3");
+    let lib = staged(&wish.destdir, &wish.prefix.join(&wish.libdir));
+    let (include, pkg, man) = (place("include/millpond"), lib.join("pkgconfig"), place("share/man/man3"));
     for dir in [&lib, &include, &pkg, &man] {
         fs::create_dir_all(dir)?;
     }
     let mut told = put_all(Path::new(RT_HEADERS), &include)?;
     told += &put(&release.join(RT_STATIC), &lib, RT_STATIC, 0o644)?;
-    told += &put(&release.join(RT_SHARED), &lib, RT_SHARED_NAME, 0o755)?;
+    told += &put_split(&release.join(RT_SHARED), &wish.libdir, RT_SHARED_NAME, wish)?;
     make_link(RT_SHARED_NAME, &lib.join(RT_SHARED))?;
     told += &format!("linked {}\n", lib.join(RT_SHARED).display());
-    told += &put(&release.join(MALLOC), &lib, MALLOC, 0o755)?;
-    let text = RT_PKG_CONFIG.replace("@PREFIX@", &wish.prefix.display().to_string());
+    told += &put_split(&release.join(MALLOC), &wish.libdir, MALLOC, wish)?;
+    let text = RT_PKG_CONFIG
+        .replace("@PREFIX@", &wish.prefix.display().to_string())
+        .replace("@LIBDIR@", &wish.libdir.display().to_string());
     let path = pkg.join("millpond-rt.pc");
     fs::write(&path, text.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
     told += &format!("installed {}\n", path.display());
@@ -191,11 +239,18 @@ fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies all files of a directory of this tree, in order.
-fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
+/// Copies all files of a directory of this tree, in order, with those of its directories.
+pub fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
+    fs::create_dir_all(dir)?;
     let mut files = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
     files.sort_by_key(fs::DirEntry::file_name);
-    let copy = |file: &fs::DirEntry| put(&file.path(), dir, &file.file_name().to_string_lossy(), 0o644);
+    let copy = |file: &fs::DirEntry| {
+        let name = file.file_name();
+        match file.file_type()?.is_dir() {
+            true => put_all(&file.path(), &dir.join(name)),
+            false => put(&file.path(), dir, &name.to_string_lossy(), 0o644),
+        }
+    };
     files.iter().map(copy).collect()
 }
 
@@ -221,7 +276,7 @@ fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
-fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
+pub fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
     let copied = fs::File::open(file).and_then(|mut from| {
         let mut new = beside(dir, name)?;
         io::copy(&mut from, &mut new).map(|_| new)
@@ -385,6 +440,7 @@ mod tests {
         let mut place = Place::new();
         place.wish.destdir = place.dir.path().join("stage");
         place.wish.prefix = "/opt/mill".into();
+        place.wish.libdir = "lib/x86_64-linux-gnu".into();
         for (name, text) in [(RT_STATIC, "static"), (RT_SHARED, "shared"), (MALLOC, "malloc")] {
             fs::write(place.dir.path().join(name), text).unwrap();
         }
@@ -395,11 +451,15 @@ mod tests {
         assert!(header.contains("void *stack_alloc(size_t size);"));
         let header = fs::read_to_string(mill.join("include/millpond/umem.h")).unwrap();
         assert!(header.contains("void *umem_alloc(size_t size, int flags);"));
-        assert_eq!(fs::read(mill.join("lib/libmillpond_malloc.so")).unwrap(), b"malloc");
-        assert_eq!(fs::read(mill.join("lib/libmillpond_rt.a")).unwrap(), b"static");
-        assert_eq!(fs::read(mill.join("lib/libmillpond_rt.so")).unwrap(), b"shared");
-        let pkg = fs::read_to_string(mill.join("lib/pkgconfig/millpond-rt.pc")).unwrap();
-        assert!(pkg.starts_with("prefix=/opt/mill\n") && !pkg.contains('@'), "{pkg}");
+        assert_eq!(fs::read(mill.join("lib/x86_64-linux-gnu/libmillpond_malloc.so")).unwrap(), b"malloc");
+        assert_eq!(fs::read(mill.join("lib/x86_64-linux-gnu/libmillpond_rt.a")).unwrap(), b"static");
+        assert_eq!(fs::read(mill.join("lib/x86_64-linux-gnu/libmillpond_rt.so")).unwrap(), b"shared");
+        let pkg = fs::read_to_string(mill.join("lib/x86_64-linux-gnu/pkgconfig/millpond-rt.pc")).unwrap();
+        assert!(
+            pkg.starts_with("prefix=/opt/mill\nlibdir=${prefix}/lib/x86_64-linux-gnu\n")
+                && !pkg.contains('@'),
+            "{pkg}"
+        );
         for page in ["stack_alloc", "umem_alloc", "umem_free", "umem_debug"] {
             assert!(mill.join(format!("share/man/man3/{page}.3")).is_file(), "{page}");
         }
@@ -471,9 +531,18 @@ mod tests {
     #[test]
     fn without_links_only_the_program_is_installed() {
         let mut place = Place::new();
-        place.wish.links = false;
+        place.wish.links = Links::No;
         assert_eq!(place.install(&[]).lines().count(), 1 + UNITS.len());
         assert_eq!(fs::read_dir(place.bin()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn names_of_other_packages_are_left_out_where_only_own_ones_are_wanted() {
+        let mut place = Place::new();
+        place.wish.links = Links::Own;
+        place.install(&[]);
+        assert!(fs::symlink_metadata(place.bin().join("mpstat")).is_err());
+        assert_eq!(fs::read_link(place.bin().join("psrset")).unwrap(), Path::new("millpond"));
     }
 
     /// The values of a key, in order. A line that is neither a section, a comment nor `Key=value` fails the test.
@@ -514,6 +583,9 @@ mod tests {
         assert_eq!(values(&poold, "Service.ExecStart"), [format!("{bin} poold")]);
         assert_eq!(values(&poold, "Service.Type"), ["notify"]);
         assert_eq!(values(&poold, "Unit.After"), ["millpond-pools.service"]);
+        let fences = read("millpond-fences.service");
+        assert_eq!(values(&fences, "Service.ExecStart"), [format!("{bin} fence --watch")]);
+        assert_eq!(values(&fences, "Unit.After"), ["dbus.socket millpond-pools.service"]);
         let schedd = read("schedd.service");
         assert_eq!(values(&schedd, "Service.ExecStart"), [format!("{bin} schedd")]);
         assert_eq!(values(&schedd, "Unit.ConditionPathExists"), ["/sys/kernel/sched_ext/state"]);

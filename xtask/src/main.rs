@@ -1,4 +1,4 @@
-//! `cargo xtask test`, `cargo xtask install` and `cargo xtask pictures`: the parts of the Makefile that are programs.
+//! `cargo xtask test`, `install`, `packages` and `pictures`: the parts of the Makefile that are programs.
 //!
 //! # Why
 //!
@@ -22,6 +22,7 @@ mod documents;
 mod group;
 mod install;
 mod matrix;
+mod packages;
 mod pictures;
 mod run;
 mod slowest;
@@ -32,13 +33,15 @@ mod test;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all] [--only GROUP,…]
-       cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no]
+       cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no|own]
+       cargo xtask packages
        cargo xtask pictures [FILE.svg ...]";
 
 /// The command line, understood.
 enum Task {
     Test(test::Wish),
     Install(install::Wish),
+    Packages,
     Pictures(Vec<String>),
 }
 
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let done = match task {
         Task::Test(wish) => test::run(&wish),
         Task::Install(wish) => install::run(&wish),
+        Task::Packages => packages::run(),
         Task::Pictures(names) => pictures::run(&names),
     };
     match done {
@@ -76,6 +80,7 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
     let mut task = match word.as_str() {
         "test" => Task::Test(test::Wish::default()),
         "install" => Task::Install(install::Wish::default()),
+        "packages" => Task::Packages,
         "pictures" => Task::Pictures(Vec::new()),
         other => return Err(format!("there is no task `{other}`").into()),
     };
@@ -89,9 +94,10 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
             (Task::Install(wish), Long("destdir")) => wish.destdir = parser.value()?.into(),
             (Task::Install(wish), Long("links")) => {
                 wish.links = match parser.value()?.string()?.as_str() {
-                    "yes" => true,
-                    "no" => false,
-                    other => return Err(format!("--links is yes or no, not `{other}`").into()),
+                    "yes" => install::Links::Yes,
+                    "no" => install::Links::No,
+                    "own" => install::Links::Own,
+                    other => return Err(format!("--links is yes, no or own, not `{other}`").into()),
                 };
             }
             (Task::Pictures(names), Value(name)) => names.push(name.string()?),

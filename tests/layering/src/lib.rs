@@ -15,7 +15,7 @@
 //! # How it works
 //!
 //! ```text
-//!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check ──┐
+//!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check, dependencies::check ──┐
 //!                                                          ├──▶ breaches (none, or the test fails)
 //!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┤
 //!                    └──▶ circles, reexports, words ──────────▶ of_words_and_imports ──┤
@@ -30,6 +30,7 @@
 
 pub mod arrows;
 pub mod circles;
+pub mod dependencies;
 pub mod habits;
 pub mod links;
 pub mod promises;

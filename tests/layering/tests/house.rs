@@ -2,7 +2,9 @@
 
 #![allow(clippy::print_stdout, reason = "warnings of a test")]
 
-use millpond_layering::{Breach, House, arrows, habits, links, of_words_and_imports, promises, words};
+use millpond_layering::{
+    Breach, House, arrows, dependencies, habits, links, of_words_and_imports, promises, words,
+};
 use std::path::Path;
 
 fn house() -> House {
@@ -22,6 +24,13 @@ fn every_arrow_between_rooms_is_on_the_map() {
         "no rooms were read"
     );
     assert_none(&arrows::check(&house.metadata));
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let house = house();
+    let page = house.pages.iter().find(|page| page.path == dependencies::PAGE).expect("the page is there");
+    assert_none(&dependencies::check(&house.metadata, &page.text));
 }
 
 #[test]

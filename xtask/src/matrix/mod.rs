@@ -31,6 +31,8 @@ use crate::table::Row;
 use outcome::Outcome;
 use std::time::Instant;
 
+#[cfg(test)]
+pub use tools::has_program;
 pub use tools::target_directory;
 
 /// One group of the matrix.

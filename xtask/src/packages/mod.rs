@@ -1,0 +1,76 @@
+//! `cargo xtask packages`: Debian packages, rpm packages and an archive, of what `cargo xtask install` installs.
+//!
+//! # How it works
+//!
+//! ```text
+//!   install_all ──▶ a tree for each format ──▶ parts::divide ──▶ deb: dpkg-deb, once for each part
+//!                                                            ├──▶ rpm: one description, rpmbuild
+//!                                                            └──▶ archive: tar
+//! ```
+//!
+//! There is no list of files but that of [`crate::install`]: [`parts`] says by names which package takes what. The tools are those of the
+//! formats, which distributions keep. Installed trees differ in the directory of libraries alone.
+//!
+//! Packages of the same files and the same `SOURCE_DATE_EPOCH` have the same bytes. Without that variable it is the time of the last commit.
+
+mod archive;
+mod deb;
+mod parts;
+mod rpm;
+mod run;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod tree;
+
+use crate::cargo::BuildError;
+use crate::install::Built;
+use run::Run;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tool::said;
+
+/// Makes all packages in `packages` of the target directory; true when they are there.
+///
+/// # Errors
+/// [`BuildError::Package`] with the reason of the system or the tool.
+pub fn run() -> Result<bool, BuildError> {
+    let out = crate::matrix::target_directory().join("packages");
+    let packages = make(Built::here(), &out, &epoch().map_err(BuildError::Package)?);
+    for package in packages.map_err(BuildError::Package)? {
+        println!("made {}", package.display());
+    }
+    Ok(true)
+}
+
+/// Makes all packages in `out`, in place of those that are there.
+fn make(built: Built, out: &Path, epoch: &str) -> io::Result<Vec<PathBuf>> {
+    let run = Run::new(built, out, epoch)?;
+    if run.out.exists() {
+        fs::remove_dir_all(&run.out)?;
+    }
+    fs::create_dir_all(&run.out)?;
+    let mut made = deb::make(&run)?;
+    made.extend(rpm::make(&run)?);
+    made.push(archive::make(&run)?);
+    made.push(archive::sums(&run.out)?);
+    Ok(made)
+}
+
+/// `SOURCE_DATE_EPOCH`, or the time of the last commit.
+fn epoch() -> io::Result<String> {
+    if let Ok(epoch) = env::var("SOURCE_DATE_EPOCH") {
+        return Ok(epoch);
+    }
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let time = said(&mut git).map_err(|error| {
+        io::Error::other(format!(
+            "{error}\nhint: set SOURCE_DATE_EPOCH, the time of all files in the packages"
+        ))
+    })?;
+    Ok(time.trim().to_owned())
+}
