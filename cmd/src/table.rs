@@ -22,6 +22,7 @@ table! {
     psrinfo
     psradm
     psrset
+    fence
     pbind
     lgrpinfo
     plgrp

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use millpond_cli::{Parsed, units};
+use millpond_model::Nanos;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -53,18 +54,50 @@ where
     })
 }
 
-/// A time, more than none, in seconds where it has no unit.
+/// What a time is in that has no unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bare {
+    Seconds,
+    Microseconds,
+}
+
+impl Bare {
+    fn nanos_and_name(self) -> (u64, &'static str) {
+        match self {
+            Bare::Seconds => (1_000_000_000, "seconds"),
+            Bare::Microseconds => (1_000, "microseconds"),
+        }
+    }
+}
+
+/// `text`, the value of a long option, as a time above 0.
+///
+/// # Errors
+/// [`Failure::Operand`] for what is no such time.
+pub fn time(name: &str, text: &str, bare: Bare) -> Result<Nanos, Failure> {
+    let (nanos, unit) = bare.nanos_and_name();
+    units::time(text, nanos).filter(|time| *time > Nanos(0)).ok_or_else(|| {
+        let units = units::NAMES;
+        Failure::Operand(format!(
+            "cannot use --{name} {text}: it is no time above 0 ({unit}, or a number with {units})"
+        ))
+    })
+}
+
+/// The value of a long option that is a time above 0.
+///
+/// # Errors
+/// [`Failure::Operand`] for what is no such time.
+pub fn time_of(options: &Parsed, name: &str, bare: Bare) -> Result<Option<Nanos>, Failure> {
+    options.long_value(name).map(|text| time(name, &text, bare)).transpose()
+}
+
+/// The same in seconds.
 ///
 /// # Errors
 /// [`Failure::Operand`] for what is no such time.
 pub fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, Failure> {
-    let Some(text) = options.long_value(name) else { return Ok(None) };
-    units::seconds(&text).map(|time| Some(Duration::from_nanos(time.0))).ok_or_else(|| {
-        let units = units::NAMES;
-        Failure::Operand(format!(
-            "cannot use --{name} {text}: it is no time above 0 (seconds, or a number with {units})"
-        ))
-    })
+    Ok(time_of(options, name, Bare::Seconds)?.map(|time| Duration::from_nanos(time.0)))
 }
 
 #[cfg(test)]

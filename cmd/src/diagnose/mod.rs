@@ -80,7 +80,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::json::{self, Describe};
-use crate::quiet::time_operand;
+use crate::values::{Bare, time_of};
 use gather::Whose;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::{Nanos, Pid};
@@ -122,7 +122,7 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let time = parsed.long_value("for").map(|text| time_operand(&text)).transpose()?.unwrap_or(USUAL);
+    let time = time_of(parsed, "for", Bare::Seconds)?.unwrap_or(USUAL);
     let whose = whose(parsed)?;
     let session = ctx.reading(&parsed.common)?;
     let gathered = gather::gather(session.machine(), &whose, time, ctx)?;

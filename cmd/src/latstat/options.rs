@@ -1,7 +1,8 @@
 //! What `latstat` is asked for: the rules of its options.
 
 use crate::failure::Failure;
-use millpond_cli::{Parsed, units};
+use crate::values::{Bare, time, time_of};
+use millpond_cli::Parsed;
 use millpond_machine::facets::Stamps;
 use millpond_model::{CpuId, Nanos, RT_LEVELS};
 use millpond_observe::latency::{Source, primes_near};
@@ -138,7 +139,7 @@ impl Options {
         let above = above.iter().flat_map(|list| list.split(','));
         Ok(Options {
             samples: count_of(parsed, "samples", 1, u64::MAX)?,
-            duration: time_of(parsed, "duration", 1_000_000_000)?,
+            duration: time_of(parsed, "duration", Bare::Seconds)?,
             cpu: count_of(parsed, "cpu", 0, u64::from(u32::MAX))?
                 .and_then(|n| u32::try_from(n).ok())
                 .map(CpuId),
@@ -148,8 +149,8 @@ impl Options {
                 .unwrap_or(30),
             intervals,
             stamps,
-            above: above.map(|text| time("above", text, 1_000)).collect::<Result<_, _>>()?,
-            max: time_of(parsed, "max", 1_000)?,
+            above: above.map(|text| time("above", text, Bare::Microseconds)).collect::<Result<_, _>>()?,
+            max: time_of(parsed, "max", Bare::Microseconds)?,
             save: path("save").or_else(|| path("resume")),
             resume: path("resume"),
             merge: if merges { words.into_iter().map(PathBuf::from).collect() } else { Vec::new() },
@@ -186,7 +187,7 @@ fn stamps_of(parsed: &Parsed) -> Stamps {
 
 /// In whole microseconds.
 fn intervals_of(parsed: &Parsed, stamps: Stamps) -> Result<Vec<Nanos>, Failure> {
-    let interval = time_of(parsed, "interval", 1_000)?.unwrap_or(Nanos(1_000_000));
+    let interval = time_of(parsed, "interval", Bare::Microseconds)?.unwrap_or(Nanos(1_000_000));
     let is_within = |(least, most): (Nanos, Nanos)| (least..=most).contains(&interval);
     let us = interval.0 / 1_000;
     match stamps {
@@ -209,18 +210,6 @@ fn count_of(parsed: &Parsed, name: &str, least: u64, most: u64) -> Result<Option
             format!("from {least} to {most}")
         };
         Failure::Operand(format!("cannot use --{name} {text}: it is no number {range}"))
-    })
-}
-
-fn time_of(parsed: &Parsed, name: &str, unit_ns: u64) -> Result<Option<Nanos>, Failure> {
-    parsed.long_value(name).map(|text| time(name, &text, unit_ns)).transpose()
-}
-
-/// A time with its unit, or in the unit that is usual for the option; more than nothing.
-fn time(name: &str, text: &str, unit_ns: u64) -> Result<Nanos, Failure> {
-    units::time(text, unit_ns).filter(|time| *time > Nanos(0)).ok_or_else(|| {
-        let units = units::NAMES;
-        Failure::Operand(format!("cannot use --{name} {text}: it is no time above 0 (a number with {units})"))
     })
 }
 
@@ -280,7 +269,9 @@ pub(super) mod tests {
 
     #[test]
     fn broken_rules_are_told() {
-        let times = "it is no time above 0 (a number with ns, us, ms, s, m, h or d)";
+        let times =
+            |unit| format!("it is no time above 0 ({unit}, or a number with ns, us, ms, s, m, h or d)");
+        let (seconds, micros) = (times("seconds"), times("microseconds"));
         for (text, says) in [
             ("now", "latstat takes no operand, and was given `now`".to_owned()),
             ("--merge", "--merge needs the files of saved runs".into()),
@@ -297,16 +288,16 @@ pub(super) mod tests {
             ("--load build,build", "load build is named twice".into()),
             ("--samples 0", "cannot use --samples 0: it is no number from 1 on".into()),
             ("--level 60", "cannot use --level 60: it is no number from 0 to 59".into()),
-            ("--interval 0", format!("cannot use --interval 0: {times}")),
+            ("--interval 0", format!("cannot use --interval 0: {micros}")),
             ("--interval 20us", "an interval is from 50us to 10s".into()),
             ("--interval 1d", "an interval is from 50us to 10s".into()),
             ("--timerlat --interval 50us", "an interval of timerlat is from 100us to 1s".into()),
             ("--timerlat --interval 2s", "an interval of timerlat is from 100us to 1s".into()),
             ("--plain --timerlat", "options --plain and --timerlat are mutually exclusive".into()),
             ("--merge a --timerlat", "options --merge and --timerlat are mutually exclusive".into()),
-            ("--max 5x", format!("cannot use --max 5x: {times}")),
-            ("--above 13us,", format!("cannot use --above : {times}")),
-            ("--duration 99999999999d", format!("cannot use --duration 99999999999d: {times}")),
+            ("--max 5x", format!("cannot use --max 5x: {micros}")),
+            ("--above 13us,", format!("cannot use --above : {micros}")),
+            ("--duration 99999999999d", format!("cannot use --duration 99999999999d: {seconds}")),
         ] {
             match options(text) {
                 Err(Failure::Usage(why) | Failure::Operand(why)) => assert_eq!(why, says, "{text}"),

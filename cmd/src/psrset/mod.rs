@@ -65,7 +65,6 @@
 //! --dry-run: {"dry_run":true,"notes":[],"operations":[{"steps":[…],"what":"…"}],"refused":[]}
 //! ```
 
-mod cores;
 mod memory;
 mod sets;
 mod show;

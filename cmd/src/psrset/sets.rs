@@ -1,8 +1,8 @@
 //! The operations of `psrset` on sets and their processors.
 
-use super::cores;
 use crate::bindings::{self, Cpus, Rebound};
 use crate::change::Changer;
+use crate::cores;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::operands;

@@ -67,11 +67,11 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::json::{self, Describe};
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_model::Nanos;
 use millpond_observe::Verdict;
-use millpond_session::{output_is_terminal, replace_text};
-pub(crate) use options::time as time_operand;
-
-use options::Options;
+use millpond_session::{Session, output_is_terminal, replace_text};
+pub(crate) use options::Options;
+pub(crate) use show::Noise;
 use std::path::Path;
 
 /// What `--json` prints.
@@ -161,14 +161,38 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Err(Failure::Usage("--dry-run starts nothing, so there is no command to look at".to_owned()));
     }
     let session = ctx.reading(&parsed.common)?;
-    let run = watch::run(&session, &options, ctx)?;
+    measure(&session, &options, parsed.common.json, parsed.long("all"), ctx).map(|measured| measured.exit)
+}
+
+/// What came of a measurement.
+pub(crate) struct Measured {
+    /// What the command ends with.
+    pub exit: Exit,
+    /// Whether the limit was kept; `None` where it cannot be told, or there was none.
+    pub is_kept: Option<bool>,
+    /// How long was measured.
+    pub length: Nanos,
+}
+
+/// Measures and tells.
+///
+/// # Errors
+/// As for [`watch::run`].
+pub(crate) fn measure(
+    session: &Session,
+    options: &Options,
+    as_json: bool,
+    tells_all: bool,
+    ctx: &mut Ctx<'_>,
+) -> Result<Measured, Failure> {
+    let run = watch::run(session, options, ctx)?;
     let verdict = options.limit.as_ref().map(|limit| run.quiet.judge(limit.value, options.strict));
-    if parsed.common.json {
-        ctx.json(&show::Noise::of(&run, &options, verdict.as_ref()));
+    if as_json {
+        ctx.json(&show::Noise::of(&run, options, verdict.as_ref()));
     } else {
-        let looked_at = ctx.given().is_none() && output_is_terminal() && !parsed.long("all");
+        let looked_at = ctx.given().is_none() && output_is_terminal() && !tells_all;
         let text = if looked_at { brief::text } else { show::text };
-        ctx.out.text(&text(&run, &options, verdict.as_ref()));
+        ctx.out.text(&text(&run, options, verdict.as_ref()));
     }
     ctx.out.flush();
     for line in &run.seen.lost {
@@ -179,9 +203,14 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let mut exit = if run.failed { Exit::REFUSED } else { Exit::DONE };
     if let Some(file) = &options.report {
-        exit = exit.and(report(file, &run, &options, verdict.as_ref(), ctx));
+        exit = exit.and(report(file, &run, options, verdict.as_ref(), ctx));
     }
-    Ok(match verdict {
+    let is_kept = match &verdict {
+        Some(Verdict::Kept) => Some(!run.failed),
+        Some(Verdict::Broken(_)) => Some(false),
+        _ => None,
+    };
+    let exit = match verdict {
         None | Some(Verdict::Kept) => exit,
         Some(Verdict::Broken(_)) => exit.and(Exit::REFUSED),
         Some(verdict) => {
@@ -189,7 +218,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             ctx.complain(&not_judged(&verdict, &limit));
             exit.and(Exit::REFUSED)
         }
-    })
+    };
+    Ok(Measured { exit, is_kept, length: run.quiet.elapsed })
 }
 
 /// Why there is no verdict.

@@ -3,7 +3,8 @@
 use super::figures::parse_limit;
 use crate::failure::Failure;
 use crate::operands;
-use millpond_cli::{Parsed, units};
+use crate::values::{Bare, time_of};
+use millpond_cli::Parsed;
 use millpond_formats::CpuOperand;
 use millpond_model::{Nanos, Pid, PsetId};
 use millpond_observe::Limit;
@@ -56,6 +57,25 @@ fn is_page(file: &str) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
 }
 
+/// What says how to measure.
+struct Asked {
+    time: Option<Nanos>,
+    limit: Option<Bound>,
+    report: Option<String>,
+}
+
+impl Asked {
+    fn of(parsed: &Parsed) -> Result<Asked, Failure> {
+        let time = time_of(parsed, "for", Bare::Seconds)?;
+        let limit = parsed.long_value("max").map(|text| bound(&text)).transpose()?;
+        let report = parsed.long_value("report");
+        if let Some(file) = report.as_deref().filter(|file| !is_picture(file) && !is_page(file)) {
+            return Err(Failure::Operand(format!("`{file}` is neither a picture (.svg) nor a page (.html)")));
+        }
+        Ok(Asked { time, limit, report })
+    }
+}
+
 impl Options {
     /// Understands what was typed.
     ///
@@ -74,14 +94,9 @@ impl Options {
             (Some(word), _) => Some(operands::set(word)?),
         };
         let command: Vec<OsString> = parsed.operands.iter().skip(1).cloned().collect();
-        let time = parsed.long_value("for").map(|text| time(&text)).transpose()?;
-        let limit = parsed.long_value("max").map(|text| bound(&text)).transpose()?;
+        let Asked { time, limit, report } = Asked::of(parsed)?;
         if parsed.long("strict") && limit.is_none() {
             return Err(Failure::Usage("--strict is about the limit of --max".to_owned()));
-        }
-        let report = parsed.long_value("report");
-        if let Some(file) = report.as_deref().filter(|file| !is_picture(file) && !is_page(file)) {
-            return Err(Failure::Operand(format!("`{file}` is neither a picture (.svg) nor a page (.html)")));
         }
         Ok(Options {
             set,
@@ -93,6 +108,26 @@ impl Options {
             by_counts: parsed.long("by-counts"),
             report,
             command,
+        })
+    }
+
+    /// A set is measured against a limit, by `--for`, `--max` and `--report`.
+    ///
+    /// # Errors
+    /// [`Failure`] with the rule that was broken.
+    pub fn of_set(set: PsetId, usual_limit: &str, parsed: &Parsed) -> Result<Options, Failure> {
+        let Asked { time, limit, report } = Asked::of(parsed)?;
+        let limit = Some(limit.map_or_else(|| bound(usual_limit), Ok)?);
+        Ok(Options {
+            set: Some(set),
+            cpus: None,
+            pids: Vec::new(),
+            time: time.or(Some(USUAL)),
+            limit,
+            strict: false,
+            by_counts: false,
+            report,
+            command: Vec::new(),
         })
     }
 
@@ -114,15 +149,6 @@ fn processes(list: &str) -> Result<Vec<Pid>, Failure> {
         })
     };
     list.split(',').map(pid).collect()
-}
-
-/// A span of time as an operand.
-///
-/// # Errors
-/// [`Failure::Operand`] for what is none, and for none at all.
-pub fn time(text: &str) -> Result<Nanos, Failure> {
-    let time = units::time(text, 1_000_000_000).filter(|time| *time > Nanos(0));
-    time.ok_or_else(|| Failure::Operand(format!("`{text}` is not a time (60s, 500ms, 2m; more than 0)")))
 }
 
 fn bound(text: &str) -> Result<Bound, Failure> {

@@ -316,9 +316,9 @@ mod tests {
         assert_eq!(left(), 0);
 
         // One that is killed leaves them to whoever started it.
-        let killed = Scratch::make().unwrap();
-        fs::write(killed.0.join("0.c"), "").unwrap();
-        std::mem::forget(killed);
+        let killed = Scratch::path(std::process::id(), 0);
+        fs::create_dir(&killed).unwrap();
+        fs::write(killed.join("0.c"), "").unwrap();
         assert_eq!(left(), 1);
         remove_files_of(std::process::id());
         assert_eq!(left(), 0);

@@ -87,6 +87,8 @@ struct task_struct___x {
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	unsigned int policy;
+	/* How many sections of reading (RCU) it is in; only of kernels that preempt threads there. */
+	int rcu_read_lock_nesting;
 	const struct cpumask *cpus_ptr;
 	struct cpumask cpus_mask;
 	struct sched_entity___x se;

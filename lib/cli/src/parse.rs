@@ -122,7 +122,9 @@ impl Parsed {
     /// The first two options that exclude each other.
     fn conflict(&self) -> Option<(&'static Flag, &'static Flag)> {
         self.given.iter().find_map(|given| {
-            let excludes = |other: &&Given| given.flag.conflicts.iter().any(|name| other.flag.is(name));
+            let excludes = |other: &&Given| {
+                other.flag != given.flag && given.flag.conflicts.iter().any(|name| other.flag.is(name))
+            };
             self.given.iter().find(excludes).map(|other| (given.flag, other.flag))
         })
     }

@@ -32,6 +32,7 @@ pub mod cpustat;
 pub mod cyclictest;
 pub mod dispadmin;
 pub mod events;
+pub mod fence_profile;
 mod lgroups;
 pub mod lgrpinfo;
 mod lwps;

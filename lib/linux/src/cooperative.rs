@@ -339,6 +339,7 @@ impl LinuxMachine {
             mode: PsetMode::Affinity,
             zones: Vec::new(),
             memory: SetMemory::All,
+            fence: None,
             serial,
         };
         own.sets.insert(id, label);

@@ -218,6 +218,7 @@ impl Knobs for LinuxMachine {
                 _ => Err(KnobError::Gone),
             },
             LinuxKnob::Affinity(task) => self.mask_value(task).map(Some),
+            LinuxKnob::KernelThread(task) => self.kernel_thread_value(task).map(Some),
             LinuxKnob::Policy(task) => self.policy(task).map(|policy| Some(policy.to_string())),
             LinuxKnob::ClassOf(task) => self.class_value(task),
             LinuxKnob::DispatchTable(class) => self.table_value(class),
@@ -304,7 +305,7 @@ impl Knobs for LinuxMachine {
                 let result = self.os.attach(task, value.map_or("/", |v| v));
                 result.map_err(|error| self.explain_busy_task(task, error))
             }
-            LinuxKnob::Affinity(task) => {
+            LinuxKnob::Affinity(task) | LinuxKnob::KernelThread(task) => {
                 let mask = match value.map(String::as_str) {
                     None | Some("all") => None,
                     Some(text) => Some(text.parse().map_err(|_| KnobError::Unknown(knob.0.clone()))?),
@@ -363,6 +364,10 @@ impl Knobs for LinuxMachine {
             }
         }
         steps.extend(Steering::of(self).steps(&self.shielded()?)?);
+        if self.has_cgroups() {
+            let sheltering = self.sheltering(&self.live_sets()?.1)?;
+            steps.extend(sheltering.into_iter().map(|(_, step)| step));
+        }
         steps.extend(self.settle_masks());
         steps.extend(self.settle_controls()?);
         steps.extend(self.damaged_record());
@@ -482,6 +487,7 @@ impl Machine for LinuxMachine {
     millpond_machine::facets! { self:
         processors, Processors => Ok(self);
         psets, Psets => Ok(self);
+        fences, Fences => self.cgroups_or_absent().map(|()| self as _);
         threads, Threads => Ok(self);
         zones, Zones => self.cgroups_or_absent().map(|()| self as _);
         pools, Pools => self.cgroups_or_absent().map(|()| self as _);

@@ -7,11 +7,14 @@
 //! itself may be gone. (On every kernel there is such a record of a binding to several CPUs: their mask could be anybody's.)
 //!
 //! Since 6.2 the kernel does all else by itself, and nothing else here takes a step.
+//!
+//! The masks of its own threads every kernel forgets, each time that a partition begins, changes or ends, and with version 1 when they move: they
+//! are noted in the same way, and settled with what fences keep kernel threads away from (`fences.rs`).
 
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::os::knob_error;
 use crate::view::View;
-use crate::{LinuxMachine, names};
+use crate::{LinuxMachine, Os, names};
 use millpond_machine::{Knob, KnobError, Refusal, Step};
 use millpond_model::CpuSet;
 use std::collections::BTreeSet;
@@ -22,6 +25,23 @@ pub(crate) const ALL: &str = "all";
 /// The record of a binding of ours.
 pub(crate) fn bind_record(task: TaskId) -> String {
     format!("bind.{}.{}", task.leader(), task.start)
+}
+
+/// Whether masks of kernel threads are forgotten by the step: a partition begins, changes or ends; with version 1 one of them moves, or the list of the
+/// default set changes, which they are moved to.
+fn moves_kernel_threads(os: &Os, view: &View, step: &Step) -> bool {
+    let is_partition = |group: &str| view.groups.get(group).is_some_and(|g| g.partition.is_some());
+    let is_kernels = |pid: u32| os.stat(pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
+    match LinuxKnob::parse(&step.knob) {
+        Ok(LinuxKnob::File(ControlFile::Cpuset(_, CpusetFile::Partition | CpusetFile::ExclusiveCpus))) => {
+            true
+        }
+        Ok(LinuxKnob::File(ControlFile::Cpuset(group, CpusetFile::Cpus)) | LinuxKnob::AllowedCpus(group)) => {
+            is_partition(&group) || (view.v1 && group == names::DEFAULT_GROUP)
+        }
+        Ok(LinuxKnob::CgroupOf(task)) => view.v1 && is_kernels(task.pid),
+        _ => false,
+    }
 }
 
 impl LinuxMachine {
@@ -85,8 +105,13 @@ impl LinuxMachine {
         earlier: &[Step],
         steps: Vec<Step>,
     ) -> Result<Vec<Step>, Refusal> {
+        let mut notes = Vec::new();
+        if steps.iter().any(|step| moves_kernel_threads(&self.os, view, step)) {
+            notes = self.confined_kernel_threads(&self.online_now()?);
+        }
         if !self.forgets_masks() {
-            return Ok(steps);
+            notes.extend(steps);
+            return Ok(notes);
         }
         let mut groups: BTreeSet<String> = BTreeSet::new();
         let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
@@ -108,7 +133,6 @@ impl LinuxMachine {
         for group in groups.iter().filter(|g| view.groups.contains_key(*g)) {
             tasks.extend(self.tasks_in(group));
         }
-        let mut notes = Vec::new();
         for task in tasks {
             let knob = LinuxKnob::Affinity(task).knob();
             let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };

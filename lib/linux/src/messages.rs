@@ -7,7 +7,7 @@ use crate::interrupt_names::device_name;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::{Os, names};
 use millpond_machine::{Knob, KnobError};
-use millpond_model::PsetId;
+use millpond_model::{MachineSetting, PsetId};
 use std::io;
 
 /// The words of an error without its number.
@@ -34,6 +34,7 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::Label(path, _) => format!("the label of {}", group(path)),
         LinuxKnob::CgroupOf(id) => task(os, *id),
         LinuxKnob::Affinity(id) => format!("the affinity mask of {}", task(os, *id)),
+        LinuxKnob::KernelThread(id) => format!("the affinity mask of kernel {}", task(os, *id)),
         LinuxKnob::Policy(id) => format!("the scheduling policy of {}", task(os, *id)),
         LinuxKnob::ClassOf(id) => format!("the scheduling class of {}", task(os, *id)),
         LinuxKnob::DispatchTable(class) => format!("the dispatch table of {class}"),
@@ -90,6 +91,15 @@ fn file_name(os: &Os, file: &ControlFile) -> String {
             format!("the {mask} mask of {interface}/{queue}")
         }
         ControlFile::Online(cpu) => format!("the online state of CPU {cpu}"),
+        ControlFile::WatchdogCpumask => "the watchdog cpumask".to_owned(),
+        ControlFile::IdleLatency(cpu) => format!("the idle latency limit of CPU {cpu}"),
+        ControlFile::Governor(cpu) => format!("the frequency governor of CPU {cpu}"),
+        ControlFile::FairServer(cpu) => format!("the runtime of the fair server of CPU {cpu}"),
+        ControlFile::Machine(MachineSetting::NumaBalancing) => "kernel.numa_balancing".to_owned(),
+        ControlFile::Machine(MachineSetting::StatInterval) => "vm.stat_interval".to_owned(),
+        ControlFile::Machine(MachineSetting::TimerMigration) => "kernel.timer_migration".to_owned(),
+        ControlFile::Machine(MachineSetting::Turbo) => "cpufreq/boost".to_owned(),
+        ControlFile::NoTurbo => "intel_pstate/no_turbo".to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::records::{POOLS, recorded_pools};
 use crate::view::{RootTasks, SetLabel, View};
 use millpond_formats::pools::properties::local_memory;
 use millpond_formats::pools::record::Record;
-use millpond_machine::facets::{Member, StartOption};
+use millpond_machine::facets::{Member, StartOption, fences_stay};
 use millpond_machine::{Change, Pools, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, SetMemory, State};
@@ -41,7 +41,7 @@ impl LinuxMachine {
     }
 
     /// The step that replaces the record.
-    fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
+    pub(crate) fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
         let before = self.os.record(POOLS);
         // Every key is a string or a number, so that serialising cannot fail.
         let after = to.map(|state| serde_json::to_string(&Record::from(state)).unwrap_or_default());
@@ -92,13 +92,18 @@ impl LinuxMachine {
                 },
                 |s| s.serial,
             );
-            let mode = if state.keep_others { PsetMode::Shared } else { PsetMode::Own };
+            let fence = old.and_then(|s| s.fence.clone());
+            let mode = match old {
+                Some(old) if fence.is_some() => old.mode,
+                _ if state.keep_others => PsetMode::Shared,
+                _ => PsetMode::Own,
+            };
             let memory = match local_memory(pset) {
                 Some(true) => SetMemory::Local,
                 Some(false) => SetMemory::All,
                 None => old.map(|s| s.memory.clone()).unwrap_or_default(),
             };
-            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), memory, serial });
+            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), memory, fence, serial });
         }
         let (old, new) = (Self::owners(live), Self::owners(&sets));
         let moves = |cpu: &CpuId| old.get(cpu) != new.get(cpu);
@@ -158,6 +163,8 @@ impl Pools for LinuxMachine {
         if recorded_pools(&self.os)?.is_none() && !live.is_empty() {
             return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
         }
+        let fences = live.iter().filter_map(|(id, set)| Some((*id, &set.fence.as_ref()?.name, set.cpus())));
+        fences_stay(fences, to.as_ref())?;
         let states = self.states_now()?;
         let (sets, moving) = self.wanted_sets(to.as_ref(), &live, &states)?;
         let pools = to.as_ref().map(PoolsState::sets).unwrap_or_default();

@@ -185,9 +185,9 @@ pub(crate) struct StateSteps<'m> {
     /// CPUs that stop.
     pub(crate) last: Vec<Step>,
     /// The CPUs that take no interrupts afterwards.
-    shielded: CpuSet,
+    pub(crate) shielded: CpuSet,
     /// What was read of interrupts, once.
-    interrupts: Steering<'m>,
+    pub(crate) interrupts: Steering<'m>,
     /// An answer for each change.
     pub(crate) outcome: Vec<Result<StateChange, Refusal>>,
 }

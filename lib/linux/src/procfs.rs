@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+const PF_EXITING: u64 = 0x0000_0004;
 const PF_KTHREAD: u64 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
@@ -36,6 +37,8 @@ pub struct Stat {
     pub sid: Option<u32>,
     /// A zombie: it runs no more.
     pub dead: bool,
+    /// On its way out: it runs no code of its program any more, and cannot be moved.
+    pub exiting: bool,
 }
 
 /// The field of a `stat` file that says what a thread does.
@@ -81,6 +84,7 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         pgid: id(2),
         sid: id(3),
         dead: matches!(fields.first(), Some(&"Z" | &"X")),
+        exiting: flags & PF_EXITING != 0,
     })
 }
 
@@ -266,6 +270,14 @@ mod tests {
         let (by_number, of_process) = other.join().unwrap();
         assert_eq!(by_number, of_process);
         assert!(by_number.start >= here.start);
+    }
+
+    #[test]
+    fn a_thread_on_its_way_out_says_so_in_its_flags() {
+        let line = |flags: u64| format!("7 (a) S 9) R 1 7 9 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 3");
+        let is_exiting = |text: &str| parse_stat(text).is_some_and(|stat| stat.exiting);
+        assert!(is_exiting(&line(0x40_0004)) && is_exiting(&line(4)));
+        assert!(!is_exiting(&line(0x40_0000)) && !is_exiting(&line(0)) && !is_exiting("7 (a) R"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::view::{Group, RootTasks, SetLabel, View};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::LwpStatus;
 use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
-use millpond_model::{CpuId, CpuSet, Lwp, Move, Pset, PsetId, PsetMode, SetMemory, State};
+use millpond_model::{CpuId, CpuSet, FenceName, Lwp, Move, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -25,6 +25,8 @@ struct Moving<'a> {
     owners: BTreeMap<CpuId, PsetId>,
     /// How many CPUs of each set run threads.
     active: BTreeMap<PsetId, usize>,
+    /// The sets that are fences.
+    fences: BTreeMap<PsetId, FenceName>,
 }
 
 impl Moving<'_> {
@@ -110,6 +112,9 @@ impl LinuxMachine {
         if from == *to {
             return Ok(Vec::new());
         }
+        if let Some(name) = moving.fences.get(&from) {
+            return refuse(Reason::IsFence(name.clone()));
+        }
         if !state.runs_threads() {
             return refuse(Reason::NotActive(*state));
         }
@@ -161,8 +166,27 @@ impl LinuxMachine {
         Ok(steps)
     }
 
+    /// Adds a set without CPUs, on a machine that has so many; of this number, or of the first that is free.
+    pub(crate) fn add_set(
+        sets: &mut BTreeMap<PsetId, SetLabel>,
+        options: CreateOptions,
+        cpus: usize,
+        id: Option<PsetId>,
+    ) -> Result<PsetId, Refusal> {
+        let limit = cpus * 2;
+        if sets.len() >= limit {
+            return Err(Refusal::operation(Reason::TooManySets(limit)));
+        }
+        let id = id.unwrap_or_else(|| Pset::free_id(&sets.keys().copied().collect::<Vec<_>>()));
+        let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
+        let mode = if options.keep_others { PsetMode::Shared } else { PsetMode::Own };
+        let (members, zones, memory) = Default::default();
+        sets.insert(id, SetLabel { members, mode, zones, memory, fence: None, serial });
+        Ok(id)
+    }
+
     /// Moves CPUs between the sets of `sets`, one after the other as the user listed them.
-    fn moved(
+    pub(crate) fn moved(
         &self,
         view: &View,
         states: &BTreeMap<CpuId, State>,
@@ -174,7 +198,9 @@ impl LinuxMachine {
         let busy = view.tasks.iter().filter_map(|t| names::owner(&t.at)).collect();
         let bound = if cpus.is_empty() { Vec::new() } else { self.bound_to_processors()? };
         let (owners, active) = (Self::owners(sets), BTreeMap::new());
-        let mut moving = Moving { states, busy, bound, to, forced, owners, active }.counted();
+        let fence = |(id, set): (&PsetId, &SetLabel)| Some((*id, set.fence.as_ref()?.name.clone()));
+        let fences = sets.iter().filter_map(fence).collect();
+        let mut moving = Moving { states, busy, bound, to, forced, owners, active, fences }.counted();
         let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
@@ -231,17 +257,7 @@ impl Psets for LinuxMachine {
         let view = self.view(if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets })?;
         let mut sets = view.sets();
         let states = self.states_now()?;
-        let limit = states.len() * 2;
-        if sets.len() >= limit {
-            return Err(Refusal::operation(Reason::TooManySets(limit)));
-        }
-        let id = Pset::free_id(&sets.keys().copied().collect::<Vec<_>>());
-        let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
-        let mode = if exclusive { PsetMode::Own } else { PsetMode::Shared };
-        sets.insert(
-            id,
-            SetLabel { members: Vec::new(), mode, zones: Vec::new(), memory: SetMemory::All, serial },
-        );
+        let id = Self::add_set(&mut sets, options, states.len(), None)?;
         let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, cpus, forced)?;
         steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         Ok(Change::new(format!("create processor set {id}"), steps, (id, moves)))
@@ -261,6 +277,7 @@ impl Psets for LinuxMachine {
         if !set.is_default() && !sets.contains_key(&set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
+        Self::check_no_fence(&sets, set)?;
         let (moves, mut steps) = self.moved(&view, &self.states_now()?, &mut sets, set, cpus, forced)?;
         steps = self.with_plan(&view, steps, &Wanted::of(&view, sets, Vec::new()))?;
         let what = if set.is_default() {
@@ -277,6 +294,7 @@ impl Psets for LinuxMachine {
             return self.cooperative_destroy(set);
         }
         let (view, mut sets) = self.live_sets()?;
+        Self::check_no_fence(&sets, set)?;
         if sets.remove(&set).is_none() {
             let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
             return Err(Refusal::new(Subject::Pset(set), reason));

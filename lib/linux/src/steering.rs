@@ -74,7 +74,7 @@ impl<'m> Steering<'m> {
         let LinuxMachine { journal, os, .. } = self.machine;
         let baselines = journal.baselines();
         let steering = baselines.keys().any(|k| match LinuxKnob::parse(k) {
-            Ok(LinuxKnob::File(file)) => file.cgroup().is_none(),
+            Ok(LinuxKnob::File(file)) => file.cgroup().is_none() && !file.is_shelter(),
             other => other == Ok(LinuxKnob::IrqbalanceBanned),
         });
         if shielded.is_empty() && !steering {

@@ -8,7 +8,7 @@ use crate::numa;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, LgrpId, PoolId, PsetId, PsetMode, SetMemory};
+use millpond_model::{CpuId, CpuSet, Fencing, LgrpId, Others, PoolId, PsetId, PsetMode, SetMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +26,9 @@ pub struct SetLabel {
     /// Where the memory of what is bound to it comes from.
     #[serde(default, skip_serializing_if = "SetMemory::is_all")]
     pub memory: SetMemory,
+    /// What makes it a fence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<Fencing>,
     /// Grows with each set made: the order of creation.
     pub serial: u64,
 }
@@ -35,6 +38,14 @@ impl SetLabel {
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.members.iter().copied().collect()
+    }
+
+    /// The type of its partition.
+    pub(crate) fn partition(&self) -> &'static str {
+        match &self.fence {
+            Some(fence) if fence.shelter.others == Others::Isolated => "isolated",
+            _ => "root",
+        }
     }
 
     /// As the label's text.

@@ -85,6 +85,60 @@ fn a_removal_that_was_killed_half_way_comes_back_whole() {
 }
 
 #[test]
+fn masks_of_kernel_threads_outlive_partitions() {
+    const KERNEL: u64 = 0x0020_0000;
+    for release in ["6.17.0\n", "6.12.0\n", "6.1.0\n"] {
+        let made = HandMade::new(4, false);
+        made.file("proc/sys/kernel/osrelease", release);
+        made.process(2, &[2], "kthreadd", KERNEL);
+        made.process(18, &[18], "kswapd0", KERNEL);
+        // As this kernel remembers it: until a partition takes CPUs.
+        made.file("proc/18/task/18/mask", "0-1 in /:");
+        made.process(19, &[19], "irq/24-nvme0q1", KERNEL);
+        made.file("proc/19/task/19/mask", "1 in /:");
+        let before = made.snapshot();
+        let machine = made.machine();
+        create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0 in /:1-2", "{release}");
+        create(&machine, &[3], EXCLUSIVE).unwrap();
+        assert_eq!(
+            made.read("proc/18/task/18/mask"),
+            "0 in /:1-2",
+            "{release}: all that is left is what it may"
+        );
+        destroy(&machine, 1).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /:3", "{release}");
+        destroy(&machine, 2).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /:", "{release}");
+        assert_eq!(
+            made.read("proc/19/task/19/mask"),
+            "1 in /:",
+            "that of an interrupt follows its interrupt"
+        );
+        assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+        assert_eq!(made.snapshot(), before, "{release}");
+    }
+}
+
+#[test]
+fn masks_of_kernel_threads_outlive_the_default_set_of_version_1() {
+    let made = HandMade::new(4, true);
+    made.file("proc/sys/kernel/osrelease", "6.1.0\n");
+    made.process(18, &[18], "kswapd0", 0x0020_0000);
+    made.file("proc/18/task/18/mask", "0-1 in /:");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[1], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("proc/18/task/18/mask"), "0 in /mpdefault/from+:0,2-3");
+    create(&machine, &[2], EXCLUSIVE).unwrap();
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /mpdefault/from+:0-1,3");
+    destroy(&machine, 2).unwrap();
+    assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
 fn an_exclusive_set_on_version_1_moves_everybody_else_aside() {
     let made = HandMade::new(4, true);
     made.process(20, &[20, 21], "daemon", 0);

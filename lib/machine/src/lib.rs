@@ -38,6 +38,7 @@ mod change;
 mod execute;
 pub mod facets;
 mod journal;
+mod keep;
 mod launch;
 #[cfg(feature = "laws")]
 pub mod laws;
@@ -48,10 +49,11 @@ pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
-    Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, HardwareCounters, Images,
-    Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
+    Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Fences, HardwareCounters,
+    Images, Interrupts, LatencyProbe, Lgroups, Pools, Processors, Psets, Sampler, Threads, Zones,
 };
 pub use journal::{Journal, JournalError, MemoryJournal, Operation, fold, forget_refused};
+pub use keep::{Keeper, Weight};
 pub use launch::bind_at_start;
 use millpond_model::KernelFeature;
 pub use refusal::{Holder, KnobError, Reason, Refusal, Subject};
@@ -96,6 +98,8 @@ pub trait Machine: Knobs {
         processors: Processors;
         /// Processor sets.
         psets: Psets;
+        /// Processor sets that more is kept away from than other threads.
+        fences: Fences;
         /// Threads and their bindings.
         threads: Threads;
         /// Groups of processes that have a name of their own.

@@ -3,7 +3,7 @@
 //! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
 //! remedy exists it follows on a line of its own, `hint: …`.
 
-use millpond_model::{ControlHolder, CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, State};
+use millpond_model::{ControlHolder, CpuId, CpuSet, FenceName, Lwp, Pid, PoolId, PsetId, State};
 use std::fmt;
 
 /// What the refusal is about.
@@ -156,6 +156,37 @@ pub enum Reason {
     /// Sets that no pool made stand in the way.
     #[error("there are processor sets already: {}", sets(.0))]
     PsetsExist(Vec<PsetId>),
+    /// There is a fence of that name.
+    #[error("there is a fence {name} already: {}", .cpus.named())]
+    FenceExists {
+        /// Its name.
+        name: FenceName,
+        /// Its CPUs.
+        cpus: CpuSet,
+    },
+    /// The name is none of a fence.
+    #[error("there is no fence {name}{}", standing(.names))]
+    NoSuchFence {
+        /// The name.
+        name: FenceName,
+        /// Those that stand.
+        names: Vec<FenceName>,
+    },
+    /// The name is none of a device.
+    #[error("there is no device {name}")]
+    NoSuchDevice {
+        /// The name.
+        name: String,
+    },
+    /// A device that is none of a bus: the machine does not say which CPUs are near it.
+    #[error("{name} is on no bus, and near no CPU")]
+    DeviceNowhere {
+        /// Its name.
+        name: String,
+    },
+    /// The set is a fence, and changes as a whole.
+    #[error("it belongs to fence {0}")]
+    IsFence(FenceName),
     /// The number names no pool.
     #[error("there is no such pool")]
     NoSuchPool,
@@ -215,6 +246,11 @@ fn sets(ids: &[PsetId]) -> String {
     ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+fn standing(names: &[FenceName]) -> String {
+    let names: Vec<&str> = names.iter().map(FenceName::as_str).collect();
+    if names.is_empty() { ": none stands".to_owned() } else { format!(": there is {}", names.join(", ")) }
+}
+
 fn list(lwps: &[Lwp]) -> String {
     let mut text: Vec<String> = lwps.iter().take(4).map(ToString::to_string).collect();
     if lwps.len() > text.len() {
@@ -244,6 +280,11 @@ impl Refusal {
                 Some("change them with poolcfg -d and poolbind, or disable pools: pooladm -d".to_owned())
             }
             Reason::PoolsDisabled => Some("enable them: pooladm -e".to_owned()),
+            Reason::NoSuchDevice { .. } => Some(
+                "a device is called as in /sys/class/net and /sys/class/block, or by its address on the PCI bus"
+                    .to_owned(),
+            ),
+            Reason::IsFence(name) => Some(format!("take it down first: millpond fence --off {name}")),
             Reason::PsetsExist(_) => Some("remove them first: psrset -d".to_owned()),
             _ => None,
         };

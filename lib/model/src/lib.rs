@@ -17,6 +17,7 @@ mod counted;
 mod cpuset;
 mod dispatch;
 mod disturbance;
+mod fence;
 mod ids;
 mod kernel_feature;
 mod latency;
@@ -56,6 +57,9 @@ pub use dispatch::{
 };
 pub use disturbance::{
     Cause, Disturbance, DisturbanceKind, Disturbed, Doer, InterruptCount, KernelSettings, Stretch,
+};
+pub use fence::{
+    Fence, FenceName, Fencing, MachineSetting, NoFenceName, Others, Proof, ProofOutcome, Shelter, ShelterItem,
 };
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use kernel_feature::KernelFeature;

@@ -2,11 +2,15 @@
 
 use crate::output::reason;
 use millpond_model::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The number of this process.
 #[must_use]
@@ -42,6 +46,54 @@ pub fn exec(
     Err(reason(&Command::new(program).args(arguments).envs(environment).exec()))
 }
 
+/// Starts this program with these arguments as a process that is nobody's child: it hears nothing of what this one becomes, and outlives it.
+/// What it prints is lost.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn leave_behind(arguments: &[String]) -> Result<(), String> {
+    let mut command = Command::new(own_program()?);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let leave = || {
+        rustix::process::setsid()?;
+        // SAFETY: the process has one thread here, and what follows in it calls nothing that is not safe in a child.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => Ok(()),
+            // SAFETY: it ends this process at once.
+            _ => unsafe { libc::_exit(0) },
+        }
+    };
+    // SAFETY: `leave` makes system calls alone, and allocates nothing.
+    unsafe { command.pre_exec(leave) };
+    let ended = command.spawn().and_then(|mut first| first.wait());
+    ended.map(drop).map_err(|error| reason(&error))
+}
+
+/// Waits until a process has ended; one that does not exist has. Meanwhile, once a second, something else is done.
+///
+/// # Errors
+/// The system's reason, in words.
+pub fn wait_for_end(pid: Pid, mut meanwhile: impl FnMut()) -> Result<(), String> {
+    const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let said = |error: Errno| reason(&error.into());
+    let number = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    let Some(number) = number else { return Ok(()) };
+    let process = match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(()),
+        Err(error) => return Err(said(error)),
+    };
+    loop {
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&SECOND)) {
+            Ok(0) => meanwhile(),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(said(error)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +102,15 @@ mod tests {
     fn a_program_that_does_not_exist_is_told_in_words() {
         let said = exec(&"/nonexistent/program".into(), &[], &[]).unwrap_err();
         assert_eq!(said, "No such file or directory");
+    }
+
+    #[test]
+    fn an_end_is_waited_for() {
+        let mut child = Command::new("sleep").arg("0.05").spawn().unwrap();
+        wait_for_end(Pid(child.id()), || {}).unwrap();
+        assert!(child.try_wait().unwrap().is_some_and(|status| status.success()));
+        wait_for_end(Pid(0), || {}).unwrap();
+        wait_for_end(Pid(u32::MAX), || {}).unwrap();
     }
 
     #[test]

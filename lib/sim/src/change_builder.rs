@@ -12,8 +12,8 @@ use millpond_machine::facets::StateChange;
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Lwp, Move, Pid, PoolId, PsetId, SetMemory,
-    State, Transition, TransitionError, WallTime,
+    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Fencing, Lwp, Move, Pid, PoolId, PsetId,
+    SetMemory, State, Transition, TransitionError, WallTime,
 };
 
 /// A change in the making.
@@ -28,6 +28,12 @@ impl ChangeBuilder {
     #[must_use]
     pub fn of(tables: &Tables) -> Self {
         ChangeBuilder { tables: tables.clone(), steps: Vec::new() }
+    }
+
+    /// How many steps it has so far.
+    #[must_use]
+    pub fn steps_so_far(&self) -> usize {
+        self.steps.len()
     }
 
     /// The finished change.
@@ -45,8 +51,24 @@ impl ChangeBuilder {
     pub fn set(&mut self, id: PsetId, record: Option<SetRecord>) -> Result<(), Refusal> {
         if record.is_none() {
             self.memory(id, &SetMemory::All)?;
+            self.fence(id, None)?;
         }
         self.step(Name::Set(id), record.map(set_value), false)
+    }
+
+    /// Makes a set a fence, or one like any other.
+    pub fn fence(&mut self, id: PsetId, fence: Option<&Fencing>) -> Result<(), Refusal> {
+        // Its keys are strings and numbers, so that serialising cannot fail.
+        let value = fence.map(|fence| serde_json::to_string(fence).unwrap_or_default());
+        self.step(Name::SetFence(id), value, false)
+    }
+
+    /// Whether a set is no fence, and may be changed by its number.
+    pub fn check_no_fence(&self, set: PsetId) -> Result<(), Refusal> {
+        match self.tables.fences.get(&set) {
+            Some(fence) => Err(Refusal::new(Subject::Pset(set), Reason::IsFence(fence.name.clone()))),
+            None => Ok(()),
+        }
     }
 
     /// Says where the memory of a set comes from.
@@ -126,6 +148,9 @@ impl ChangeBuilder {
         let from = record.set;
         if from == to {
             return Ok(Move { cpu, from, to });
+        }
+        if let Some(fence) = self.tables.fences.get(&from) {
+            return refuse(Reason::IsFence(fence.name.clone()));
         }
         if !record.state.runs_threads() {
             return refuse(Reason::NotActive(record.state));

@@ -42,6 +42,8 @@ pub enum Name {
     Set(PsetId),
     /// Where the memory of a set comes from.
     SetMemory(PsetId),
+    /// What makes a set a fence.
+    SetFence(PsetId),
     /// The set that a CPU is in.
     ProcessorSet(CpuId),
     /// The state of a CPU.
@@ -81,6 +83,7 @@ impl Name {
         match self {
             Name::Set(set) => format!("processor set {set}"),
             Name::SetMemory(set) => format!("the memory of processor set {set}"),
+            Name::SetFence(set) => format!("the fence of processor set {set}"),
             Name::LwpLgroups(lwp) => format!("the affinities of thread {lwp}"),
             Name::ProcessorSet(cpu) => format!("the set of CPU {cpu}"),
             Name::ProcessorState(cpu) => format!("the state of CPU {cpu}"),
@@ -104,6 +107,7 @@ impl fmt::Display for Name {
         match self {
             Name::Set(set) => write!(f, "set/{set}"),
             Name::SetMemory(set) => write!(f, "set/{set}/memory"),
+            Name::SetFence(set) => write!(f, "set/{set}/fence"),
             Name::LwpLgroups(lwp) => write!(f, "lwp/{}/{}/lgroups", lwp.pid, lwp.lwp),
             Name::ProcessorSet(cpu) => write!(f, "processor/{cpu}/set"),
             Name::ProcessorState(cpu) => write!(f, "processor/{cpu}/state"),
@@ -137,6 +141,7 @@ fn parse_name(text: &str) -> Option<Name> {
     match *words.as_slice() {
         ["set", set] => Some(Name::Set(set.parse().ok()?)),
         ["set", set, "memory"] => Some(Name::SetMemory(set.parse().ok()?)),
+        ["set", set, "fence"] => Some(Name::SetFence(set.parse().ok()?)),
         ["lwp", pid, id, "lgroups"] => Some(Name::LwpLgroups(lwp(pid, id)?)),
         ["processor", cpu, "set"] => Some(Name::ProcessorSet(cpu.parse().ok()?)),
         ["processor", cpu, "state"] => Some(Name::ProcessorState(cpu.parse().ok()?)),
@@ -213,6 +218,10 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
     match name {
         Name::Set(set) => tables.sets.get(&set).map(|s| set_value(*s)),
         Name::SetMemory(set) => tables.memory.get(&set).and_then(memory_value),
+        // Its keys are strings and numbers, so that serialising cannot fail.
+        Name::SetFence(set) => {
+            tables.fences.get(&set).map(|fence| serde_json::to_string(fence).unwrap_or_default())
+        }
         Name::LwpLgroups(lwp) => tables.lwp(lwp).map(|l| affinities_value(l.affinities)),
         Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
@@ -243,6 +252,18 @@ pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(
         (Name::Pools, value) => {
             let parse = |value: &Value| serde_json::from_str::<Record>(value).map_err(|_| malformed(value));
             tables.pools = value.map(parse).transpose()?.map(PoolsState::from);
+            Ok(())
+        }
+        (Name::SetFence(set), None) => {
+            tables.fences.remove(&set);
+            Ok(())
+        }
+        (Name::SetFence(set), Some(value)) => {
+            let fence = serde_json::from_str(value).map_err(|_| malformed(value))?;
+            if set.is_default() || !tables.has_set(set) {
+                return Err(KnobError::Refused(format!("there is no processor set {set}")));
+            }
+            tables.fences.insert(set, fence);
             Ok(())
         }
         (Name::SetMemory(set), None) => {

@@ -78,6 +78,7 @@ mod daemon;
 mod description;
 mod dispatcher;
 mod disturbances;
+mod fences;
 mod hardware_counters;
 pub mod holder_map;
 mod interrupts;

@@ -212,6 +212,7 @@ impl Machine for SimMachine {
     millpond_machine::facets! { self:
         processors, Processors => Ok(self);
         psets, Psets => Ok(self);
+        fences, Fences => Ok(self);
         threads, Threads => Ok(self);
         zones, Zones => Ok(self);
         pools, Pools => Ok(self);

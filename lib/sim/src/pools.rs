@@ -9,7 +9,7 @@ use crate::machine::SimMachine;
 use crate::tables::{Bond, LwpRecord, SetRecord, Tables};
 use crate::threads::check_cpu_stays_inside;
 use millpond_formats::pools::properties::local_memory;
-use millpond_machine::facets::{Member, StartOption};
+use millpond_machine::facets::{Member, StartOption, fences_stay};
 use millpond_machine::{Change, Pools, Reason, Refusal, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory, State};
@@ -44,6 +44,12 @@ impl Pools for SimMachine {
             return Err(Refusal::operation(Reason::PsetsExist(sets)));
         }
         let to = to.map(PoolsState::numbered);
+        let tables = &builder.tables;
+        let fences = tables
+            .fences
+            .iter()
+            .map(|(set, fence)| (*set, &fence.name, tables.members(*set).into_iter().collect::<CpuSet>()));
+        fences_stay(fences, to.as_ref())?;
         let now = self.view(crate::state::SimState::wall);
         let wanted = wanted(&builder, to.as_ref())?;
         let (starting, stopping): (Vec<_>, Vec<_>) =
@@ -176,7 +182,7 @@ impl SimMachine {
 }
 
 /// The configuration with CPUs as the tables have them.
-fn present(tables: &Tables) -> Option<PoolsState> {
+pub(crate) fn present(tables: &Tables) -> Option<PoolsState> {
     let mut state = tables.pools.clone()?;
     state.catch_up(&tables.processors.iter().map(|(id, p)| (*id, (p.set, p.state))).collect());
     Some(state)
@@ -235,7 +241,7 @@ fn move_processors(builder: &mut ChangeBuilder, wanted: &BTreeMap<PsetId, CpuSet
 }
 
 /// Puts every process into the set of its pool; one whose pool is gone into the default pool.
-fn follow(builder: &mut ChangeBuilder, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
+pub(crate) fn follow(builder: &mut ChangeBuilder, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
     let inside = builder.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
     let members: Vec<(Pid, PoolId)> = inside.map(|(pid, p)| (*pid, p.pool)).collect();
     for (pid, pool) in members {

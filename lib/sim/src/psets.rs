@@ -21,15 +21,7 @@ impl Psets for SimMachine {
         self.sets_are_free()?;
         named_twice(cpus)?;
         let mut builder = self.builder();
-        let taken: Vec<PsetId> = builder.tables.sets.keys().copied().collect();
-        // Solaris: twice the CPUs and one more, the default set included.
-        let possible = 2 * builder.tables.processors.len();
-        if taken.len() >= possible {
-            return Err(Refusal::operation(Reason::TooManySets(possible)));
-        }
-        let id = Pset::free_id(&taken);
-        let serial = builder.tables.sets.values().map(|s| s.serial).max().unwrap_or(0) + 1;
-        builder.set(id, Some(SetRecord { shared: options.keep_others, serial }))?;
+        let id = add_set(&mut builder, options, None)?;
         let moves = move_all(&mut builder, cpus, id, forced)?;
         Ok(builder.finish(format!("create processor set {id}"), (id, moves)))
     }
@@ -45,6 +37,7 @@ impl Psets for SimMachine {
         if !builder.tables.has_set(set) {
             return Err(Refusal::new(Subject::Pset(set), Reason::NoSuchPset));
         }
+        builder.check_no_fence(set)?;
         named_twice(cpus)?;
         let moves = move_all(&mut builder, cpus, set, forced)?;
         let which = cpus.iter().copied().collect::<CpuSet>();
@@ -66,21 +59,44 @@ impl Psets for SimMachine {
         if !builder.tables.has_set(set) {
             return refuse(Reason::NoSuchPset);
         }
-        // CPUs first: a thread that is bound to one of them too is then never bound outside its set.
-        for cpu in builder.tables.members(set) {
-            builder.place(cpu, PsetId::DEFAULT)?;
-        }
-        let bound: Vec<Lwp> =
-            builder.bound_to_set(set, false).chain(builder.bound_to_set(set, true)).collect();
-        for lwp in bound {
-            builder.bind_set(lwp, None, true)?;
-        }
-        builder.set(set, None)?;
+        builder.check_no_fence(set)?;
+        dissolve(&mut builder, set)?;
         Ok(builder.finish(format!("remove processor set {set}"), ()))
     }
 }
 
-fn move_all(
+/// Adds a set without CPUs.
+pub(crate) fn add_set(
+    builder: &mut ChangeBuilder,
+    options: CreateOptions,
+    id: Option<PsetId>,
+) -> Result<PsetId, Refusal> {
+    let taken: Vec<PsetId> = builder.tables.sets.keys().copied().collect();
+    // Solaris: twice the CPUs and one more, the default set included.
+    let possible = 2 * builder.tables.processors.len();
+    if taken.len() >= possible {
+        return Err(Refusal::operation(Reason::TooManySets(possible)));
+    }
+    let id = id.unwrap_or_else(|| Pset::free_id(&taken));
+    let serial = builder.tables.sets.values().map(|s| s.serial).max().unwrap_or(0) + 1;
+    builder.set(id, Some(SetRecord { shared: options.keep_others, serial }))?;
+    Ok(id)
+}
+
+/// Ends a set.
+pub(crate) fn dissolve(builder: &mut ChangeBuilder, set: PsetId) -> Result<(), Refusal> {
+    // CPUs first: a thread that is bound to one of them too is then never bound outside its set.
+    for cpu in builder.tables.members(set) {
+        builder.place(cpu, PsetId::DEFAULT)?;
+    }
+    let bound: Vec<Lwp> = builder.bound_to_set(set, false).chain(builder.bound_to_set(set, true)).collect();
+    for lwp in bound {
+        builder.bind_set(lwp, None, true)?;
+    }
+    builder.set(set, None)
+}
+
+pub(crate) fn move_all(
     builder: &mut ChangeBuilder,
     cpus: &[CpuId],
     to: PsetId,

@@ -269,6 +269,7 @@ impl SimState {
                 default_class: None,
                 pools: None,
                 memory: BTreeMap::new(),
+                fences: BTreeMap::new(),
                 projects: usual_projects(),
                 zone_controls: BTreeMap::new(),
             },

@@ -6,8 +6,8 @@ use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ControlValues, CpuId, CpuSet, DispatchTables, Lwp, LwpId, Pid, PoolId, Pset, PsetId,
-    PsetMode, SetMemory, State, WallTime,
+    Class, ClassParams, ControlValues, CpuId, CpuSet, DispatchTables, Fencing, Lwp, LwpId, Pid, PoolId, Pset,
+    PsetId, PsetMode, SetMemory, State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +41,9 @@ pub struct Tables {
     /// Where the memory of sets comes from, for those of which that was said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<PsetId, SetMemory>,
+    /// What makes sets fences.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fences: BTreeMap<PsetId, Fencing>,
     /// Every project, by number.
     #[serde(default = "usual_projects")]
     pub projects: BTreeMap<u32, ProjectRecord>,

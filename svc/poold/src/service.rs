@@ -4,8 +4,8 @@ mod house;
 
 use crate::log::{Level, Logger, line};
 use crate::options::Options;
-use millpond_machine::facets::{Place, UsageWatch};
-use millpond_machine::{Machine, Refusal, Writer};
+use millpond_machine::facets::UsageWatch;
+use millpond_machine::{Keeper, Machine, Refusal, Writer};
 use millpond_model::Nanos;
 use millpond_model::pools::PoolsState;
 use millpond_planner::{Category, Decision, Event, POLICIES, policy};
@@ -91,10 +91,7 @@ struct Service<'a, 'o> {
     remembered: Option<Nanos>,
     has_failed: bool,
     is_waiting: bool,
-    /// What the machine noted when it was last brought to what its sets want.
-    noted: Vec<String>,
-    /// What killed processes left and could not be put back.
-    resisting: Vec<Place>,
+    keeper: Keeper,
 }
 
 impl<'a, 'o> Service<'a, 'o> {
@@ -119,8 +116,7 @@ impl<'a, 'o> Service<'a, 'o> {
             remembered: None,
             has_failed: false,
             is_waiting: false,
-            noted: Vec::new(),
-            resisting: Vec::new(),
+            keeper: Keeper::default(),
         }
     }
 

@@ -83,6 +83,7 @@ impl Machine for Stage {
     millpond_machine::facets! { self:
         processors, Processors => self.sim.processors();
         psets, Psets => self.sim.psets();
+        fences, Fences => self.sim.fences();
         threads, Threads => self.sim.threads();
         zones, Zones => self.sim.zones();
         pools, Pools => self.sim.pools();

@@ -14,6 +14,10 @@ thorough=no
 killed_anywhere() {
     undo=$1
     shift
+    # A thread of the kernel that somebody confined: one that is always there, sleeps and belongs to no node. Those of a node (kswapd0) the kernel lets
+    # run on all of that again whenever a CPU comes on-line.
+    confined=$(pidof oom_reaper)
+    need taskset -p 1 "$confined"
     state before 1 $watched
     need "$@"
     state after 1 $watched
@@ -36,6 +40,7 @@ killed_anywhere() {
     done
     echo "$*: $steps steps, $deaths deaths"
     [ $deaths -ge 5 ] || fail "only $deaths deaths"
+    need taskset -p "$(printf %x $(((1 << cpus) - 1)))" "$confined"
 }
 
 # Options stand before the first operand.

@@ -1,7 +1,9 @@
 # Words for the cases about millpond's commands, which say `. /words.sh`. Programs of the image: millpond under its names, live-laws.
 #
-#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, weights and quotas of CPU time, masks of interrupts and of kernel work, who is on-line,
-#                           where these processes are and may run, and the sets and processors as the commands show them (but not since when)
+#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, weights and quotas of CPU time, masks of interrupts and of kernel work,
+#                           settings of CPUs, who is on-line, kernel threads that may not run everywhere (with version 1 only where kernel_threads=yes: they lose
+#                           their masks there when a CPU goes off-line meanwhile), where these processes are and may run, and the sets and processors as the
+#                           commands show them (but not since when)
 #   same FILE FILE WHEN     both must be equal, byte for byte
 #   refused STATUS COMMAND...   the command must end with that status and say exactly what stands on the standard input
 #   says TEXT COMMAND...    what the command says (whatever its status) must contain the text
@@ -43,6 +45,11 @@ state() {
             -o -name cpu.cfs_period_us \) -type f | sort | xargs -r grep -sH ''
         grep -sH '' /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity /sys/devices/virtual/workqueue/cpumask \
             /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /sys/devices/system/cpu/online || true
+        grep -sH '' /proc/sys/kernel/watchdog_cpumask /sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us \
+            /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/kernel/debug/sched/fair_server/cpu[0-9]*/runtime \
+            /proc/sys/kernel/numa_balancing /proc/sys/kernel/timer_migration /proc/sys/vm/stat_interval || true
+        # Those that may run on all that no partition has are as the kernel left them: it lets one or the other run everywhere when a CPU comes on-line.
+        [ "$cgroup" != v2 ] && [ "${kernel_threads-no}" = no ] || _confined_kernel_threads | grep -v " $(cat $root/cpuset.cpus.effective 2>/dev/null || echo none)\$" || true
         for _pid in "$@"; do
             grep -H -e cpuset -e cpu, -e '^0:' "/proc/$_pid/cgroup"
             grep -H Cpus_allowed_list "/proc/$_pid/task/"*/status
@@ -51,6 +58,17 @@ state() {
         psrinfo | awk '{ print $1, $2 }'
     } >"$_file" 2>"$_file.said" || fail "cannot tell the state: $(cat "$_file.said")"
     [ ! -s "$_file.said" ] || fail "while the state was told: $(cat "$_file.said")"
+}
+
+# Those that the kernel lets be moved: flag 0x200000, and not 0x4000000. That of an interrupt follows its interrupt, some time later.
+_confined_kernel_threads() {
+    grep -s '^Cpus_allowed_list:' /proc/[0-9]*/status | grep -v ":.0-$((cpus - 1))\$" | while IFS=: read -r _file _key _list; do
+        { read -r _line <"${_file%status}stat"; } 2>/dev/null || continue
+        case $_line in *"(irq/"*) continue ;; esac
+        set -- ${_line##*) }
+        [ $(($7 / 2097152 % 2)) = 1 ] && [ $(($7 / 67108864 % 2)) = 0 ] || continue
+        echo "${_file%/status} ${_list#?}"
+    done
 }
 
 same() {

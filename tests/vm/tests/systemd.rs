@@ -113,6 +113,26 @@ fn turned_on() -> Image {
 }
 
 #[test]
+fn fences_come_back_when_the_machine_is_turned_on_again() {
+    let series = Series::V6_17;
+    let Some(ground) = Ground::of(series) else { return };
+    let unit = include_str!("../../../units/millpond-fences.service").replace("@BINDIR@", "/usr/local/bin");
+    let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target dbus.service millpond-fences.service \
+                  shop.service millpond-vm.service\n";
+    let kept = "{\"cpus\": \"2-3\", \"profile\": \"low-latency\", \"shelter\": {\"others\": \"isolated\", \
+                \"interrupts\": true, \"kernel_threads\": true, \"watchdog\": true}}\n";
+    let image = members()
+        .file("/etc/systemd/system/dbus.service.d/early.conf", "", 0o644)
+        .file("/etc/systemd/system/dbus.socket.d/early.conf", "", 0o644)
+        .file("/etc/systemd/system/millpond-vm.target", target, 0o644)
+        .file("/etc/systemd/system/millpond-fences.service", unit, 0o644)
+        .file("/etc/millpond/fences/trading.json", kept, 0o644)
+        .file("/etc/millpond/fences/wrong.json", "{\"cpus\": 2}\n", 0o644);
+    let all = Case::all_in(&directory("systemd-fences")).unwrap();
+    ground.boot(series, &image, &all);
+}
+
+#[test]
 fn pools_come_back_when_the_machine_is_turned_on_again() {
     let series = Series::V6_17;
     let Some(ground) = Ground::of(series) else { return };

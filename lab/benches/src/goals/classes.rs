@@ -1,6 +1,6 @@
 //! What live classes give and cost, in a virtual machine with one CPU whose clock counts instructions: there a time is a time. One boot measures
-//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd with the standard and
-//! with the extended table. Such a machine has no caches: what a long slice saves by a warm cache does not show.
+//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd with that thread in TS and
+//! in IA, with the standard and with the extended table. Such a machine has no caches: what a long slice saves by a warm cache does not show.
 
 use super::inside::{kernel, numbers, said};
 use crate::line::{Goal, Line, Pairs};
@@ -17,6 +17,9 @@ const KERNEL: &str = "7.3";
 const LIMIT: Duration = Duration::from_secs(3000);
 const BUSY: [u32; 5] = [0, 1, 4, 16, 300];
 const EEVDF: &str = "EEVDF";
+/// Which thread wakes up: its name in the script, and in words.
+const WAKING: [(&str, &str); 2] =
+    [("schedd", "wake-ups"), ("ia", "wake-ups of a thread of IA in the foreground")];
 const PLACE: &str = "(1 CPU in a virtual machine, time by instructions)";
 
 /// What costs time: its name in the script and in words, its unit, and what it may cost.
@@ -36,14 +39,14 @@ type Said = BTreeMap<(String, String), Value>;
 pub fn measure(bench: &Bench) -> Vec<Line> {
     match boot(bench) {
         Ok(all) => {
-            let wakes = BUSY.into_iter().flat_map(|busy| wakes(&all, busy));
+            let wakes = WAKING.into_iter().flat_map(|waking| BUSY.map(|busy| wakes(&all, waking, busy)));
             let costs = COSTS.into_iter().map(|(name, what, unit, goal)| {
                 let name_of = format!("{what} under schedd {PLACE}");
                 Line::found(&name_of, EEVDF, unit, pairs(&all, name, ["schedd", "eevdf"]), goal)
             });
-            wakes.chain(costs).chain(spared(&all)).chain(tables(&all)).collect()
+            wakes.flatten().chain(costs).chain(spared(&all)).chain(tables(&all)).collect()
         }
-        Err(why) => vec![Line::unresolvable(&name_of(BUSY[1]), EEVDF, beside(BUSY[1]), why)],
+        Err(why) => vec![Line::unresolvable(&name_of(WAKING[0].1, BUSY[1]), EEVDF, beside(BUSY[1]), why)],
     }
 }
 
@@ -89,8 +92,8 @@ fn pairs(all: &Said, name: &str, [ours, peer]: [&str; 2]) -> Result<Pairs, Troub
     Ok(Pairs { ours: of(ours)?, peer: of(peer)? })
 }
 
-fn name_of(busy: u32) -> String {
-    format!("p99 of wake-ups beside {busy} busy threads under schedd {PLACE}")
+fn name_of(what: &str, busy: u32) -> String {
+    format!("p99 of {what} beside {busy} busy threads under schedd {PLACE}")
 }
 
 /// What is promised beside so many busy threads.
@@ -99,15 +102,16 @@ fn beside(busy: u32) -> Goal {
 }
 
 /// A line beside the kernel's own scheduler, and one beside a machine on which nothing else runs.
-fn wakes(all: &Said, busy: u32) -> Vec<Line> {
+fn wakes(all: &Said, (by, what): (&str, &str), busy: u32) -> Vec<Line> {
+    let title = name_of(what, busy);
     let found = || {
         let name = format!("wakes-{busy}");
-        let first = pairs(all, &name, ["schedd", "eevdf"])?;
+        let first = pairs(all, &name, [by, "eevdf"])?;
         let idle = Pairs { peer: pairs(all, "wakes-0", ["eevdf", "eevdf"])?.peer, ..first.clone() };
         let spread = |scheduler| value(all, scheduler, &name).map(spread);
         let told = format!(
             "p50/p99/p99.9/max of all: schedd {}, EEVDF {}, with slices of 100 us {}",
-            spread("schedd")?,
+            spread(by)?,
             spread("eevdf")?,
             spread("slice")?
         );
@@ -115,10 +119,10 @@ fn wakes(all: &Said, busy: u32) -> Vec<Line> {
     };
     let (first, idle, told) = match found() {
         Ok(found) => found,
-        Err(why) => return vec![Line::unresolvable(&name_of(busy), EEVDF, beside(busy), why)],
+        Err(why) => return vec![Line::unresolvable(&title, EEVDF, beside(busy), why)],
     };
-    let first = Line::of(&name_of(busy), EEVDF, "us", &first, beside(busy)).noting(told);
-    let idle = Line::of(&name_of(busy), "EEVDF, no busy thread", "us", &idle, Goal::RatioAtMost(1.1));
+    let first = Line::of(&title, EEVDF, "us", &first, beside(busy)).noting(told);
+    let idle = Line::of(&title, "EEVDF, no busy thread", "us", &idle, Goal::RatioAtMost(1.1));
     if busy == 0 { vec![first] } else { vec![first, idle] }
 }
 
@@ -210,7 +214,7 @@ mod tests {
             six(200.0),
             six(60.0)
         );
-        let lines = wakes(&parse(&text), 4);
+        let lines = wakes(&parse(&text), WAKING[0], 4);
         assert!(
             lines[0].text().ends_with(
                 "| 60.0 us | EEVDF: 1000 us | 0.0600 x | 0.0600..0.0600 x | 6 pairs | <= 0.1 x | met (p50/p99/p99.9/max of all: \
@@ -228,7 +232,7 @@ mod tests {
         let all = parse(&format!("extended service {said}\nschedd service {said}\n"));
         let pairs = pairs(&all, "service", ["extended", "schedd"]).unwrap();
         assert_eq!((pairs.ours, pairs.peer), (vec![4.5, 5.5], vec![4.5, 5.5]));
-        let lost = wakes(&parse(&text), 16);
+        let lost = wakes(&parse(&text), WAKING[0], 16);
         assert_eq!(lost[0].note, "the virtual machine could not measure wakes-16");
     }
 }

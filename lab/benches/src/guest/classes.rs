@@ -1,8 +1,9 @@
 //! What a scheduler gives to one thread and takes from others: how late a thread wakes up beside threads that only compute, what a byte
 //! costs that goes to another process and back, and how long programs take that run side by side.
 
+use super::period::{Period, now};
 use crate::trial::{Trouble, told};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::ClockId;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,15 +29,15 @@ pub fn wakes(busy: usize, rounds: usize, slice: Option<Duration>) -> Result<Vec<
     if let Some(slice) = slice {
         ask_for(slice)?;
     }
-    let mut due = now(ClockId::Monotonic);
-    let warm = due + WARM_UP;
-    while due < warm {
-        wake(&mut due);
+    let mut period = Period::begin(PERIOD);
+    let warm = now(ClockId::Monotonic) + WARM_UP;
+    while now(ClockId::Monotonic) < warm {
+        wake(&mut period);
     }
     let round = |_| {
         let (mut late_us, until) = (Vec::new(), now(ClockId::Monotonic) + ROUND);
         while late_us.len() < WAKES && now(ClockId::Monotonic) < until {
-            late_us.push(wake(&mut due).as_secs_f64() * 1e6);
+            late_us.push(wake(&mut period).as_secs_f64() * 1e6);
         }
         late_us
     };
@@ -120,23 +121,11 @@ fn compute(threads: usize) {
     }
 }
 
-fn now(clock: ClockId) -> Duration {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
-}
-
-/// Sleeps until a period after `due`, which becomes that time, works, and gives how late it was.
-fn wake(due: &mut Duration) -> Duration {
-    *due += PERIOD;
-    std::thread::sleep(due.saturating_sub(now(ClockId::Monotonic)));
-    let late = now(ClockId::Monotonic).saturating_sub(*due);
+/// Wakes up, works, and gives how late it was.
+fn wake(period: &mut Period) -> Duration {
+    let late = period.wake();
     let until = now(ClockId::ThreadCPUTime) + WORK;
     while now(ClockId::ThreadCPUTime) < until {}
-    // Times that were missed are not made up for: a thread that goes on at once would not wake up.
-    let is = now(ClockId::Monotonic);
-    if is > *due + PERIOD {
-        *due = is;
-    }
     late
 }
 

@@ -3,16 +3,28 @@
 set -u
 mount -t bpf bpf /sys/fs/bpf 2>/dev/null || true
 state() { cat /sys/kernel/sched_ext/state; }
+WAKING_BY=
 measure() {
     by=$1 name=$2
     shift 2
     # What cannot be measured is missing, and what it complained is told.
-    if said=$(millpond-benches guest "$@"); then echo "$by $name $said"; fi
+    if said=$($WAKING_BY millpond-benches guest "$@"); then echo "$by $name $said"; fi
 }
 wakes() {
     by=$1 slice_us=$2
     shift 2
     for busy in "$@"; do measure "$by" "wakes-$busy" wakes "$busy" "$ROUNDS" "$slice_us"; done
+}
+# The same for a thread of IA in the foreground; those that only compute stay in TS.
+wakes_of_ia() {
+    WAKING_BY='millpond priocntl -e -c IA -t 1'
+    measure ia wakes-0 wakes 0 "$ROUNDS" 0
+    for busy in "$@"; do
+        millpond load spin --threads "$busy" --seconds 9000 >/dev/null &
+        measure ia "wakes-$busy" wakes 0 "$ROUNDS" 0
+        kill -9 $!
+    done
+    WAKING_BY=
 }
 # More threads than CPUs, which have work for nine tenths of the time.
 service() {
@@ -48,6 +60,7 @@ wakes slice 100 0 1 4 16 300
 costs eevdf
 begin
 wakes schedd 0 0 1 4 16 300
+wakes_of_ia 1 4 16 300
 costs schedd
 # The extended table is that of machines of this kind.
 millpond dispadmin -c TS -g >standard.txt

@@ -1,12 +1,13 @@
 //! A thread that wants to wake up at each millisecond, and the worst that it was late.
 
+use super::period::Period;
 use crate::trial::{Trouble, told};
-use millpond_model::Nanos;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-const PERIOD_NS: i64 = 1_000_000;
+const PERIOD: Duration = Duration::from_millis(1);
 /// Above everything but the kernel's own.
 const PRIORITY: i32 = 80;
 
@@ -47,37 +48,10 @@ fn prepare(cpu: usize) -> Result<(), Trouble> {
     if result == 0 { Ok(()) } else { Err(format!("cannot be FIFO: {}", std::io::Error::last_os_error())) }
 }
 
-fn now() -> libc::timespec {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is live and ours; the clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now
-}
-
 fn wake_up(worst_ns: &AtomicU64) {
-    let mut due = now();
+    let mut period = Period::begin(PERIOD);
     loop {
-        due.tv_nsec += PERIOD_NS;
-        if due.tv_nsec >= 1_000_000_000 {
-            due.tv_nsec -= 1_000_000_000;
-            due.tv_sec += 1;
-        }
-        // SAFETY: the time is live and initialised; no remainder is asked for, as an absolute time has none.
-        unsafe {
-            libc::clock_nanosleep(
-                libc::CLOCK_MONOTONIC,
-                libc::TIMER_ABSTIME,
-                &raw const due,
-                std::ptr::null_mut(),
-            )
-        };
-        let is = now();
-        let late = (is.tv_sec - due.tv_sec) * 1_000_000_000 + (is.tv_nsec - due.tv_nsec);
-        let late = Nanos(u64::try_from(late).unwrap_or(0));
-        worst_ns.fetch_max(late.0, Ordering::Relaxed);
-        // Times that were missed are not made up for: each would be late for the same reason.
-        if late.0 > PERIOD_NS.unsigned_abs() {
-            due = is;
-        }
+        let late = u64::try_from(period.wake().as_nanos()).unwrap_or(u64::MAX);
+        worst_ns.fetch_max(late, Ordering::Relaxed);
     }
 }

@@ -15,6 +15,7 @@ mod classes;
 mod lateness;
 mod library;
 pub mod neighbour;
+mod period;
 
 use crate::line::Pairs;
 use crate::trial::Trouble;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long the other end may be silent. Buffers of megabytes drain slowly over a slow link, hence the length.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The same after a stop.
-const SILENCE_STOPPED_MAX: Duration = Duration::from_secs(2);
+/// The same after a stop. A machine that is busy may need seconds to get to the other end.
+const SILENCE_STOPPED_MAX: Duration = Duration::from_secs(10);
 
 /// How much earlier than ours the other end's time may be over. When its data end earlier than that, it was stopped, and
 /// so do ours.

@@ -305,8 +305,10 @@ static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, 
 			set_slice(p, slice_of(&tc->st));
 	}
 	if (tc->rescued) {
-		if (tc->rescued == 1)
+		if (tc->rescued == 1) {
 			tc->rescued = X(p)->se.sum_exec_runtime + RESCUE_SLICE;
+			tc->prolonged = 0;
+		}
 		set_slice(p, rest_of(p, tc));
 	}
 	*rank = rank_of(tc);

@@ -252,13 +252,30 @@ static __always_inline u64 rest_of(struct task_struct *p, const struct task *tc)
 }
 
 /*
+ * Whether a thread that is rescued goes on although its slice is over: it was stopped in a section in which the kernel may free nothing that others gave
+ * up (RCU), and reports a stall after 21 seconds. Where the clock of a virtual machine goes on while its CPU stands still, a slice can be over before the thread
+ * has done anything.
+ */
+static __always_inline bool is_prolonged(struct task_struct *p, struct task *tc)
+{
+	/* This program runs in a section itself, in the name of the thread that is being stopped. */
+	const int own = p == bpf_get_current_task_btf();
+
+	if (!bpf_core_field_exists(struct task_struct___x, rcu_read_lock_nesting) || X(p)->rcu_read_lock_nesting <= own)
+		return false;
+	return tc->prolonged++ < MOST_PROLONGED;
+}
+
+/*
  * Where a thread stands that is queued at the end that was decided. Who is rescued stands before all others until it has run its slice, also when a class of the kernel
  * took the CPU meanwhile: it may have been stopped where others wait for it, and be stopped again before it is through.
  */
 static __always_inline u64 place_of(struct task_struct *p, struct task *tc, u64 arrival)
 {
-	if (tc->rescued > 1 && X(p)->se.sum_exec_runtime >= tc->rescued)
-		tc->rescued = 0;
+	u64 ran = X(p)->se.sum_exec_runtime;
+
+	if (tc->rescued > 1 && ran >= tc->rescued)
+		tc->rescued = is_prolonged(p, tc) ? ran + RESCUE_SLICE : 0;
 	return tc->rescued ? key_of(FIRST, RULE_BACK, 0) : key_of(tc->st.pri, tc->end, arrival);
 }
 

@@ -33,6 +33,8 @@
 #define FIRST 126
 /* What such a thread runs at least, in nanoseconds: it ends at the next clock tick. */
 #define RESCUE_SLICE 2000000
+/* How many more such slices it gets while it keeps the kernel from freeing memory. */
+#define MOST_PROLONGED 50
 #define POLICY_IDLE 5
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
@@ -202,6 +204,8 @@ struct task {
 	u64 request_quantum;
 	/* Not 0: it is rescued, and goes before all others. 1: it has not run since; else `sum_exec_runtime` up to which it does. */
 	u64 rescued;
+	/* How often its rescue was prolonged. */
+	u64 prolonged;
 };
 #define UNDECIDED 2
 TASK_STORAGE(tasks, struct task);

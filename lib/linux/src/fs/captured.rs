@@ -546,7 +546,8 @@ fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError>
 }
 
 /// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
-/// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it.
+/// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it; every
+/// kernel those of its own threads when partitions have changed.
 fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
     let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(cpuset) };
@@ -561,8 +562,10 @@ fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
 
 fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
     let file = mask_file(os, task);
+    let is_kernels = || os.stat(task.pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
+    let is_remembered = || os.remembers_masks() && (os.hierarchy.is_v1() || !is_kernels());
     match mask {
-        Some(mask) if os.remembers_masks() => os.root.replace(file, mask.to_string()).map_err(knob_error),
+        Some(mask) if is_remembered() => os.root.replace(file, mask.to_string()).map_err(knob_error),
         Some(mask) => {
             let (place, cpuset) = cpuset_of(os, task)?;
             let when = memory_of(os, &place, &cpuset)?;

@@ -14,12 +14,17 @@ use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The prefix of our extended attributes.
 const LABEL_PREFIX: &str = "user.millpond.";
 
 /// The longest extended attribute, in bytes (xattr(7)): the label of a set with some 800 containers, or with every CPU of the largest machine.
 const LABEL_MAX: usize = 65536;
+
+/// How long the removal of a group waits for threads that are dying: the kernel keeps their group until they are gone.
+const DYING: Duration = Duration::from_secs(2);
 
 /// The kernel's files.
 #[derive(Debug)]
@@ -42,8 +47,16 @@ impl Fs for Live {
         }
     }
 
-    fn remove_group(&self, _os: &Os, dir: &Path) -> Done {
-        fs::remove_dir(dir).map_err(knob_error)
+    fn remove_group(&self, os: &Os, dir: &Path) -> Done {
+        let until = Instant::now() + DYING;
+        loop {
+            match fs::remove_dir(dir) {
+                Err(error) if is_busy(&error) && Instant::now() < until && holds_nothing(os, dir) => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                result => return result.map_err(knob_error),
+            }
+        }
     }
 
     fn label(&self, _os: &Os, dir: &Path, key: &str) -> Result<Option<String>, KnobError> {
@@ -129,6 +142,24 @@ impl Fs for Live {
     fn manager<'a>(&self, _os: &'a Os) -> Result<Box<dyn Manager + 'a>, KnobError> {
         systemd::connect()
     }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
+}
+
+/// No group below it, and no thread but those that are dying: they cannot be moved any more.
+fn holds_nothing(os: &Os, dir: &Path) -> bool {
+    let Ok(threads) = fs::read_to_string(dir.join(os.threads_file())) else { return false };
+    let mut entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    threads.lines().all(|tid| is_dying(os, tid))
+        && !entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+}
+
+/// So is a thread that is gone.
+fn is_dying(os: &Os, tid: &str) -> bool {
+    let stat = tid.parse().ok().and_then(|tid| os.stat(tid, None).ok()?);
+    stat.is_none_or(|stat| stat.exiting)
 }
 
 /// An extended attribute, of any length that the kernel keeps.

@@ -1,7 +1,7 @@
 //! The kernel's control files that hold CPU lists, node lists and partitions: where each is, and how its text is read and written.
 
 use millpond_machine::Value;
-use millpond_model::{CpuId, CpuSet};
+use millpond_model::{CpuId, CpuSet, MachineSetting};
 
 /// A control file of the cpuset controller, which every cgroup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,9 +104,31 @@ pub enum ControlFile {
     },
     /// The online state of a CPU.
     Online(CpuId),
+    /// The CPUs that the detectors of lockups watch.
+    WatchdogCpumask,
+    /// How long it may take to leave an idle state of a CPU, in microseconds: `0` for any time, `n/a` for none.
+    IdleLatency(CpuId),
+    /// Who chooses the frequency of a CPU.
+    Governor(CpuId),
+    /// Nanoseconds of each period that a CPU keeps for ordinary threads while real-time threads want all of it (since 6.12).
+    FairServer(CpuId),
+    /// A setting of the whole machine.
+    Machine(MachineSetting),
+    /// Whether CPUs may *not* run faster than they can for long: with the driver intel_pstate.
+    NoTurbo,
 }
 
-const ONLINE_BEFORE: &str = "devices/system/cpu/cpu";
+/// Where the kernel keeps settings of the whole machine.
+const MACHINE_SETTINGS: [(MachineSetting, &str, &str); 4] = [
+    (MachineSetting::NumaBalancing, "proc", "sys/kernel/numa_balancing"),
+    (MachineSetting::StatInterval, "proc", "sys/vm/stat_interval"),
+    (MachineSetting::TimerMigration, "proc", "sys/kernel/timer_migration"),
+    (MachineSetting::Turbo, "sys", "devices/system/cpu/cpufreq/boost"),
+];
+
+const NO_TURBO: &str = "devices/system/cpu/intel_pstate/no_turbo";
+
+const CPU: &str = "devices/system/cpu/cpu";
 const WORKQUEUES: &str = "devices/virtual/workqueue";
 
 impl ControlFile {
@@ -130,7 +152,18 @@ impl ControlFile {
             ControlFile::Packets { interface, queue, mask } => {
                 ("sys", format!("class/net/{interface}/queues/{queue}/{}", mask.file()))
             }
-            ControlFile::Online(cpu) => ("sys", format!("{ONLINE_BEFORE}{cpu}/online")),
+            ControlFile::Online(cpu) => ("sys", format!("{CPU}{cpu}/online")),
+            ControlFile::WatchdogCpumask => ("proc", "sys/kernel/watchdog_cpumask".to_owned()),
+            ControlFile::IdleLatency(cpu) => ("sys", format!("{CPU}{cpu}/power/pm_qos_resume_latency_us")),
+            ControlFile::Governor(cpu) => ("sys", format!("{CPU}{cpu}/cpufreq/scaling_governor")),
+            ControlFile::FairServer(cpu) => {
+                ("sys", format!("kernel/debug/sched/fair_server/cpu{cpu}/runtime"))
+            }
+            ControlFile::Machine(wanted) => {
+                let found = MACHINE_SETTINGS.into_iter().find(|(setting, _, _)| setting == wanted);
+                found.map_or(("sys", String::new()), |(_, tree, path)| (tree, path.to_owned()))
+            }
+            ControlFile::NoTurbo => ("sys", NO_TURBO.to_owned()),
         }
     }
 
@@ -140,7 +173,14 @@ impl ControlFile {
         if parts.contains(&"..") || path.contains('\0') {
             return None;
         }
+        if let Some((setting, ..)) = MACHINE_SETTINGS.into_iter().find(|(_, t, p)| (*t, *p) == (tree, path)) {
+            return Some(ControlFile::Machine(setting));
+        }
         Some(match (tree, parts.as_slice()) {
+            ("sys", _) if path == NO_TURBO => ControlFile::NoTurbo,
+            ("sys", ["kernel", "debug", "sched", "fair_server", cpu, "runtime"]) => {
+                ControlFile::FairServer(CpuId(cpu.strip_prefix("cpu")?.parse().ok()?))
+            }
             ("cg", ["", .., name]) => {
                 let group = path.strip_suffix(name)?.strip_suffix('/')?;
                 let file = CpusetFile::ALL.into_iter().find(|file| file.name() == *name)?;
@@ -157,8 +197,15 @@ impl ControlFile {
                 let (interface, queue) = ((*interface).to_owned(), (*queue).to_owned());
                 ControlFile::Packets { interface, queue, mask }
             }
-            ("sys", ["devices", "system", "cpu", cpu, "online"]) => {
-                ControlFile::Online(CpuId(cpu.strip_prefix("cpu")?.parse().ok()?))
+            ("proc", ["sys", "kernel", "watchdog_cpumask"]) => ControlFile::WatchdogCpumask,
+            ("sys", ["devices", "system", "cpu", cpu, file @ ..]) => {
+                let cpu = CpuId(cpu.strip_prefix("cpu")?.parse().ok()?);
+                match file {
+                    ["online"] => ControlFile::Online(cpu),
+                    ["power", "pm_qos_resume_latency_us"] => ControlFile::IdleLatency(cpu),
+                    ["cpufreq", "scaling_governor"] => ControlFile::Governor(cpu),
+                    _ => return None,
+                }
             }
             _ => return None,
         })
@@ -167,12 +214,17 @@ impl ControlFile {
     fn form(&self) -> Form {
         match self {
             ControlFile::Cpuset(_, file) => file.form(),
-            ControlFile::IrqAffinity(_) => Form::List,
+            ControlFile::IrqAffinity(_) | ControlFile::WatchdogCpumask => Form::List,
             ControlFile::DefaultIrqAffinity
             | ControlFile::UnboundCpumask
             | ControlFile::WorkqueueCpumask(_)
             | ControlFile::Packets { .. } => Form::Mask,
-            ControlFile::Online(_) => Form::Word { default: "" },
+            ControlFile::Online(_)
+            | ControlFile::IdleLatency(_)
+            | ControlFile::Governor(_)
+            | ControlFile::FairServer(_)
+            | ControlFile::Machine(_)
+            | ControlFile::NoTurbo => Form::Word { default: "" },
         }
     }
 
@@ -195,6 +247,19 @@ impl ControlFile {
     /// Whether it belongs to interrupts of devices.
     pub(crate) fn is_irq(&self) -> bool {
         matches!(self, ControlFile::IrqAffinity(_) | ControlFile::DefaultIrqAffinity)
+    }
+
+    /// Whether only fences change it.
+    pub(crate) fn is_shelter(&self) -> bool {
+        matches!(
+            self,
+            ControlFile::WatchdogCpumask
+                | ControlFile::IdleLatency(_)
+                | ControlFile::Governor(_)
+                | ControlFile::FairServer(_)
+                | ControlFile::Machine(_)
+                | ControlFile::NoTurbo
+        )
     }
 
     /// The cgroup that it belongs to.
@@ -264,6 +329,7 @@ mod tests {
             ("proc", "irq/default_smp_affinity", &two, "00000002,00000002"),
             ("sys", "devices/virtual/workqueue/cpumask", &two, "00000002,00000002"),
             ("sys", "class/net/eth0/queues/rx-0/rps_cpus", &None, "\n"),
+            ("proc", "sys/kernel/watchdog_cpumask", &two, "1,33"),
         ] {
             let file = ControlFile::parse(tree, path).unwrap();
             assert_eq!(file.text_of(value.as_ref(), 64), text, "{path}");

@@ -9,10 +9,14 @@
 //! | `sys:devices/virtual/workqueue/cpumask` | the unbound workqueue cpumask; below it that of one workqueue | a CPU list |
 //! | `sys:class/net/eth0/queues/rx-0/rps_cpus` | an RPS or XPS mask | a CPU list |
 //! | `sys:devices/system/cpu/cpu3/online` | the online state of a CPU | `0` or `1` |
+//! | `sys:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us` | how long it may take to leave an idle state of a CPU | microseconds, `0` for any time, `n/a` for none |
+//! | `sys:devices/system/cpu/cpu3/cpufreq/scaling_governor` | the frequency governor of a CPU | its name |
+//! | `proc:sys/kernel/watchdog_cpumask` | the CPUs that the detectors of lockups watch | a CPU list |
 //! | `controller:/` | whether the cpuset controller is enabled below a cgroup | `on` |
 //! | `label:/mpset1#set` | an extended attribute `user.millpond.set` | its text |
 //! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
+//! | `kthread:17/17@3` | the affinity mask of a kernel thread | a CPU list, or `all` when it has every on-line CPU |
 //! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
 //! | `class:204/205@8123` | the class of a thread, by the scheduler of the classes; without a value it is the one that the thread has by itself | `FX 10 5 20`: see [`ClassParams`](millpond_model::ClassParams) |
 //! | `table:TS` | a dispatch table of that scheduler | its rows in ticks: see `classes` |
@@ -119,6 +123,8 @@ pub enum LinuxKnob {
     CgroupOf(TaskId),
     /// The affinity mask of a thread.
     Affinity(TaskId),
+    /// The affinity mask of a kernel thread.
+    KernelThread(TaskId),
     /// The scheduling policy of a thread.
     Policy(TaskId),
     /// The class of a thread, by the scheduler of the classes.
@@ -169,6 +175,7 @@ impl LinuxKnob {
             LinuxKnob::Label(path, label) => format!("label:{path}#{}", label.name()),
             LinuxKnob::CgroupOf(task) => format!("place:{task}"),
             LinuxKnob::Affinity(task) => format!("mask:{task}"),
+            LinuxKnob::KernelThread(task) => format!("kthread:{task}"),
             LinuxKnob::Policy(task) => format!("policy:{task}"),
             LinuxKnob::ClassOf(task) => format!("class:{task}"),
             LinuxKnob::DispatchTable(class) => format!("table:{class}"),
@@ -216,6 +223,7 @@ impl LinuxKnob {
             }
             "place" => task().map(LinuxKnob::CgroupOf),
             "mask" => task().map(LinuxKnob::Affinity),
+            "kthread" => task().map(LinuxKnob::KernelThread),
             "policy" => task().map(LinuxKnob::Policy),
             "class" => task().map(LinuxKnob::ClassOf),
             "table" => rest.parse().ok().map(LinuxKnob::DispatchTable),
@@ -242,6 +250,7 @@ impl LinuxKnob {
         match self {
             LinuxKnob::CgroupOf(task)
             | LinuxKnob::Affinity(task)
+            | LinuxKnob::KernelThread(task)
             | LinuxKnob::Policy(task)
             | LinuxKnob::ClassOf(task)
             | LinuxKnob::CpuCgroupOf(task)

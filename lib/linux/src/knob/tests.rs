@@ -1,7 +1,7 @@
 //! Tests of the text form of knobs, which is the journal's format.
 
 use super::*;
-use millpond_model::CpuId;
+use millpond_model::{CpuId, MachineSetting};
 use proptest::prelude::*;
 
 fn any_task() -> impl Strategy<Value = TaskId> {
@@ -36,6 +36,9 @@ fn any_file() -> impl Strategy<Value = ControlFile> {
             mask
         }),
         any::<u32>().prop_map(|cpu| ControlFile::Online(CpuId(cpu))),
+        any::<u32>().prop_map(|cpu| ControlFile::FairServer(CpuId(cpu))),
+        Just(ControlFile::Machine(MachineSetting::StatInterval)),
+        Just(ControlFile::NoTurbo),
     ]
 }
 
@@ -59,6 +62,7 @@ fn any_knob() -> impl Strategy<Value = LinuxKnob> {
         (path, prop_oneof![Just(Label::Set), Just(Label::Origin)]).prop_map(|(p, l)| LinuxKnob::Label(p, l)),
         any_task().prop_map(LinuxKnob::CgroupOf),
         any_task().prop_map(LinuxKnob::Affinity),
+        any_task().prop_map(LinuxKnob::KernelThread),
         any_task().prop_map(LinuxKnob::Policy),
         any_task().prop_map(LinuxKnob::ClassOf),
         prop_oneof![Just(Class::Ts), Just(Class::Fx)].prop_map(LinuxKnob::DispatchTable),
@@ -156,7 +160,7 @@ fn a_journal_can_only_name_files_that_are_changed() {
         "proc:irq/24/smp_affinity",
         "proc:irq/024/smp_affinity_list",
         "proc:irq/../smp_affinity_list",
-        "sys:devices/system/cpu/cpu3/cpufreq/scaling_governor",
+        "sys:devices/system/cpu/cpu3/cpufreq/scaling_max_freq",
         "sys:devices/system/cpu/cpu+3/online",
         "sys:devices/virtual/workqueue/../cpumask",
         "sys:class/net/../queues/rx-0/rps_cpus",
@@ -209,12 +213,19 @@ fn each_kind_of_knob_is_read_and_written_as_journals_have_it() {
             }),
         ),
         ("sys:devices/system/cpu/cpu3/online", file(ControlFile::Online(CpuId(3)))),
+        ("sys:kernel/debug/sched/fair_server/cpu3/runtime", file(ControlFile::FairServer(CpuId(3)))),
+        ("proc:sys/kernel/numa_balancing", file(ControlFile::Machine(MachineSetting::NumaBalancing))),
+        ("proc:sys/vm/stat_interval", file(ControlFile::Machine(MachineSetting::StatInterval))),
+        ("proc:sys/kernel/timer_migration", file(ControlFile::Machine(MachineSetting::TimerMigration))),
+        ("sys:devices/system/cpu/cpufreq/boost", file(ControlFile::Machine(MachineSetting::Turbo))),
+        ("sys:devices/system/cpu/intel_pstate/no_turbo", file(ControlFile::NoTurbo)),
         ("controller:/", LinuxKnob::CpusetController("/".to_owned())),
         ("label:/mpset1#set", LinuxKnob::Label(group.clone(), Label::Set)),
         ("label:/mpset1/from~3#origin", LinuxKnob::Label("/mpset1/from~3".to_owned(), Label::Origin)),
         ("place:204@8123", LinuxKnob::CgroupOf(process)),
         ("place:204/205@8123", LinuxKnob::CgroupOf(thread)),
         ("mask:204/205@8123", LinuxKnob::Affinity(thread)),
+        ("kthread:204/205@8123", LinuxKnob::KernelThread(thread)),
         ("policy:204/205@8123", LinuxKnob::Policy(thread)),
         ("class:204/205@8123", LinuxKnob::ClassOf(thread)),
         ("table:TS", LinuxKnob::DispatchTable(Class::Ts)),

@@ -103,7 +103,7 @@ impl LinuxMachine {
     }
 
     /// What the memory of a set is to be confined to now; nothing for no limit.
-    fn nodes_in_view(&self, view: &View) -> Result<View, Refusal> {
+    pub(crate) fn nodes_in_view(&self, view: &View) -> Result<View, Refusal> {
         let mut view = view.clone();
         view.nodes = memory_nodes(&self.online_nodes()?);
         Ok(view)

@@ -112,7 +112,8 @@ impl Keeping {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Target {
     cpus: CpuSet,
-    partition: bool,
+    /// The type of partition.
+    partition: Option<&'static str>,
     controller: bool,
     label: Option<String>,
     origin: Option<String>,

@@ -21,7 +21,8 @@ impl Planner<'_> {
                     _ if self.view.v1 => active.clone(),
                     _ => label.cpus(),
                 },
-                partition: self.view.partitions && self.modes[id] == PsetMode::Own && !active.is_empty(),
+                partition: (self.view.partitions && self.modes[id] == PsetMode::Own && !active.is_empty())
+                    .then(|| label.partition()),
                 controller: self.is_hand_made(),
                 label: Some(label.text()),
                 origin: None,
@@ -178,7 +179,7 @@ impl Planner<'_> {
     pub(super) fn release_flags(&mut self) {
         for (path, target) in &self.targets {
             let flag = self.view.groups.get(path).and_then(|g| g.partition.clone());
-            if flag.is_some() && !target.partition {
+            if flag.is_some() && target.partition.is_none() {
                 let step = Step::new(control(path, CpusetFile::Partition).knob(), flag, None);
                 self.steps.push(step);
             }
@@ -210,8 +211,8 @@ impl Planner<'_> {
     pub(super) fn flag(&mut self) {
         for (path, target) in self.targets.clone() {
             let flag = self.view.groups.get(&path).and_then(|g| g.partition.clone());
-            if target.partition {
-                self.push(&control(&path, CpusetFile::Partition), flag, Some("root".into()));
+            if let Some(wanted) = target.partition {
+                self.push(&control(&path, CpusetFile::Partition), flag, Some(wanted.into()));
             }
         }
     }

@@ -7,6 +7,7 @@ mod controls;
 mod counters;
 mod dispatcher;
 mod disturbances;
+mod fences;
 mod hardware;
 mod images;
 mod interrupts;
@@ -30,6 +31,9 @@ pub use dispatcher::{
     SchedulerCounts, SchedulerEnd, SchedulerOptions, SchedulerOutcome,
 };
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
+pub use fences::{
+    DevicePlace, FenceWish, Fenced, Fences, Remainder, fences_stay, siblings, with_fence, without_fence,
+};
 pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,
     LwpCounting, LwpReading, Tracked, Tracking, Wanted,

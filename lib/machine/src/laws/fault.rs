@@ -103,6 +103,7 @@ impl Machine for Faulty<'_> {
     crate::facets! { self:
         processors, Processors => self.machine.processors();
         psets, Psets => self.machine.psets();
+        fences, Fences => self.machine.fences();
         threads, Threads => self.machine.threads();
         zones, Zones => self.machine.zones();
         pools, Pools => self.machine.pools();

@@ -223,6 +223,7 @@ impl Machine for Mutant {
     millpond_machine::facets! { self:
         processors, Processors => Ok(self);
         psets, Psets => Ok(self);
+        fences, Fences => self.sim.fences();
         threads, Threads => Ok(self);
         zones, Zones => Machine::zones(&self.sim);
         pools, Pools => Machine::pools(&self.sim);

@@ -2,7 +2,7 @@
 
 use super::Service;
 use crate::log::Level;
-use millpond_machine::{Writer, is_at_rest, put_back_abandoned};
+use millpond_machine::Weight;
 use millpond_model::Nanos;
 use millpond_planner::Category;
 use millpond_session::{Daemon, NotifyState, take_hang_up, tell_manager, watchdog};
@@ -29,54 +29,17 @@ impl Service<'_, '_> {
         if self.options.is_dry {
             return;
         }
-        self.put_back_abandoned();
-        self.settle();
+        for (weight, text) in self.keeper.turn(self.machine(), now) {
+            let level = match weight {
+                Weight::Warning => Level::Warning,
+                Weight::Notice => Level::Notice,
+                Weight::Detail => Level::Debug,
+            };
+            self.say(Category::Configuration, level, &text);
+        }
         if self.remembered.is_none_or(|at| now.0.saturating_sub(at.0) >= REMEMBER.0) {
             self.remembered = Some(now);
             self.remember();
-        }
-    }
-
-    /// What a process had for itself that was killed is put back. What resists is told and tried again when there is something else.
-    fn put_back_abandoned(&mut self) {
-        let Ok(probe) = self.machine().latency() else { return };
-        let places = probe.abandoned().unwrap_or_default();
-        if places == self.resisting {
-            return;
-        }
-        match put_back_abandoned(self.machine(), probe, &places) {
-            Ok(found) => {
-                for one in &found {
-                    self.say(Category::Configuration, Level::Notice, &one.to_string());
-                }
-                let resisting = found.into_iter().filter(|one| one.result.is_err());
-                self.resisting = resisting.map(|one| one.place).collect();
-            }
-            Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
-        }
-    }
-
-    /// Becomes the writer only where there is something to write: looking alone costs half as much, and holds nobody up.
-    fn settle(&mut self) {
-        if is_at_rest(self.machine()) == Ok(true) {
-            self.noted.clear();
-            return;
-        }
-        let settled = Writer::open(self.machine()).and_then(|writer| writer.settle());
-        let notes = settled.as_ref().map(|done| done.notes.clone()).unwrap_or_default();
-        if notes != self.noted {
-            for note in &notes {
-                self.say(Category::Configuration, Level::Warning, note);
-            }
-            self.noted = notes;
-        }
-        match settled {
-            Ok(done) if done.steps > 0 => {
-                let text = format!("the machine was brought to what its sets want, in {} steps", done.steps);
-                self.say(Category::Configuration, Level::Debug, &text);
-            }
-            Ok(_) => {}
-            Err(refusal) => self.say(Category::Configuration, Level::Warning, &refusal.to_string()),
         }
     }
 

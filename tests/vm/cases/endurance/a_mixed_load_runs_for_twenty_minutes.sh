@@ -13,7 +13,7 @@ while [ -d /proc/$churn ] && kill -0 $churn 2>/dev/null; do
     need dispadmin -c TS -s slow.txt
     # Where processes are bound to one of its CPUs at the moment, the set is refused.
     id=$(psrset -c 1 2 2>refusal | sed -n 's/^created processor set \([0-9]*\)$/\1/p')
-    [ -n "$id" ] || grep -q 'threads are bound to it' refusal || fail "psrset: $(cat refusal)"
+    [ -n "$id" ] || grep -q 'bound to it' refusal || fail "psrset: $(cat refusal)"
     echo 0 >/sys/devices/system/cpu/cpu3/online
     [ -z "$id" ] || psrset -e "$id" sleep 0.2
     echo 1 >/sys/devices/system/cpu/cpu3/online

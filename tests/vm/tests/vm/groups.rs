@@ -180,7 +180,9 @@ const LEFT_TO_V1: [&str; 8] = [
     "shares_and_caps_under_sigkill",
     "two_writers",
 ];
-const LEFT_TO_V2: [&str; 14] = [
+const LEFT_TO_V2: [&str; 16] = [
+    "a_fence_is_watched",
+    "a_fence_under_sigkill",
     "a_processor_that_stops_under_sigkill",
     "a_promise_of_time",
     "a_set_that_is_removed_under_sigkill",

@@ -6,7 +6,7 @@ use millpond_model::{CoreId, CpuId, CpuSet, PsetId, Topology};
 use std::collections::BTreeMap;
 
 /// The processors with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
-pub(super) fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
+pub fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
     let (cores, active) = look(machine)?;
     let mut all = cpus.to_vec();
     let mut named: CpuSet = cpus.iter().copied().collect();
@@ -18,7 +18,7 @@ pub(super) fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>,
 }
 
 /// What to say where these processors went to a set (the default one included) without all of their cores. To be asked before the change.
-pub(super) fn split(
+pub fn split(
     cpus: &[CpuId],
     to: Option<PsetId>,
     psets: &dyn Psets,

@@ -1,0 +1,627 @@
+//! The Fences facet: a fence is a set whose label says what else is kept away from its CPUs.
+//!
+//! What is wanted of each thing is a function of its original (the baseline, once we touched it) and of the labels of all live sets, as with
+//! interrupts (`steering`): a list loses the fenced CPUs, a setting of a CPU has the value of its fence. When the label goes, originals come back.
+//! A kernel thread that appears later is moved at the next check.
+
+use crate::knob::{ControlFile, LinuxKnob, TaskId, list_value};
+use crate::masks::ALL;
+use crate::plan::Wanted;
+use crate::processors::StateSteps;
+use crate::procfs::Stat;
+use crate::settings::kernel_settings;
+use crate::view::{RootTasks, SetLabel, View};
+use crate::{LinuxMachine, names};
+use millpond_machine::facets::{
+    CreateOptions, DevicePlace, FenceWish, Fenced, Remainder, siblings, with_fence, without_fence,
+};
+use millpond_machine::{
+    Change, Fences, Interrupts, Knob, Knobs, Pools, Psets, Reason, Refusal, Step, Subject, Value,
+};
+use millpond_model::{
+    CpuId, CpuSet, Fence, FenceName, Fencing, MachineSetting, Nanos, Others, Proof, PsetId, Shelter,
+    ShelterItem, State,
+};
+use std::collections::BTreeMap;
+
+/// No latency at all is allowed, in the words of the kernel (`pm_qos_resume_latency_us`); 0 there allows any.
+const NO_LATENCY: &str = "n/a";
+
+type Labels = BTreeMap<PsetId, SetLabel>;
+type Baselines = BTreeMap<Knob, Option<Value>>;
+
+/// The value of a CPU's limit for leaving idle states.
+fn latency_value(latency: Nanos) -> Value {
+    match latency.0.div_ceil(1_000) {
+        0 => NO_LATENCY.to_owned(),
+        us => us.to_string(),
+    }
+}
+
+/// The file of a CPU's setting, and the value that a shelter wants there.
+fn setting(item: ShelterItem, cpu: CpuId, shelter: Option<&Shelter>) -> Option<(ControlFile, Option<Value>)> {
+    Some(match item {
+        ShelterItem::IdleLatency => {
+            let wanted = shelter.and_then(|shelter| shelter.idle_latency).map(latency_value);
+            (ControlFile::IdleLatency(cpu), wanted)
+        }
+        ShelterItem::Governor => {
+            (ControlFile::Governor(cpu), shelter.and_then(|shelter| shelter.governor.clone()))
+        }
+        ShelterItem::FairServer => {
+            let wanted = shelter.filter(|shelter| shelter.no_fair_server).map(|_| NO.to_owned());
+            (ControlFile::FairServer(cpu), wanted)
+        }
+        _ => return None,
+    })
+}
+
+const MACHINE_SETTINGS: [MachineSetting; 4] = [
+    MachineSetting::NumaBalancing,
+    MachineSetting::StatInterval,
+    MachineSetting::TimerMigration,
+    MachineSetting::Turbo,
+];
+
+const SETTINGS: [ShelterItem; 3] = [ShelterItem::IdleLatency, ShelterItem::Governor, ShelterItem::FairServer];
+
+/// In the kernel's files.
+const NO: &str = "0";
+const YES: &str = "1";
+
+/// The mask of a kernel thread, as its knob has it.
+fn mask_value(mask: &CpuSet, online: &CpuSet) -> Value {
+    if online.is_subset(mask) { ALL.to_owned() } else { mask.to_string() }
+}
+
+/// The CPUs that fences keep something away from.
+fn fenced(sets: &Labels, keeps_away: impl Fn(&Shelter) -> bool) -> CpuSet {
+    let cpus = |label: &SetLabel| {
+        label.fence.as_ref().filter(|fence| keeps_away(&fence.shelter)).map(|_| label.cpus())
+    };
+    sets.values().filter_map(cpus).fold(CpuSet::new(), |all, cpus| &all | &cpus)
+}
+
+/// The step that leads a list or setting that is not ours to what is wanted; `None` of `wanted` gives the original back.
+fn toward(baselines: &Baselines, knob: &LinuxKnob, is: Option<Value>, wanted: Option<Value>) -> Option<Step> {
+    let knob = knob.knob();
+    match (wanted, baselines.get(&knob)) {
+        (None, None) => None,
+        (None, Some(original)) => Some(Step::new(knob, is, original.clone()).releasing().tolerant()),
+        (Some(wanted), kept) => {
+            let wanted = Some(wanted);
+            if kept == Some(&wanted) {
+                return Some(Step::new(knob, is, wanted).releasing().tolerant());
+            }
+            (is != wanted).then(|| Step::new(knob, is, wanted).keeping().tolerant())
+        }
+    }
+}
+
+/// A list without these CPUs, or all others that are on-line where nothing else would be left.
+fn without(list: &CpuSet, away: &CpuSet, online: &CpuSet) -> CpuSet {
+    let rest = list - away;
+    if (&rest & online).is_empty() { online - away } else { rest }
+}
+
+impl LinuxMachine {
+    /// The steps that lead everything but interrupts, which follow from states of CPUs, to what the fences want.
+    pub(crate) fn sheltering(&self, sets: &Labels) -> Result<Vec<(ShelterItem, Step)>, Refusal> {
+        let baselines = self.journal.baselines();
+        let is_kept = |knob: &Knob| match LinuxKnob::parse(knob) {
+            Ok(LinuxKnob::KernelThread(_)) => true,
+            Ok(LinuxKnob::File(file)) => file.is_shelter(),
+            _ => false,
+        };
+        if !sets.values().any(|set| set.fence.is_some()) && !baselines.keys().any(is_kept) {
+            return Ok(Vec::new());
+        }
+        let online = self.online_now()?;
+        let mut steps = self.steps_of_kernel_threads(sets, &baselines, &online);
+        let watchdog = fenced(sets, |shelter| shelter.watchdog);
+        steps.extend(self.step_of_watchdog(&watchdog, &baselines, &online));
+        steps.extend(self.steps_of_settings(sets, &baselines));
+        Ok(steps)
+    }
+
+    fn steps_of_kernel_threads(
+        &self,
+        sets: &Labels,
+        baselines: &Baselines,
+        online: &CpuSet,
+    ) -> Vec<(ShelterItem, Step)> {
+        let away = fenced(sets, |shelter| shelter.kernel_threads);
+        let is_kept = |knob: &Knob| matches!(LinuxKnob::parse(knob), Ok(LinuxKnob::KernelThread(_)));
+        if away.is_empty() && !baselines.keys().any(is_kept) {
+            return Vec::new();
+        }
+        // The kernel lets none of them onto the CPUs of others.
+        let taken = online - &self.left_for_kernel_threads(online);
+        let step = |task: TaskId| {
+            let knob = LinuxKnob::KernelThread(task);
+            let is = mask_value(&self.os.mask(task).ok()?, online);
+            let kept = baselines.get(&knob.knob()).cloned().flatten();
+            let is_kept = kept.is_some();
+            let original = kept.unwrap_or_else(|| is.clone());
+            let list = if original == ALL { Some(self.os.possible().clone()) } else { original.parse().ok() };
+            let list = list?;
+            let is_whole = original == ALL || list.is_disjoint(&taken);
+            if away.is_empty() && (!is_kept || is_whole) {
+                let step = toward(baselines, &knob, Some(is), None)?;
+                return Some((ShelterItem::KernelThreads, step));
+            }
+            let wanted = without(&list, &(&away | &taken), online);
+            // The kernel shows the on-line ones of a mask alone.
+            let same = |a: &CpuSet, b: &CpuSet| (a & online) == (b & online);
+            let shown = if is == ALL { online.clone() } else { is.parse().ok()? };
+            let wanted = if same(&wanted, &list) {
+                original
+            } else if same(&wanted, &shown) {
+                is.clone()
+            } else {
+                list_value(&wanted)?
+            };
+            // As long as there is a fence or a partition the original stays remembered: see `confined_kernel_threads`.
+            let step = Step::new(knob.knob(), Some(is.clone()), Some(wanted.clone())).keeping().tolerant();
+            (is != wanted).then_some((ShelterItem::KernelThreads, step))
+        };
+        self.kernel_threads().into_iter().filter_map(step).collect()
+    }
+
+    /// Steps that remember the masks of kernel threads which may not run everywhere. The kernel forgets them, and lets these threads run on all CPUs that no
+    /// partition has, each time that a partition begins, changes or ends (cgroup version 2), or when they are moved to another cpuset (version 1).
+    pub(crate) fn confined_kernel_threads(&self, online: &CpuSet) -> Vec<Step> {
+        let forgotten = mask_value(&self.left_for_kernel_threads(online), online);
+        let step = |task: TaskId| {
+            let is = mask_value(&self.os.mask(task).ok()?, online);
+            let knob = LinuxKnob::KernelThread(task).knob();
+            (is != forgotten).then(|| Step::new(knob, Some(is), Some(forgotten.clone())).keeping().falling())
+        };
+        self.kernel_threads().into_iter().filter_map(step).collect()
+    }
+
+    /// The on-line CPUs on which the kernel lets its own threads run: those of no partition, with version 1 those of the default set.
+    fn left_for_kernel_threads(&self, online: &CpuSet) -> CpuSet {
+        let group = if self.os.hierarchy.is_v1() { names::DEFAULT_GROUP } else { "/" };
+        let left = self.os.effective(group).map(|rest| &rest & online).unwrap_or_default();
+        if left.is_empty() { online.clone() } else { left }
+    }
+
+    /// Those that the kernel lets be moved. That of an interrupt goes where its interrupt goes, by the kernel itself.
+    fn kernel_threads(&self) -> Vec<TaskId> {
+        let is_free = |stat: &Stat| !stat.pinned && !stat.dead && !stat.comm.starts_with("irq/");
+        self.kernel_threads_with_stat().filter(|(_, stat)| is_free(stat)).map(|(task, _)| task).collect()
+    }
+
+    /// All of them, in order of their numbers.
+    fn kernel_threads_with_stat(&self) -> impl Iterator<Item = (TaskId, Stat)> {
+        let thread = |pid: u32| {
+            let stat = self.os.stat(pid, None).ok()??;
+            stat.kernel.then_some((TaskId { pid, tid: Some(pid), start: stat.start }, stat))
+        };
+        self.os.pids().unwrap_or_default().into_iter().filter_map(thread)
+    }
+
+    /// The value of the knob of a kernel thread: `all` where its mask has every on-line CPU.
+    pub(crate) fn kernel_thread_value(&self, task: TaskId) -> Result<Value, millpond_machine::KnobError> {
+        let mask = self.os.mask(task)?;
+        Ok(mask_value(&mask, &self.os.online()?))
+    }
+
+    fn step_of_watchdog(
+        &self,
+        away: &CpuSet,
+        baselines: &Baselines,
+        online: &CpuSet,
+    ) -> Option<(ShelterItem, Step)> {
+        let knob = LinuxKnob::File(ControlFile::WatchdogCpumask);
+        let kept = baselines.get(&knob.knob());
+        if away.is_empty() && kept.is_none() {
+            return None;
+        }
+        let is = self.read(&knob.knob()).ok().flatten()?;
+        let original: CpuSet = kept.cloned().flatten().unwrap_or_else(|| is.clone()).parse().ok()?;
+        let wanted = list_value(&without(&original, away, online));
+        toward(baselines, &knob, Some(is), wanted).map(|step| (ShelterItem::Watchdog, step))
+    }
+
+    fn steps_of_settings(&self, sets: &Labels, baselines: &Baselines) -> Vec<(ShelterItem, Step)> {
+        let fences = sets.values().filter_map(|set| Some((set, &set.fence.as_ref()?.shelter)));
+        let of_cpu: BTreeMap<CpuId, &Shelter> =
+            fences.flat_map(|(set, shelter)| set.members.iter().map(move |cpu| (*cpu, shelter))).collect();
+        let kept = baselines.keys().filter_map(|knob| match LinuxKnob::parse(knob) {
+            Ok(LinuxKnob::File(
+                ControlFile::IdleLatency(cpu) | ControlFile::Governor(cpu) | ControlFile::FairServer(cpu),
+            )) => Some(cpu),
+            _ => None,
+        });
+        let cpus: CpuSet = of_cpu.keys().copied().chain(kept).collect();
+        let mut steps = self.steps_of_machine(sets, baselines);
+        let step = |item, cpu| {
+            let (file, wanted) = setting(item, cpu, of_cpu.get(&cpu).copied())?;
+            let knob = LinuxKnob::File(file);
+            let is = self.read(&knob.knob()).ok().flatten()?;
+            toward(baselines, &knob, Some(is), wanted).map(|step| (item, step))
+        };
+        steps
+            .extend(SETTINGS.into_iter().flat_map(|item| cpus.iter().filter_map(move |cpu| step(item, cpu))));
+        steps
+    }
+
+    /// Settings of the whole machine: as the first fence wants them that says anything of them.
+    fn steps_of_machine(&self, sets: &Labels, baselines: &Baselines) -> Vec<(ShelterItem, Step)> {
+        let shelters = || sets.values().filter_map(|set| Some(&set.fence.as_ref()?.shelter));
+        let step = |setting: MachineSetting| {
+            let file = self.machine_setting(setting)?;
+            let asked = shelters().find_map(|shelter| shelter.global.get(&setting).copied());
+            let wanted = asked.map(|number| match file {
+                ControlFile::NoTurbo => if number == 0 { YES } else { NO }.to_owned(),
+                _ => number.to_string(),
+            });
+            let knob = LinuxKnob::File(file);
+            let is = self.read(&knob.knob()).ok().flatten()?;
+            Some((ShelterItem::Global(setting), toward(baselines, &knob, Some(is), wanted)?))
+        };
+        MACHINE_SETTINGS.into_iter().filter_map(step).collect()
+    }
+
+    /// The file of a setting, where there is one.
+    fn machine_setting(&self, setting: MachineSetting) -> Option<ControlFile> {
+        let files = match setting {
+            MachineSetting::Turbo => vec![ControlFile::NoTurbo, ControlFile::Machine(setting)],
+            _ => vec![ControlFile::Machine(setting)],
+        };
+        files.into_iter().find(|file| self.has_file(file))
+    }
+
+    fn has_file(&self, file: &ControlFile) -> bool {
+        self.read(&LinuxKnob::File(file.clone()).knob()).is_ok_and(|value| value.is_some())
+    }
+
+    /// The steps that take CPUs off-line and back, one after the other.
+    fn flushing(&self, cpus: &[CpuId]) -> Vec<Step> {
+        let (off, on) = (Some(NO.to_owned()), Some(YES.to_owned()));
+        let flush = |cpu: &CpuId| {
+            let knob = self.flushable(*cpu)?.knob();
+            Some([Step::new(knob.clone(), on.clone(), off.clone()), Step::new(knob, off.clone(), on.clone())])
+        };
+        cpus.iter().filter_map(flush).flatten().collect()
+    }
+
+    /// The knob by which a CPU can go off-line and lose nothing: with cgroup version 1 it would not come back to the cpusets.
+    fn flushable(&self, cpu: CpuId) -> Option<LinuxKnob> {
+        let file = ControlFile::Online(cpu);
+        (!self.os.hierarchy.is_v1() && self.has_file(&file)).then_some(LinuxKnob::File(file))
+    }
+
+    /// What a shelter asks for and this machine does not have, a line each.
+    fn absent(&self, view: &View, wish: &FenceWish) -> Vec<String> {
+        let mut lines = Vec::new();
+        if wish.shelter.others == Others::Isolated && !view.partitions {
+            lines.push(
+                "others: there are no isolated partitions here, and load is balanced inside".to_owned(),
+            );
+        }
+        if wish.shelter.watchdog && !self.has_file(&ControlFile::WatchdogCpumask) {
+            lines.push("watchdog: this kernel has none that can be kept away".to_owned());
+        }
+        for item in SETTINGS {
+            let lacks = |cpu: &CpuId| {
+                setting(item, *cpu, Some(&wish.shelter))
+                    .is_some_and(|(file, wanted)| wanted.is_some() && !self.has_file(&file))
+            };
+            let without: CpuSet = wish.cpus.iter().copied().filter(lacks).collect();
+            if !without.is_empty() {
+                lines.push(format!("{}: {without} cannot be set here", item.key()));
+            }
+        }
+        let stays: CpuSet = wish.cpus.iter().copied().filter(|cpu| self.flushable(*cpu).is_none()).collect();
+        if wish.shelter.flush && !stays.is_empty() {
+            let why = if self.os.hierarchy.is_v1() {
+                "cpusets of cgroup version 1 lose it then"
+            } else {
+                "the kernel keeps it on-line"
+            };
+            lines.push(format!("flush: {} cannot go off-line for a moment: {why}", stays.named()));
+        }
+        let absent = wish.shelter.global.keys().filter(|setting| self.machine_setting(**setting).is_none());
+        lines.extend(absent.map(|setting| format!("{}: this machine has no such setting", setting.key())));
+        lines
+    }
+
+    /// The names of fences, by set.
+    pub(crate) fn fence_of(sets: &Labels, set: PsetId) -> Option<&FenceName> {
+        sets.get(&set)?.fence.as_ref().map(|fence| &fence.name)
+    }
+
+    /// The set of a fence.
+    fn set_of_fence(sets: &Labels, name: &FenceName) -> Result<PsetId, Refusal> {
+        let fences = || sets.iter().filter_map(|(id, label)| Some((*id, &label.fence.as_ref()?.name)));
+        fences().find(|(_, found)| *found == name).map(|(id, _)| id).ok_or_else(|| {
+            let names = fences().map(|(_, name)| name.clone()).collect();
+            Refusal::operation(Reason::NoSuchFence { name: name.clone(), names })
+        })
+    }
+
+    /// Whether a set is no fence, and may be changed by its number.
+    pub(crate) fn check_no_fence(sets: &Labels, set: PsetId) -> Result<(), Refusal> {
+        match Self::fence_of(sets, set) {
+            Some(name) => Err(Refusal::new(Subject::Pset(set), Reason::IsFence(name.clone()))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Fences for LinuxMachine {
+    fn list(&self) -> Result<Vec<Fence>, Refusal> {
+        let view = self.view(RootTasks::Unlisted)?;
+        let sets = view.sets();
+        let psets = Psets::list(self)?;
+        let mut fences: Vec<Fence> = Vec::new();
+        for (set, label) in &sets {
+            let Some(fencing) = label.fence.clone() else { continue };
+            let breaches =
+                psets.iter().find(|p| p.id == *set).map(|p| p.breaches.clone()).unwrap_or_default();
+            fences.push(Fence { fencing, set: *set, cpus: label.cpus(), breaches, stays: Vec::new() });
+        }
+        let left = if fences.is_empty() { Vec::new() } else { self.sheltering(&sets)? };
+        for fence in &mut fences {
+            for (_, step) in left.iter().filter(|(_, step)| !step.is_note()) {
+                fence.breaches.push(format!("{} was changed by another program", self.called(&step.knob)));
+            }
+            if fence.fencing.shelter.interrupts {
+                fence.stays = self.staying()?;
+            }
+        }
+        fences.sort_by(|a, b| a.fencing.name.cmp(&b.fencing.name));
+        Ok(fences)
+    }
+
+    fn prepare_fence(&self, wish: &FenceWish, forced: bool) -> Result<Change<Fenced>, Refusal> {
+        if !self.has_cgroups() || !self.os.may_administrate() {
+            return Err(Refusal::operation(Reason::NotPermitted).hint(
+                "a fence is made by an administrator; psrset -c and -e confine your own programs by their affinity",
+            ));
+        }
+        let exclusive = wish.shelter.others != Others::In;
+        let root = if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets };
+        let mut view = (*self.view(root)?).clone();
+        let mut sets = view.sets();
+        if let Some(set) = sets.values().find(|s| s.fence.as_ref().is_some_and(|f| f.name == wish.name)) {
+            let reason = Reason::FenceExists { name: wish.name.clone(), cpus: set.cpus() };
+            return Err(Refusal::operation(reason));
+        }
+        let states = self.states_now()?;
+        let takes = |cpu: &CpuId| states.get(cpu).is_some_and(|state| state.takes_interrupts());
+        let admitted: Vec<CpuId> = if wish.shelter.interrupts {
+            wish.cpus.iter().copied().filter(takes).collect()
+        } else {
+            Vec::new()
+        };
+        let stopped = if wish.shelter.siblings_off {
+            let owners = Self::owners(&sets);
+            siblings(&self.read_topology()?, &wish.cpus, &self.online_now()?, &owners)?
+        } else {
+            Vec::new()
+        };
+        let fencing = Fencing {
+            name: wish.name.clone(),
+            profile: wish.profile.clone(),
+            shelter: wish.shelter.clone(),
+            admitted: admitted.clone(),
+            stopped: stopped.clone(),
+            proof: None,
+        };
+        let pools = Pools::state(self)?.map(|state| with_fence(state, &wish.name, &wish.cpus)).transpose()?;
+        let id = pools.as_ref().and_then(|state| state.conf.pset(wish.name.as_str())?.id);
+        let id = Self::add_set(&mut sets, CreateOptions { keep_others: !exclusive }, states.len(), id)?;
+        if let Some(label) = sets.get_mut(&id) {
+            label.memory = wish.shelter.memory.clone();
+            label.fence = Some(fencing);
+        }
+        if !wish.shelter.memory.is_all() {
+            view = self.nodes_in_view(&view)?;
+        }
+        let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, &wish.cpus, forced)?;
+        let quieted = admitted.iter().map(|cpu| (*cpu, State::NoIntr));
+        let changes: Vec<(CpuId, State)> =
+            quieted.chain(stopped.iter().map(|cpu| (*cpu, State::OffLine))).collect();
+        let StateSteps { first, last, shielded, interrupts, outcome } =
+            self.state_changes(&changes, forced, Some(Self::owners(&sets)))?;
+        outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
+        let (notes, told) = interrupts.news_of_staying(&admitted.iter().copied().collect(), &shielded)?;
+        let mut parts = Vec::new();
+        let mut part = |item: ShelterItem, count: usize| {
+            if count > 0 {
+                parts.push((item, count));
+            }
+        };
+        let released = steps.len();
+        part(ShelterItem::Others, released);
+        steps.extend(first);
+        steps.extend(told);
+        part(ShelterItem::Interrupts, steps.len() - released);
+        part(ShelterItem::Smt, last.len());
+        steps.extend(last);
+        for (item, step) in self.sheltering(&sets)? {
+            part(item, 1);
+            steps.push(step);
+        }
+        if wish.shelter.flush {
+            // Nothing new comes there any more, and no partition could become invalid by it.
+            let flushing = self.flushing(&wish.cpus);
+            part(ShelterItem::Flush, flushing.len());
+            steps.extend(flushing);
+        }
+        let before = steps.len();
+        let mut wanted = Wanted::of(&view, sets, Vec::new());
+        if let Some(state) = &pools {
+            wanted.pools = state.sets();
+        }
+        steps = self.with_plan(&view, steps, &wanted)?;
+        if pools.is_some() {
+            steps.extend(self.record_step(pools.as_ref()));
+        }
+        part(ShelterItem::Others, steps.len() - before);
+        let absent = self.absent(&view, wish);
+        let mut change = Change::new(
+            format!("put up fence {}", wish.name),
+            steps,
+            Fenced {
+                set: id,
+                pool: pools.as_ref().and_then(|s| s.conf.pool(wish.name.as_str())?.id),
+                moves,
+                parts,
+                absent,
+            },
+        );
+        change.notes = notes;
+        Ok(change)
+    }
+
+    fn prepare_off(&self, name: &FenceName) -> Result<Change<()>, Refusal> {
+        let (view, mut sets) = self.live_sets()?;
+        let id = Self::set_of_fence(&sets, name)?;
+        let Some(label) = sets.remove(&id) else { return Err(Refusal::operation(Reason::NoSuchPset)) };
+        let pools = Pools::state(self)?.map(|state| without_fence(state, name));
+        let mut wanted = Wanted::of(&view, sets.clone(), Vec::new());
+        if let Some(state) = &pools {
+            wanted.pools = state.sets();
+        }
+        let mut steps = self.with_plan(&view, Vec::new(), &wanted)?;
+        if pools.is_some() {
+            steps.extend(self.record_step(pools.as_ref()));
+        }
+        // Masks of kernel threads change with the partition, and are settled when it has gone.
+        let is_settled_later =
+            |step: &Step| matches!(LinuxKnob::parse(&step.knob), Ok(LinuxKnob::KernelThread(_)));
+        let sheltering = self.sheltering(&sets)?.into_iter().map(|(_, step)| step);
+        steps.extend(sheltering.filter(|step| !is_settled_later(step)));
+        let states = self.states_now()?;
+        let admitted = label.fence.iter().flat_map(|fence| fence.admitted.iter().copied());
+        let is_quiet = |cpu: &CpuId| states.get(cpu) == Some(&State::NoIntr);
+        let stopped = label.fence.iter().flat_map(|fence| fence.stopped.iter().copied());
+        let is_off = |cpu: &CpuId| states.get(cpu) == Some(&State::OffLine);
+        let changes: Vec<(CpuId, State)> =
+            admitted.filter(is_quiet).chain(stopped.filter(is_off)).map(|cpu| (cpu, State::OnLine)).collect();
+        let StateSteps { first, last, shielded, interrupts, outcome } =
+            self.state_changes(&changes, false, Some(Self::owners(&sets)))?;
+        outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
+        steps.extend(first);
+        steps.extend(last);
+        steps.extend(interrupts.news_of_staying(&CpuSet::new(), &shielded)?.1);
+        Ok(Change::new(format!("take down fence {name}"), steps, ()))
+    }
+
+    fn prepare_proof(&self, name: &FenceName, proof: &Proof) -> Result<Change<()>, Refusal> {
+        let (view, mut sets) = self.live_sets()?;
+        let id = Self::set_of_fence(&sets, name)?;
+        if let Some(fence) = sets.get_mut(&id).and_then(|label| label.fence.as_mut()) {
+            fence.proof = Some(proof.clone());
+        }
+        let steps = crate::plan(&view, &Wanted::of(&view, sets, Vec::new()));
+        Ok(Change::new(format!("remember what fence {name} was measured to be"), steps, ()))
+    }
+
+    fn device(&self, name: &str) -> Result<DevicePlace, Refusal> {
+        self.place_of_device(name)
+    }
+
+    fn remains(&self, cpus: &[CpuId], shelter: &Shelter) -> Result<Vec<Remainder>, Refusal> {
+        let cpus: CpuSet = cpus.iter().copied().collect();
+        let online = self.online_now()?;
+        let settings = kernel_settings(&self.os.root);
+        let mut all = Vec::new();
+        let mut tell = |what: String, parameter: Option<String>| all.push(Remainder { what, parameter });
+        let ticking = &cpus - &settings.nohz_full;
+        if !ticking.is_empty() {
+            let what = format!("the clock interrupts {} while a thread runs there", ticking.named());
+            tell(what, Some(format!("nohz_full={cpus}")));
+        }
+        let calling = &cpus - &settings.rcu_nocbs;
+        if !calling.is_empty() {
+            let what = format!("{} free memory for others (RCU callbacks)", calling.named());
+            tell(what, Some(format!("rcu_nocbs={cpus}")));
+        }
+        if shelter.interrupts {
+            let reaches = |allowed: &CpuSet| !allowed.is_disjoint(&cpus);
+            for thing in Interrupts::list(self)? {
+                let Some(why) = &thing.fixed else { continue };
+                if reaches(thing.effective.as_ref().unwrap_or(&thing.allowed)) {
+                    let what = format!("interrupt {} ({}) stays: {why}", thing.id, thing.name);
+                    tell(what, Some(format!("isolcpus=domain,managed_irq,{cpus}")));
+                }
+            }
+        }
+        let bound = self.bound_kernel_threads(&cpus);
+        if !bound.is_empty() {
+            tell(
+                format!(
+                    "kernel threads that belong to one CPU run when it gives them work: {}",
+                    bound.join(", ")
+                ),
+                None,
+            );
+        }
+        let rest = &online - &cpus;
+        if all.iter().any(|r| r.parameter.as_deref().is_some_and(|p| p.starts_with("isolcpus=")))
+            && !rest.is_empty()
+        {
+            all.push(Remainder {
+                what: "interrupts that are requested at boot go anywhere".to_owned(),
+                parameter: Some(format!("irqaffinity={rest}")),
+            });
+        }
+        Ok(all)
+    }
+}
+
+impl LinuxMachine {
+    /// The names of kernel threads that the kernel keeps on one of these CPUs, without the number of the CPU, each once.
+    fn bound_kernel_threads(&self, cpus: &CpuSet) -> Vec<String> {
+        let name = |(task, stat): (TaskId, Stat)| {
+            let mask = if stat.pinned { self.os.mask(task).ok()? } else { return None };
+            (mask.is_subset(cpus)).then(|| stat.comm.split('/').next().unwrap_or_default().to_owned())
+        };
+        let names: std::collections::BTreeSet<String> =
+            self.kernel_threads_with_stat().filter_map(name).collect();
+        names.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_is_in_microseconds_and_none_has_a_word() {
+        assert_eq!(latency_value(Nanos(0)), "n/a");
+        assert_eq!(latency_value(Nanos(1)), "1");
+        assert_eq!(latency_value(Nanos(20_000)), "20");
+        assert_eq!(latency_value(Nanos(20_001)), "21");
+    }
+
+    #[test]
+    fn a_list_is_never_left_without_a_cpu() {
+        let of = |text: &str| text.parse::<CpuSet>().unwrap();
+        assert_eq!(without(&of("0-7"), &of("2-3"), &of("0-7")), of("0-1,4-7"));
+        assert_eq!(without(&of("2-3"), &of("2-3"), &of("0-3")), of("0-1"));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_remembered_and_given_back() {
+        let knob = LinuxKnob::File(ControlFile::WatchdogCpumask);
+        let (all, less) = (Some("0-3".to_owned()), Some("0-1".to_owned()));
+        let none = Baselines::new();
+        let kept = Baselines::from([(knob.knob(), all.clone())]);
+        assert_eq!(toward(&none, &knob, all.clone(), all.clone()), None);
+        assert_eq!(toward(&none, &knob, all.clone(), None), None);
+        let step = toward(&none, &knob, all.clone(), less.clone()).unwrap();
+        assert_eq!(step, Step::new(knob.knob(), all.clone(), less.clone()).keeping().tolerant());
+        for wanted in [all.clone(), None] {
+            let step = toward(&kept, &knob, less.clone(), wanted).unwrap();
+            assert_eq!(step, Step::new(knob.knob(), less.clone(), all.clone()).releasing().tolerant());
+        }
+        assert_eq!(toward(&kept, &knob, less.clone(), less.clone()), None);
+    }
+}

@@ -1,0 +1,19 @@
+# limit_s: 60
+# leaves: nothing
+# A process with much memory takes its time to die. Meanwhile it cannot be moved, and the kernel keeps its group: the removal of the set waits for it.
+. /words.sh
+state before
+need psrset -c 2-3
+# A block of 200 MB is read again and again.
+dd if=/dev/zero of=/dev/null bs=200M count=1000000 2>/dev/null &
+large=$!
+need psrset -b 1 $large
+_is_large() {
+    [ "$(awk '/^VmRSS/ { print $2 }' /proc/$large/status)" -gt 200000 ]
+}
+within 30 _is_large
+kill -KILL $large
+need psrset -d 1
+wait $large || true
+state again
+same before again "at the end"
