@@ -279,7 +279,8 @@ fn idle_workers_of_rayon_are_idle() {
     let computing: Vec<&str> = kinds(&said).into_iter().filter(|kind| *kind != "undecided").collect();
     assert!(["cpu", "computes"].contains(&computing[0]), "{said}");
     is_not_held_up(&said);
-    wants(&said, 1.0, 1.0);
+    // A worker looks for work now and then: on a busy machine it may then wait for a CPU.
+    wants(&said, 1.0, 2.0);
 }
 
 #[test]

@@ -45,6 +45,12 @@
 //! smt = "off"               the other strands of each core go off-line
 //! flush = true              the CPUs go off-line and come back once
 //! fair-server = false       real-time threads leave nothing for others
+//! l3-ways = 4               ways of each of its L3 caches, for it alone (resctrl)
+//! others-memory-bandwidth = 50   percent that others have behind these caches (resctrl)
+//!
+//! [command]                 of the command in the fence, and of what it starts
+//! huge-pages = false        none that it did not ask for
+//! numa-balancing = false
 //!
 //! [global]
 //! numa-balancing = false
@@ -93,11 +99,14 @@ use crate::operands;
 use crate::start::Start;
 use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_formats::fence_profile::CommandSetting;
 use millpond_machine::facets::{FenceWish, Fenced, Member};
 use millpond_machine::{Fences, Keeper, Machine, Subject};
 use millpond_model::{CpuId, CpuSet, Fence, FenceName, Pid, Proof, PsetId, printable};
 use millpond_report::{Align, Cell, Table};
-use millpond_session::{Kind, leave_behind, own_pid, profile_names, wait_for_end};
+use millpond_session::{
+    Kind, leave_behind, own_pid, profile_names, wait_for_end, without_huge_pages, without_numa_balancing,
+};
 use profile::Found;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -458,6 +467,10 @@ fn put_up(
     if let Some(why) = why {
         changer.note(ctx, why, None);
     }
+    for (setting, source) in found.command() {
+        let why = "it is of the command that a fence is put up around";
+        changer.note(ctx, format!("{} ({source}) is left out: {why}", setting.key()), None);
+    }
     let list: CpuSet = cpus.iter().copied().collect();
     let prepared = fences.prepare_fence(&wish(name.clone(), found, cpus), parsed.has('F'));
     if let Some(done) = changer.attempt(ctx, &format!("put up fence {name}"), named, prepared) {
@@ -497,6 +510,16 @@ fn enclose(
         // Before there is anything to take down: whatever ends this process from now on, the fence goes.
         leave_behind(&["fence".into(), "--off".into(), "--after".into(), pid.to_string(), name.to_string()])
             .map_err(|why| Complaint::new("watch over the fence", why))?;
+    }
+    // What is started inherits them from this process.
+    for (setting, source) in found.command().filter(|_| !parsed.common.dry_run) {
+        let done = match setting {
+            CommandSetting::NoHugePages => without_huge_pages(),
+            CommandSetting::NoNumaBalancing => without_numa_balancing(),
+        };
+        if let Err(why) = done {
+            changer.note(ctx, format!("{} ({source}) is left out: {why}", setting.key()), None);
+        }
     }
     let prepared = fences.prepare_fence(&wish(name.clone(), found, cpus), parsed.has('F'));
     match changer.attempt(ctx, &format!("fence {}", start.name()), named, prepared) {

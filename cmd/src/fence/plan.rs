@@ -14,6 +14,8 @@ pub(super) struct Plan {
     cpus: Vec<u32>,
     profile: String,
     parts: Vec<Part>,
+    /// What the command in the fence is started with, each with the profile and the line.
+    command: Vec<Setting>,
     /// What was asked for and is not there.
     absent: Vec<String>,
     remains: Vec<Remains>,
@@ -28,6 +30,13 @@ struct Part {
     /// The profile and the line; without a line where the profile says nothing of it.
     source: String,
     steps: Vec<Step>,
+}
+
+/// A setting of the command.
+#[derive(Serialize, JsonSchema)]
+struct Setting {
+    item: String,
+    source: String,
 }
 
 /// What disturbs the CPUs all the same.
@@ -58,6 +67,10 @@ impl Plan {
             cpus: cpus.iter().map(|cpu| cpu.0).collect(),
             profile: found.name.clone(),
             parts: merged(change.outcome.parts).into_iter().map(part).collect(),
+            command: found
+                .command()
+                .map(|(setting, source)| Setting { item: setting.key().to_owned(), source })
+                .collect(),
             absent: change.outcome.absent.into_iter().chain(withheld).collect(),
             remains: remains.into_iter().map(|r| Remains { what: r.what, parameter: r.parameter }).collect(),
             boot,
@@ -70,6 +83,10 @@ impl Plan {
             for step in part.steps.iter().filter(|step| !step.is_note() && !step.falls) {
                 ctx.out.line(format_args!("  {}", line(machine, step)));
             }
+        }
+        for setting in &self.command {
+            ctx.out.line(format_args!("{} ({})", setting.item, setting.source));
+            ctx.out.line("  of the command and what it starts: off");
         }
         if !self.absent.is_empty() {
             ctx.out.line("left out");

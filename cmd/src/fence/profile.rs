@@ -2,7 +2,7 @@
 
 use crate::failure::{Complaint, Failure};
 use millpond_cli::Parsed;
-use millpond_formats::fence_profile::{self, Profile};
+use millpond_formats::fence_profile::{self, CommandSetting, Profile};
 use millpond_model::{MachineSetting, ShelterItem};
 use millpond_session::{profile_file, read_text};
 use std::path::Path;
@@ -55,6 +55,11 @@ impl Found {
         // Those that are off-line cannot be fenced along.
         self.profile.whole_cores &= !shelter.siblings_off;
         self
+    }
+
+    /// Settings of the command, each with the profile and its line.
+    pub fn command(&self) -> impl Iterator<Item = (CommandSetting, String)> {
+        self.profile.command.iter().map(|(setting, line)| (*setting, format!("{}:{line}", self.source)))
     }
 
     /// What asked for an item: an option, or the profile and its line.

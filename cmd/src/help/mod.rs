@@ -55,7 +55,7 @@ const FIRST: [&str; 10] =
 const PROGRAM: &str = "millpond";
 
 /// When the manual pages were written, as they show it.
-const PAGES_DATE: &str = "2026-11-25";
+const PAGES_DATE: &str = "2026-11-26";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let words = parsed.words();

@@ -27,6 +27,7 @@ use millpond_model::{MachineSetting, Nanos, Others, SetMemory, Shelter, ShelterI
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use toml::Spanned;
 
 /// The longest latency that may be asked for, in microseconds.
@@ -34,6 +35,29 @@ const LATENCY_MAX_US: u64 = 1_000_000;
 
 /// The longest time between two collections of statistics, in seconds.
 const STAT_INTERVAL_MAX_S: u32 = 86_400;
+
+/// The most ways of a cache: the kernel's masks have 32 bits.
+const WAYS_MAX: u32 = 31;
+
+/// A setting of the command that a fence is put up around, which what it starts inherits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CommandSetting {
+    /// Its memory is never made of huge pages behind its back.
+    NoHugePages,
+    /// Its pages are not taken from it to learn which node uses them.
+    NoNumaBalancing,
+}
+
+impl CommandSetting {
+    /// Its key in a profile.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            CommandSetting::NoHugePages => "huge-pages",
+            CommandSetting::NoNumaBalancing => "numa-balancing",
+        }
+    }
+}
 
 /// What a profile says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +68,8 @@ pub struct Profile {
     pub shelter: Shelter,
     /// The other strands of each core are fenced along.
     pub whole_cores: bool,
+    /// Settings of the command in it, with their lines.
+    pub command: Vec<(CommandSetting, usize)>,
     /// The line of each part.
     pub lines: BTreeMap<ShelterItem, usize>,
 }
@@ -81,8 +107,20 @@ struct File {
     smt: Option<Spanned<Smt>>,
     flush: Option<Spanned<bool>>,
     fair_server: Option<Spanned<bool>>,
+    l3_ways: Option<Spanned<u32>>,
+    others_memory_bandwidth: Option<Spanned<u32>>,
+    #[serde(default)]
+    command: CommandTable,
     #[serde(default)]
     global: Global,
+}
+
+/// Settings of the command alone.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct CommandTable {
+    huge_pages: Option<Spanned<bool>>,
+    numa_balancing: Option<Spanned<bool>>,
 }
 
 /// Settings of the whole machine.
@@ -180,6 +218,22 @@ pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         seen(ShelterItem::FairServer, server.span().start);
         !server.into_inner()
     });
+    let mut ranged = |item: ShelterItem, value: Option<Spanned<u32>>, range: RangeInclusive<u32>| match value
+    {
+        Some(number) if !range.contains(number.get_ref()) => {
+            let what = format!("{} is from {} to {}", item.key(), range.start(), range.end());
+            Err(error(text, number.span().start, what))
+        }
+        Some(number) => {
+            seen(item, number.span().start);
+            Ok(Some(number.into_inner()))
+        }
+        None => Ok(None),
+    };
+    let l3_ways = ranged(ShelterItem::CacheWays, file.l3_ways, 1..=WAYS_MAX)?;
+    let others_bandwidth = ranged(ShelterItem::OthersBandwidth, file.others_memory_bandwidth, 1..=100)?;
+    let interval = ShelterItem::Global(MachineSetting::StatInterval);
+    let stat_interval_s = ranged(interval, file.global.stat_interval_s, 1..=STAT_INTERVAL_MAX_S)?;
     let mut global = BTreeMap::new();
     let flags = [
         (MachineSetting::NumaBalancing, file.global.numa_balancing),
@@ -190,14 +244,7 @@ pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         seen(ShelterItem::Global(setting), value.span().start);
         global.insert(setting, u32::from(value.into_inner()));
     }
-    if let Some(seconds) = file.global.stat_interval_s {
-        if !(1..=STAT_INTERVAL_MAX_S).contains(seconds.get_ref()) {
-            let what = format!("stat-interval-s is from 1 to {STAT_INTERVAL_MAX_S}");
-            return Err(error(text, seconds.span().start, what));
-        }
-        seen(ShelterItem::Global(MachineSetting::StatInterval), seconds.span().start);
-        global.insert(MachineSetting::StatInterval, seconds.into_inner());
-    }
+    global.extend(stat_interval_s.map(|seconds| (MachineSetting::StatInterval, seconds)));
     let others = others.unwrap_or_default();
     let shelter = Shelter {
         others,
@@ -210,9 +257,20 @@ pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         siblings_off,
         flush,
         no_fair_server,
+        l3_ways,
+        others_bandwidth,
         global,
     };
-    Ok(Profile { summary: file.summary, shelter, whole_cores: file.whole_cores, lines })
+    let command = [
+        (CommandSetting::NoHugePages, file.command.huge_pages),
+        (CommandSetting::NoNumaBalancing, file.command.numa_balancing),
+    ];
+    let off = |(setting, value): (CommandSetting, Option<Spanned<bool>>)| {
+        let value = value.filter(|value| !value.get_ref())?;
+        Some((setting, place(text, value.span().start).0))
+    };
+    let command = command.into_iter().filter_map(off).collect();
+    Ok(Profile { summary: file.summary, shelter, whole_cores: file.whole_cores, command, lines })
 }
 
 fn is_word(text: &str) -> bool {
@@ -256,6 +314,18 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_the_command_have_their_lines() {
+        let text = "summary = \"x\"\nl3-ways = 4\nothers-memory-bandwidth = 50\n[command]\nnuma-balancing = false\nhuge-pages = false\n";
+        let profile = parse(text).unwrap();
+        assert_eq!((profile.shelter.l3_ways, profile.shelter.others_bandwidth), (Some(4), Some(50)));
+        let lines: Vec<_> = profile.lines.iter().map(|(item, line)| (item.key(), *line)).collect();
+        assert_eq!(lines, [("l3-ways", 2), ("others-memory-bandwidth", 3)]);
+        assert_eq!(profile.command, [(CommandSetting::NoHugePages, 6), (CommandSetting::NoNumaBalancing, 5)]);
+        let text = "summary = \"\"\n[command]\nhuge-pages = true\n";
+        assert!(parse(text).unwrap().command.is_empty());
+    }
+
+    #[test]
     fn what_is_left_out_stays_as_it_is() {
         let profile = parse("summary = \"\"\n").unwrap();
         assert_eq!((profile.shelter, profile.whole_cores), (Shelter::default(), false));
@@ -273,6 +343,13 @@ mod tests {
             ("summary = \"x\"\ninterrupts = true\ninterrupts = true\n", 3, 1, "duplicate key"),
             ("summary = \"x\"\nturbo = false\n", 2, 1, "unknown field `turbo`"),
             ("summary = \"x\"\n[global]\nstat-interval-s = 0\n", 3, 19, "stat-interval-s is from 1 to 86400"),
+            ("summary = \"x\"\nl3-ways = 0\n", 2, 11, "l3-ways is from 1 to 31"),
+            (
+                "summary = \"x\"\nothers-memory-bandwidth = 101\n",
+                2,
+                27,
+                "others-memory-bandwidth is from 1 to 100",
+            ),
             ("summary = \"x\"\nsmt = \"of\"\n", 2, 7, "unknown variant `of`"),
             ("interrupts = true\n", 1, 1, "missing field `summary`"),
         ] {

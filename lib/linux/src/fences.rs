@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 /// No latency at all is allowed, in the words of the kernel (`pm_qos_resume_latency_us`); 0 there allows any.
 const NO_LATENCY: &str = "n/a";
 
-type Labels = BTreeMap<PsetId, SetLabel>;
-type Baselines = BTreeMap<Knob, Option<Value>>;
+pub(crate) type Labels = BTreeMap<PsetId, SetLabel>;
+pub(crate) type Baselines = BTreeMap<Knob, Option<Value>>;
 
 /// The value of a CPU's limit for leaving idle states.
 fn latency_value(latency: Nanos) -> Value {
@@ -83,7 +83,12 @@ fn fenced(sets: &Labels, keeps_away: impl Fn(&Shelter) -> bool) -> CpuSet {
 }
 
 /// The step that leads a list or setting that is not ours to what is wanted; `None` of `wanted` gives the original back.
-fn toward(baselines: &Baselines, knob: &LinuxKnob, is: Option<Value>, wanted: Option<Value>) -> Option<Step> {
+pub(crate) fn toward(
+    baselines: &Baselines,
+    knob: &LinuxKnob,
+    is: Option<Value>,
+    wanted: Option<Value>,
+) -> Option<Step> {
     let knob = knob.knob();
     match (wanted, baselines.get(&knob)) {
         (None, None) => None,
@@ -121,6 +126,7 @@ impl LinuxMachine {
         let watchdog = fenced(sets, |shelter| shelter.watchdog);
         steps.extend(self.step_of_watchdog(&watchdog, &baselines, &online));
         steps.extend(self.steps_of_settings(sets, &baselines));
+        steps.extend(self.steps_of_caches(sets, &baselines));
         Ok(steps)
     }
 
@@ -295,7 +301,7 @@ impl LinuxMachine {
     }
 
     /// What a shelter asks for and this machine does not have, a line each.
-    fn absent(&self, view: &View, wish: &FenceWish) -> Vec<String> {
+    fn absent(&self, view: &View, wish: &FenceWish, sets: &Labels) -> Vec<String> {
         let mut lines = Vec::new();
         if wish.shelter.others == Others::Isolated && !view.partitions {
             lines.push(
@@ -324,6 +330,7 @@ impl LinuxMachine {
             };
             lines.push(format!("flush: {} cannot go off-line for a moment: {why}", stays.named()));
         }
+        lines.extend(self.absent_of_caches(&wish.cpus.iter().copied().collect(), &wish.shelter, sets));
         let absent = wish.shelter.global.keys().filter(|setting| self.machine_setting(**setting).is_none());
         lines.extend(absent.map(|setting| format!("{}: this machine has no such setting", setting.key())));
         lines
@@ -400,9 +407,10 @@ impl Fences for LinuxMachine {
         };
         let stopped = if wish.shelter.siblings_off {
             let owners = Self::owners(&sets);
-            siblings(&self.read_topology()?, &wish.cpus, &self.online_now()?, &owners)?
+            let cpus = siblings(&self.read_topology()?, &wish.cpus, &self.online_now()?, &owners)?;
+            cpus.into_iter().filter_map(|cpu| Some((cpu, *states.get(&cpu)?))).collect()
         } else {
-            Vec::new()
+            BTreeMap::new()
         };
         let fencing = Fencing {
             name: wish.name.clone(),
@@ -425,7 +433,7 @@ impl Fences for LinuxMachine {
         let (moves, mut steps) = self.moved(&view, &states, &mut sets, id, &wish.cpus, forced)?;
         let quieted = admitted.iter().map(|cpu| (*cpu, State::NoIntr));
         let changes: Vec<(CpuId, State)> =
-            quieted.chain(stopped.iter().map(|cpu| (*cpu, State::OffLine))).collect();
+            quieted.chain(stopped.keys().map(|cpu| (*cpu, State::OffLine))).collect();
         let StateSteps { first, last, shielded, interrupts, outcome } =
             self.state_changes(&changes, forced, Some(Self::owners(&sets)))?;
         outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
@@ -453,6 +461,7 @@ impl Fences for LinuxMachine {
             part(ShelterItem::Flush, flushing.len());
             steps.extend(flushing);
         }
+        let absent = self.absent(&view, wish, &sets);
         let before = steps.len();
         let mut wanted = Wanted::of(&view, sets, Vec::new());
         if let Some(state) = &pools {
@@ -463,7 +472,6 @@ impl Fences for LinuxMachine {
             steps.extend(self.record_step(pools.as_ref()));
         }
         part(ShelterItem::Others, steps.len() - before);
-        let absent = self.absent(&view, wish);
         let mut change = Change::new(
             format!("put up fence {}", wish.name),
             steps,
@@ -498,12 +506,13 @@ impl Fences for LinuxMachine {
         let sheltering = self.sheltering(&sets)?.into_iter().map(|(_, step)| step);
         steps.extend(sheltering.filter(|step| !is_settled_later(step)));
         let states = self.states_now()?;
+        let is_now = |cpu: &CpuId, state| states.get(cpu) == Some(&state);
         let admitted = label.fence.iter().flat_map(|fence| fence.admitted.iter().copied());
-        let is_quiet = |cpu: &CpuId| states.get(cpu) == Some(&State::NoIntr);
-        let stopped = label.fence.iter().flat_map(|fence| fence.stopped.iter().copied());
-        let is_off = |cpu: &CpuId| states.get(cpu) == Some(&State::OffLine);
+        let admitted = admitted.filter(|cpu| is_now(cpu, State::NoIntr)).map(|cpu| (cpu, State::OnLine));
+        let stopped =
+            label.fence.iter().flat_map(|fence| fence.stopped.iter().map(|(cpu, state)| (*cpu, *state)));
         let changes: Vec<(CpuId, State)> =
-            admitted.filter(is_quiet).chain(stopped.filter(is_off)).map(|cpu| (cpu, State::OnLine)).collect();
+            admitted.chain(stopped.filter(|(cpu, _)| is_now(cpu, State::OffLine))).collect();
         let StateSteps { first, last, shielded, interrupts, outcome } =
             self.state_changes(&changes, false, Some(Self::owners(&sets)))?;
         outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;

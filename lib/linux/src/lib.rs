@@ -77,6 +77,7 @@ mod ptrace;
 mod readiness;
 mod records;
 mod remaining_tasks;
+mod resctrl;
 mod root;
 mod sets;
 mod settings;

@@ -234,6 +234,9 @@ impl Knobs for LinuxMachine {
             LinuxKnob::CpuCgroupOf(task) => self.os.still(task).and_then(|()| self.os.cpu_place(task.pid)),
             LinuxKnob::MemoryOf(task) => self.os.still(task).map(|()| None),
             LinuxKnob::UnitSlice(unit) => self.os.persistent_slice(&unit),
+            LinuxKnob::CacheGroup(name) => {
+                Ok(self.os.cache_group(&name).is_dir().then(|| "present".to_owned()))
+            }
             LinuxKnob::IrqbalanceBanned => self.os.left_alone().map(|cpus| list_value(&cpus)),
             LinuxKnob::OsnoiseSetting(name) => self.os.osnoise(&name),
             LinuxKnob::TraceInstance(instance) => self.os.tracer(&instance),
@@ -261,6 +264,8 @@ impl Knobs for LinuxMachine {
             {
                 self.take_list_away(group, file)
             }
+            // A schema goes with its group; the kernel takes no empty one.
+            LinuxKnob::File(ControlFile::Schema(..)) if value.is_none() => Ok(()),
             LinuxKnob::File(file) => self.write_file(&file, value),
             LinuxKnob::CpusetController(path) => {
                 let file = self.os.group(&path)?.join("cgroup.subtree_control");
@@ -289,6 +294,7 @@ impl Knobs for LinuxMachine {
             LinuxKnob::CpuCgroup(path) if value.is_some() => self.os.make_cpu_group(&path),
             LinuxKnob::CpuCgroup(path) => self.os.remove_cpu_group(&path),
             LinuxKnob::CpuCgroupOf(task) => self.os.set_cpu_place(task, value.map_or("/", |v| v)),
+            LinuxKnob::CacheGroup(name) => self.os.set_cache_group(&name, value.is_some()),
             LinuxKnob::MemoryOf(task) => match value.map(|text| text.parse::<NodeSet>()) {
                 Some(nodes) => {
                     let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;

@@ -48,6 +48,7 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
         LinuxKnob::MemoryOf(id) => format!("the memory of {}", task(os, *id)),
         LinuxKnob::UnitSlice(unit) => format!("the drop-in for {unit}"),
         LinuxKnob::IrqbalanceBanned => "irqbalance".to_owned(),
+        LinuxKnob::CacheGroup(group) => format!("group {group} of resctrl"),
         LinuxKnob::OsnoiseSetting(name) => format!("the setting {name} of the tracer timerlat"),
         LinuxKnob::TraceInstance(instance) => format!("the trace instance {instance}"),
         LinuxKnob::Record(name) => format!("the record {name} in the state directory"),
@@ -100,6 +101,11 @@ fn file_name(os: &Os, file: &ControlFile) -> String {
         ControlFile::Machine(MachineSetting::TimerMigration) => "kernel.timer_migration".to_owned(),
         ControlFile::Machine(MachineSetting::Turbo) => "cpufreq/boost".to_owned(),
         ControlFile::NoTurbo => "intel_pstate/no_turbo".to_owned(),
+        ControlFile::Schema(None, resource) => format!("the {} schema of all others", resource.name()),
+        ControlFile::Schema(Some(group), resource) => {
+            format!("the {} schema of group {group} of resctrl", resource.name())
+        }
+        ControlFile::CacheCpus(group) => format!("the CPU list of group {group} of resctrl"),
     }
 }
 

@@ -87,6 +87,8 @@ impl Os {
             return Ok(self.group(group)?.join(file.name()));
         }
         let (tree, path) = file.text();
+        // What follows a mark names a line of the file.
+        let path = path.split('#').next().unwrap_or_default();
         Ok(if tree == "proc" { &self.root.proc } else { &self.root.sys }.join(path))
     }
 
@@ -96,6 +98,28 @@ impl Os {
     /// [`KnobError`] in the kernel's sense.
     pub fn write(&self, path: &Path, text: &str) -> Result<(), KnobError> {
         self.fs.write(self, path, text)
+    }
+
+    /// The directory of a group of resctrl.
+    pub(crate) fn cache_group(&self, name: &str) -> PathBuf {
+        self.root.sys.join("fs/resctrl").join(name)
+    }
+
+    /// Makes a group of resctrl, or removes it.
+    ///
+    /// # Errors
+    /// [`KnobError`] in the kernel's sense.
+    pub(crate) fn set_cache_group(&self, name: &str, is_wanted: bool) -> Result<(), KnobError> {
+        let dir = self.cache_group(name);
+        match if is_wanted {
+            self.fs.make_cache_group(self, &dir)
+        } else {
+            self.fs.remove_cache_group(self, &dir)
+        } {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && is_wanted => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_wanted => Ok(()),
+            result => result.map_err(knob_error),
+        }
     }
 
     /// Makes a cgroup directory.

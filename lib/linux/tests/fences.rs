@@ -244,6 +244,82 @@ fn strands_timers_and_settings_of_the_machine_come_back() {
     assert_eq!(refusal.reason.to_string(), "it shares its core with CPU 2 and belongs to set 1");
 }
 
+/// Caches with numbers, CPUs 0-1 behind the first, and a mounted resctrl.
+fn with_resctrl(made: &HandMade) {
+    for cpu in 0..4 {
+        let dir = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        made.file(&format!("{dir}/level"), "3\n");
+        made.file(&format!("{dir}/id"), if cpu < 2 { "0\n" } else { "1\n" });
+    }
+    made.file("sys/fs/resctrl/schemata", "    MB:0=100;1=100\n    L3:0=fff;1=fff\n");
+    made.file("sys/fs/resctrl/info/L3/min_cbm_bits", "1\n");
+}
+
+#[test]
+fn caches_and_bandwidth_are_shared_out_and_come_back() {
+    let made = prepared_root(false);
+    with_resctrl(&made);
+    let before = made.snapshot();
+    let machine = made.machine();
+    let shelter = Shelter { l3_ways: Some(4), others_bandwidth: Some(30), ..all() };
+    let change = machine.fences().unwrap().prepare_fence(&wish("trading", shelter.clone()), false).unwrap();
+    assert!(change.outcome.absent.is_empty(), "{:?}", change.outcome.absent);
+    put_up(&machine, &wish("trading", shelter.clone())).unwrap();
+    assert_eq!(made.read("sys/fs/resctrl/schemata"), "MB:0=100;1=30\nL3:0=fff;1=ff0");
+    assert_eq!(made.read("sys/fs/resctrl/mpset1/schemata").trim_start(), "MB:0=100;1=100\nL3:0=fff;1=f");
+    assert_eq!(made.read("sys/fs/resctrl/mpset1/cpus_list"), "2-3");
+    assert!(machine.settle().unwrap().is_empty(), "{:?}", machine.settle());
+    // What another program changes is set again.
+    made.file("sys/fs/resctrl/schemata", "MB:0=100;1=30\nL3:0=fff;1=fff\n");
+    assert!(!machine.fences().unwrap().list().unwrap()[0].breaches.is_empty());
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("sys/fs/resctrl/schemata"), "MB:0=100;1=30\nL3:0=fff;1=ff0");
+    take_down(&machine, "trading");
+    assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+    let spaces = |text: &String| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    let after = made.snapshot();
+    for (path, text) in &before {
+        assert_eq!(after.get(path).map(spaces), Some(spaces(text)), "{}", path.display());
+    }
+    assert_eq!(after.keys().find(|path| path.to_string_lossy().contains("resctrl/mpset")), None);
+}
+
+#[test]
+fn what_a_cache_does_not_have_is_left_out_and_told() {
+    let left_out = |prepare: fn(&HandMade), shelter: Shelter| {
+        let made = prepared_root(false);
+        prepare(&made);
+        let machine = made.machine();
+        let change = machine.fences().unwrap().prepare_fence(&wish("trading", shelter), false).unwrap();
+        assert!(
+            !change
+                .steps
+                .iter()
+                .any(|step| step.knob.0.contains("resctrl") || step.knob.0.starts_with("cache-group"))
+        );
+        change.outcome.absent
+    };
+    let ways = |number| Shelter { l3_ways: Some(number), ..Shelter::default() };
+    let none = "l3-ways: resctrl is not mounted, or this machine has none (mount -t resctrl resctrl /sys/fs/resctrl)";
+    assert_eq!(left_out(|_| {}, ways(2)), [none]);
+    assert_eq!(left_out(with_resctrl, ways(12)), ["l3-ways: there are not so many ways"]);
+    let strange = |made: &HandMade| {
+        with_resctrl(made);
+        made.file("sys/fs/resctrl/guest/cpus_list", "3\n");
+    };
+    assert_eq!(left_out(strange, ways(2)), ["l3-ways: group guest of resctrl has CPUs of it already"]);
+    let amounts = |made: &HandMade| {
+        with_resctrl(made);
+        made.file("sys/fs/resctrl/schemata", "MB:0=2048;1=2048\n");
+    };
+    let limit = Shelter { others_bandwidth: Some(50), l3_ways: Some(2), ..Shelter::default() };
+    let told = [
+        "l3-ways: resctrl has no L3 here",
+        "others-memory-bandwidth: this machine limits bandwidth by amounts, not by percent",
+    ];
+    assert_eq!(left_out(amounts, limit), told);
+}
+
 #[test]
 fn while_pools_are_enabled_a_fence_is_the_set_of_a_pool() {
     for v1 in [false, true] {

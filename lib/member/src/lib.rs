@@ -3,17 +3,20 @@
 //! A pool's set gets and loses processors while programs run in it. A program that can run on any number of threads asks between two pieces of
 //! work:
 //!
-//! ```no_run
+//! ```
 //! use millpond_member::Subscription;
+//! use std::thread::available_parallelism;
 //!
-//! fn main() -> Result<(), millpond_member::MemberError> {
-//!     let mut pool = Subscription::of_own()?;
-//!     loop {
-//!         let threads = pool.size()?.size().max(1);
-//!         // A piece of work on so many threads.
-//! #       let _ = threads;
-//!     }
+//! // None: this machine has no pools.
+//! let mut pool = Subscription::of_own().ok();
+//! for piece in 1..=3 {
+//!     let threads = match pool.as_mut().and_then(|pool| pool.size().ok()) {
+//!         Some(size) => size.size().max(1),
+//!         None => available_parallelism()?.get(),
+//!     };
+//!     println!("piece {piece} of the work, on {threads} threads");
 //! }
+//! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! One that has nothing to do meanwhile waits ([`Subscription::wait`]), or has its own loop wait ([`Subscription::fd`] for poll and epoll).

@@ -190,7 +190,7 @@ impl CpuSet {
         words
     }
 
-    /// The inverse of [`CpuSet::words`].
+    /// The inverse of [`CpuSet::to_words`].
     #[must_use]
     pub fn from_words(words: Vec<u64>) -> Self {
         let mut set = CpuSet { first: 0, words };

@@ -1,6 +1,6 @@
 //! Fences: processor sets with a name that more is kept away from than other threads.
 
-use crate::{CpuId, CpuSet, Nanos, PsetId, SetMemory, WallTime};
+use crate::{CpuId, CpuSet, Nanos, PsetId, SetMemory, State, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -140,6 +140,12 @@ pub struct Shelter {
     /// Ordinary threads get no time there that real-time threads do not leave.
     #[serde(skip_serializing_if = "is_not")]
     pub no_fair_server: bool,
+    /// So many ways of each L3 cache that its CPUs share are for it alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l3_ways: Option<u32>,
+    /// Others have at most so many percent of the memory bandwidth behind these caches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_bandwidth: Option<u32>,
     /// Settings of the whole machine; 0 and 1 for no and yes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub global: BTreeMap<MachineSetting, u32>,
@@ -175,6 +181,12 @@ pub enum ShelterItem {
     Flush,
     /// [`Shelter::no_fair_server`].
     FairServer,
+    /// [`Shelter::l3_ways`].
+    #[serde(rename = "l3-ways")]
+    CacheWays,
+    /// [`Shelter::others_bandwidth`].
+    #[serde(rename = "others-memory-bandwidth")]
+    OthersBandwidth,
     /// One of [`Shelter::global`].
     #[serde(untagged)]
     Global(MachineSetting),
@@ -195,6 +207,8 @@ impl ShelterItem {
             ShelterItem::Smt => "smt",
             ShelterItem::Flush => "flush",
             ShelterItem::FairServer => "fair-server",
+            ShelterItem::CacheWays => "l3-ways",
+            ShelterItem::OthersBandwidth => "others-memory-bandwidth",
             ShelterItem::Global(setting) => setting.key(),
         }
     }
@@ -213,9 +227,9 @@ pub struct Fencing {
     /// The CPUs that took interrupts before, and take them again when it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admitted: Vec<CpuId>,
-    /// The CPUs that were taken off-line for it, and come back when it ends.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stopped: Vec<CpuId>,
+    /// The CPUs that were taken off-line for it, and the states to which they come back when it ends.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stopped: BTreeMap<CpuId, State>,
     /// What was measured there last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
@@ -302,7 +316,7 @@ mod tests {
                 limit: "50us".into(),
                 outcome: ProofOutcome::Kept,
             });
-            let stopped = parts[1].then_some(CpuId(3)).into_iter().collect();
+            let stopped = parts[1].then_some((CpuId(3), State::NoIntr)).into_iter().collect();
             let fencing =
                 Fencing { name: name.parse().unwrap(), profile: "own".into(), shelter, admitted, stopped, proof };
             let text = serde_json::to_string(&fencing).unwrap();

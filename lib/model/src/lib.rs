@@ -9,6 +9,21 @@
 //! Everything here is a value: this crate does no input or output, reads no clock and knows no machine. Text
 //! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a
 //! message names them, can be printed and parsed here.
+//!
+//! ```
+//! use millpond_model::{CpuId, CpuSet, State};
+//!
+//! let online: CpuSet = "0-7".parse()?;
+//! let isolated: CpuSet = "2-3,6".parse()?;
+//! let others = &online - &isolated;
+//! assert_eq!(others.to_string(), "0-1,4-5,7");
+//! assert_eq!(isolated.to_mask(8), "4c"); // as /proc/irq/default_smp_affinity has it
+//! assert!(isolated.contains(CpuId(6)) && isolated.is_disjoint(&others));
+//!
+//! let state: State = "no-intr".parse()?;
+//! assert!(state.runs_threads() && !state.takes_interrupts());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod census;
 mod class_params;

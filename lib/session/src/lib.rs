@@ -67,7 +67,10 @@ pub use machine_file::is_machine_file;
 pub use open::{MachineName, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
-pub use process::{exec, leave_behind, own_pid, own_program, program_on_path, wait_for_end};
+pub use process::{
+    exec, leave_behind, own_pid, own_program, program_on_path, wait_for_end, without_huge_pages,
+    without_numa_balancing,
+};
 pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_file, profile_names};
 pub use record::{Recorded, RecordedLine, read_log};
 pub use saved_machine::KeepError;

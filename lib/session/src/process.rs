@@ -33,6 +33,33 @@ pub fn program_on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
+/// `PR_SET_THP_DISABLE` of prctl(2), and `MPOL_LOCAL` of set_mempolicy(2): which libc does not name for every C library.
+const NO_HUGE_PAGES: libc::c_int = 41;
+const LOCAL: libc::c_int = 4;
+
+/// From now on the memory of this process, and of what it starts, is never made of huge pages that nobody asked for.
+///
+/// # Errors
+/// The system's reason, in words: kernels can be built without huge pages.
+pub fn without_huge_pages() -> Result<(), String> {
+    // SAFETY: the call takes numbers alone.
+    done(unsafe { libc::prctl(NO_HUGE_PAGES, 1, 0, 0, 0) }.into())
+}
+
+/// From now on this process, and what it starts, takes memory from the node on which it runs and says so: the kernel's balancing among NUMA nodes leaves
+/// pages of who has said where they are to be.
+///
+/// # Errors
+/// The system's reason, in words: kernels can be built without NUMA.
+pub fn without_numa_balancing() -> Result<(), String> {
+    // SAFETY: a policy without nodes has none to read.
+    done(unsafe { libc::syscall(libc::SYS_set_mempolicy, LOCAL, std::ptr::null::<libc::c_ulong>(), 0_usize) })
+}
+
+fn done(result: libc::c_long) -> Result<(), String> {
+    if result == 0 { Ok(()) } else { Err(reason(&io::Error::last_os_error())) }
+}
+
 /// Becomes another program: same process, same bindings, and in its environment what is given beside. Comes back only when that fails.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use millpond_machine::facets::{
 };
 use millpond_machine::{Change, Fences, Reason, Refusal};
 use millpond_model::{CpuId, Fence, FenceName, Fencing, Others, Proof, PsetId, Shelter, ShelterItem, State};
+use std::collections::BTreeMap;
 
 impl Fences for SimMachine {
     fn list(&self) -> Result<Vec<Fence>, Refusal> {
@@ -54,11 +55,14 @@ impl Fences for SimMachine {
             let in_set = builder.tables.processors.iter().filter(|(_, p)| !p.set.is_default());
             let owners = in_set.map(|(cpu, p)| (*cpu, p.set)).collect();
             let online = builder.tables.where_cpu(|p| p.state.runs_threads());
-            siblings(&self.view(|s| s.topology.clone()), &wish.cpus, &online, &owners)?
+            let cpus = siblings(&self.view(|s| s.topology.clone()), &wish.cpus, &online, &owners)?;
+            cpus.into_iter()
+                .filter_map(|cpu| Some((cpu, builder.tables.processors.get(&cpu)?.state)))
+                .collect()
         } else {
-            Vec::new()
+            BTreeMap::new()
         };
-        for cpu in &stopped {
+        for cpu in stopped.keys() {
             builder.change_state(*cpu, State::OffLine, forced, now)?;
         }
         parts.push((ShelterItem::Smt, builder.steps_so_far() - so_far));
@@ -114,10 +118,10 @@ impl Fences for SimMachine {
                 builder.change_state(cpu, State::OnLine, false, now)?;
             }
         }
-        for cpu in fencing.stopped {
+        for (cpu, state) in fencing.stopped {
             let is_off = builder.tables.processors.get(&cpu).is_some_and(|p| p.state == State::OffLine);
             if is_off {
-                builder.change_state(cpu, State::OnLine, false, now)?;
+                builder.change_state(cpu, state, false, now)?;
             }
         }
         Ok(builder.finish(format!("take down fence {name}"), ()))

@@ -93,6 +93,18 @@ impl Fs for Captured {
         effective(os, path)
     }
 
+    fn make_cache_group(&self, os: &Os, dir: &Path) -> io::Result<()> {
+        os.root.make_dir(dir)?;
+        // A new group has all of everything, and no CPU.
+        let root = dir.parent().unwrap_or(dir);
+        os.root.replace(dir.join("schemata"), os.root.text(root.join("schemata"))?)?;
+        os.root.replace(dir.join("cpus_list"), "\n")
+    }
+
+    fn remove_cache_group(&self, os: &Os, dir: &Path) -> io::Result<()> {
+        os.root.remove_tree(dir)
+    }
+
     fn make_cpu_group(&self, os: &Os, tree: &CpuTree, path: &str) -> io::Result<()> {
         make_cpu_group(os, tree, path)
     }
@@ -141,6 +153,7 @@ fn write(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
             return Err(refused(NO_ROOM));
         }
         "cgroup.subtree_control" => return write_subtree(os, path, text),
+        "schemata" => return write_schema(&os.root, path, text),
         "cpu.idle" => return write_idle(&os.root, path, text),
         "cpu.weight" | "cpu.shares" | "cpu.max" | "cpu.cfs_quota_us" => {
             check_cpu(&os.root, path, name, text)?
@@ -417,6 +430,14 @@ fn make_group(os: &Os, dir: &Path) -> Done {
         give(&os.root, dir, CPU_FILES, lists_cpu(&on)).map_err(knob_error)?;
     }
     Ok(())
+}
+
+/// A line takes the place of the one of the same resource.
+fn write_schema(root: &Root, path: &Path, text: &str) -> Done {
+    let resource = |line: &str| line.trim().split_once(':').map(|(name, _)| name.to_owned());
+    let old = root.text(path).map_err(knob_error)?;
+    let new = old.lines().map(|line| if resource(line) == resource(text) { text } else { line });
+    root.replace(path, new.map(|line| format!("{line}\n")).collect::<String>()).map_err(knob_error)
 }
 
 fn remove_group(root: &Root, dir: &Path) -> Result<(), KnobError> {

@@ -131,6 +131,14 @@ impl Fs for Live {
         }
     }
 
+    fn make_cache_group(&self, _os: &Os, dir: &Path) -> io::Result<()> {
+        fs::create_dir(dir)
+    }
+
+    fn remove_cache_group(&self, _os: &Os, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
     fn make_cpu_group(&self, _os: &Os, tree: &CpuTree, path: &str) -> io::Result<()> {
         fs::create_dir(tree.dir(path))
     }

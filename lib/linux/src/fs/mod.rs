@@ -50,6 +50,10 @@ pub(crate) trait Fs: Debug {
     fn move_pages(&self, os: &Os, task: TaskId, to: &NodeSet) -> Done;
     /// The CPUs that the tasks of a cgroup may use.
     fn effective(&self, os: &Os, path: &str) -> Result<CpuSet, KnobError>;
+    /// Makes a group of resctrl.
+    fn make_cache_group(&self, os: &Os, dir: &Path) -> io::Result<()>;
+    /// Removes it: its CPUs go back to the group of all others.
+    fn remove_cache_group(&self, os: &Os, dir: &Path) -> io::Result<()>;
     /// Makes a cgroup in the hierarchy of the CPU controller.
     fn make_cpu_group(&self, os: &Os, tree: &CpuTree, path: &str) -> io::Result<()>;
     /// Moves a process there.

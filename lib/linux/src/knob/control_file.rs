@@ -116,6 +116,37 @@ pub enum ControlFile {
     Machine(MachineSetting),
     /// Whether CPUs may *not* run faster than they can for long: with the driver intel_pstate.
     NoTurbo,
+    /// What a group of resctrl gets of a resource, as `0=ff;1=ff`; without a name, the group of all that are in no other.
+    Schema(Option<String>, Resource),
+    /// The CPUs of a group of resctrl.
+    CacheCpus(String),
+}
+
+/// A resource that resctrl shares out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// Ways of L3 caches.
+    L3,
+    /// Memory bandwidth.
+    Bandwidth,
+}
+
+impl Resource {
+    const ALL: [Resource; 2] = [Resource::L3, Resource::Bandwidth];
+
+    /// As its line in `schemata` begins.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Resource::L3 => "L3",
+            Resource::Bandwidth => "MB",
+        }
+    }
+
+    /// The part of a line of `schemata` after the resource, if it is this one's.
+    fn in_line(self, line: &str) -> Option<&str> {
+        Some(line.trim().strip_prefix(self.name())?.strip_prefix(':')?.trim())
+    }
 }
 
 /// Where the kernel keeps settings of the whole machine.
@@ -128,6 +159,7 @@ const MACHINE_SETTINGS: [(MachineSetting, &str, &str); 4] = [
 
 const NO_TURBO: &str = "devices/system/cpu/intel_pstate/no_turbo";
 
+const RESCTRL: &str = "fs/resctrl";
 const CPU: &str = "devices/system/cpu/cpu";
 const WORKQUEUES: &str = "devices/virtual/workqueue";
 
@@ -164,6 +196,11 @@ impl ControlFile {
                 found.map_or(("sys", String::new()), |(_, tree, path)| (tree, path.to_owned()))
             }
             ControlFile::NoTurbo => ("sys", NO_TURBO.to_owned()),
+            ControlFile::Schema(group, resource) => {
+                let dir = group.as_deref().map_or(String::new(), |group| format!("{group}/"));
+                ("sys", format!("{RESCTRL}/{dir}schemata#{}", resource.name()))
+            }
+            ControlFile::CacheCpus(group) => ("sys", format!("{RESCTRL}/{group}/cpus_list")),
         }
     }
 
@@ -197,6 +234,12 @@ impl ControlFile {
                 let (interface, queue) = ((*interface).to_owned(), (*queue).to_owned());
                 ControlFile::Packets { interface, queue, mask }
             }
+            ("sys", ["fs", "resctrl", group, "cpus_list"]) => ControlFile::CacheCpus((*group).to_owned()),
+            ("sys", ["fs", "resctrl", group @ .., file]) if group.len() < 2 => {
+                let name = file.strip_prefix("schemata#")?;
+                let resource = Resource::ALL.into_iter().find(|resource| resource.name() == name)?;
+                ControlFile::Schema(group.first().map(|group| (*group).to_owned()), resource)
+            }
             ("proc", ["sys", "kernel", "watchdog_cpumask"]) => ControlFile::WatchdogCpumask,
             ("sys", ["devices", "system", "cpu", cpu, file @ ..]) => {
                 let cpu = CpuId(cpu.strip_prefix("cpu")?.parse().ok()?);
@@ -214,7 +257,10 @@ impl ControlFile {
     fn form(&self) -> Form {
         match self {
             ControlFile::Cpuset(_, file) => file.form(),
-            ControlFile::IrqAffinity(_) | ControlFile::WatchdogCpumask => Form::List,
+            ControlFile::IrqAffinity(_) | ControlFile::WatchdogCpumask | ControlFile::CacheCpus(_) => {
+                Form::List
+            }
+            ControlFile::Schema(_, resource) => Form::Line { of: *resource },
             ControlFile::DefaultIrqAffinity
             | ControlFile::UnboundCpumask
             | ControlFile::WorkqueueCpumask(_)
@@ -237,6 +283,7 @@ impl ControlFile {
     pub(crate) fn text_of(&self, value: Option<&Value>, width: u32) -> String {
         match (self.form(), value) {
             (Form::Word { default }, None) if !default.is_empty() => default.to_owned(),
+            (Form::Line { of }, Some(value)) => format!("{}:{value}\n", of.name()),
             // An empty write does nothing; a line end empties a list.
             (_, None) => "\n".to_owned(),
             (Form::Mask, Some(list)) => list.parse::<CpuSet>().unwrap_or_default().to_mask(width),
@@ -259,6 +306,7 @@ impl ControlFile {
                 | ControlFile::FairServer(_)
                 | ControlFile::Machine(_)
                 | ControlFile::NoTurbo
+                | ControlFile::Schema(None, _)
         )
     }
 
@@ -278,6 +326,11 @@ enum Form {
     List,
     /// A hexadecimal mask in the file, a list in the value.
     Mask,
+    /// A line of several.
+    Line {
+        /// The resource that it is about.
+        of: Resource,
+    },
     /// Text as it is, with what it says by default.
     Word {
         /// What the file says when it is reset.
@@ -287,11 +340,14 @@ enum Form {
 
 impl Form {
     fn value_of(self, text: &str) -> Option<Value> {
+        if let Form::Line { of } = self {
+            return text.lines().find_map(|line| of.in_line(line)).map(str::to_owned);
+        }
         let set = match self {
             Form::List => text.parse::<CpuSet>().ok(),
             Form::Mask => CpuSet::from_mask(text).ok(),
             Form::Word { default } if text == default => return None,
-            Form::Word { .. } => None,
+            Form::Word { .. } | Form::Line { .. } => None,
         };
         match set {
             Some(set) => super::list_value(&set),
@@ -313,6 +369,9 @@ mod tests {
         assert_eq!(CpusetFile::Partition.value_of("root invalid"), Some("root invalid".into()));
         assert_eq!(CpusetFile::MemoryMigrate.value_of("0"), None);
         assert_eq!(ControlFile::Online(CpuId(3)).value_of("0"), Some("0".into()));
+        let schemata = "    MB:0=100;1=100\n    L3:0=fff;1=fff\n";
+        assert_eq!(ControlFile::Schema(None, Resource::L3).value_of(schemata), Some("0=fff;1=fff".into()));
+        assert_eq!(ControlFile::Schema(None, Resource::L3).value_of("L3CODE:0=f\n"), None);
     }
 
     #[test]
@@ -330,6 +389,8 @@ mod tests {
             ("sys", "devices/virtual/workqueue/cpumask", &two, "00000002,00000002"),
             ("sys", "class/net/eth0/queues/rx-0/rps_cpus", &None, "\n"),
             ("proc", "sys/kernel/watchdog_cpumask", &two, "1,33"),
+            ("sys", "fs/resctrl/mpset1/cpus_list", &two, "1,33"),
+            ("sys", "fs/resctrl/mpset1/schemata#MB", &Some("0=50".to_owned()), "MB:0=50\n"),
         ] {
             let file = ControlFile::parse(tree, path).unwrap();
             assert_eq!(file.text_of(value.as_ref(), 64), text, "{path}");

@@ -40,7 +40,7 @@ mod control_file;
 #[cfg(test)]
 mod tests;
 
-pub use control_file::{ControlFile, CpusetFile, PacketMask};
+pub use control_file::{ControlFile, CpusetFile, PacketMask, Resource};
 
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::{Class, CpuSet, NodeSet};
@@ -153,6 +153,8 @@ pub enum LinuxKnob {
     UnitSlice(String),
     /// The CPUs that irqbalance leaves alone.
     IrqbalanceBanned,
+    /// A group of resctrl: a directory of that name.
+    CacheGroup(String),
     /// A setting of the tracers osnoise and timerlat.
     OsnoiseSetting(String),
     /// A trace instance of ours, in which timerlat runs.
@@ -190,6 +192,7 @@ impl LinuxKnob {
             LinuxKnob::MemoryOf(task) => format!("pages:{task}"),
             LinuxKnob::UnitSlice(unit) => format!("kept:{unit}"),
             LinuxKnob::IrqbalanceBanned => "irqbalance:banned".to_owned(),
+            LinuxKnob::CacheGroup(name) => format!("cache-group:{name}"),
             LinuxKnob::OsnoiseSetting(name) => format!("osnoise:{name}"),
             LinuxKnob::TraceInstance(instance) => format!("tracer:{instance}"),
             LinuxKnob::Record(name) => format!("record:{name}"),
@@ -237,6 +240,7 @@ impl LinuxKnob {
             "cpu-place" => task().map(LinuxKnob::CpuCgroupOf),
             "pages" => task().map(LinuxKnob::MemoryOf),
             "kept" => file_name().map(LinuxKnob::UnitSlice),
+            "cache-group" => file_name().map(LinuxKnob::CacheGroup),
             "irqbalance" => (rest == "banned").then_some(LinuxKnob::IrqbalanceBanned),
             "osnoise" => word().map(LinuxKnob::OsnoiseSetting),
             "tracer" => word().map(LinuxKnob::TraceInstance),

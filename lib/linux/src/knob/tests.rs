@@ -39,6 +39,9 @@ fn any_file() -> impl Strategy<Value = ControlFile> {
         any::<u32>().prop_map(|cpu| ControlFile::FairServer(CpuId(cpu))),
         Just(ControlFile::Machine(MachineSetting::StatInterval)),
         Just(ControlFile::NoTurbo),
+        Just(ControlFile::Schema(None, Resource::L3)),
+        name.prop_map(|group| ControlFile::Schema(Some(group), Resource::Bandwidth)),
+        name.prop_map(ControlFile::CacheCpus),
     ]
 }
 
@@ -47,6 +50,7 @@ fn any_knob() -> impl Strategy<Value = LinuxKnob> {
     prop_oneof![
         path.prop_map(LinuxKnob::Cgroup),
         Just(LinuxKnob::IrqbalanceBanned),
+        "[a-z][a-z0-9.-]{0,9}".prop_map(LinuxKnob::CacheGroup),
         any_file().prop_map(LinuxKnob::File),
         path.prop_map(LinuxKnob::CpusetController),
         path.prop_map(LinuxKnob::Slice),
@@ -219,6 +223,13 @@ fn each_kind_of_knob_is_read_and_written_as_journals_have_it() {
         ("proc:sys/kernel/timer_migration", file(ControlFile::Machine(MachineSetting::TimerMigration))),
         ("sys:devices/system/cpu/cpufreq/boost", file(ControlFile::Machine(MachineSetting::Turbo))),
         ("sys:devices/system/cpu/intel_pstate/no_turbo", file(ControlFile::NoTurbo)),
+        ("sys:fs/resctrl/schemata#L3", file(ControlFile::Schema(None, Resource::L3))),
+        (
+            "sys:fs/resctrl/mpset1/schemata#MB",
+            file(ControlFile::Schema(Some("mpset1".to_owned()), Resource::Bandwidth)),
+        ),
+        ("sys:fs/resctrl/mpset1/cpus_list", file(ControlFile::CacheCpus("mpset1".to_owned()))),
+        ("cache-group:mpset1", LinuxKnob::CacheGroup("mpset1".to_owned())),
         ("controller:/", LinuxKnob::CpusetController("/".to_owned())),
         ("label:/mpset1#set", LinuxKnob::Label(group.clone(), Label::Set)),
         ("label:/mpset1/from~3#origin", LinuxKnob::Label("/mpset1/from~3".to_owned(), Label::Origin)),

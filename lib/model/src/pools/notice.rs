@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pool 1
-//! CPUs 2-3
+//! processors 2-3
 //! size 2
 //! serial 17
 //! zone /system.slice/nginx.service
