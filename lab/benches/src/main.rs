@@ -20,10 +20,10 @@
 //! interrupts) is measured in a virtual machine, where only ratios mean anything.
 //!
 //! ```text
-//! millpond-benches [--pairs N] [--only NAME]... [--json] [--picture FILE] [--planner-picture FILE]
+//! millpond-benches [--pairs N] [--only NAME]... [--json] [--pictures DIR] [--kernel ID]
 //! ```
-//! The picture is that of the group `growth`: what an event of a simulated machine costs, by how large the machine is. That of the planner is
-//! of the group `pools`: what a decision costs, by how many CPUs and pools there are.
+//! Pictures: `growth.svg` of the group of that name (what an event of a simulated machine costs, by how large the machine is), `planner.svg` of the
+//! group `pools` (what a decision costs, by how many CPUs and pools there are), and `isolation.svg` (what comes to kept CPUs, by the way they are kept).
 //! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
@@ -48,8 +48,8 @@ struct Words {
     pairs: usize,
     json: bool,
     millpond: Option<PathBuf>,
-    picture: Option<PathBuf>,
-    planner_picture: Option<PathBuf>,
+    pictures: Option<PathBuf>,
+    kernel: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -82,8 +82,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         own,
         pairs: words.pairs,
         scratch: scratch.path().to_owned(),
-        picture: words.picture,
-        planner_picture: words.planner_picture,
+        pictures: words.pictures,
+        kernel: words.kernel,
     };
     if !bench.millpond.is_file() {
         return Err(format!("there is no {}\nhint: make build", bench.millpond.display()).into());
@@ -115,15 +115,15 @@ fn help() -> String {
     let groups: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
     format!(
         "usage: millpond-benches [--pairs N] [--only GROUP]... [--json] [--millpond PROGRAM]
-       [--picture FILE] [--planner-picture FILE]
+       [--pictures DIR] [--kernel ID]
 
 Measures each promise about speed beside a peer or a floor of the same run, in N pairs ({PAIRS}).
 A line is: name | ours | peer: its figure | ratio | 95 % interval | pairs | goal | result
 
 groups: {}
---picture          draw the cost of a simulated event by the size of the machine (group growth)
---planner-picture  draw the cost of a decision by CPUs and pools (group pools)
---millpond         the program to measure; the one beside this one when not given",
+--pictures   write growth.svg, planner.svg and isolation.svg there, of the groups growth, pools and isolation
+--kernel     measure the group isolation on this kernel alone: 6.17
+--millpond   the program to measure; the one beside this one when not given",
         groups.join(", ")
     )
 }
@@ -131,22 +131,16 @@ groups: {}
 /// What was asked for; `None` for the help.
 fn parse() -> Result<Option<Words>, Box<dyn Error>> {
     use lexopt::prelude::{Long, Short, ValueExt};
-    let mut words = Words {
-        only: Vec::new(),
-        pairs: PAIRS,
-        json: false,
-        millpond: None,
-        picture: None,
-        planner_picture: None,
-    };
+    let mut words =
+        Words { only: Vec::new(), pairs: PAIRS, json: false, millpond: None, pictures: None, kernel: None };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => return Ok(None),
             Long("json") => words.json = true,
             Long("pairs") => words.pairs = parser.value()?.parse()?,
-            Long("picture") => words.picture = Some(parser.value()?.into()),
-            Long("planner-picture") => words.planner_picture = Some(parser.value()?.into()),
+            Long("kernel") => words.kernel = Some(parser.value()?.string()?),
+            Long("pictures") => words.pictures = Some(parser.value()?.into()),
             Long("millpond") => words.millpond = Some(parser.value()?.into()),
             Long("only") => {
                 let name = parser.value()?.string()?;

@@ -1,5 +1,6 @@
 //! What all goals have in common: the programs they start, the clocks they read, and what can go wrong.
 
+use crate::line::{Goal, Line};
 use millpond_model::Nanos;
 use std::fmt::Display;
 use std::fs;
@@ -7,6 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+
+/// The cgroup v2 mount of a guest, which is ours alone.
+pub const CGROUP: &str = "/sys/fs/cgroup";
 
 /// Why a goal could not be measured.
 pub type Trouble = String;
@@ -22,13 +26,21 @@ pub struct Bench {
     pub pairs: usize,
     /// A directory that goes away.
     pub scratch: PathBuf,
-    /// The file that the picture of growth is written to, where one is wanted.
-    pub picture: Option<PathBuf>,
-    /// The same for that of the planner.
-    pub planner_picture: Option<PathBuf>,
+    /// The kernel of virtual machines, where a group has several and one is wanted.
+    pub kernel: Option<String>,
+    /// The directory for pictures, where they are wanted.
+    pub pictures: Option<PathBuf>,
 }
 
 impl Bench {
+    /// Writes a picture as `NAME.svg` where pictures are wanted. What goes wrong becomes a line.
+    pub fn draw(&self, name: &str, picture: impl FnOnce() -> String, lines: &mut Vec<Line>) {
+        let Some(path) = self.pictures.as_ref().map(|dir| dir.join(format!("{name}.svg"))) else { return };
+        if let Err(why) = told(&format!("write {}", path.display()), fs::write(&path, picture())) {
+            lines.push(Line::unresolvable(&format!("the picture {name}"), "-", Goal::None, why));
+        }
+    }
+
     /// A command of ours, with a state directory of its own and nothing to read.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {

@@ -89,4 +89,6 @@ pub use kernels::{Flavour, Kernel, KernelId, Series, UnknownKernel, obtain};
 pub use report::{CaseResult, Report, Verdict};
 pub use run::VmError;
 pub use shape::{Shape, ShapeError};
-pub use userland::{obtain_irqbalance, obtain_nginx, obtain_rtla, obtain_systemd};
+pub use userland::{
+    obtain_debian, obtain_irqbalance, obtain_isolators, obtain_nginx, obtain_rtla, obtain_systemd,
+};

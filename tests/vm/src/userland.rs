@@ -1,6 +1,6 @@
 //! systemd for a guest: Debian's package with its message bus, unpacked in the cache, and the few files that make it the first process
 //! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, rtla, with which
-//! latstat is compared, and nginx, which diagnose is tried on.
+//! latstat is compared, nginx, which diagnose is tried on, and the programs that a fence is compared with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,26 +47,76 @@ const EARLY: &str = "[Unit]\nDefaultDependencies=no\n";
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nmessagebus:x:101:101::/nonexistent:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nmessagebus:x:101:\n";
 
+/// Packages of Debian's that are unpacked together in a directory of the cache, and not installed: no service is started or enabled.
+struct Packages {
+    /// Of the directory.
+    name: &'static str,
+    suite: &'static str,
+    packages: &'static [&'static str],
+    /// Everything that they need comes along. Else they use what the host has.
+    with_dependencies: bool,
+}
+
+impl Packages {
+    /// The directory: from the cache, else from Debian's archive. `note` hears about long work.
+    ///
+    /// # Errors
+    /// Why they cannot be had and what would help.
+    fn obtain(&self, cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
+        let place = Path::new("userland").join(self.name);
+        if cache.path(&place).is_dir() {
+            return Ok(cache.path(&place));
+        }
+        let lock = cache.lock(&format!("userland-{}", self.name))?;
+        if cache.path(&place).is_dir() {
+            return Ok(cache.path(&place));
+        }
+        let scratch = cache.scratch(&format!("apt-{}.", self.name))?;
+        let apt = Apt::new(scratch.path(), self.suite)?;
+        note(&format!("{}: downloading it from {}", self.packages.join(", "), apt.archive()));
+        apt.update()?;
+        let debs = if self.with_dependencies {
+            apt.download_with_dependencies(self.packages)?
+        } else {
+            apt.download(&self.packages.iter().map(|package| (*package).to_owned()).collect::<Vec<_>>())?
+        };
+        cache.publish(&lock, &place, |dir| unpack(&debs, dir))
+    }
+}
+
 /// Gets systemd, the message bus and their libraries: from the cache, else from Debian's archive. `note` hears about long work.
 ///
 /// # Errors
 /// Why it cannot be had and what would help.
 pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    let place = cache.path("userland/systemd-dbus");
-    if place.is_dir() {
-        return Ok(place);
-    }
-    let lock = cache.lock("userland-systemd-dbus")?;
-    if place.is_dir() {
-        return Ok(place);
-    }
-    let scratch = cache.scratch("apt-systemd.")?;
-    let apt = Apt::new(scratch.path(), SUITE)?;
-    note(&format!("systemd: reading the index of {}", apt.archive()));
-    apt.update()?;
-    note("systemd: downloading it with what it needs");
-    let debs = apt.download_with_dependencies(&["systemd", "dbus"])?;
-    cache.publish(&lock, Path::new("userland/systemd-dbus"), |dir| unpack(&debs, dir))
+    let packages = &["systemd", "dbus"];
+    Packages { name: "systemd-dbus", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
+}
+
+/// Gets a small Debian with systemd and dpkg, whose database is empty. From the cache, else from Debian's archive. `note` hears about long work.
+///
+/// # Errors
+/// Why it cannot be had and what would help.
+pub fn obtain_debian(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
+    // What every Debian has needs no one to ask for it, and so is not found as something that others need.
+    let packages = &[
+        "systemd",
+        "dbus",
+        "dpkg",
+        "bash",
+        "dash",
+        "coreutils",
+        "diffutils",
+        "findutils",
+        "grep",
+        "gzip",
+        "libc-bin",
+        "procps",
+        "sed",
+        "tar",
+        "util-linux",
+    ];
+    Packages { name: "debian", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
 }
 
 /// Gets the daemon irqbalance: from the cache, else from Debian's archive. Its libraries are the host's own. `note` hears about long
@@ -75,11 +125,10 @@ pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Una
 /// # Errors
 /// Why it cannot be had and what would help.
 pub fn obtain_irqbalance(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    Ok(unpacked(cache, "irqbalance", &["irqbalance"], note)?.join("usr/sbin/irqbalance"))
+    let packages = &["irqbalance"];
+    let irqbalance = Packages { name: "irqbalance", suite: SUITE, packages, with_dependencies: false };
+    Ok(irqbalance.obtain(cache, note)?.join("usr/sbin/irqbalance"))
 }
-
-/// nginx and the libraries that it is linked with.
-const NGINX: [&str; 6] = ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
 
 /// Gets nginx: a command that runs it on this machine, by its own loader and with its own libraries. From the cache, else from Debian's archive. Its
 /// packages are unpacked and not installed: no service is started or enabled. `note` hears about long work.
@@ -93,7 +142,10 @@ pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unava
             "install nginx, and disable its service",
         ));
     }
-    let place = unpacked(cache, "nginx", &NGINX, note)?;
+    // With the libraries that it is linked with.
+    let packages = &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
+    let nginx = Packages { name: "nginx", suite: SUITE, packages, with_dependencies: false };
+    let place = nginx.obtain(cache, note)?;
     let libraries = place.join("lib/x86_64-linux-gnu");
     let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
     let mut path = libraries.into_os_string();
@@ -103,52 +155,26 @@ pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unava
     Ok(command)
 }
 
-/// Packages of Debian's, unpacked together in a directory of the cache.
-fn unpacked(
-    cache: &Cache,
-    name: &str,
-    packages: &[&str],
-    note: &dyn Fn(&str),
-) -> Result<PathBuf, Unavailable> {
-    let place = Path::new("userland").join(name);
-    if cache.path(&place).is_dir() {
-        return Ok(cache.path(&place));
-    }
-    let lock = cache.lock(&format!("userland-{name}"))?;
-    if cache.path(&place).is_dir() {
-        return Ok(cache.path(&place));
-    }
-    let scratch = cache.scratch(&format!("apt-{name}."))?;
-    let apt = Apt::new(scratch.path(), SUITE)?;
-    note(&format!("{name}: downloading it from {}", apt.archive()));
-    apt.update()?;
-    let debs = apt.download(&packages.iter().map(|package| (*package).to_owned()).collect::<Vec<_>>())?;
-    cache.publish(&lock, &place, |dir| unpack(&debs, dir))
-}
-
-/// The suite of rtla: that of the kernel whose tracer it reads.
-const RTLA_SUITE: &str = "trixie";
-
 /// Gets rtla with its libraries, which are newer than the host's: a tree whose programs its own loader starts. From the cache, else from Debian's
 /// archive. `note` hears about long work.
 ///
 /// # Errors
 /// Why it cannot be had and what would help.
 pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    let place = cache.path("userland/rtla");
-    if place.is_dir() {
-        return Ok(place);
-    }
-    let lock = cache.lock("userland-rtla")?;
-    if place.is_dir() {
-        return Ok(place);
-    }
-    let scratch = cache.scratch("apt-rtla.")?;
-    let apt = Apt::new(scratch.path(), RTLA_SUITE)?;
-    note(&format!("rtla: downloading it with what it needs from {}", apt.archive()));
-    apt.update()?;
-    let debs = apt.download_with_dependencies(&["rtla"])?;
-    cache.publish(&lock, Path::new("userland/rtla"), |dir| unpack(&debs, dir))
+    // The suite of the kernel whose tracer it reads.
+    let rtla = Packages { name: "rtla", suite: "trixie", packages: &["rtla"], with_dependencies: true };
+    rtla.obtain(cache, note)
+}
+
+/// Gets the programs that take CPUs out of general use by hand (cset, tuna and `TuneD`) with all that they need: a tree to `chroot` into.
+/// From the cache, else from Debian's archive. `note` hears about long work.
+///
+/// # Errors
+/// Why they cannot be had and what would help.
+pub fn obtain_isolators(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
+    // The last suite with a cset, which needs cpusets of cgroup v1.
+    let packages = &["cpuset", "tuna", "tuned", "bash", "coreutils", "kmod"];
+    Packages { name: "isolators", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
 }
 
 fn unpack(debs: &[PathBuf], dir: &Path) -> Result<(), Unavailable> {

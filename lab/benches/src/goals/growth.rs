@@ -9,9 +9,8 @@
 use super::sim::{Load, beside_heap, machine};
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
-use crate::trial::{Bench, told};
+use crate::trial::Bench;
 use millpond_report::{Line as Drawn, Lines};
-use std::fs;
 
 /// Two threads for each CPU, which compute for 100 us and sleep for 50.
 const PROCESSORS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
@@ -63,11 +62,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         series("10 to 100,000 threads", &by_threads),
         series("10 threads, 16 to 1,024 CPUs", &mostly_idle),
     ];
-    if let Some(path) = &bench.picture
-        && let Err(why) = told(&format!("write {}", path.display()), fs::write(path, picture(&drawn)))
-    {
-        lines.push(Line::unresolvable("the picture of growth", "-", Goal::None, why));
-    }
+    bench.draw("growth", || picture(&drawn), &mut lines);
     lines
 }
 

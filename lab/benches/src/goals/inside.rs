@@ -176,7 +176,8 @@ fn lines_of(values: &[Result<Value, Trouble>; 3]) -> Vec<Line> {
     vec![change, library, felt]
 }
 
-fn pairs_in(value: &Value) -> Pairs {
+/// Pairs as a guest says them.
+pub fn pairs_in(value: &Value) -> Pairs {
     Pairs { ours: numbers(&value["ours"]), peer: numbers(&value["peer"]) }
 }
 

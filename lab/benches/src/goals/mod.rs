@@ -3,8 +3,10 @@
 mod caches;
 mod classes;
 mod demo;
+mod fence;
 mod growth;
 mod inside;
+mod isolation;
 mod latstat;
 mod neighbour;
 mod pools;
@@ -28,7 +30,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 14] = [
+pub const GROUPS: [Group; 16] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -42,5 +44,7 @@ pub const GROUPS: [Group; 14] = [
     Group { name: "pools", measure: pools::measure },
     Group { name: "inside", measure: inside::measure },
     Group { name: "classes", measure: classes::measure },
+    Group { name: "fence", measure: fence::measure },
+    Group { name: "isolation", measure: isolation::measure },
     Group { name: "demo", measure: demo::measure },
 ];

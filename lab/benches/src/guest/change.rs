@@ -1,8 +1,7 @@
 //! `psrset -c` and `-d` as whole programs, beside a small static program that does only the writes that the kernel needs.
 
-use super::CGROUP;
 use crate::line::Pairs;
-use crate::trial::{Trouble, run_ms};
+use crate::trial::{CGROUP, Trouble, run_ms};
 use std::process::Command;
 
 /// Pairs of milliseconds. Both leave the machine as they found it.

@@ -1,9 +1,8 @@
 //! Making a set and removing it as a program does that keeps the machine open (a pool daemon), beside the same bare writes by the same
 //! program: no program is started.
 
-use super::CGROUP;
 use crate::line::Pairs;
-use crate::trial::{Trouble, told};
+use crate::trial::{CGROUP, Trouble, told};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Machine, Refusal, Writer};
 use millpond_model::{CpuId, PsetId};

@@ -3,6 +3,7 @@
 //! ```text
 //! millpond-benches guest change PAIRS       psrset -c and -d as programs, beside the bare writes as a program
 //! millpond-benches guest library PAIRS      the same without a start of programs: a machine that is kept open
+//! millpond-benches guest fence PAIRS CPUS      a fence put up and taken down, beside the same writes by system calls alone
 //! millpond-benches guest neighbour PAIRS    wake-ups on a fenced CPU while sets change elsewhere
 //! millpond-benches guest lateness CPU       wakes up at each millisecond; tells the worst lateness for each line read
 //! millpond-benches guest wakes BUSY ROUNDS SLICE_US         how late a thread wakes up beside threads that only compute
@@ -12,6 +13,7 @@
 
 mod change;
 mod classes;
+mod fence;
 mod lateness;
 mod library;
 pub mod neighbour;
@@ -20,9 +22,6 @@ mod period;
 use crate::line::Pairs;
 use crate::trial::Trouble;
 use serde_json::{Value, json};
-
-/// The cgroup v2 mount of the guest, which is ours alone.
-const CGROUP: &str = "/sys/fs/cgroup";
 
 /// Does what the words say, and gives what is to be printed.
 ///
@@ -33,6 +32,10 @@ pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["change", pairs] => change::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
         ["library", pairs] => library::measure(number(pairs)?).map(|pairs| Some(value(&pairs))),
+        ["fence", pairs, cpus] => {
+            let found = fence::measure(number(pairs)?, cpus)?;
+            Ok(Some(json!({ "up": value(&found.up), "down": value(&found.down), "writes": found.writes })))
+        }
         ["neighbour", pairs] => neighbour::measure(number(pairs)?)
             .map(|felt| Some(json!({ "pairs": value(&felt.pairs), "looking": felt.looking, "idle": felt.idle, "sets": felt.sets }))),
         ["lateness", cpu] => lateness::serve(number(cpu)?).map(|()| None),

@@ -6,9 +6,8 @@
 //! as long. A pair is the worst lateness of the first and the second. Emulated CPUs share few real ones, so that a thread that
 //! computes anywhere delays all: the third turn says how much of the first one's lateness is that.
 
-use super::CGROUP;
 use crate::line::Pairs;
-use crate::trial::{Trouble, run_ms, told};
+use crate::trial::{CGROUP, Trouble, run_ms, told};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

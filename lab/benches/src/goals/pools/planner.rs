@@ -6,12 +6,11 @@
 use crate::goals::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::median_of;
-use crate::trial::{Bench, told};
+use crate::trial::Bench;
 use millpond_model::pools::{Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId, Nanos, PsetId};
 use millpond_planner::{Costs, Frame, POLICIES, Places, SetFrame, Waiting, policy};
 use millpond_report::{Line as Drawn, Lines};
-use std::fs;
 use std::sync::Arc;
 
 const PEER: &str = "when nothing changed";
@@ -44,11 +43,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             }
         }
     }
-    if let Some(path) = &bench.planner_picture
-        && let Err(why) = told(&format!("write {}", path.display()), fs::write(path, picture(drawn)))
-    {
-        lines.push(Line::unresolvable("the picture of the planner", "-", Goal::None, why));
-    }
+    bench.draw("planner", || picture(drawn), &mut lines);
     lines
 }
 

@@ -1,0 +1,424 @@
+//! What still comes to CPUs that are kept for four jobs, by each way to keep them: a virtual machine with 8 CPUs, of which 4 to 7 are kept, and beside the jobs
+//! a load of hackbench, builds and a network stream that may run anywhere. One boot for each way; the load is there before.
+//!
+//! # What is counted
+//!
+//! Nothing of ours counts: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler) and, on the kernel that has it, the tracer `osnoise`. A job
+//! never sleeps, so each call of the scheduler on its CPU is a disturbance. Local timer interrupts are told apart: ticks end only where the kernel
+//! was booted to end them (`nohz_full=`).
+//!
+//! One is added to each count of a pair, so that nothing is divided by none; the note of a line has the rates as they were counted.
+
+use super::inside::{kernel, said};
+use crate::line::{Goal, Line, Pairs};
+use crate::stats::median_of;
+use crate::trial::{Bench, Trouble, told};
+use millpond_report::{Bars, Group};
+use millpond_vm::{Accel, Cache, Case, Cgroup, Guest, Image, Kernel, Nic, Shape, obtain_isolators};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(2000);
+/// CPUs that are kept.
+const KEPT: RangeInclusive<usize> = 4..=7;
+const WINDOW_S: u32 = 10;
+const ROUNDS: usize = 10;
+
+/// Whose way it is, which says what ours promises beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Ours.
+    Ours,
+    /// Nothing that one would choose.
+    Floor,
+    /// Of others, while the machine runs.
+    AtRunTime,
+    /// On the kernel's command line.
+    AtBoot,
+}
+
+/// A way to keep CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Way {
+    /// In the script.
+    name: &'static str,
+    /// What one types.
+    words: &'static str,
+    /// More words for the kernel's command line.
+    command_line: &'static str,
+    kind: Kind,
+}
+
+const ISOLATED: &str = "isolcpus=domain,managed_irq,4-7 irqaffinity=0-3 rcu_nocbs=4-7";
+const WITHOUT_TICKS: &str = "isolcpus=domain,managed_irq,4-7 irqaffinity=0-3 rcu_nocbs=4-7 nohz_full=4-7";
+
+const WAYS: [Way; 9] = [
+    Way { name: "fence", words: "millpond fence", command_line: "", kind: Kind::Ours },
+    Way { name: "nothing", words: "nothing", command_line: "", kind: Kind::Floor },
+    Way { name: "taskset", words: "taskset alone", command_line: "", kind: Kind::Floor },
+    Way { name: "cset", words: "cset shield --kthread=on", command_line: "", kind: Kind::AtRunTime },
+    Way {
+        name: "tuna",
+        words: "tuna --isolate, tuna --irqs --move",
+        command_line: "",
+        kind: Kind::AtRunTime,
+    },
+    Way {
+        name: "tuned",
+        words: "TuneD cpu-partitioning, no reboot",
+        command_line: "",
+        kind: Kind::AtRunTime,
+    },
+    Way {
+        name: "boot",
+        words: "isolcpus= irqaffinity= rcu_nocbs=",
+        command_line: ISOLATED,
+        kind: Kind::AtBoot,
+    },
+    Way {
+        name: "boot_nohz",
+        words: "the same with nohz_full=",
+        command_line: WITHOUT_TICKS,
+        kind: Kind::AtBoot,
+    },
+    Way {
+        name: "fence_nohz",
+        words: "millpond fence, booted with nohz_full=",
+        command_line: "nohz_full=4-7",
+        kind: Kind::Floor,
+    },
+];
+
+/// A kernel, its cgroups, and the ways that are tried there. cset needs cpusets of cgroup v1.
+const GROUNDS: [(&str, Cgroup, &[&str]); 4] = [
+    (
+        "6.17",
+        Cgroup::V2,
+        &["nothing", "taskset", "tuna", "tuned", "fence", "boot", "boot_nohz", "fence_nohz"],
+    ),
+    ("6.12", Cgroup::V2, &["nothing", "tuna", "tuned", "fence", "boot"]),
+    ("6.12-rt", Cgroup::V2, &["nothing", "tuna", "fence", "boot"]),
+    ("6.1", Cgroup::V1Hybrid, &["nothing", "cset", "fence", "boot"]),
+];
+
+/// What was counted on all kept CPUs in one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Window {
+    seconds: f64,
+    ticks: f64,
+    interrupts: f64,
+    switches: f64,
+}
+
+impl Window {
+    /// A count, in a second on one CPU.
+    fn rate(&self, count: f64) -> f64 {
+        let cpus = KEPT.count();
+        count / self.seconds / f64::from(u32::try_from(cpus).unwrap_or(1))
+    }
+
+    fn disturbances(&self) -> f64 {
+        self.interrupts + self.switches
+    }
+}
+
+/// What came of one way.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Found {
+    windows: Vec<Window>,
+    /// What `osnoise` counted of soft interrupts and threads in a second on one CPU.
+    osnoise: Option<f64>,
+}
+
+/// The lines of this goal, and its picture where one is wanted.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut drawn: Vec<(&str, Vec<(&str, f64)>)> = Vec::new();
+    let is_wanted = |id: &str| bench.kernel.as_deref().is_none_or(|wanted| wanted == id);
+    for (id, cgroup, names) in GROUNDS.into_iter().filter(|(id, ..)| is_wanted(id)) {
+        let ground = match Ground::of(bench, id, cgroup) {
+            Ok(ground) => ground,
+            Err(why) => {
+                lines.push(Line::unresolvable(&title(id), "-", Goal::None, why));
+                continue;
+            }
+        };
+        let tried = names.iter().filter_map(|name| WAYS.iter().find(|way| way.name == *name));
+        let found: Vec<(&Way, Result<Found, Trouble>)> =
+            tried.map(|way| (way, ground.boot(way, bench.pairs.min(ROUNDS)))).collect();
+        drawn.push((id, rates(&found)));
+        lines.extend(lines_of(id, &found));
+    }
+    bench.draw("isolation", || picture(&drawn), &mut lines);
+    lines
+}
+
+fn title(id: &str) -> String {
+    format!("what comes to a fenced CPU, without ticks (Linux {id}, 8 CPUs in a virtual machine)")
+}
+
+/// A line for each way beside ours, and one for ticks.
+fn lines_of(id: &str, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
+    let title = title(id);
+    let ours = found.iter().find(|(way, _)| way.kind == Kind::Ours);
+    let ours = match ours.map(|(_, found)| found) {
+        Some(Ok(ours)) => ours,
+        Some(Err(why)) => return vec![Line::unresolvable(&title, "-", Goal::None, why.clone())],
+        None => return Vec::new(),
+    };
+    let others = found.iter().filter(|(way, _)| way.kind != Kind::Ours);
+    let line = |(way, other): &(&Way, Result<Found, Trouble>)| {
+        let other = match other {
+            Ok(other) => other,
+            Err(why) => return vec![Line::unresolvable(&title, way.words, goal(way.kind), why.clone())],
+        };
+        let told = format!("{}; {}", told_of("fence", ours), told_of(way.name, other));
+        let pairs = |count: fn(&Window) -> f64| Pairs {
+            ours: ours.windows.iter().map(|window| window.rate(count(window) + 1.0)).collect(),
+            peer: other.windows.iter().map(|window| window.rate(count(window) + 1.0)).collect(),
+        };
+        let mut lines = vec![
+            Line::of(&title, way.words, "/s", &pairs(Window::disturbances), goal(way.kind)).noting(told),
+            Line::of(
+                &title.replace("without ticks", "ticks alone"),
+                way.words,
+                "/s",
+                &pairs(|w| w.ticks),
+                Goal::None,
+            ),
+        ];
+        if let (Some(ours), Some(other)) = (ours.osnoise, other.osnoise) {
+            let pairs = Pairs { ours: vec![ours], peer: vec![other] };
+            let name = format!("{title}, by osnoise");
+            lines.push(Line::of(&name, way.words, "/s", &pairs, Goal::None));
+        }
+        lines
+    };
+    others.flat_map(line).collect()
+}
+
+fn goal(kind: Kind) -> Goal {
+    match kind {
+        Kind::AtRunTime => Goal::RatioAtMost(0.1),
+        Kind::AtBoot => Goal::RatioAtMost(1.1),
+        Kind::Ours | Kind::Floor => Goal::None,
+    }
+}
+
+/// The rates as they were counted.
+fn told_of(name: &str, found: &Found) -> String {
+    let median = |count: fn(&Window) -> f64| {
+        median_of(&found.windows.iter().map(|window| window.rate(count(window))).collect::<Vec<_>>())
+    };
+    let osnoise = found.osnoise.map(|rate| format!(", {rate:.1} by osnoise")).unwrap_or_default();
+    format!(
+        "{name}: {:.2} interrupts, {:.2} switches, {:.1} ticks{osnoise}",
+        median(|w| w.interrupts),
+        median(|w| w.switches),
+        median(|w| w.ticks)
+    )
+}
+
+/// For each way that worked its median rate without ticks.
+fn rates<'a>(found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)> {
+    let rate = |(way, found): &(&'a Way, Result<Found, Trouble>)| {
+        let windows = &found.as_ref().ok()?.windows;
+        let rates: Vec<f64> = windows.iter().map(|window| window.rate(window.disturbances())).collect();
+        Some((way.words, median_of(&rates)))
+    };
+    found.iter().filter_map(rate).collect()
+}
+
+/// Bars in groups by way, one for each kernel. What is many times as much as the rest hides it: the value is told where the bar is pointed at.
+fn picture(drawn: &[(&str, Vec<(&str, f64)>)]) -> String {
+    let value = |rates: &[(&str, f64)], words: &str| {
+        rates.iter().find(|(way, _)| *way == words).map(|(_, rate)| (rate * 100.0).round() / 100.0)
+    };
+    let groups = WAYS.iter().map(|way| Group {
+        name: way.words.to_owned(),
+        values: drawn.iter().map(|(_, rates)| value(rates, way.words)).collect(),
+    });
+    Bars {
+        title: "Disturbances of a CPU that is kept for a job, without ticks".into(),
+        unit: "/s".into(),
+        series: drawn.iter().map(|(id, _)| format!("Linux {id}")).collect(),
+        groups: groups.collect(),
+    }
+    .svg()
+}
+
+/// Where ways are tried.
+struct Ground {
+    cache: Cache,
+    kernel: Kernel,
+    cgroup: Cgroup,
+    image: Image,
+}
+
+impl Ground {
+    fn of(bench: &Bench, id: &str, cgroup: Cgroup) -> Result<Ground, Trouble> {
+        let (cache, kernel) = kernel(id)?;
+        let peers = told("get other programs", obtain_isolators(&cache, &|note| eprintln!("bench: {note}")))?;
+        let image = told("make an image", Image::new().program("millpond", &bench.millpond))?
+            .link("/usr/local/bin/psrset", "millpond");
+        let image = told("make an image", image.tree(Path::new("/peers"), &peers))?;
+        Ok(Ground { cache, kernel, cgroup, image })
+    }
+
+    fn boot(&self, way: &Way, rounds: usize) -> Result<Found, Trouble> {
+        let script = include_str!("../guest/isolation.sh");
+        let script = format!("METHOD={}\nROUNDS={rounds}\nWINDOW_S={WINDOW_S}\n{script}", way.name);
+        let case = told("write a case", Case::new(way.name, script))?.limit(LIMIT);
+        let guest = Guest::new(self.kernel.clone(), told("shape a machine", Shape::flat(8, 1))?)
+            .cgroup(self.cgroup)
+            .nics(&[Nic::Virtio, Nic::Virtio])
+            .interrupt_remapping()
+            .memory_mb(2048)
+            .accel(Accel::TcgSingle)
+            .command_line(way.command_line)
+            .image(&self.image);
+        let report = told("run a virtual machine", guest.run_cases(&[case], &self.cache))?;
+        let case = report.cases.first().ok_or("the virtual machine lost its case")?;
+        let found = said(case).and_then(|text| parse(&text));
+        match &found {
+            Ok(found) => eprintln!(
+                "bench: {}: {}; {}",
+                self.kernel.release,
+                told_of(way.name, found),
+                case.stderr.trim_end()
+            ),
+            Err(why) => {
+                eprintln!("bench: {}: {}: {why}; {}", self.kernel.release, way.name, case.stderr.trim_end())
+            }
+        }
+        found
+    }
+}
+
+/// What the script printed.
+fn parse(text: &str) -> Result<Found, Trouble> {
+    let mut looks = Vec::new();
+    let mut osnoise = None;
+    for part in text.split("== ").skip(1) {
+        let (head, rest) = part.split_once('\n').unwrap_or((part, ""));
+        match head.split_once(' ') {
+            Some(("begin" | "window", at)) => {
+                let at: f64 = at.parse().map_err(|error| format!("{at}: {error}"))?;
+                looks.push((at, counts(rest).ok_or("counters of the virtual machine cannot be read")?));
+            }
+            Some(("osnoise", _)) => osnoise = noise(rest),
+            _ => {}
+        }
+    }
+    let window = |pair: &[(f64, Window)]| Window {
+        seconds: pair[1].0 - pair[0].0,
+        ticks: pair[1].1.ticks - pair[0].1.ticks,
+        interrupts: pair[1].1.interrupts - pair[0].1.interrupts,
+        switches: pair[1].1.switches - pair[0].1.switches,
+    };
+    Ok(Found { windows: looks.windows(2).map(window).collect(), osnoise })
+}
+
+/// The counters of the kept CPUs, from the beginning: `/proc/interrupts`, then lines of `/proc/schedstat`, whose third number is the calls of the
+/// scheduler (Documentation/scheduler/sched-stats).
+fn counts(text: &str) -> Option<Window> {
+    let mut all = Window::default();
+    let mut columns = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (first, rest) = words.split_first()?;
+        if *first == "CPU0" {
+            let cpu = |word: &&str| word.strip_prefix("CPU")?.parse::<usize>().ok();
+            columns = words.iter().map(cpu).collect::<Option<Vec<_>>>()?;
+        } else if let Some(row) = first.strip_suffix(':') {
+            let kept = columns.iter().zip(rest).filter(|(cpu, _)| KEPT.contains(cpu));
+            let sum: f64 = kept.filter_map(|(_, count)| count.parse::<f64>().ok()).sum();
+            match row {
+                "LOC" => all.ticks += sum,
+                // These two have one number for the whole machine.
+                "ERR" | "MIS" => {}
+                _ => all.interrupts += sum,
+            }
+        } else if let Some(cpu) = first.strip_prefix("cpu")
+            && KEPT.contains(&cpu.parse().ok()?)
+        {
+            all.switches += rest.get(2)?.parse::<f64>().ok()?;
+        }
+    }
+    (!columns.is_empty()).then_some(all)
+}
+
+/// Lines of the tracer: `osnoise/4-961 [004] ..... 81.637220: RUNTIME_US NOISE_US %AVAILABLE MAX HW NMI IRQ SIRQ THREAD`. Of a second on one CPU the
+/// soft interrupts and threads: of the interrupts most are ticks.
+fn noise(text: &str) -> Option<f64> {
+    let line = |line: &str| {
+        let (_, numbers) = line.split_once(": ")?;
+        let numbers: Vec<f64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [runtime_us, .., soft, thread] = numbers[..] else { return None };
+        Some((runtime_us / 1e6, soft + thread))
+    };
+    let all: Vec<(f64, f64)> = text.lines().filter_map(line).collect();
+    let seconds: f64 = all.iter().map(|(seconds, _)| seconds).sum();
+    (seconds > 0.0).then(|| all.iter().map(|(_, count)| count).sum::<f64>() / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "\
+           CPU0       CPU1       CPU2       CPU3       CPU4       CPU5       CPU6       CPU7
+ 24:         10          0          0          0          3          0          0          0  PCI-MSIX-0000:00:02.0   0-edge      virtio0-config
+LOC:        100        100        100        100        200        200        200        200   Local timer interrupts
+RES:          1          1          1          1          5          5          5          5   Rescheduling interrupts
+ERR:          7
+cpu0 0 0 999 0 0 0 0 0 0
+cpu4 0 0 40 0 0 0 0 0 0
+cpu7 0 0 60 0 0 0 0 0 0
+";
+
+    #[test]
+    fn kept_cpus_are_counted_and_ticks_told_apart() {
+        let later = FIRST.replace("200        200", "202        200").replace("cpu7 0 0 60", "cpu7 0 0 76");
+        let found = parse(&format!("== begin 10.5\n{FIRST}== window 14.5\n{later}== end 0\n")).unwrap();
+        let window = Window { seconds: 4.0, ticks: 4.0, interrupts: 0.0, switches: 16.0 };
+        assert_eq!(found, Found { windows: vec![window], osnoise: None });
+        assert!((window.rate(window.disturbances()) - 1.0).abs() < 1e-9);
+        assert_eq!(
+            counts(FIRST),
+            Some(Window { seconds: 0.0, ticks: 800.0, interrupts: 23.0, switches: 100.0 })
+        );
+        assert!(parse("== begin 1\n\n== window 2\n\n").is_err());
+    }
+
+    #[test]
+    fn a_tracer_of_noise_tells_what_is_neither_tick_nor_hardware() {
+        let text = "osnoise/4-961 [004] ..... 81.637220: 1000000 190 99.98100 9 18 0 100 18 2\n\
+                    osnoise/5-962 [005] ..... 81.637221: 1000000 190 99.98100 9 18 0 60 17 3\n";
+        assert_eq!(noise(text), Some(20.0));
+        assert_eq!(noise("no tracer here\n"), None);
+    }
+
+    #[test]
+    fn each_way_has_its_line_beside_ours() {
+        let of = |switches| {
+            let window = Window { seconds: 1.0, ticks: 400.0, interrupts: 0.0, switches };
+            Found { windows: vec![window; 6], osnoise: None }
+        };
+        let found =
+            [(&WAYS[0], Ok(of(3.0))), (&WAYS[4], Ok(of(399.0))), (&WAYS[6], Err("no kernel".to_owned()))];
+        let lines = lines_of("6.17", &found);
+        assert!(
+            lines[0].text().ends_with(
+                "| 0.0100 x | 0.0100..0.0100 x | 6 pairs | <= 0.1 x | met (fence: 0.00 interrupts, 0.75 switches, 100.0 ticks; \
+                 tuna: 0.00 interrupts, 99.75 switches, 100.0 ticks)"
+            ),
+            "{}",
+            lines[0].text()
+        );
+        assert!(lines[1].text().contains("ticks alone"), "{}", lines[1].text());
+        assert_eq!(lines[2].note, "no kernel");
+        assert!(picture(&[("6.17", rates(&found))]).contains("millpond fence"));
+    }
+}

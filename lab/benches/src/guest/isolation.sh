@@ -1,0 +1,108 @@
+# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute, beside a load that may run anywhere, and what the kernel itself
+# counts there. METHOD, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
+# window and after each, then what the kernel's own tracer of noise says, where there is one.
+# What fails is said where it matters.
+set +e -u
+for dir in proc sys dev; do
+    mkdir -p /peers/$dir
+    mount -o rbind /$dir /peers/$dir
+done
+mkdir -p /peers/tmp /peers/run /peers/var/log /peers/root
+peer() { chroot /peers "$@"; }
+echo 1 >/proc/sys/kernel/sched_schedstats
+
+# The load begins first: it is there already, as on a machine that works.
+load() { while :; do "$@" >/dev/null 2>&1; done; }
+load millpond load hackbench --groups 1 --loops 100 &
+load millpond load build --jobs 2 --seconds 3600 &
+load millpond load stream --nic eth0,eth1 --seconds 3600 &
+sleep 4
+# Who looks is not to disturb.
+taskset -p f $$ >/dev/null
+
+busy='while :; do :; done'
+jobs() {
+    pids=
+    for cpu in 4 5 6 7; do
+        $1 taskset "$(printf %x $((1 << cpu)))" sh -c "$busy" &
+        pids="$pids${pids:+ }$!"
+    done
+}
+case $METHOD in
+nothing)
+    pids=
+    for cpu in 4 5 6 7; do
+        taskset ff sh -c "$busy" &
+        pids="$pids${pids:+ }$!"
+    done
+    ;;
+taskset | boot | boot_nohz) jobs '' ;;
+cset)
+    pids=
+    peer cset shield --cpu=4-7 --kthread=on || exit 1
+    # This shell is in the set of the others now: from there no CPU of the shield can be asked for.
+    for cpu in 4 5 6 7; do
+        sh -c "$busy" &
+        pids="$pids${pids:+ }$!"
+    done
+    peer cset shield --shield --pid="$(echo $pids | tr ' ' ,)" || exit 1
+    cpu=4
+    for pid in $pids; do
+        taskset -p "$(printf %x $((1 << cpu)))" $pid >/dev/null || exit 1
+        cpu=$((cpu + 1))
+    done
+    ;;
+tuna)
+    peer tuna --cpus=4-7 --isolate || exit 1
+    peer tuna --irqs='*' --cpus=0-3 --move
+    jobs ''
+    ;;
+tuned)
+    echo isolated_cores=4-7 >/peers/etc/tuned/cpu-partitioning-variables.conf
+    mkdir -p /peers/run/tuned
+    peer tuned --no-dbus --profile cpu-partitioning >/tuned.out 2>&1 &
+    tries=0
+    until grep -q 'static tuning from profile .* applied' /tuned.out; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || { cat /tuned.out; exit 1; } >&2
+        sleep 1
+    done
+    jobs ''
+    ;;
+fence | fence_nohz)
+    millpond fence --name jobs 4-7 >&2 || exit 1
+    jobs 'psrset -e 1'
+    ;;
+*) echo "there is no way $METHOD" >&2 && exit 1 ;;
+esac
+sleep 8
+
+look() {
+    echo "== $1 $(cut -d ' ' -f 1 /proc/uptime)"
+    cat /proc/interrupts
+    grep '^cpu' /proc/schedstat
+}
+spent() { cut -d ' ' -f 14 $(printf '/proc/%s/stat ' $pids) | tr '\n' ' '; }
+before=$(spent)
+look begin
+for n in $(seq "$ROUNDS"); do
+    sleep "$WINDOW_S"
+    look window
+done
+echo "== end 0"
+echo "jobs: ticks before $before, after $(spent)" >&2
+echo "$METHOD: CPUs on which jobs ran last: $(cut -d ' ' -f 39 $(printf '/proc/%s/stat ' $pids) | tr '\n' ' ')" >&2
+
+# Its threads compute in place of the jobs.
+cd /sys/kernel/tracing
+if grep -q osnoise available_tracers; then
+    kill $pids
+    sleep 1
+    echo 4-7 >osnoise/cpus
+    echo osnoise >current_tracer
+    sleep $((WINDOW_S * ROUNDS))
+    echo 0 >tracing_on
+    echo "== osnoise 0"
+    grep -v '^#' trace
+fi
+exit 0
