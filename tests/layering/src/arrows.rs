@@ -25,7 +25,8 @@ pub struct Metadata {
 }
 
 /// One crate.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct Package {
     /// Its name.
     pub name: String,
@@ -33,13 +34,28 @@ pub struct Package {
     pub manifest_path: String,
     /// What it depends on, of all kinds and for all targets.
     pub dependencies: Vec<Dependency>,
+    /// Where it may be published: nowhere if the list is empty, anywhere if there is none.
+    pub publish: Option<Vec<String>>,
+    /// What it is, in one sentence.
+    pub description: Option<String>,
+    /// Its licences, as an SPDX expression.
+    pub license: Option<String>,
+    /// The oldest compiler that builds it.
+    pub rust_version: Option<String>,
+    /// Words to search for.
+    pub keywords: Vec<String>,
+    /// Categories of the registry.
+    pub categories: Vec<String>,
 }
 
 /// One arrow.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct Dependency {
     /// The crate's own name, whatever it is renamed to.
     pub name: String,
+    /// The versions that will do: `*` if the manifest names none.
+    pub req: String,
     /// Where it stands, for a crate of the workspace.
     pub path: Option<String>,
     /// `dev`, `build`, or nothing for a normal one.
@@ -205,8 +221,13 @@ mod tests {
             None => (None, arrow),
         };
         match to.strip_prefix('@') {
-            Some(foreign) => Dependency { name: foreign.to_owned(), path: None, kind },
-            None => Dependency { name: crate_name(to), path: Some(format!("/w/{to}")), kind },
+            Some(foreign) => Dependency { name: foreign.to_owned(), kind, ..Dependency::default() },
+            None => Dependency {
+                name: crate_name(to),
+                path: Some(format!("/w/{to}")),
+                kind,
+                ..Dependency::default()
+            },
         }
     }
 
@@ -216,6 +237,7 @@ mod tests {
             name: crate_name(path),
             manifest_path: format!("/w/{path}/Cargo.toml"),
             dependencies: arrows.iter().map(|arrow| dependency(arrow)).collect(),
+            ..Package::default()
         };
         Metadata { packages: rooms.iter().map(package).collect(), workspace_root: "/w".into() }
     }

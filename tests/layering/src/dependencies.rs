@@ -42,12 +42,13 @@ mod tests {
         let dependency = |name: &str, path: Option<&str>| Dependency {
             name: name.into(),
             path: path.map(str::to_owned),
-            kind: None,
+            ..Dependency::default()
         };
         let package = Package {
             name: "millpond-cmd".into(),
             manifest_path: "/w/cmd/Cargo.toml".into(),
             dependencies: vec![dependency("serde", None), dependency("millpond-model", Some("/w/lib/model"))],
+            ..Package::default()
         };
         let metadata = Metadata { packages: vec![package], workspace_root: "/w".into() };
         check(&metadata, page).iter().map(|breach| breach.what.clone()).collect()

@@ -15,7 +15,7 @@
 //! # How it works
 //!
 //! ```text
-//!   cargo metadata ──▶ rooms and arrows ──▶ arrows::check, dependencies::check ──┐
+//!   cargo metadata ──▶ rooms and arrows ──▶ arrows, dependencies, published ──┐
 //!                                                          ├──▶ breaches (none, or the test fails)
 //!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┤
 //!                    └──▶ circles, reexports, words ──────────▶ of_words_and_imports ──┤
@@ -35,6 +35,7 @@ pub mod habits;
 pub mod links;
 pub mod promises;
 mod prose;
+pub mod published;
 pub mod reexports;
 mod scan;
 mod tree;

@@ -60,12 +60,13 @@ mod tests {
         let dependency = |name: &&str| Dependency {
             name: format!("millpond-{name}"),
             path: Some(format!("/w/lib/{name}")),
-            kind: None,
+            ..Dependency::default()
         };
         Package {
             name: format!("millpond-{name}"),
             manifest_path: format!("/w/{dir}/Cargo.toml"),
             dependencies: knows.iter().map(dependency).collect(),
+            ..Package::default()
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "warnings of a test")]
 
 use millpond_layering::{
-    Breach, House, arrows, dependencies, habits, links, of_words_and_imports, promises, words,
+    Breach, House, arrows, dependencies, habits, links, of_words_and_imports, promises, published, words,
 };
 use std::path::Path;
 
@@ -31,6 +31,20 @@ fn every_dependency_has_a_reason() {
     let house = house();
     let page = house.pages.iter().find(|page| page.path == dependencies::PAGE).expect("the page is there");
     assert_none(&dependencies::check(&house.metadata, &page.text));
+}
+
+#[test]
+fn every_published_crate_can_be_published() {
+    let house = house();
+    assert!(
+        house
+            .metadata
+            .packages
+            .iter()
+            .any(|package| package.name == "millpond-rt" && published::is_published(package)),
+        "no published crates were read"
+    );
+    assert_none(&published::check(&house));
 }
 
 #[test]

@@ -96,7 +96,9 @@ mount_cgroups() {
 }
 
 check_machine() {
-    [ "$(nproc)" = "$cpus" ] || refuse "the kernel runs $(nproc) of $cpus cpus"
+    # Not how many this process may use: some may be isolated.
+    running=$(grep -c '^processor' /proc/cpuinfo)
+    [ "$running" = "$cpus" ] || refuse "the kernel runs $running of $cpus cpus"
     count=0
     for nic in /sys/class/net/eth*; do [ ! -e "$nic" ] || count=$((count + 1)); done
     [ "$count" = "$nics" ] || refuse "the kernel sees $count of $nics network cards"

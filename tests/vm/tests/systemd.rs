@@ -1,11 +1,12 @@
-//! Sets and pools on a real systemd: version 252 as the first process, on the kernel that has both kinds of partition. Only with `MILLPOND_VM=all`.
+//! Sets, pools, fences and packages on a real systemd: version 252 as the first process, on the kernel that has both kinds of partition. Only with `MILLPOND_VM=all`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use millpond_vm::{
     Cache, Case, CaseResult, Cgroup, Guest, Image, Kernel, KernelId, Series, Shape, Verdict, available,
-    cargo_binary, is_required, obtain, obtain_systemd,
+    cargo_binary, is_required, obtain, obtain_debian, obtain_systemd,
 };
 
 /// What is the same for every guest.
@@ -36,7 +37,7 @@ impl Ground {
     }
 
     /// Boots a guest with our commands and what else the image has, and runs the cases, which must all pass.
-    fn boot(&self, series: Series, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
+    fn boot(&self, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
         let millpond = cargo_binary("millpond").unwrap();
         let mut image = Image::new().program("millpond", &millpond).unwrap();
         let names = [
@@ -46,10 +47,16 @@ impl Ground {
         for name in names {
             image = image.link(Path::new("/usr/local/bin").join(name), "millpond");
         }
-        image = image.copy("/systemd-words.sh", directory("systemd").join("words"), 0o644);
+        self.boot_bare(&self.userland, &image.with(more.clone()), cases)
+    }
+
+    /// The same without our commands, on another userland.
+    fn boot_bare(&self, userland: &Path, image: &Image, cases: &[Case]) -> Vec<CaseResult> {
+        let series = self.kernel.id.series;
+        let words = Image::new().copy("/systemd-words.sh", directory("systemd").join("words"), 0o644);
         let guest =
             Guest::new(self.kernel.clone(), Shape::flat(8, 2).unwrap()).cgroup(Cgroup::V2).memory_mb(1280);
-        let guest = guest.systemd(&self.userland).unwrap().image(&image.with(more.clone()));
+        let guest = guest.systemd(userland).unwrap().image(&words).image(image);
         let report = guest.run_cases(cases, &self.cache).unwrap();
         for case in &report.cases {
             println!("vm: systemd: {series:?}: {}: {:?}", case.name, case.verdict);
@@ -71,7 +78,7 @@ fn directory(name: &str) -> PathBuf {
 fn systemd_and_our_sets_and_pools_live_on_one_machine() {
     for series in [Series::V6_17, Series::V7_2] {
         let Some(ground) = Ground::of(series) else { return };
-        ground.boot(series, &Image::new(), &Case::all_in(&directory("systemd")).unwrap());
+        ground.boot(&Image::new(), &Case::all_in(&directory("systemd")).unwrap());
     }
 }
 
@@ -114,8 +121,7 @@ fn turned_on() -> Image {
 
 #[test]
 fn fences_come_back_when_the_machine_is_turned_on_again() {
-    let series = Series::V6_17;
-    let Some(ground) = Ground::of(series) else { return };
+    let Some(ground) = Ground::of(Series::V6_17) else { return };
     let unit = include_str!("../../../units/millpond-fences.service").replace("@BINDIR@", "/usr/local/bin");
     let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target dbus.service millpond-fences.service \
                   shop.service millpond-vm.service\n";
@@ -129,26 +135,89 @@ fn fences_come_back_when_the_machine_is_turned_on_again() {
         .file("/etc/millpond/fences/trading.json", kept, 0o644)
         .file("/etc/millpond/fences/wrong.json", "{\"cpus\": 2}\n", 0o644);
     let all = Case::all_in(&directory("systemd-fences")).unwrap();
-    ground.boot(series, &image, &all);
+    ground.boot(&image, &all);
 }
 
 #[test]
 fn pools_come_back_when_the_machine_is_turned_on_again() {
-    let series = Series::V6_17;
-    let Some(ground) = Ground::of(series) else { return };
+    let Some(ground) = Ground::of(Series::V6_17) else { return };
     let case = |name: &str| {
         let all = Case::all_in(&directory("systemd-boot")).unwrap();
         all.into_iter().filter(|case| case.name().contains(name)).collect::<Vec<_>>()
     };
-    let made = ground.boot(series, &members(), &case("pools_are_made"));
+    let made = ground.boot(&members(), &case("pools_are_made"));
     // What a disk would keep while the machine is off.
     let mut kept = turned_on();
     for (path, bytes) in &made[0].files {
         kept = kept.file(Path::new("/").join(path), bytes.clone(), 0o644);
     }
     assert!(made[0].files.contains_key("etc/pooladm.conf"), "{:?}", made[0].files.keys());
-    ground.boot(series, &kept, &case("pools_come_back"));
+    ground.boot(&kept, &case("pools_come_back"));
     let bad = "<?xml version=\"1.0\"?>\n<!DOCTYPE system PUBLIC \"x\" \"y\">\n<pool/>\n";
     let broken = kept.file("/etc/pooladm.conf", bad, 0o644);
-    ground.boot(series, &broken, &case("a_bad_configuration"));
+    ground.boot(&broken, &case("a_bad_configuration"));
+}
+
+/// Runs a program to its end.
+fn done(command: &mut Command) {
+    let status = command.status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+/// Packages of this tree in `first` of a directory, and in `second` the next release of the suite, which differs by its number alone.
+fn packages(dir: &Path) -> Image {
+    let (first, second) = (dir.join("first"), dir.join("second"));
+    let program = cargo_binary("millpond").unwrap();
+    let libraries = ["millpond-member-c", "millpond-rt", "millpond-rt-malloc"];
+    done(Command::new("cargo").arg("build").args(libraries.iter().flat_map(|name| ["--package", name])));
+    let mut xtask = Command::new(cargo_binary("millpond-xtask").unwrap());
+    xtask.args(["packages", "--program"]).arg(&program);
+    done(xtask.arg("--libraries").arg(program.parent().unwrap()).arg("--to").arg(&first));
+    let is_wanted =
+        |name: &str| name.ends_with(".deb") && !name.contains("dbgsym") && !name.contains("-dev_");
+    let mut image = Image::new();
+    for entry in std::fs::read_dir(&first).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !is_wanted(&name) {
+            continue;
+        }
+        image = image.copy(Path::new("/packages").join(&name), first.join(&name), 0o644);
+        if name.starts_with("millpond_") {
+            done(Command::new("dpkg-deb").arg("--raw-extract").arg(first.join(&name)).arg(&second));
+        }
+    }
+    let control = second.join("DEBIAN/control");
+    let text = std::fs::read_to_string(&control).unwrap();
+    let next = text.lines().map(|line| match line.strip_prefix("Version: ") {
+        Some(version) => format!("Version: {version}.1\n"),
+        None => format!("{line}\n"),
+    });
+    std::fs::write(&control, next.collect::<String>()).unwrap();
+    let newer = dir.join("newer.deb");
+    done(Command::new("dpkg-deb").args(["--root-owner-group", "-Zgzip", "--build"]).arg(&second).arg(&newer));
+    image.copy("/newer.deb", newer, 0o644)
+}
+
+#[test]
+fn packages_are_installed_upgraded_and_removed() {
+    let Some(ground) = Ground::of(Series::V6_17) else { return };
+    let debian = obtain_debian(&ground.cache, &|line| println!("vm: {line}")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let image = packages(dir.path())
+        // What stands in for the parts of a Debian that are there and of which this one has no record.
+        .file("/var/lib/dpkg/status", installed(&["libc6", "libgcc-s1"]), 0o644)
+        .link("/bin/kill", "/bin/busybox")
+        .copy("/packages-words.sh", directory("systemd-packages").join("words"), 0o644);
+    ground.boot_bare(&debian, &image, &Case::all_in(&directory("systemd-packages")).unwrap());
+}
+
+/// Entries of a package database, of a version that is new enough for everybody.
+fn installed(names: &[&str]) -> String {
+    let entry = |name: &&str| {
+        format!(
+            "Package: {name}\nStatus: install ok installed\nMaintainer: nobody <nobody@localhost>\nArchitecture: amd64\n\
+             Multi-Arch: same\nVersion: 99\nDescription: stand-in\n\n"
+        )
+    };
+    names.iter().map(entry).collect()
 }

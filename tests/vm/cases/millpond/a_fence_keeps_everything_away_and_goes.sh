@@ -88,6 +88,24 @@ case $said in *2-3*) ;; *) fail "the command ran on $said" ;; esac
 within 30 is_gone
 state again
 same before again "after the command"
+# What the command inherits.
+cat >quiet.toml <<END
+summary = "no surprises"
+others = "out"
+l3-ways = 2
+[command]
+huge-pages = false
+numa-balancing = false
+END
+says "THP_enabled:	0" millpond fence --profile ./quiet.toml 2-3 grep THP_enabled /proc/self/status
+within 30 is_gone
+if [ -e /proc/self/numa_maps ]; then
+    says " local " millpond fence --profile ./quiet.toml 2-3 head -n 1 /proc/self/numa_maps
+    within 30 is_gone
+fi
+says "huge-pages (./quiet.toml:5)" millpond fence --plan --profile ./quiet.toml 2
+says "l3-ways: resctrl is not mounted, or this machine has none" millpond fence --plan --profile ./quiet.toml 2
+says "numa-balancing (./quiet.toml:6) is left out" millpond fence --dry-run --name x --profile ./quiet.toml 2
 millpond fence 2-3 sleep 1000 &
 command=$!
 within 30 stands
