@@ -12,6 +12,8 @@
 #   make bench     each promise about speed beside a peer measured in the same run
 #   make packages  packages for Debian and rpm, and an archive, of what `make install` installs, in target/packages, with SHA256SUMS;
 #                  each program and library has its bill of materials (cargo-auditable)
+#   make release-notes
+#                  the section of CHANGELOG.md about this version, as Markdown; ARGS=VERSION chooses another one
 #   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
 #                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is honoured, LINKS=no leaves the names out,
 #                  LINKS=own those that other packages of Debian have (mpstat, cpustat, prctl)
@@ -34,7 +36,7 @@ PACKAGES = sh xtask/packages.sh
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 RELEASE  = $(CARGO) $(AUDITABLE) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
-.PHONY: all build demo test test-all check docs packages pictures bench install reference tools
+.PHONY: all build demo test test-all check docs packages pictures bench install reference release-notes tools
 
 all: build
 
@@ -61,6 +63,7 @@ check: tools
 	    echo 'make: dependencies are not checked (deny.toml): there is no cargo-deny here' >&2; \
 	    echo 'hint: cargo install cargo-deny@0.20.2 --locked' >&2; \
 	else \
+	    { $(CARGO) fetch --locked --quiet || :; } && \
 	    $(CARGO) deny --offline check licenses bans sources && \
 	    if $(CARGO) deny fetch db 2>/dev/null; then $(CARGO) deny check advisories; \
 	    else echo 'make: advisories are not checked: their list cannot be fetched' >&2; fi; \
@@ -93,6 +96,9 @@ install: build
 packages: AUDITABLE = auditable
 packages: package-tools build
 	@$(CARGO) xtask packages
+
+release-notes:
+	@$(CARGO) xtask notes $(ARGS)
 
 # A compiler for the few crates that link, one for the programs that run in the kernel with what their loader needs, and cargo, which
 # Debian has too old.

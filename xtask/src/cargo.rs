@@ -41,6 +41,9 @@ pub enum BuildError {
     /// No packages can be made of it.
     #[error("cannot make packages: {0}")]
     Package(io::Error),
+    /// There are none of that version, or they cannot be printed.
+    #[error("cannot print release notes: {0}")]
+    Notes(io::Error),
     /// A picture cannot be recorded.
     #[error("cannot record a picture: {0}")]
     Record(io::Error),

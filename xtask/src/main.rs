@@ -1,4 +1,4 @@
-//! `cargo xtask test`, `install`, `packages` and `pictures`: the parts of the Makefile that are programs.
+//! `cargo xtask test`, `install`, `packages`, `notes` and `pictures`: the parts of the Makefile that are programs.
 //!
 //! # Why
 //!
@@ -22,6 +22,7 @@ mod documents;
 mod group;
 mod install;
 mod matrix;
+mod notes;
 mod packages;
 mod pictures;
 mod run;
@@ -34,14 +35,16 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask test [--all] [--only GROUP,…]
        cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no|own]
-       cargo xtask packages
+       cargo xtask packages [--program FILE] [--libraries DIR] [--to DIR]
+       cargo xtask notes [VERSION]
        cargo xtask pictures [FILE.svg ...]";
 
 /// The command line, understood.
 enum Task {
     Test(test::Wish),
     Install(install::Wish),
-    Packages,
+    Packages(packages::Wish),
+    Notes(Option<String>),
     Pictures(Vec<String>),
 }
 
@@ -56,7 +59,8 @@ fn main() -> ExitCode {
     let done = match task {
         Task::Test(wish) => test::run(&wish),
         Task::Install(wish) => install::run(&wish),
-        Task::Packages => packages::run(),
+        Task::Packages(wish) => packages::run(&wish),
+        Task::Notes(version) => notes::run(version.as_deref()),
         Task::Pictures(names) => pictures::run(&names),
     };
     match done {
@@ -80,7 +84,8 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
     let mut task = match word.as_str() {
         "test" => Task::Test(test::Wish::default()),
         "install" => Task::Install(install::Wish::default()),
-        "packages" => Task::Packages,
+        "packages" => Task::Packages(packages::Wish::default()),
+        "notes" => Task::Notes(None),
         "pictures" => Task::Pictures(Vec::new()),
         other => return Err(format!("there is no task `{other}`").into()),
     };
@@ -100,6 +105,10 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
                     other => return Err(format!("--links is yes, no or own, not `{other}`").into()),
                 };
             }
+            (Task::Packages(wish), Long("program")) => wish.built.program = parser.value()?.into(),
+            (Task::Packages(wish), Long("libraries")) => wish.built.libraries = parser.value()?.into(),
+            (Task::Packages(wish), Long("to")) => wish.to = parser.value()?.into(),
+            (Task::Notes(version @ None), Value(name)) => *version = Some(name.string()?),
             (Task::Pictures(names), Value(name)) => names.push(name.string()?),
             (_, other) => return Err(other.unexpected()),
         }

@@ -6,6 +6,27 @@
 //! an address that is a multiple of 64, and begins with [`Root::MAGIC`]; [`Root::this`] is its own address, which a copy of the bytes elsewhere
 //! does not have. No symbol is needed.
 //!
+//! ```
+//! use millpond_rt_layout::Root;
+//! use std::mem::{offset_of, size_of};
+//!
+//! /// Whether bytes that were at this address of a process, or of a core, are a root that this version of the crate describes.
+//! fn is_root(bytes: &[u8; size_of::<Root>()], address: u64) -> bool {
+//!     let long = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+//!     let int = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
+//!     let magic = offset_of!(Root, magic);
+//!     [long(magic), long(magic + 8)] == Root::MAGIC
+//!         && long(offset_of!(Root, this)) == address
+//!         && int(offset_of!(Root, version)) == Root::VERSION
+//!         && int(offset_of!(Root, size)) as usize == size_of::<Root>()
+//! }
+//!
+//! let mut bytes = [0; size_of::<Root>()];
+//! bytes[..8].copy_from_slice(&Root::MAGIC[0].to_ne_bytes());
+//! bytes[8..16].copy_from_slice(&Root::MAGIC[1].to_ne_bytes());
+//! assert!(!is_root(&bytes, 0x7f00_0000_0040)); // a copy: its own address is missing
+//! ```
+//!
 //! # Nouns
 //!
 //! * A [`Cache`] keeps buffers of one size. All caches are a list from [`Root::caches`].

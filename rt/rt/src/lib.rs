@@ -1,5 +1,34 @@
 //! For real-time programs: pre-faulted thread stacks, real-time set-up, priority-inheritance mutexes, and object caches.
 //!
+//! ```
+//! use millpond_rt::realtime::{Calm, SchedulingClass, Setup, Want};
+//! use millpond_rt::{Mutex, ObjectCache};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let total = Mutex::new(0)?; // the thread that holds it inherits the priority of the first waiting one
+//! let buffers = ObjectCache::new(c"buffers", || vec![0_u8; 4096])?; // buffers are made once and used again
+//!
+//! // A wish that is refused, for lack of rights for example, is an outcome with the reason. `require` makes it an error.
+//! let realtime = Setup::new()
+//!     .wish(Want::Memory)
+//!     .wish(Want::Class(SchedulingClass::Fifo { priority: 10 }))
+//!     .begin()?;
+//! for outcome in realtime.outcomes() {
+//!     println!("{outcome}");
+//! }
+//!
+//! let calm = Calm::open();
+//! let section = calm.begin();
+//! let buffer = buffers.get().ok_or("there is no memory")?;
+//! *total.lock().map_err(|error| error.to_string())? += buffer.len();
+//! println!("{}", section.end()); // page faults, context switches and migrations of this thread meanwhile
+//!
+//! drop(buffer); // it goes back to its cache
+//! realtime.undo()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Terms
 //!
 //! * A *stack*: memory of one of a few *sizes*, with an inaccessible *guard* on each side. Every page of it was written to once.

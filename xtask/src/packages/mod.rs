@@ -33,13 +33,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tool::said;
 
-/// Makes all packages in `packages` of the target directory; true when they are there.
+/// What is wanted.
+pub struct Wish {
+    /// What they are made of.
+    pub built: Built,
+    /// The directory for them.
+    pub to: PathBuf,
+}
+
+impl Default for Wish {
+    /// Packages of what `make build` makes, in `packages` of the target directory.
+    fn default() -> Self {
+        Wish { built: Built::here(), to: crate::matrix::target_directory().join("packages") }
+    }
+}
+
+/// Makes all packages; true when they are there.
 ///
 /// # Errors
 /// [`BuildError::Package`] with the reason of the system or the tool.
-pub fn run() -> Result<bool, BuildError> {
-    let out = crate::matrix::target_directory().join("packages");
-    let packages = make(Built::here(), &out, &epoch().map_err(BuildError::Package)?);
+pub fn run(wish: &Wish) -> Result<bool, BuildError> {
+    let packages = make(wish.built.clone(), &wish.to, &epoch().map_err(BuildError::Package)?);
     for package in packages.map_err(BuildError::Package)? {
         println!("made {}", package.display());
     }
