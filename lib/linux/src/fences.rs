@@ -151,7 +151,9 @@ impl LinuxMachine {
             let original = kept.unwrap_or_else(|| is.clone());
             let list = if original == ALL { Some(self.os.possible().clone()) } else { original.parse().ok() };
             let list = list?;
-            let is_whole = original == ALL || list.is_disjoint(&taken);
+            // With version 1 the kernel forgets every mask when the last set goes.
+            let stays = taken.is_empty() || !self.os.hierarchy.is_v1();
+            let is_whole = original == ALL || (stays && list.is_disjoint(&taken));
             if away.is_empty() && (!is_kept || is_whole) {
                 let step = toward(baselines, &knob, Some(is), None)?;
                 return Some((ShelterItem::KernelThreads, step));
