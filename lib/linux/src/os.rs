@@ -4,7 +4,7 @@
 use crate::cpu_tree::CpuTree;
 use crate::fs::Fs;
 use crate::hierarchy::Hierarchy;
-use crate::knob::{ControlFile, TaskId};
+use crate::knob::{ControlFile, RESCTRL, TaskId};
 use crate::{Root, is_gone, numa};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::{CpuSet, NodeSet};
@@ -102,7 +102,7 @@ impl Os {
 
     /// The directory of a group of resctrl.
     pub(crate) fn cache_group(&self, name: &str) -> PathBuf {
-        self.root.sys.join("fs/resctrl").join(name)
+        self.root.sys.join(RESCTRL).join(name)
     }
 
     /// Makes a group of resctrl, or removes it.

@@ -8,18 +8,20 @@
 
 use crate::LinuxMachine;
 use crate::fences::{Baselines, Labels, toward};
-use crate::knob::{ControlFile, LinuxKnob, Resource, list_value};
+use crate::knob::{ControlFile, LinuxKnob, RESCTRL, Resource, list_value};
 use crate::names;
 use crate::view::SetLabel;
 use millpond_machine::{Knob, Knobs, Step};
 use millpond_model::{CpuId, CpuSet, PsetId, Shelter, ShelterItem};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Where it is mounted, below `sys`.
-const MOUNT: &str = "fs/resctrl";
+use std::path::PathBuf;
 
 /// Directories there that are no groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
+
+/// What the group of all others gives up, and for which part of a profile.
+const ROOT: [(ShelterItem, Resource); 2] =
+    [(ShelterItem::CacheWays, Resource::L3), (ShelterItem::OthersBandwidth, Resource::Bandwidth)];
 
 /// What a schema gives to each cache: `0=ff;1=ff`, by the number of the cache.
 type Portions = BTreeMap<u32, u64>;
@@ -101,22 +103,17 @@ impl LinuxMachine {
     /// Steps that lead groups, ways and bandwidth to what fences want.
     pub(crate) fn steps_of_caches(&self, sets: &Labels, baselines: &Baselines) -> Vec<(ShelterItem, Step)> {
         let asking = self.asking(sets);
-        let own = self.own_cache_groups();
+        let own: Vec<String> = self.cache_groups().into_iter().filter(|name| is_ours(name)).collect();
         let is_kept =
             |knob: &Knob| matches!(LinuxKnob::parse(knob), Ok(LinuxKnob::File(ControlFile::Schema(..))));
         if asking.is_empty() && own.is_empty() && !baselines.keys().any(is_kept) {
             return Vec::new();
         }
         let mut steps = Vec::new();
-        let original = |resource| {
-            let knob = LinuxKnob::File(ControlFile::Schema(None, resource)).knob();
-            let is = self.read(&knob).ok().flatten();
-            let kept = baselines.get(&knob).cloned().flatten();
-            (is.clone(), kept.or(is).and_then(|text| portions(&text, base(resource))))
-        };
-        let (l3, bandwidth) = (original(Resource::L3), original(Resource::Bandwidth));
-        let shares = l3.1.as_ref().map(|root| ways(root, self.least_ways(), &asking));
-        let limited = bandwidth.1.as_ref().and_then(|root| limited(root, &asking));
+        let originals = ROOT.map(|(_, resource)| self.shared_out(resource, baselines));
+        let [l3, bandwidth] = &originals;
+        let shares = l3.as_ref().map(|root| ways(root, self.least_ways(), &asking));
+        let limited = bandwidth.as_ref().and_then(|root| limited(root, &asking));
         for fence in &asking {
             let share = shares.as_ref().and_then(|shares| shares.groups.get(&fence.set));
             let limits = limited.is_some() && fence.shelter.others_bandwidth.is_some();
@@ -126,27 +123,14 @@ impl LinuxMachine {
                 steps.extend(self.steps_of_group(fence, share).into_iter().map(|step| (item, step)));
             }
         }
-        let mut root =
-            |item, resource, is: Option<String>, wanted: Option<&Portions>, original: Option<&Portions>| {
-                let knob = LinuxKnob::File(ControlFile::Schema(None, resource));
-                let changed =
-                    wanted.filter(|wanted| original != Some(wanted)).map(|wanted| text_of(wanted, resource));
-                steps.extend(toward(baselines, &knob, is, changed).map(|step| (item, step)));
-            };
-        root(
-            ShelterItem::CacheWays,
-            Resource::L3,
-            l3.0,
-            shares.as_ref().map(|shares| &shares.root),
-            l3.1.as_ref(),
-        );
-        root(
-            ShelterItem::OthersBandwidth,
-            Resource::Bandwidth,
-            bandwidth.0,
-            limited.as_ref(),
-            bandwidth.1.as_ref(),
-        );
+        let wanted = [shares.as_ref().map(|shares| &shares.root), limited.as_ref()];
+        for (((item, resource), wanted), original) in ROOT.into_iter().zip(wanted).zip(&originals) {
+            let knob = LinuxKnob::File(ControlFile::Schema(None, resource));
+            let is = self.read(&knob.knob()).ok().flatten();
+            let changed = wanted.filter(|wanted| original.as_ref() != Some(*wanted));
+            let changed = changed.map(|wanted| text_of(wanted, resource));
+            steps.extend(toward(baselines, &knob, is, changed).map(|step| (item, step)));
+        }
         let is_needless = |name: &String| !asking.iter().any(|fence| group_name(fence.set) == *name);
         let present = || Some("present".to_owned());
         let gone = |name: String| Step::new(LinuxKnob::CacheGroup(name).knob(), present(), None).tolerant();
@@ -196,45 +180,43 @@ impl LinuxMachine {
     /// A group that is not ours and has one of these CPUs.
     fn stranger(&self, cpus: &CpuSet) -> Option<String> {
         let is_stranger = |name: &String| {
-            let file = self.os.root.sys.join(MOUNT).join(name).join("cpus_list");
-            let list =
-                self.os.root.read_value(&file).ok().flatten().and_then(|list| list.parse::<CpuSet>().ok());
-            list.is_some_and(|list| !list.is_disjoint(cpus))
+            let list = self.os.root.read_value(&self.os.cache_group(name).join("cpus_list")).ok().flatten();
+            list.and_then(|list| list.parse::<CpuSet>().ok()).is_some_and(|list| !list.is_disjoint(cpus))
         };
-        let is_ours = |name: &String| names::owner(&format!("/{name}")).is_some();
         self.cache_groups().into_iter().filter(|name| !is_ours(name)).find(is_stranger)
     }
 
     fn cache_groups(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.os.root.sys.join(MOUNT)).into_iter().flatten().flatten();
-        let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let names = dirs.filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter(|name| !NO_GROUPS.contains(&name.as_str())).collect()
+        let dirs = self.os.root.dirs(&self.resctrl()).unwrap_or_default();
+        dirs.into_iter().filter(|name| !NO_GROUPS.contains(&name.as_str())).collect()
     }
 
-    fn own_cache_groups(&self) -> Vec<String> {
-        self.cache_groups().into_iter().filter(|name| names::owner(&format!("/{name}")).is_some()).collect()
+    fn resctrl(&self) -> PathBuf {
+        self.os.root.sys.join(RESCTRL)
+    }
+
+    /// What all others had of a resource before a fence took any.
+    fn shared_out(&self, resource: Resource, baselines: &Baselines) -> Option<Portions> {
+        let knob = LinuxKnob::File(ControlFile::Schema(None, resource)).knob();
+        let kept = baselines.get(&knob).cloned().flatten();
+        portions(&kept.or_else(|| self.read(&knob).ok().flatten())?, base(resource))
     }
 
     /// The fewest ways that a group may have.
     fn least_ways(&self) -> u32 {
-        let file = self.os.root.sys.join(MOUNT).join("info/L3/min_cbm_bits");
+        let file = self.resctrl().join("info/L3/min_cbm_bits");
         self.os.root.read_value(&file).ok().flatten().and_then(|text| text.parse().ok()).unwrap_or(1)
     }
 
     /// Why a fence does not get what it asks for of caches and bandwidth, a line each.
     pub(crate) fn absent_of_caches(&self, cpus: &CpuSet, shelter: &Shelter, sets: &Labels) -> Vec<String> {
+        let baselines = self.journal.baselines();
+        let caches: BTreeSet<u32> = cpus.iter().filter_map(|cpu| self.l3_of(cpu)).collect();
+        let is_asked = [shelter.l3_ways.is_some(), shelter.others_bandwidth.is_some()];
         let mut lines = Vec::new();
-        let items = [
-            (ShelterItem::CacheWays, Resource::L3, shelter.l3_ways.is_some()),
-            (ShelterItem::OthersBandwidth, Resource::Bandwidth, shelter.others_bandwidth.is_some()),
-        ];
-        for (item, resource, _) in items.into_iter().filter(|(.., is_asked)| *is_asked) {
-            let knob = LinuxKnob::File(ControlFile::Schema(None, resource)).knob();
-            let text = self.read(&knob).ok().flatten();
-            let portions = text.as_deref().and_then(|text| portions(text, base(resource)));
-            let caches: BTreeSet<u32> = cpus.iter().filter_map(|cpu| self.l3_of(cpu)).collect();
-            let why = if !self.os.root.sys.join(MOUNT).join("schemata").exists() {
+        for ((item, resource), _) in ROOT.into_iter().zip(is_asked).filter(|(_, is_asked)| *is_asked) {
+            let portions = self.shared_out(resource, &baselines);
+            let why = if !self.resctrl().join("schemata").exists() {
                 Some("resctrl is not mounted, or this machine has none (mount -t resctrl resctrl /sys/fs/resctrl)".to_owned())
             } else if let Some(group) = self.stranger(cpus) {
                 Some(format!("group {} of resctrl has CPUs of it already", group.escape_debug()))
@@ -251,17 +233,15 @@ impl LinuxMachine {
             };
             lines.extend(why.map(|why| format!("{}: {why}", item.key())));
         }
-        if lines.is_empty() && shelter.l3_ways.is_some() && !self.has_ways(cpus, sets) {
+        if lines.is_empty() && shelter.l3_ways.is_some() && !self.has_ways(cpus, sets, &baselines) {
             lines.push(format!("{}: there are not so many ways", ShelterItem::CacheWays.key()));
         }
         lines
     }
 
     /// Whether the fence of these CPUs gets the ways that it asks for.
-    fn has_ways(&self, cpus: &CpuSet, sets: &Labels) -> bool {
-        let knob = LinuxKnob::File(ControlFile::Schema(None, Resource::L3)).knob();
-        let kept = self.journal.baselines().get(&knob).cloned().flatten();
-        let root = kept.or_else(|| self.read(&knob).ok().flatten()).and_then(|text| portions(&text, 16));
+    fn has_ways(&self, cpus: &CpuSet, sets: &Labels, baselines: &Baselines) -> bool {
+        let root = self.shared_out(Resource::L3, baselines);
         let asking = self.asking(sets);
         let set = asking.iter().find(|fence| fence.cpus == *cpus).map(|fence| fence.set);
         root.zip(set)
@@ -284,6 +264,11 @@ fn limited(root: &Portions, asking: &[Asking<'_>]) -> Option<Portions> {
         }
     }
     Some(limited)
+}
+
+/// Whether a group is that of a set.
+fn is_ours(name: &str) -> bool {
+    names::owner(&format!("/{name}")).is_some()
 }
 
 /// The directory of a set's group.

@@ -414,10 +414,7 @@ impl Threads for LinuxMachine {
         if stat.kernel {
             return Err(Refusal::new(Subject::Process(pid), Reason::KernelThread));
         }
-        let at = self.os.place(pid.0, None).ok().flatten();
-        let Some(at) = at else {
-            return Err(Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile));
-        };
+        let at = self.place_of(whole)?;
         let (view, sets) = self.live_sets()?;
         let moves = vec![(whole, at, Destination::Default)];
         let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;

@@ -159,7 +159,8 @@ const MACHINE_SETTINGS: [(MachineSetting, &str, &str); 4] = [
 
 const NO_TURBO: &str = "devices/system/cpu/intel_pstate/no_turbo";
 
-const RESCTRL: &str = "fs/resctrl";
+/// Where resctrl is mounted, below `sys`.
+pub(crate) const RESCTRL: &str = "fs/resctrl";
 const CPU: &str = "devices/system/cpu/cpu";
 const WORKQUEUES: &str = "devices/virtual/workqueue";
 

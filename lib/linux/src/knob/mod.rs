@@ -40,6 +40,7 @@ mod control_file;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use control_file::RESCTRL;
 pub use control_file::{ControlFile, CpusetFile, PacketMask, Resource};
 
 use millpond_machine::{Knob, KnobError, Value};
