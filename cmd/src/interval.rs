@@ -89,7 +89,10 @@ impl Repetition {
                 }
                 Ok(Some(Repetition { interval: seconds(interval)?, count: Some(count) }))
             }
-            _ => Err(Failure::Usage("too many operands".to_owned())),
+            _ => Err(Failure::Usage(match words.iter().find(|word| word.starts_with('-')) {
+                Some(option) => format!("options stand before the interval: {option}"),
+                None => "too many operands".to_owned(),
+            })),
         }
     }
 }

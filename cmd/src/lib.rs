@@ -81,6 +81,7 @@ mod sim;
 mod stamp;
 mod start;
 mod table;
+mod top;
 mod umem;
 mod values;
 mod zonecfg;

@@ -37,6 +37,7 @@ table! {
     zonecfg
     dispadmin
     priocntl
+    top
     mpstat
     prstat
     occupancy

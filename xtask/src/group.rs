@@ -16,12 +16,12 @@ const GROUPS: [Group; 7] = [
     Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"], is_shown: false },
     Group {
         name: "values",
-        crates: &["model", "cli", "formats", "observe", "planner", "report", "umem"],
+        crates: &["model", "cli", "formats", "observe", "screen", "planner", "report", "umem"],
         is_shown: false,
     },
     Group {
         name: "machines",
-        crates: &["machine", "rules", "sim", "bpf", "linux", "session"],
+        crates: &["machine", "rules", "sim", "bpf", "linux", "session", "collect"],
         is_shown: false,
     },
     Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },

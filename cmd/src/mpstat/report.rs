@@ -7,7 +7,7 @@ use millpond_formats::mpstat::{self as listing, Row, Table};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, Nanos, Processor, PsetId, Topology};
 use millpond_observe::digits::{thousandths, to_thousandths};
-use millpond_observe::{Change, CpuFrame, Frame, GroupFrame, Interval, Shares};
+use millpond_observe::{Change, CpuRates, GroupRates, Interval, Rates, Shares};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ impl<'z> Reports<'z> {
 
     /// A report: lines about changes, the time, the head, the rows; or one line of JSON. `frame` has all
     /// active processors, whichever are shown.
-    pub fn draw(&mut self, frame: &Frame, changes: &[Change]) -> String {
+    pub fn draw(&mut self, frame: &Rates, changes: &[Change]) -> String {
         let many = frame.cpus.len() > 1;
         let shown = self.options.set.map(|set| frame.clone().of_set(set));
         let shown = shown.as_ref().unwrap_or(frame);
@@ -156,7 +156,7 @@ impl<'z> Reports<'z> {
     }
 
     /// The groups that have a row; `None` where processors have rows.
-    fn groups(&self, shown: &Frame) -> Option<Vec<GroupFrame>> {
+    fn groups(&self, shown: &Rates) -> Option<Vec<GroupRates>> {
         let of = |number: fn(&Processor) -> u32| {
             shown.by(|cpu| self.topology.as_ref()?.processor(cpu.cpu).map(number))
         };
@@ -182,7 +182,7 @@ impl<'z> Reports<'z> {
         text.push('\n');
     }
 
-    fn document<'f>(&'f self, shown: &'f Frame, changes: &'f [Change]) -> Document<'f> {
+    fn document<'f>(&'f self, shown: &'f Rates, changes: &'f [Change]) -> Document<'f> {
         let mut document = Document {
             time: print_iso(shown.wall),
             interval_s: shown.elapsed.map(Nanos::as_secs_f64),
@@ -192,7 +192,7 @@ impl<'z> Reports<'z> {
             ..Document::default()
         };
         let rows = |named: fn(u32) -> GroupRow| {
-            let row = |group: GroupFrame| GroupRow {
+            let row = |group: GroupRates| GroupRow {
                 size: group.size,
                 figures: Figures::of(&group.interval),
                 ..named(group.id)
@@ -204,7 +204,7 @@ impl<'z> Reports<'z> {
             Table::Cores => document.cores = rows(|id| GroupRow { core: Some(id), ..GroupRow::default() }),
             Table::Chips => document.chips = rows(|id| GroupRow { chip: Some(id), ..GroupRow::default() }),
             Table::Processors | Table::ProcessorsAndSets => {
-                let row = |c: &CpuFrame| CpuRow { cpu: c.cpu, set: c.set, figures: Figures::of(&c.interval) };
+                let row = |c: &CpuRates| CpuRow { cpu: c.cpu, set: c.set, figures: Figures::of(&c.interval) };
                 document.processors = Some(shown.cpus.iter().map(row).collect());
             }
         }
@@ -245,7 +245,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// Four processors, each with its number times ten events in every column and 10 s of time.
-    fn frame(cpus: &[(u32, u32)]) -> Frame {
+    fn frame(cpus: &[(u32, u32)]) -> Rates {
         let s = Nanos::from_secs;
         let cpus = cpus.iter().map(|(cpu, set)| CpuSample {
             cpu: CpuId(*cpu),
@@ -253,7 +253,7 @@ mod tests {
             events: [Some(u64::from(*cpu) * 100); COLUMNS.len()],
             ticks: Ticks { user: s(2), sys: s(1), wait: s(0), idle: s(5), steal: s(2) },
         });
-        Frame::since_boot(&Sample {
+        Rates::since_boot(&Sample {
             at: s(10),
             wall: WallTime(1_732_090_442),
             cpus: cpus.collect(),
@@ -262,7 +262,7 @@ mod tests {
         })
     }
 
-    fn draw(text: &str, frame: &Frame) -> String {
+    fn draw(text: &str, frame: &Rates) -> String {
         Reports::new(&options(text).unwrap(), &TimeZone::UTC).draw(frame, &[])
     }
 

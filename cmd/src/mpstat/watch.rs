@@ -8,7 +8,7 @@ use crate::interval::Rounds;
 use millpond_machine::facets::{CounterWatch, WatchOptions};
 use millpond_machine::{Clock, Counters};
 use millpond_model::Sample;
-use millpond_observe::{Change, Frame, changes};
+use millpond_observe::{Change, Rates, changes};
 use std::sync::atomic::AtomicBool;
 
 /// What the loop works with.
@@ -41,7 +41,7 @@ impl Watcher<'_> {
         });
         let began = self.clock.now();
         let boot = read("counters", self.counters.since_boot())?;
-        self.show(&Frame::since_boot(&boot), &[], ctx);
+        self.show(&Rates::since_boot(&boot), &[], ctx);
         match watching {
             None => self.explain(&boot.missing, ctx),
             Some((repetition, watch)) => {
@@ -76,15 +76,15 @@ impl Watcher<'_> {
     fn compare(&mut self, before: &Sample, after: &Sample, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
         let changes = changes(before, after, self.options.scope());
         let frame = if changes.is_empty() {
-            Frame::between(before, after)
+            Rates::between(before, after)
         } else {
-            Frame::since_boot(&read("counters", self.counters.since_boot())?)
+            Rates::since_boot(&read("counters", self.counters.since_boot())?)
         };
         self.show(&frame, &changes, ctx);
         Ok(())
     }
 
-    fn show(&mut self, frame: &Frame, changes: &[Change], ctx: &mut Ctx<'_>) {
+    fn show(&mut self, frame: &Rates, changes: &[Change], ctx: &mut Ctx<'_>) {
         if self.options.json {
             self.reports.scheduler = (self.scheduler)();
         }

@@ -57,7 +57,7 @@ use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed,
 use millpond_machine::facets::WatchOptions;
 use millpond_machine::{Absent, Machine};
 use millpond_model::Nanos;
-use millpond_observe::{Frame, Scope, changes};
+use millpond_observe::{Rates, Scope, changes};
 use millpond_session::stop_on_signal;
 use options::Options;
 use report::{Document, Reports, Totals};
@@ -151,7 +151,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let why = no_hardware_figure(machine);
     while rounds.wait(ctx) {
         let after = read("counters", watch.sample())?;
-        let frame = Frame::between(&before, &after);
+        let frame = Rates::between(&before, &after);
         let changes = changes(&before, &after, Scope::Processors);
         ctx.out.text(&reports.draw(&frame, &changes, &why));
         ctx.out.flush();

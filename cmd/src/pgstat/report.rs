@@ -8,7 +8,7 @@ use millpond_formats::pg::{self as listing, Load, Placed, Software, Summary};
 use millpond_formats::print_iso;
 use millpond_model::{CpuId, CpuSet, Nanos, PgId, ProcessorGroups, Ticks};
 use millpond_observe::digits::{thousandths, to_thousandths};
-use millpond_observe::{Change, Frame};
+use millpond_observe::{Change, Rates};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -131,7 +131,7 @@ impl<'a> Reports<'a> {
     }
 
     /// A report: lines about changes, the time, the head, the rows; or one line of JSON. `why` is why it has no figures of the hardware.
-    pub fn draw(&mut self, frame: &Frame, changes: &[Change], why: &str) -> String {
+    pub fn draw(&mut self, frame: &Rates, changes: &[Change], why: &str) -> String {
         self.drawn += 1;
         self.elapsed = self.elapsed + frame.elapsed.unwrap_or_default();
         self.on_line = frame.cpus.iter().map(|cpu| cpu.cpu).collect();
@@ -169,7 +169,7 @@ impl<'a> Reports<'a> {
     }
 
     /// The rows of groups in their order, with their places in the list. What they used is added to the summary's.
-    fn rows(&mut self, frame: &Frame) -> Vec<(usize, Load)> {
+    fn rows(&mut self, frame: &Rates) -> Vec<(usize, Load)> {
         let flat = self.options.order.is_some_and(|order| order.key != Key::Depth || order.descends);
         let mut rows = Vec::with_capacity(self.placed.len());
         for (index, p) in self.placed.iter().enumerate() {
@@ -218,7 +218,7 @@ impl<'a> Reports<'a> {
 
     fn document<'c>(
         &self,
-        frame: &Frame,
+        frame: &Rates,
         changes: &'c [Change],
         rows: &[(usize, Load)],
         why: &str,
@@ -302,7 +302,7 @@ fn software(ticks: &Ticks) -> Option<Software> {
     })
 }
 
-fn cpu_row(frame: &Frame, cpu: CpuId, depth: usize) -> Load {
+fn cpu_row(frame: &Rates, cpu: CpuId, depth: usize) -> Load {
     let own = frame.cpus.iter().find(|row| row.cpu == cpu);
     Load {
         id: None,

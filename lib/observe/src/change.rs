@@ -86,7 +86,7 @@ pub(crate) fn pairs<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::tests::any_sample;
+    use crate::rates::tests::any_sample;
     use millpond_model::{COLUMNS, Nanos, Ticks, WallTime};
     use proptest::prelude::*;
     use std::collections::BTreeMap;

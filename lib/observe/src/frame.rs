@@ -1,407 +1,372 @@
-//! Rates and shares of an interval, by CPU and by set.
+//! Everything that was seen at a moment, as tables of the catalogue's fields; and what happened between two moments.
 
-use crate::change::pairs;
-use millpond_model::{COLUMNS, Column, CpuId, CpuSample, CpuSet, Nanos, PsetId, Sample, Ticks, WallTime};
-use std::collections::BTreeMap;
+use crate::catalogue::{Entity, FieldId, FieldKind, fields};
+use millpond_model::{Nanos, WallTime, printable};
+use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Where time went, in percent of all time. The parts add up to 100, or are all 0 if there was no time.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Shares {
-    /// In user programs.
-    pub user: f64,
-    /// In the kernel.
-    pub sys: f64,
-    /// Idle with outstanding input or output.
-    pub wait: f64,
-    /// Idle.
-    pub idle: f64,
-    /// Taken by the hypervisor.
-    pub steal: f64,
+/// What a field holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Value {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// A number in the unit of its field; of a counter, its total.
+    Number(f64),
+    /// A text, as others wrote it: it is not fit for a terminal.
+    Text(Arc<str>),
 }
 
-impl Shares {
-    fn of(ticks: &Ticks) -> Shares {
-        let total = ticks.total();
-        let share =
-            |part: Nanos| if total.0 == 0 { 0.0 } else { 100.0 * part.as_secs_f64() / total.as_secs_f64() };
-        Shares {
-            user: share(ticks.user),
-            sys: share(ticks.sys),
-            wait: share(ticks.wait),
-            idle: share(ticks.idle),
-            steal: share(ticks.steal),
-        }
-    }
-
-    /// Shares of the time that was not stolen: the other four add up to 100, or are all 0 if everything was.
-    #[must_use]
-    pub fn without_steal(self) -> Shares {
-        let had = self.user + self.sys + self.wait + self.idle;
-        let share = |part: f64| if had > 0.0 { 100.0 * part / had } else { 0.0 };
-        Shares {
-            user: share(self.user),
-            sys: share(self.sys),
-            wait: share(self.wait),
-            idle: share(self.idle),
-            steal: 0.0,
-        }
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Number(number)
     }
 }
 
-/// What one CPU, or one set, did.
+impl From<u32> for Value {
+    fn from(number: u32) -> Value {
+        Value::Number(f64::from(number))
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact to 2^53, which is 104 days in nanoseconds, and more bytes than there are"
+)]
+impl From<u64> for Value {
+    fn from(number: u64) -> Value {
+        Value::Number(number as f64)
+    }
+}
+
+/// Seconds.
+impl From<Nanos> for Value {
+    fn from(time: Nanos) -> Value {
+        Value::Number(time.as_secs_f64())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text.into())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(known: Option<T>) -> Value {
+        known.map_or(Value::Unknown, Into::into)
+    }
+}
+
+/// One thing: its fields in the order of the catalogue.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interval {
-    /// Events per second by [`Column::index`]; `None` for what was not counted.
-    pub rates: [Option<f64>; COLUMNS.len()],
-    /// Time by use, in percent.
-    pub shares: Shares,
-    /// Time by use: what the shares are made of.
-    pub ticks: Ticks,
+pub struct Row {
+    entity: Entity,
+    values: Vec<Value>,
 }
 
-impl Interval {
-    /// Events per second.
+impl Row {
+    /// One of which nothing is known yet.
     #[must_use]
-    pub fn rate(&self, column: Column) -> Option<f64> {
-        self.rates[column.index()]
+    pub fn of(entity: Entity) -> Row {
+        Row { entity, values: vec![Value::Unknown; fields(entity).len()] }
     }
 
-    /// From two looks at one CPU, `between` apart; from one look for the time since boot.
-    fn of(before: Option<&CpuSample>, after: &CpuSample, between: Nanos) -> Interval {
-        let ticks = elapsed(before.map(|b| &b.ticks), &after.ticks);
-        let seconds = match (ticks.total(), between) {
-            (Nanos(0), Nanos(0)) => 1.0,
-            (Nanos(0), between) => between.as_secs_f64(),
-            (total, _) => total.as_secs_f64(),
-        };
-        let mut rates = [None; COLUMNS.len()];
-        for (index, rate) in rates.iter_mut().enumerate() {
-            let old = before.map_or(Some(0), |b| b.events[index]);
-            *rate = after.events[index].zip(old).map(|(new, old)| count(new.saturating_sub(old)) / seconds);
-        }
-        Interval { rates, shares: Shares::of(&ticks), ticks }
-    }
-
-    /// What several CPUs did together.
-    fn sum<'i>(members: impl Iterator<Item = &'i Interval>) -> Interval {
-        let mut sum = Interval {
-            rates: [Some(0.0); COLUMNS.len()],
-            shares: Shares::default(),
-            ticks: Ticks::default(),
-        };
-        for member in members {
-            for (total, rate) in sum.rates.iter_mut().zip(&member.rates) {
-                *total = total.zip(*rate).map(|(a, b)| a + b);
-            }
-            sum.ticks = add(&sum.ticks, &member.ticks);
-        }
-        sum.shares = Shares::of(&sum.ticks);
-        sum
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate needs 15 digits at most")]
-fn count(events: u64) -> f64 {
-    events as f64
-}
-
-fn elapsed(before: Option<&Ticks>, after: &Ticks) -> Ticks {
-    let zero = Ticks::default();
-    let before = before.unwrap_or(&zero);
-    Ticks {
-        user: after.user - before.user,
-        sys: after.sys - before.sys,
-        wait: after.wait - before.wait,
-        idle: after.idle - before.idle,
-        steal: after.steal - before.steal,
-    }
-}
-
-fn add(a: &Ticks, b: &Ticks) -> Ticks {
-    Ticks {
-        user: a.user + b.user,
-        sys: a.sys + b.sys,
-        wait: a.wait + b.wait,
-        idle: a.idle + b.idle,
-        steal: a.steal + b.steal,
-    }
-}
-
-/// A CPU's part of a frame.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CpuFrame {
-    /// Which.
-    pub cpu: CpuId,
-    /// The set it is in.
-    pub set: PsetId,
-    /// What it did.
-    pub interval: Interval,
-}
-
-/// The part of a frame that belongs to a group of CPUs: a set, a core, a chip.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GroupFrame {
-    /// Its number.
-    pub id: u32,
-    /// How many active CPUs it has, at least 1.
-    pub size: u32,
-    /// What they did together.
-    pub interval: Interval,
-}
-
-/// What the active CPUs of a machine did in an interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Frame {
-    /// The end of the interval, on the machine's monotonic clock.
-    pub at: Nanos,
-    /// The end of the interval, on the wall.
-    pub wall: WallTime,
-    /// Its length; `None` when it began at boot.
-    pub elapsed: Option<Nanos>,
-    /// The CPUs that were active at its end, ascending.
-    pub cpus: Vec<CpuFrame>,
-    /// What is missing and why, one sentence each.
-    pub missing: Vec<String>,
-}
-
-impl Frame {
-    /// The time since boot.
+    /// The same with this value.
+    ///
+    /// # Panics
+    /// When the field is another entity's: a mistake in the program.
     #[must_use]
-    pub fn since_boot(sample: &Sample) -> Frame {
-        let frame = |cpu: &CpuSample| CpuFrame {
-            cpu: cpu.cpu,
-            set: cpu.set,
-            interval: Interval::of(None, cpu, sample.at),
-        };
-        Frame {
-            at: sample.at,
-            wall: sample.wall,
-            elapsed: None,
-            cpus: sample.cpus.iter().map(frame).collect(),
-            missing: sample.missing.clone(),
-        }
-    }
-
-    /// The interval between two samples of one watch. A CPU that is not in both has no part in it: its
-    /// coming or going is a change, after which observers show figures since boot.
-    #[must_use]
-    pub fn between(before: &Sample, after: &Sample) -> Frame {
-        let elapsed = after.at - before.at;
-        let frame = |(old, new): (&CpuSample, &CpuSample)| CpuFrame {
-            cpu: new.cpu,
-            set: new.set,
-            interval: Interval::of(Some(old), new, elapsed),
-        };
-        Frame {
-            at: after.at,
-            wall: after.wall,
-            elapsed: Some(elapsed),
-            cpus: pairs(before, after).map(frame).collect(),
-            missing: after.missing.clone(),
-        }
-    }
-
-    /// The same frame with the CPUs of one set only.
-    #[must_use]
-    pub fn of_set(mut self, set: PsetId) -> Frame {
-        self.cpus.retain(|cpu| cpu.set == set);
+    pub fn with(mut self, field: FieldId, value: impl Into<Value>) -> Row {
+        assert_eq!(field.entity, self.entity, "a field of another entity");
+        self.values[field.index] = value.into();
         self
     }
 
-    /// The sets that have an active CPU, ascending, the default set among them.
+    /// The value of a field; unknown for one of another entity.
     #[must_use]
-    pub fn sets(&self) -> Vec<GroupFrame> {
-        self.by(|cpu| Some(cpu.set.0))
-    }
-
-    /// The groups that have an active CPU, ascending: what their CPUs did together, rates as sums and shares of all their time.
-    /// `group` is the number of a CPU's group; one without is in none.
-    #[must_use]
-    pub fn by(&self, group: impl Fn(&CpuFrame) -> Option<u32>) -> Vec<GroupFrame> {
-        let mut members: BTreeMap<u32, Vec<&Interval>> = BTreeMap::new();
-        for cpu in &self.cpus {
-            if let Some(group) = group(cpu) {
-                members.entry(group).or_default().push(&cpu.interval);
-            }
+    pub fn value(&self, field: FieldId) -> &Value {
+        match field.entity == self.entity {
+            true => &self.values[field.index],
+            false => &Value::Unknown,
         }
-        let frame = |(id, members): (u32, Vec<&Interval>)| GroupFrame {
-            id,
-            size: u32::try_from(members.len()).unwrap_or(u32::MAX),
-            interval: Interval::sum(members.into_iter()),
-        };
-        members.into_iter().map(frame).collect()
     }
 
-    /// What some CPUs did together; nothing where none of them was active.
+    /// The number that a field holds, if it holds one.
     #[must_use]
-    pub fn together(&self, cpus: &CpuSet) -> Option<GroupFrame> {
-        self.by(|cpu| cpus.contains(cpu.cpu).then_some(0)).pop()
+    pub fn number(&self, field: FieldId) -> Option<f64> {
+        match self.value(field) {
+            Value::Number(number) => Some(*number),
+            Value::Unknown | Value::Text(_) => None,
+        }
+    }
+
+    /// The text of a field, fit for a terminal: a number without a fraction where it has none, nothing for what is unknown.
+    #[must_use]
+    pub fn text(&self, field: FieldId) -> Cow<'_, str> {
+        match self.value(field) {
+            Value::Unknown => Cow::Borrowed(""),
+            Value::Number(number) => Cow::Owned(number.to_string()),
+            Value::Text(text) => printable(text),
+        }
+    }
+
+    /// All values in the order of the catalogue.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// What tells it from others of its table.
+    #[must_use]
+    pub fn key(&self) -> RowKey {
+        let own = fields(self.entity).iter().zip(&self.values);
+        RowKey(
+            own.take_while(|(field, _)| field.kind == FieldKind::Key)
+                .map(|(_, value)| KeyPart::of(value))
+                .collect(),
+        )
     }
 }
 
+/// What tells rows of a table apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey(Vec<KeyPart>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum KeyPart {
+    Nothing,
+    /// The bits of a number that is not negative: in the order of the numbers.
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl KeyPart {
+    fn of(value: &Value) -> KeyPart {
+        match value {
+            Value::Unknown => KeyPart::Nothing,
+            Value::Number(number) => KeyPart::Number(number.to_bits()),
+            Value::Text(text) => KeyPart::Text(Arc::clone(text)),
+        }
+    }
+}
+
+/// Everything that was seen at a moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Frame {
+    /// When, on the machine's monotonic clock.
+    pub at: Nanos,
+    /// When, on the wall.
+    pub wall: WallTime,
+    /// Its length, where the frame is about an interval that ends at `at`: counters then hold their growth per second.
+    pub elapsed: Option<Nanos>,
+    /// What is lacking and why, a sentence each.
+    pub missing: Vec<String>,
+    tables: HashMap<Entity, Vec<Row>>,
+}
+
+impl Frame {
+    /// One without rows.
+    #[must_use]
+    pub fn at(at: Nanos, wall: WallTime) -> Frame {
+        Frame { at, wall, ..Frame::default() }
+    }
+
+    /// The rows of an entity, in the order in which the machine has them.
+    #[must_use]
+    pub fn rows(&self, entity: Entity) -> &[Row] {
+        self.tables.get(&entity).map_or(&[], Vec::as_slice)
+    }
+
+    /// Puts rows in the place of those that the entity had.
+    pub fn set_rows(&mut self, entity: Entity, rows: Vec<Row>) {
+        debug_assert!(rows.iter().all(|row| row.entity == entity), "rows of another entity");
+        self.tables.insert(entity, rows);
+    }
+
+    /// The interval from an earlier frame to this one: labels and gauges as they are in this one, counters as growth per second. What goes back is
+    /// nothing. A row that the earlier frame lacks has unknown counters, unless it began meanwhile: a thread or process counts from its beginning.
+    #[must_use]
+    pub fn since(&self, before: &Frame) -> Frame {
+        let elapsed = self.at - before.at;
+        let seconds = elapsed.as_secs_f64();
+        let tables = self.tables.iter().map(|(entity, rows)| {
+            let old: HashMap<RowKey, &Row> =
+                match fields(*entity).iter().any(|f| f.kind == FieldKind::Counter) {
+                    true => before.rows(*entity).iter().map(|row| (row.key(), row)).collect(),
+                    false => HashMap::new(),
+                };
+            let rows =
+                rows.iter().map(|row| rates(row, old.get(&row.key()).copied(), before.at, seconds)).collect();
+            (*entity, rows)
+        });
+        Frame {
+            at: self.at,
+            wall: self.wall,
+            elapsed: Some(elapsed),
+            missing: self.missing.clone(),
+            tables: tables.collect(),
+        }
+    }
+
+    /// What JSON calls the rows of an entity.
+    #[must_use]
+    pub fn plural(entity: Entity) -> &'static str {
+        match entity {
+            Entity::Machine => "machine",
+            Entity::Pool => "pools",
+            Entity::Pset => "sets",
+            Entity::Cpu => "cpus",
+            Entity::Process => "processes",
+            Entity::Thread => "threads",
+            Entity::Interrupt => "interrupts",
+            Entity::Fence => "fences",
+            Entity::Decision => "decisions",
+        }
+    }
+
+    /// The frame as JSON: for each entity that has rows a list of objects by the names of fields. Unknown is null.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let mut object = Map::new();
+        object.insert("at_s".into(), json!(self.at.as_secs_f64()));
+        object.insert("time".into(), json!(self.wall.0));
+        object.insert("interval_s".into(), json!(self.elapsed.map(Nanos::as_secs_f64)));
+        object.insert("missing".into(), json!(self.missing));
+        for entity in Entity::ALL {
+            let rows = self.rows(entity).iter().map(|row| {
+                let named = fields(entity).iter().zip(&row.values);
+                named.map(|(field, value)| (field.name.to_owned(), json_of(value))).collect::<Map<_, _>>()
+            });
+            object.insert(Frame::plural(entity).into(), rows.collect());
+        }
+        Json::Object(object)
+    }
+}
+
+fn json_of(value: &Value) -> Json {
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
+    match value {
+        Value::Unknown => Json::Null,
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < WHOLE_MAX => json!(*number as i64),
+        Value::Number(number) => json!(number),
+        Value::Text(text) => json!(&**text),
+    }
+}
+
+/// 2^53: to here whole numbers are exact.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A row with growth per second in the place of totals.
+fn rates(row: &Row, old: Option<&Row>, began_after: Nanos, seconds: f64) -> Row {
+    let own = fields(row.entity);
+    let began =
+        own.iter().position(|field| field.name == "began_s").and_then(|index| match row.values[index] {
+            Value::Number(at) => Some(at),
+            Value::Unknown | Value::Text(_) => None,
+        });
+    let is_new = began.is_some_and(|at| at >= began_after.as_secs_f64());
+    let values = own.iter().zip(&row.values).enumerate().map(|(index, (field, value))| {
+        let (FieldKind::Counter, Value::Number(now)) = (field.kind, value) else {
+            return if field.kind == FieldKind::Counter { Value::Unknown } else { value.clone() };
+        };
+        let before = match old.map(|old| &old.values[index]) {
+            Some(Value::Number(before)) => Some(*before),
+            Some(Value::Unknown | Value::Text(_)) => None,
+            None => is_new.then_some(0.0),
+        };
+        match before {
+            Some(before) if seconds > 0.0 => Value::Number((now - before).max(0.0) / seconds),
+            _ => Value::Unknown,
+        }
+    });
+    Row { entity: row.entity, values: values.collect() }
+}
+
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
+    use crate::catalogue::{cpu, thread};
     use proptest::prelude::*;
 
-    fn any_cpu(cpu: u32) -> impl Strategy<Value = CpuSample> {
-        let event = proptest::option::weighted(0.8, 0u64..1_000_000_000);
-        let times = proptest::array::uniform5(0u64..1_000_000_000_000);
-        (0u32..3, proptest::array::uniform11(event), times).prop_map(move |(set, events, times)| {
-            let [user, sys, wait, idle, steal] = times.map(Nanos);
-            let ticks = Ticks { user, sys, wait, idle, steal };
-            CpuSample { cpu: CpuId(cpu), set: PsetId(set), events, ticks }
-        })
+    fn frame(at_s: u64, cpus: &[(u32, u32, f64)]) -> Frame {
+        let mut frame = Frame::at(Nanos::from_secs(at_s), WallTime(at_s.try_into().unwrap()));
+        let row = |(id, set, user): &(u32, u32, f64)| {
+            Row::of(Entity::Cpu).with(cpu::ID, *id).with(cpu::SET, *set).with(cpu::USER, *user)
+        };
+        frame.set_rows(Entity::Cpu, cpus.iter().map(row).collect());
+        frame
     }
 
-    /// A sample with some of eight CPUs in some of three sets.
-    pub(crate) fn any_sample() -> impl Strategy<Value = Sample> {
-        let cpus = proptest::collection::btree_set(0u32..8, 0..8)
-            .prop_flat_map(|cpus| cpus.into_iter().map(any_cpu).collect::<Vec<_>>());
-        (cpus, any::<u32>(), proptest::collection::btree_set(1u32..3, 0..3)).prop_map(|(cpus, at, sets)| {
-            Sample {
-                at: Nanos(u64::from(at)),
-                wall: WallTime(0),
-                cpus,
-                sets: sets.into_iter().map(PsetId).collect(),
-                missing: vec![],
-            }
-        })
+    #[test]
+    fn counters_become_growth_per_second_and_labels_stay_as_they_are_now() {
+        let interval = frame(14, &[(0, 1, 5.0), (1, 0, 1.0)]).since(&frame(10, &[(0, 0, 3.0), (1, 0, 2.0)]));
+        assert_eq!(interval.elapsed, Some(Nanos::from_secs(4)));
+        let rows = interval.rows(Entity::Cpu);
+        assert_eq!((rows[0].number(cpu::USER), rows[0].number(cpu::SET)), (Some(0.5), Some(1.0)));
+        assert_eq!(rows[1].number(cpu::USER), Some(0.0), "what goes back is nothing");
+        assert_eq!(rows[0].number(cpu::SYSTEM), None, "what was not counted is unknown");
     }
 
-    fn close(a: f64, b: f64) -> bool {
-        (a - b).abs() <= 1e-6 * (1.0 + a.abs() + b.abs())
+    #[test]
+    fn what_was_not_there_before_is_unknown_unless_it_began_meanwhile() {
+        let come = frame(14, &[(0, 0, 5.0), (7, 0, 9.0)]).since(&frame(10, &[(0, 0, 3.0)]));
+        assert_eq!(come.rows(Entity::Cpu)[1].number(cpu::USER), None);
+        let one = |lwp: u32, began: f64, time: f64| {
+            Row::of(Entity::Thread).with(thread::LWP, lwp).with(thread::BEGAN, began).with(thread::TIME, time)
+        };
+        let mut now = frame(14, &[]);
+        now.set_rows(Entity::Thread, vec![one(1, 12.0, 2.0), one(2, 3.0, 2.0)]);
+        let rates: Vec<_> = now
+            .since(&frame(10, &[]))
+            .rows(Entity::Thread)
+            .iter()
+            .map(|row| row.number(thread::TIME))
+            .collect();
+        assert_eq!(rates, [Some(0.5), None]);
     }
 
-    fn total(shares: &Shares) -> f64 {
-        shares.user + shares.sys + shares.wait + shares.idle + shares.steal
+    #[test]
+    fn frames_of_one_moment_have_no_rates() {
+        let now = frame(10, &[(0, 0, 3.0)]);
+        assert_eq!(now.since(&now).rows(Entity::Cpu)[0].number(cpu::USER), None);
+    }
+
+    #[test]
+    fn json_has_the_names_of_fields_and_null_for_what_is_unknown() {
+        let json = frame(10, &[(3, 0, 2.5)]).json();
+        assert_eq!(json["cpus"][0]["cpu"], 3);
+        assert_eq!(json["cpus"][0]["user_s"], 2.5);
+        assert_eq!(
+            (&json["cpus"][0]["steal_s"], &json["interval_s"], &json["time"]),
+            (&Json::Null, &Json::Null, &json!(10))
+        );
+        assert_eq!(json["threads"], json!([]));
+    }
+
+    #[test]
+    fn a_hostile_name_is_fit_for_a_terminal_as_text_and_whole_as_a_value() {
+        let row = Row::of(Entity::Thread).with(thread::NAME, "a\x1b[2Jb");
+        assert_eq!(row.value(thread::NAME), &Value::Text("a\x1b[2Jb".into()));
+        assert!(!row.text(thread::NAME).contains('\x1b'));
     }
 
     proptest! {
         #[test]
-        fn rates_and_shares_are_never_negative_and_idle_never_exceeds_elapsed(
-            before in any_sample(), after in any_sample()
-        ) {
-            for cpu in Frame::between(&before, &after).cpus {
-                for rate in cpu.interval.rates.into_iter().flatten() {
-                    prop_assert!(rate >= 0.0 && rate.is_finite());
-                }
-                let shares = cpu.interval.shares;
-                for share in [shares.user, shares.sys, shares.wait, shares.idle, shares.steal] {
-                    prop_assert!((0.0..=100.0 + 1e-9).contains(&share));
-                }
-                prop_assert!(cpu.interval.ticks.idle <= cpu.interval.ticks.total());
-                prop_assert!(close(total(&shares), 100.0) || cpu.interval.ticks.total() == Nanos(0));
-            }
+        fn rates_of_two_intervals_add_up_to_that_of_both(a in 0.0f64..1e6, b in 0.0f64..1e6, c in 0.0f64..1e6) {
+            let (first, second, third) =
+                (frame(1, &[(0, 0, a)]), frame(3, &[(0, 0, a + b)]), frame(8, &[(0, 0, a + b + c)]));
+            let rate = |from: &Frame, to: &Frame| to.since(from).rows(Entity::Cpu)[0].number(cpu::USER).unwrap();
+            let parts = rate(&first, &second) * 2.0 + rate(&second, &third) * 5.0;
+            prop_assert!((rate(&first, &third) * 7.0 - parts).abs() <= 1e-6 * (a + b + c).max(1.0));
         }
-
-        #[test]
-        fn what_is_not_counted_in_both_samples_has_no_rate(before in any_sample(), after in any_sample()) {
-            let frame = Frame::between(&before, &after);
-            for (old, new) in pairs(&before, &after) {
-                let cpu = frame.cpus.iter().find(|c| c.cpu == new.cpu).unwrap();
-                for column in COLUMNS {
-                    let counted = old.events[column.index()].is_some() && new.events[column.index()].is_some();
-                    prop_assert_eq!(cpu.interval.rate(column).is_some(), counted);
-                }
-            }
-        }
-
-        #[test]
-        fn sets_are_the_sums_of_their_members(sample in any_sample()) {
-            let frame = Frame::since_boot(&sample);
-            let sets = frame.sets();
-            prop_assert_eq!(sets.iter().map(|s| s.size as usize).sum::<usize>(), frame.cpus.len());
-            prop_assert!(sets.is_sorted_by_key(|s| s.id));
-            for set in &sets {
-                prop_assert!(set.size > 0);
-                let members = frame.clone().of_set(PsetId(set.id));
-                for column in COLUMNS {
-                    let sum = members.cpus.iter().try_fold(0.0, |sum, m| Some(sum + m.interval.rate(column)?));
-                    match (set.interval.rate(column), sum) {
-                        (Some(a), Some(b)) => prop_assert!(close(a, b)),
-                        (a, b) => prop_assert_eq!(a.is_some(), b.is_some()),
-                    }
-                }
-                prop_assert!(close(total(&set.interval.shares), 100.0) || set.interval.ticks.total() == Nanos(0));
-            }
-        }
-
-        #[test]
-        fn without_steal_the_other_four_make_the_whole(sample in any_sample()) {
-            for cpu in Frame::since_boot(&sample).cpus {
-                let shares = cpu.interval.shares.without_steal();
-                prop_assert!(shares.steal == 0.0);
-                prop_assert!(close(total(&shares), 100.0) || close(cpu.interval.shares.steal, 100.0) || cpu.interval.ticks.total() == Nanos(0));
-            }
-        }
-
-        #[test]
-        fn two_intervals_together_count_what_the_whole_counts(
-            first in any_sample(), more in proptest::array::uniform11(0u64..1_000_000), rest in proptest::array::uniform11(0u64..1_000_000)
-        ) {
-            let grow = |sample: &Sample, by: &[u64; 11]| {
-                let mut sample = sample.clone();
-                for cpu in &mut sample.cpus {
-                    for (event, by) in cpu.events.iter_mut().zip(by) {
-                        *event = event.map(|e| e + by);
-                    }
-                    cpu.ticks.idle = cpu.ticks.idle + Nanos::from_secs(1);
-                }
-                sample
-            };
-            let (second, third) = (grow(&first, &more), grow(&grow(&first, &more), &rest));
-            let whole = Frame::between(&first, &third);
-            let (a, b) = (Frame::between(&first, &second), Frame::between(&second, &third));
-            for ((whole, a), b) in whole.cpus.iter().zip(&a.cpus).zip(&b.cpus) {
-                for column in COLUMNS {
-                    if let Some(rate) = whole.interval.rate(column) {
-                        let parts = a.interval.rate(column).unwrap() + b.interval.rate(column).unwrap();
-                        prop_assert!(close(rate * 2.0, parts));
-                    }
-                }
-            }
-        }
-    }
-
-    fn cpu(id: u32, syscl: u64, ticks: Ticks) -> CpuSample {
-        let mut events = [None; COLUMNS.len()];
-        events[Column::Syscl.index()] = Some(syscl);
-        CpuSample { cpu: CpuId(id), set: PsetId::DEFAULT, events, ticks }
-    }
-
-    fn sample(at: Nanos, cpus: Vec<CpuSample>) -> Sample {
-        Sample { at, wall: WallTime(0), cpus, sets: vec![], missing: vec![] }
-    }
-
-    #[test]
-    fn the_second_of_a_rate_is_that_of_the_processor_itself() {
-        let s = Nanos::from_secs;
-        let before =
-            sample(s(100), vec![cpu(0, 1000, Ticks { user: s(10), idle: s(90), ..Ticks::default() })]);
-        let after =
-            sample(s(105), vec![cpu(0, 3000, Ticks { user: s(11), idle: s(93), ..Ticks::default() })]);
-        let interval = &Frame::between(&before, &after).cpus[0].interval;
-        assert_eq!(interval.rate(Column::Syscl), Some(500.0));
-        assert_eq!((interval.shares.user, interval.shares.idle), (25.0, 75.0));
-    }
-
-    #[test]
-    fn a_clock_that_did_not_tick_falls_back_on_the_time_between_samples() {
-        let before = sample(Nanos::from_millis(100), vec![cpu(0, 0, Ticks::default())]);
-        let after = sample(Nanos::from_millis(104), vec![cpu(0, 8, Ticks::default())]);
-        assert_eq!(Frame::between(&before, &after).cpus[0].interval.rate(Column::Syscl), Some(2000.0));
-        assert_eq!(Frame::between(&before, &before).cpus[0].interval.rate(Column::Syscl), Some(0.0));
-    }
-
-    #[test]
-    fn half_of_the_time_stolen_leaves_a_busy_guest_at_a_hundred() {
-        let s = Nanos::from_secs;
-        let ticks = Ticks { user: s(1), steal: s(1), ..Ticks::default() };
-        let frame = Frame::since_boot(&sample(s(2), vec![cpu(0, 10, ticks)]));
-        let interval = &frame.cpus[0].interval;
-        assert_eq!((interval.shares.user, interval.shares.steal), (50.0, 50.0));
-        assert_eq!(interval.shares.without_steal().user, 100.0);
-        assert_eq!(interval.rate(Column::Syscl), Some(5.0), "stolen seconds are seconds");
     }
 }

@@ -1,7 +1,7 @@
-//! Samples to frames: the arithmetic of the observers.
+//! From samples to figures: the arithmetic of the observers, and the catalogue of everything that they show.
 //!
-//! A [`Sample`] holds raw counters at an instant; a [`Frame`] holds rates and shares of an interval, made of
-//! two samples, or of one for the time since boot. Commands draw rows from frames. Nothing here reads a clock
+//! A [`Sample`] holds raw counters at an instant; a [`Rates`] holds rates and shares of an interval, made of
+//! two samples, or of one for the time since boot. Commands draw rows from them. Nothing here reads a clock
 //! or a machine, and nothing rounds: that is for the code that draws.
 //!
 //! # Rules
@@ -24,21 +24,27 @@
 //! A verdict on a program is another matter still: [`diagnosis`], and [`waits`], which tells a contended mutex from other waits.
 //! Rosters of threads are another matter (`census`): what each spent since the roster before, and recent use that decays.
 //!
+//! A [`Frame`] is everything that was seen at a moment, as tables of the fields of the [`catalogue`]; from two frames comes what happened between them.
+//!
 //! [`Sample`]: millpond_model::Sample
 
+pub mod catalogue;
 mod census;
 mod change;
 mod cpi;
 pub mod diagnosis;
 pub mod digits;
+
 mod frame;
 pub mod latency;
 mod quiet;
+mod rates;
 pub mod recording;
 pub mod waits;
 
 pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
-pub use frame::{CpuFrame, Frame, GroupFrame, Interval, Shares};
+pub use frame::{Frame, Row, RowKey, Value};
 pub use quiet::{Broken, Limit, Quiet, QuietLine, Verdict};
+pub use rates::{CpuRates, GroupRates, Interval, Rates, Shares};

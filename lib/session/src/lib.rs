@@ -49,6 +49,7 @@ mod signals;
 mod simulation;
 mod state_dir;
 mod stop;
+mod stopwatch;
 mod supervise;
 mod terminal;
 mod text;
@@ -82,6 +83,7 @@ pub use simulation::{
 pub use stop::{
     refuse_writes_past_the_limit, stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop,
 };
+pub use stopwatch::Stopwatch;
 pub use supervise::{Program, supervise};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,

@@ -1,7 +1,7 @@
 //! The map of rooms: which crate may depend on which.
 //!
 //! ```text
-//! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments ◀ cmd svc ◀ bin
+//! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments collect screen ◀ cmd svc ◀ bin
 //!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
 //!         rules ◀ bpf linux, tests of sim                          rt-layout ◀ umem
 //! ```
@@ -68,7 +68,7 @@ const COLUMNS: [&[&str]; 7] = [
     &["cli", "formats", "machine", "planner", "report", "member"],
     &["linux", "sim", "pools", "observe", "umem", "member-c"],
     &["session"],
-    &["experiments"],
+    &["experiments", "collect", "screen"],
     &["cmd", "svc"],
     &["bin"],
 ];

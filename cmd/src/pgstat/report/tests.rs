@@ -47,7 +47,7 @@ fn sample(second: u64, cpus: &[(u32, [u64; 5])]) -> Sample {
 }
 
 /// CPU 0 works half of its time, CPU 1 waits for a disk, half of what CPU 2 had was taken, and of CPU 3 everything.
-fn frame() -> Frame {
+fn frame() -> Rates {
     let zero = [0, 1, 2, 3].map(|cpu| (cpu, [0; 5]));
     let after = [
         (0, [300, 200, 0, 500, 0]),
@@ -55,10 +55,10 @@ fn frame() -> Frame {
         (2, [250, 0, 0, 250, 500]),
         (3, [0, 0, 0, 0, 1000]),
     ];
-    Frame::between(&sample(10, &zero), &sample(11, &after))
+    Rates::between(&sample(10, &zero), &sample(11, &after))
 }
 
-fn draw(text: &str, frame: &Frame) -> String {
+fn draw(text: &str, frame: &Rates) -> String {
     let (options, groups) = (options(text).unwrap(), groups());
     let all = groups.groups().iter().map(|group| group.id).collect();
     Reports::new(&options, &groups, &all, &TimeZone::UTC).draw(frame, &[], "why")
@@ -104,7 +104,7 @@ fn cpus_that_left_are_told_and_have_no_part() {
     let after = sample(11, &[(0, [1000, 0, 0, 0, 0]), (1, [0, 0, 0, 1000, 0])]);
     let changes = millpond_observe::changes(&before, &after, millpond_observe::Scope::Processors);
     assert_eq!(
-        reports.draw(&Frame::between(&before, &after), &changes, "why"),
+        reports.draw(&Rates::between(&before, &after), &changes, "why"),
         "<<processors removed: 2, 3>>\n\
          PG  RELATIONSHIP       HW    SW  CPUS\n 1  Integer_Pipeline    -   50%  0-1\n 3  Integer_Pipeline    -     -  -\n"
     );
@@ -123,7 +123,7 @@ fn a_mean_is_of_all_time_and_not_of_reports() {
         sample(14, &[(0, [1000, 0, 0, 3000, 0])]),
     ];
     for pair in samples.windows(2) {
-        reports.draw(&Frame::between(&pair[0], &pair[1]), &[], "why");
+        reports.draw(&Rates::between(&pair[0], &pair[1]), &[], "why");
     }
     let summary: Value = serde_json::from_str(&reports.summary()).unwrap();
     assert_eq!(summary["seconds"], json!(4.0));

@@ -11,7 +11,7 @@ use millpond_machine::facets::{
     CounterWatch, CreateOptions, Method, OccupancyWatch, ProcessorStatus, WatchOptions,
 };
 use millpond_model::{CpuId, CpuSet, Nanos, Pid, PsetId};
-use millpond_observe::Frame;
+use millpond_observe::Rates;
 use millpond_session::Session;
 use millpond_workloads::stream::{StreamResult, await_return};
 use std::sync::atomic::Ordering;
@@ -210,7 +210,7 @@ impl Lab<'_, '_> {
             residence.sightings.into_iter().max_by_key(|sighting| sighting.time).map(|most| most.cpu)
         });
         let names_after = self.session.interrupt_counts().map_err(Failure::NotHere)?;
-        let frame = Frame::between(&before, &after);
+        let frame = Rates::between(&before, &after);
         let (cpus, seconds) = (self.cpus(), (after.at - before.at).as_secs_f64());
         let causes = causes(&names_before, &names_after, &cpus, seconds);
         Ok(Measured { figures: observed(&frame, &cpus, seen), mpstat: listing(&frame), causes })

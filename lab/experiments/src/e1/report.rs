@@ -4,7 +4,7 @@ use super::causes::{self, Cause};
 use super::published::{Figures, Published};
 use crate::Facts;
 use millpond_formats::mpstat::{self, Table as Listing};
-use millpond_observe::Frame;
+use millpond_observe::Rates;
 use millpond_report::{Bars, Cell, Group, Table};
 use millpond_workloads::stream::StreamResult;
 use serde::Serialize;
@@ -74,7 +74,7 @@ impl Afterwards {
 
 /// The rows of `mpstat -p` for an interval.
 #[must_use]
-pub(super) fn listing(frame: &Frame) -> String {
+pub(super) fn listing(frame: &Rates) -> String {
     let mut text = String::new();
     mpstat::push_head(Listing::ProcessorsAndSets, false, &mut text);
     text.push('\n');

@@ -2,7 +2,7 @@
 
 use super::published::{Figures, Range, Row};
 use millpond_model::{Column, CpuId, CpuSet};
-use millpond_observe::{CpuFrame, Frame};
+use millpond_observe::{CpuRates, Rates};
 
 /// Fewer system calls a second than this are no stream.
 const STREAM_CALLS_MIN: f64 = 1_000.0;
@@ -14,13 +14,13 @@ const NETWORK_WORK_MIN: f64 = 100.0;
 /// stream's is the one where the stream was `seen` most; where that is not known, the one with most system calls. A
 /// CPU may have several roles; the others have none.
 #[must_use]
-pub fn observed(frame: &Frame, set: &CpuSet, seen: Option<CpuId>) -> Figures {
+pub fn observed(frame: &Rates, set: &CpuSet, seen: Option<CpuId>) -> Figures {
     let network = busiest(frame, Column::Ithr, NETWORK_WORK_MIN);
     let stream = match seen {
         Some(seen) => frame.cpus.iter().find(|cpu| cpu.cpu == seen),
         None => busiest(frame, Column::Syscl, STREAM_CALLS_MIN),
     };
-    let has_role = |cpu: &CpuFrame| {
+    let has_role = |cpu: &CpuRates| {
         set.contains(cpu.cpu) || [network, stream].iter().flatten().any(|other| other.cpu == cpu.cpu)
     };
     Figures {
@@ -33,12 +33,12 @@ pub fn observed(frame: &Frame, set: &CpuSet, seen: Option<CpuId>) -> Figures {
     }
 }
 
-fn busiest(frame: &Frame, column: Column, least: f64) -> Option<&CpuFrame> {
-    let rate = |cpu: &CpuFrame| cpu.interval.rate(column).unwrap_or(0.0);
+fn busiest(frame: &Rates, column: Column, least: f64) -> Option<&CpuRates> {
+    let rate = |cpu: &CpuRates| cpu.interval.rate(column).unwrap_or(0.0);
     frame.cpus.iter().filter(|cpu| rate(cpu) >= least).max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
-fn row(cpu: &CpuFrame) -> Row {
+fn row(cpu: &CpuRates) -> Row {
     let (rate, shares) = (|column| cpu.interval.rate(column), cpu.interval.shares.without_steal());
     Row {
         cpu: Some(cpu.cpu.0),
@@ -53,8 +53,8 @@ fn row(cpu: &CpuFrame) -> Row {
     }
 }
 
-fn range<'f>(cpus: impl Iterator<Item = &'f CpuFrame>) -> Range {
-    let cpus: Vec<&CpuFrame> = cpus.collect();
+fn range<'f>(cpus: impl Iterator<Item = &'f CpuRates>) -> Range {
+    let cpus: Vec<&CpuRates> = cpus.collect();
     let rates = |column| cpus.iter().filter_map(move |cpu| cpu.interval.rate(column));
     Range {
         intr_least: rates(Column::Intr).reduce(f64::min),
@@ -71,7 +71,7 @@ pub(super) mod tests {
     use millpond_observe::{Interval, Shares};
 
     /// A CPU with these rates (intr, ithr, csw, syscl) and this much idle time.
-    fn cpu(id: u32, rates: [f64; 4], idle: f64) -> CpuFrame {
+    fn cpu(id: u32, rates: [f64; 4], idle: f64) -> CpuRates {
         let mut all = [Some(0.0); COLUMNS.len()];
         for (column, rate) in [Column::Intr, Column::Ithr, Column::Csw, Column::Syscl].into_iter().zip(rates)
         {
@@ -84,11 +84,11 @@ pub(super) mod tests {
             ..Shares::default()
         };
         let interval = Interval { rates: all, shares, ticks: Ticks::default() };
-        CpuFrame { cpu: CpuId(id), set: PsetId::DEFAULT, interval }
+        CpuRates { cpu: CpuId(id), set: PsetId::DEFAULT, interval }
     }
 
     /// Four CPUs like those of the second phase: 0 and 1 in the set and still.
-    pub(in crate::e1) fn frame() -> Frame {
+    pub(in crate::e1) fn frame() -> Rates {
         let cpus = vec![
             cpu(0, [1.0, 0.0, 0.0, 0.0], 100.0),
             cpu(1, [0.0, 0.0, 0.0, 0.0], 99.0),
@@ -96,7 +96,7 @@ pub(super) mod tests {
             cpu(3, [855.0, 20.0, 500.0, 530_000.0], 0.0),
             cpu(4, [2_485.0, 5.0, 100.0, 50.0], 80.0),
         ];
-        Frame {
+        Rates {
             at: Nanos(0),
             wall: WallTime(0),
             elapsed: Some(Nanos::from_secs(1)),
@@ -128,7 +128,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_machine_at_rest_has_no_roles() {
-        let frame = Frame { cpus: vec![cpu(0, [10.0, 1.0, 5.0, 20.0], 99.0)], ..frame() };
+        let frame = Rates { cpus: vec![cpu(0, [10.0, 1.0, 5.0, 20.0], 99.0)], ..frame() };
         let figures = observed(&frame, &CpuSet::new(), None);
         assert_eq!((figures.network, figures.stream), (Row::default(), Row::default()));
         assert_eq!(figures.set, Range::default());

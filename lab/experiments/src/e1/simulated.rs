@@ -23,7 +23,7 @@ use crate::sets::Shelter;
 use millpond_cli::{Flag, ValueKind};
 use millpond_machine::facets::{Method, WatchOptions};
 use millpond_model::{Column, CpuId, CpuSet, Nanos};
-use millpond_observe::Frame;
+use millpond_observe::Rates;
 use millpond_session::SIMULATED;
 
 /// The experiment.
@@ -108,7 +108,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     let done = bench.simulation()?.operations_by_thread(stream);
     let seen = sightings.collect().map_err(Failure::refused("watch where the stream runs"))?;
     let seen = seen.sightings.into_iter().max_by_key(|sighting| sighting.time).map(|most| most.cpu);
-    let frame = Frame::between(&before, &after);
+    let frame = Rates::between(&before, &after);
     let speeds: Vec<f64> = done
         .iter()
         .zip(&done_before)
@@ -145,7 +145,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
 }
 
 /// What interrupts CPUs that take no interrupts.
-fn why(frame: &Frame, members: &CpuSet) -> String {
+fn why(frame: &Rates, members: &CpuSet) -> String {
     let inside = || frame.cpus.iter().filter(|cpu| members.contains(cpu.cpu));
     let total = |column| inside().filter_map(|cpu| cpu.interval.rate(column)).sum::<f64>();
     let (all, threads) = (total(Column::Intr), total(Column::Ithr));

@@ -33,7 +33,7 @@ use millpond_cli::{Flag, ValueKind};
 use millpond_machine::Writer;
 use millpond_machine::facets::WatchOptions;
 use millpond_model::{ClassRequest, CpuId, Nanos, Pid, Quantum};
-use millpond_observe::Frame;
+use millpond_observe::Rates;
 use millpond_report::Table;
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, seconds: u64, findings: &mut Findings)
     }
     let after = watch.sample().map_err(Failure::refused("count"))?;
     findings.point("load average", &variant, real(load) / real(looks.max(1)));
-    let frame = Frame::between(&before, &after);
+    let frame = Rates::between(&before, &after);
     findings.tables.push((format!("mpstat of {seconds} s; latstat is on the last CPU"), mpstat(&frame)));
     histogram(&bench, 1, "samples of latstat beside the load", findings)?;
     drop((set, shelter));

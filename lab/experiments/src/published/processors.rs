@@ -1,12 +1,12 @@
 //! What each CPU did, as a table.
 
 use millpond_model::COLUMNS;
-use millpond_observe::Frame;
+use millpond_observe::Rates;
 use millpond_report::{Cell, Table};
 
 /// The columns of `mpstat`, and a row for each CPU.
 #[must_use]
-pub(crate) fn mpstat(frame: &Frame) -> Table {
+pub(crate) fn mpstat(frame: &Rates) -> Table {
     let columns = COLUMNS.iter().map(|column| column.word());
     let heads: Vec<&str> = std::iter::once("CPU").chain(columns).chain(["usr", "sys", "idl"]).collect();
     let mut table = Table::of(&[], &heads);

@@ -1,4 +1,4 @@
-//! Files of `docs/reference/json` are the schemas that the program has. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
+//! Files of `docs/reference/json` are the schemas that the program has, and `fields.md` is its catalogue. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,4 +26,14 @@ fn each_schema_is_in_the_book_as_it_is_in_the_program() {
         "schemas without a command, or commands without a file"
     );
     assert!(stale.is_empty(), "old schemas: {stale:?}\nwrite them anew: make reference");
+}
+
+#[test]
+fn the_page_of_fields_is_the_catalogue() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/fields.md");
+    let page = millpond_observe::catalogue::page();
+    if std::env::var_os("MILLPOND_WRITE_REFERENCE").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).ok(), Some(page), "write it anew: make reference");
 }

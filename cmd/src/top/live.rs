@@ -1,0 +1,104 @@
+//! The screen: frames, keys, and the commands that keys ask for.
+
+use super::options::Options;
+use crate::command::Command;
+use crate::command::dispatch;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, read};
+use millpond_collect::Collector;
+use millpond_model::{Nanos, printable};
+use millpond_screen::{Action, Screen, Terminal, colour};
+use millpond_session::{Output, Session, Stopwatch, reason, stop_on_signal};
+use std::ffi::OsString;
+use std::sync::atomic::Ordering;
+
+/// A signal is looked for so often.
+const LOOK: Nanos = Nanos::from_millis(200);
+
+/// A screen is drawn at most so often by itself, whatever the interval is: nobody reads faster.
+const DRAWN_EVERY: Nanos = Nanos::from_millis(100);
+
+pub fn run(
+    options: &Options,
+    session: &Session,
+    collector: &mut Collector<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let stop = stop_on_signal();
+    let variable = |name: &str| std::env::var(name).ok();
+    let depth = colour::Depth::of(
+        variable("NO_COLOR").as_deref(),
+        variable("TERM").as_deref(),
+        variable("COLORTERM").as_deref(),
+    );
+    let simulation = session.simulation();
+    let mut screen = Screen::new(depth, simulation.is_some());
+    screen.begin(options.view.clone(), options.filter.clone(), options.order);
+    ctx.out.flush();
+    let gone = |error: std::io::Error| Failure::from(Complaint::new("use the terminal", reason(&error)));
+    let mut terminal = Terminal::enter().map_err(gone)?;
+    let watch = Stopwatch::start();
+    let interval = options.repetition.interval.max(DRAWN_EVERY);
+    screen.push(read("the machine", collector.frame())?);
+    let mut due = watch.elapsed() + if simulation.is_some() { Nanos(0) } else { interval.min(LOOK) };
+    loop {
+        terminal.draw(&mut screen).map_err(gone)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Exit::DONE);
+        }
+        let now = watch.elapsed();
+        let wait = if due > now { due - now } else { Nanos(0) };
+        if let Some(event) = terminal.event(wait.min(LOOK)).map_err(gone)? {
+            match screen.event(&event) {
+                Action::None => {}
+                Action::Quit => return Ok(Exit::DONE),
+                Action::Plan(words) => {
+                    let (lines, goes) = command(&words, session, ctx);
+                    screen.planned(lines, goes);
+                }
+                Action::Run(words) => {
+                    let (lines, is_done) = command(&words, session, ctx);
+                    screen.done(lines, is_done);
+                    collector.forget_slow();
+                }
+            }
+        }
+        let pace = screen.pace();
+        let is_due = watch.elapsed() >= due && !pace.is_paused;
+        if !is_due && !pace.wants_step {
+            if pace.is_paused {
+                due = watch.elapsed() + LOOK;
+            }
+            continue;
+        }
+        if let Some(simulation) = simulation {
+            let times = if pace.wants_step { 1 } else { u64::from(pace.speed) };
+            let _ = simulation.run_for(Nanos(options.repetition.interval.0.saturating_mul(times)));
+        }
+        screen.push(read("the machine", collector.frame())?);
+        due = watch.elapsed() + interval;
+    }
+}
+
+/// What a command says, line by line, and whether it was done.
+fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, bool) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let commands = ctx.commands();
+    let Some(command) = words.first().and_then(|name| Command::named(name, commands)) else {
+        return (vec!["there is no such command".to_owned()], false);
+    };
+    let rest: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
+    let mut inner = Ctx::new(Output::to(&mut out), Output::to(&mut err)).with_session(session);
+    inner.use_commands(commands);
+    inner.prog = command.spec.prog();
+    let exit = dispatch(command, &rest, &mut inner);
+    let _ = inner.out.finish();
+    inner.err.flush();
+    drop(inner);
+    let lines = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes).lines().map(|line| printable(line).into_owned()).collect::<Vec<_>>()
+    };
+    let mut told = lines(&out);
+    told.extend(lines(&err));
+    (told, exit == Exit::DONE)
+}

@@ -1,0 +1,174 @@
+//! Shows sets, pools, CPUs, threads, interrupts and the decisions of poold on one screen, live.
+//!
+//! ```text
+//! $ millpond top --machine t2000 --load 'spin -t 40'
+//! t2000: 32 CPUs, 3 processes, 42 threads                     1.0 s, up 0:00:03 [×1]
+//! SET POOL    CPUS MIN-MAX   USED  RUN   WAIT USE OF EACH CPU
+//!   0 default   32       -  32.00   40   8.00 ████████████████████████████████
+//!
+//! PID LWP STATE CLASS PRI SET USR SYS DFL LCK SLP  LAT VCX ICX NAME
+//! 101  1  cpu0  TS     20   0  81 0.0 0.0 0.0 0.0   19   0   5 spin
+//! ```
+//!
+//! A frame is read every second, or at the interval. Figures are about the time since the frame before. On a terminal `?`
+//! lists the keys; on anything else, and with `--batch`, reports are printed below one another.
+//!
+//! # Screens
+//!
+//! ```text
+//! 1 overview     each set with its pool, size, use, waiting threads and the use of each of its CPUs; what poold did
+//!                last; fences that leak; the busiest threads
+//! 2 CPUs         time by use, and events per second as in mpstat
+//! 3 threads      time by microstate as in prstat
+//! 4 processes    CPU time, sizes, sets and zones
+//! 5 interrupts   which CPUs take them
+//! 6 decisions    what poold did and why
+//! 7 fences       what holds, what leaks, the last proof
+//! Enter          of a set: its CPUs and threads; of a thread: each of its figures, with what it is
+//! ```
+//!
+//! Time is in percent of one CPU or thread. Under USED is the number of CPUs that were used on average, under WAIT the
+//! number of threads that waited for a CPU. A dash is a figure that is not known here; `--once` says why.
+//!
+//! # Changes
+//!
+//! `m` moves a CPU to another set, `b` binds a process, `f` fences CPUs. Each is a command (`psrset`, `poolcfg`,
+//! `poolbind`, `fence`): its plan is shown first, and `y` makes the change. `u` undoes the last one.
+//!
+//! # Simulated machines
+//!
+//! Space stops time, `.` takes one step of an interval, `+` and `-` choose the speed from 1 to 1000. `--load` starts a
+//! workload first, as in the shell of `millpond sim`; an interval of 0.01 shows the dispatcher at work.
+//!
+//! # Cost
+//!
+//! BPF programs account for microstates and, with `--events`, for the events of each CPU: some tens of nanoseconds for
+//! each context switch, and for each event. Where the kernel refuses them figures come from /proc, with dashes for what it does
+//! not keep. The first line shows what `top` itself takes of one CPU.
+//!
+//! # JSON
+//!
+//! `--json` prints one frame per report: for each kind of thing a list of objects with the fields of
+//! `docs/reference/fields.md`. Of an interval, counters are per second; of a first look (`interval_s` is null) they are unknown. The
+//! schema is `docs/reference/json/top.json`.
+
+mod json;
+mod live;
+mod options;
+
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure, read};
+use crate::interval::Rounds;
+use crate::json::{Describe, of};
+use crate::start::no_workload;
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_collect::Collector;
+use millpond_screen::{Screen, colour};
+use millpond_session::{Load, Session, input_is_terminal, stop_on_signal};
+use options::Options;
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[of::<json::Document<'_>>()];
+
+pub(crate) const COMMAND: Command = Command {
+    spec: Spec {
+        name: "top",
+        summary: "show sets, pools, CPUs and threads on one screen, live",
+        group: Group::Watch,
+        forms: &[
+            "[--view view] [--sort field] [--filter text] [--load workload] [--events] [interval]",
+            "--batch | --once [-n lines] [--view view] [--sort field] [--filter text] [--load workload] [--events] [interval [count]]",
+        ],
+        flags: &[
+            Flag::letter('n', "print at most this many rows of a list (20)").value("lines", ValueKind::Text),
+            Flag::long("once", "print one report, about one interval, and end").conflicts(&["batch"]),
+            Flag::long("batch", "print reports below one another"),
+            Flag::long("view", "begin with this screen, or print it")
+                .value("view", ValueKind::Word(options::VIEWS)),
+            Flag::long("sort", "sort by this field, as its heading says it (LAT)")
+                .value("field", ValueKind::Text),
+            Flag::long("filter", "only rows that contain this text").value("text", ValueKind::Text),
+            Flag::long("load", "start this workload on a simulated machine first; may be repeated")
+                .value("workload", ValueKind::Text)
+                .repeats(),
+            Flag::long("events", "count every event of mpstat on each CPU"),
+        ],
+        in_shell: true,
+        operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
+        examples: &[
+            Example { words: "", what: "watch this machine" },
+            Example {
+                words: "--once --view threads --sort LAT",
+                what: "print the threads that wait most for a CPU",
+            },
+            Example { words: "--machine t2000 --load spin", what: "watch a simulated machine" },
+        ],
+        status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
+        see_also: &["prstat(1)", "mpstat(1)", "poolstat(1)"],
+        prose: millpond_cli::head!(include_str!("mod.rs")),
+        ..Spec::NEW
+    },
+    run,
+};
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let options = Options::of(parsed)?;
+    let session = ctx.reading(&parsed.common)?;
+    start_loads(&options.loads, &session)?;
+    let mut collector = Collector::open(&session, options.collected());
+    if options.is_screen_wanted() && input_is_terminal() {
+        return live::run(&options, &session, &mut collector, ctx);
+    }
+    print(&options, &session, &mut collector, ctx)
+}
+
+/// Starts what is asked for on a simulated machine.
+fn start_loads(loads: &[String], session: &Session) -> Result<(), Failure> {
+    for text in loads {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let Some(simulation) = session.simulation() else {
+            let complaint = Complaint::new("start a workload", "this machine is not simulated");
+            return Err(complaint
+                .hint("millpond load NAME runs one here; --machine t2000 simulates a machine")
+                .into());
+        };
+        let load = Load::parse(&words).map_err(|why| no_workload(text, why))?;
+        let _ = simulation.start(&load);
+    }
+    Ok(())
+}
+
+/// Reports below one another.
+fn print(
+    options: &Options,
+    session: &Session,
+    collector: &mut Collector<'_>,
+    ctx: &mut Ctx<'_>,
+) -> Result<Exit, Failure> {
+    let machine = session.machine();
+    let mut screen = Screen::new(colour::Depth::Mono, session.simulation().is_some());
+    screen.push(read("the machine", collector.frame())?);
+    let mut rounds = Rounds::begin(options.repetition, machine.clock(), stop_on_signal());
+    let mut is_first = true;
+    while rounds.wait(ctx) {
+        screen.push(read("the machine", collector.frame())?);
+        if options.json {
+            ctx.json(&json::Document(screen.shown()));
+        } else {
+            if !is_first {
+                ctx.out.line("");
+            }
+            ctx.out.text(&screen.text(&options.view, options.order, &options.filter, WIDTH, options.lines));
+            if is_first {
+                screen.missing(&options.view).into_iter().for_each(|why| ctx.warn(why));
+            }
+        }
+        ctx.out.flush();
+        is_first = false;
+    }
+    Ok(Exit::DONE)
+}
+
+/// The width of reports.
+const WIDTH: usize = 132;

@@ -1,0 +1,98 @@
+//! What was asked for.
+
+use crate::failure::Failure;
+use crate::interval::Repetition;
+use crate::values;
+use millpond_cli::Parsed;
+use millpond_model::Nanos;
+use millpond_observe::catalogue::FieldId;
+use millpond_screen::{Filter, Order, View};
+
+/// The screens by name.
+pub const VIEWS: &[&str] = &["overview", "cpus", "threads", "processes", "interrupts", "decisions", "fences"];
+
+/// The interval that is used when none is given.
+const INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// So many rows of a list are printed.
+const LINES: usize = 20;
+
+pub struct Options {
+    pub view: View,
+    pub order: Order,
+    pub filter: Filter,
+    pub lines: usize,
+    pub loads: Vec<String>,
+    pub events: bool,
+    pub json: bool,
+    /// Reports are printed, also on a terminal.
+    pub prints: bool,
+    pub repetition: Repetition,
+}
+
+fn view(name: &str) -> View {
+    match name {
+        "cpus" => View::Cpus,
+        "threads" => View::Threads,
+        "processes" => View::Processes,
+        "interrupts" => View::Interrupts,
+        "decisions" => View::Decisions,
+        "fences" => View::Fences,
+        _ => View::Overview,
+    }
+}
+
+impl Options {
+    pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
+        let view = parsed.long_value("view").map_or(View::Overview, |name| view(&name));
+        let order = match parsed.long_value("sort") {
+            None => view.order(),
+            Some(word) => Order { by: Some(field(&view, &word)?), reversed: false },
+        };
+        let once = parsed.long("once");
+        let given = Repetition::parse(&parsed.words())?;
+        let count = if once { Some(1) } else { given.and_then(|given| given.count) };
+        if once && given.is_some_and(|given| given.count.is_some()) {
+            return Err(Failure::Usage("--once prints one report: a count goes with --batch".into()));
+        }
+        let lines = match parsed.value('n') {
+            None => LINES,
+            Some(text) => values::count(&text).ok_or_else(|| {
+                Failure::Operand(format!("cannot print {text} lines: a count is at least 1"))
+            })?,
+        };
+        Ok(Options {
+            order,
+            filter: Filter::new(&parsed.long_value("filter").unwrap_or_default()),
+            lines,
+            loads: parsed.long_values("load"),
+            events: parsed.long("events") || view == View::Cpus,
+            json: parsed.common.json,
+            prints: once || parsed.long("batch") || count.is_some(),
+            repetition: Repetition { interval: given.map_or(INTERVAL, |given| given.interval), count },
+            view,
+        })
+    }
+
+    /// Whether there is to be a screen, where there is a terminal.
+    pub fn is_screen_wanted(&self) -> bool {
+        !self.prints && !self.json
+    }
+
+    /// What has to be read for it.
+    pub fn collected(&self) -> millpond_collect::Options {
+        millpond_collect::Options { events: self.events, ..millpond_collect::Options::default() }
+    }
+}
+
+/// The field of a view that is called so.
+fn field(view: &View, word: &str) -> Result<FieldId, Failure> {
+    let (entity, shown) = view.list();
+    FieldId::headed(entity, word).ok_or_else(|| {
+        let names: Vec<&str> = shown.iter().map(|id| id.field().heading).collect();
+        Failure::Mistake(
+            format!("`{word}` is no field of {}", view.title()),
+            format!("there are {}", names.join(", ")),
+        )
+    })
+}

@@ -1,0 +1,258 @@
+//! The tables that are filled from what is read at each frame.
+
+use crate::slow::Slow;
+use millpond_formats::prstat::state;
+use millpond_machine::facets::{Usage, Waited};
+use millpond_model::{
+    COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, MICROSTATES, Nanos, ProcessEntry, PsetId, Roster,
+    Sample, Standing, ThreadEntry,
+};
+use millpond_observe::catalogue::{Entity, FieldId, cpu, machine, process, pset, thread};
+use millpond_observe::{Frame, Row};
+use std::collections::BTreeMap;
+
+/// The set of each CPU, and the time for which it was used.
+pub(crate) type Uses = BTreeMap<CpuId, (PsetId, Nanos)>;
+
+/// What was read.
+pub(crate) struct Seen<'a> {
+    pub name: &'a str,
+    pub sample: Option<&'a Sample>,
+    pub roster: Option<&'a Roster>,
+    pub usage: Option<&'a Usage>,
+    pub slow: &'a Slow,
+    pub busy: &'a BTreeMap<PsetId, Nanos>,
+    /// Sets and zones of processes are known.
+    pub has_places: bool,
+}
+
+/// The set and the use of each CPU in a sample.
+pub(crate) fn uses(sample: &Sample) -> Uses {
+    let one = |cpu: &CpuSample| (cpu.cpu, (cpu.set, cpu.ticks.user + cpu.ticks.sys));
+    sample.cpus.iter().map(one).collect()
+}
+
+/// Adds to the time of each set that of the CPUs which were in it before and are now. A CPU that moved counts for neither.
+pub(crate) fn add_busy(busy: &mut BTreeMap<PsetId, Nanos>, before: &Uses, sample: &Sample) {
+    for set in sample.sets.iter().copied().chain([PsetId::DEFAULT]) {
+        busy.entry(set).or_default();
+    }
+    for (cpu, (set, used)) in uses(sample) {
+        if let Some((old_set, old_used)) = before.get(&cpu)
+            && *old_set == set
+        {
+            let time = busy.entry(set).or_default();
+            *time = *time + (used - *old_used);
+        }
+    }
+}
+
+/// Fills in everything.
+pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
+    frame.set_rows(Entity::Machine, vec![machine_row(seen)]);
+    frame.set_rows(Entity::Pset, set_rows(seen));
+    if let Some(sample) = seen.sample {
+        frame.set_rows(Entity::Cpu, sample.cpus.iter().map(|cpu| cpu_row(cpu, seen.slow)).collect());
+    }
+    if let Some(roster) = seen.roster {
+        let place = |standing: &Standing| seen.has_places.then_some(standing.set.0);
+        let processes = roster.processes.iter().map(|p| process_row(p, place(&p.standing), seen.has_places));
+        frame.set_rows(Entity::Process, processes.collect());
+        frame.set_rows(
+            Entity::Thread,
+            roster.threads.iter().map(|t| thread_row(t, place(&t.standing))).collect(),
+        );
+    }
+    seen.slow.fill(frame);
+}
+
+fn machine_row(seen: &Seen<'_>) -> Row {
+    let mut row = Row::of(Entity::Machine)
+        .with(machine::NAME, seen.name)
+        .with(machine::SCHEDULER, seen.slow.scheduler.as_deref());
+    if let Some(sample) = seen.sample {
+        row = row.with(machine::CPUS, sample.cpus.len() as u64);
+    }
+    if let Some(roster) = seen.roster {
+        let threads: u64 = roster.processes.iter().map(|p| u64::from(p.threads)).sum();
+        let own = roster.processes.iter().find(|p| seen.slow.own == Some(p.pid));
+        let load = |index: usize| roster.load.map(|load| load[index]);
+        row = row
+            .with(machine::PROCESSES, roster.processes.len() as u64)
+            .with(machine::THREADS, threads)
+            .with(machine::LOAD_1, load(0))
+            .with(machine::LOAD_5, load(1))
+            .with(machine::LOAD_15, load(2))
+            .with(machine::MEMORY, roster.memory.map(|kib| kib * KIB))
+            .with(machine::WATCHING, own.map(|p| p.time));
+    }
+    row
+}
+
+const KIB: u64 = 1024;
+
+fn set_rows(seen: &Seen<'_>) -> Vec<Row> {
+    let mut members: BTreeMap<PsetId, CpuSet> = BTreeMap::from([(PsetId::DEFAULT, CpuSet::new())]);
+    if let Some(sample) = seen.sample {
+        members.extend(sample.sets.iter().map(|set| (*set, CpuSet::new())));
+        for cpu in &sample.cpus {
+            members.entry(cpu.set).or_default().insert(cpu.cpu);
+        }
+    }
+    let runnable = seen.has_places.then_some(seen.roster).flatten().map(runnable);
+    let row = |(set, cpus): (PsetId, CpuSet)| {
+        let waited = seen.usage.and_then(|usage| usage.waited.get(&set));
+        let row = Row::of(Entity::Pset)
+            .with(pset::ID, set.0)
+            .with(pset::SIZE, cpus.len() as u64)
+            .with(pset::CPUS, cpus.to_string())
+            .with(pset::BUSY, seen.busy.get(&set).copied())
+            .with(pset::RUNNABLE, runnable.as_ref().map(|by_set| by_set.get(&set).copied().unwrap_or(0)));
+        let row = match waited {
+            Some(Waited::Threads(time)) => row.with(pset::WAITED, *time),
+            Some(Waited::Any(time)) => row.with(pset::PRESSED, *time),
+            Some(Waited::Unknown) | None => row,
+        };
+        seen.slow.describe(row, set)
+    };
+    members.into_iter().map(row).collect()
+}
+
+/// Threads that run or could, by set.
+fn runnable(roster: &Roster) -> BTreeMap<PsetId, u64> {
+    let mut found = BTreeMap::new();
+    for thread in &roster.threads {
+        if matches!(thread.standing.doing, Doing::OnCpu(_) | Doing::Runnable) {
+            *found.entry(thread.standing.set).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// The field of a column of `mpstat`.
+fn event(column: Column) -> FieldId {
+    match column {
+        Column::Minf => cpu::MINF,
+        Column::Mjf => cpu::MJF,
+        Column::Xcal => cpu::XCAL,
+        Column::Intr => cpu::INTR,
+        Column::Ithr => cpu::ITHR,
+        Column::Csw => cpu::CSW,
+        Column::Icsw => cpu::ICSW,
+        Column::Migr => cpu::MIGR,
+        Column::Smtx => cpu::SMTX,
+        Column::Srw => cpu::SRW,
+        Column::Syscl => cpu::SYSCL,
+    }
+}
+
+fn cpu_row(sample: &CpuSample, slow: &Slow) -> Row {
+    let row = Row::of(Entity::Cpu)
+        .with(cpu::ID, sample.cpu.0)
+        .with(cpu::SET, sample.set.0)
+        .with(cpu::USER, sample.ticks.user)
+        .with(cpu::SYSTEM, sample.ticks.sys)
+        .with(cpu::WAIT, sample.ticks.wait)
+        .with(cpu::IDLE, sample.ticks.idle)
+        .with(cpu::STEAL, sample.ticks.steal);
+    let row = COLUMNS.iter().fold(row, |row, column| row.with(event(*column), sample.events[column.index()]));
+    slow.locate(row, sample.cpu)
+}
+
+fn process_row(entry: &ProcessEntry, set: Option<u32>, has_places: bool) -> Row {
+    let standing = &entry.standing;
+    Row::of(Entity::Process)
+        .with(process::PID, entry.pid.0)
+        .with(process::BEGAN, entry.began)
+        .with(process::NAME, entry.name.as_str())
+        .with(process::USER, entry.euid)
+        .with(process::STATE, state(standing.doing).trim_end())
+        .with(process::CLASS, standing.class.to_string())
+        .with(process::PRIORITY, f64::from(standing.priority))
+        .with(process::NICE, standing.nice.map(f64::from))
+        .with(process::SET, set)
+        .with(process::ZONE, has_places.then(|| entry.zone.name.clone()))
+        .with(process::THREADS, entry.threads)
+        .with(process::SIZE, entry.size.map(|kib| kib * KIB))
+        .with(process::RSS, entry.rss.map(|kib| kib * KIB))
+        .with(process::TIME, entry.time)
+}
+
+/// The fields of the microstates, in the order of [`MICROSTATES`].
+const STATES: [FieldId; MICROSTATES.len()] = [
+    thread::USER,
+    thread::SYSTEM,
+    thread::TRAP,
+    thread::TEXT_FAULT,
+    thread::DATA_FAULT,
+    thread::LOCK,
+    thread::SLEEP,
+    thread::LATENCY,
+];
+
+fn thread_row(entry: &ThreadEntry, set: Option<u32>) -> Row {
+    let standing = &entry.standing;
+    let row = Row::of(Entity::Thread)
+        .with(thread::PID, entry.lwp.pid.0)
+        .with(thread::LWP, entry.lwp.lwp.0)
+        .with(thread::BEGAN, entry.began)
+        .with(thread::NAME, entry.name.as_str())
+        .with(thread::STATE, state(standing.doing).trim_end())
+        .with(thread::CLASS, standing.class.to_string())
+        .with(thread::PRIORITY, f64::from(standing.priority))
+        .with(thread::NICE, standing.nice.map(f64::from))
+        .with(thread::CPU, standing.cpu.map(|cpu| cpu.0))
+        .with(thread::SET, set)
+        .with(thread::TIME, entry.time);
+    let Some(spent) = entry.spent else { return row };
+    let row = STATES.iter().zip(spent.times).fold(row, |row, (field, time)| row.with(*field, time));
+    row.with(thread::VOLUNTARY, spent.voluntary)
+        .with(thread::INVOLUNTARY, spent.involuntary)
+        .with(thread::SIGNALS, spent.signals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::{Ticks, WallTime};
+
+    fn sample(cpus: &[(u32, u32, u64)]) -> Sample {
+        let cpu = |(cpu, set, user): &(u32, u32, u64)| CpuSample {
+            cpu: CpuId(*cpu),
+            set: PsetId(*set),
+            events: [None; COLUMNS.len()],
+            ticks: Ticks { user: Nanos::from_secs(*user), ..Ticks::default() },
+        };
+        Sample {
+            at: Nanos(0),
+            wall: WallTime(0),
+            cpus: cpus.iter().map(cpu).collect(),
+            sets: vec![PsetId(1)],
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_set_is_that_of_the_cpus_that_stayed_in_it() {
+        let (first, second) =
+            (sample(&[(0, 0, 5), (1, 0, 5), (2, 1, 5)]), sample(&[(0, 0, 6), (1, 1, 9), (2, 1, 8)]));
+        let mut busy = BTreeMap::new();
+        add_busy(&mut busy, &Uses::new(), &first);
+        assert_eq!(busy, BTreeMap::from([(PsetId(0), Nanos(0)), (PsetId(1), Nanos(0))]));
+        add_busy(&mut busy, &uses(&first), &second);
+        assert_eq!(
+            busy,
+            BTreeMap::from([(PsetId(0), Nanos::from_secs(1)), (PsetId(1), Nanos::from_secs(3))])
+        );
+    }
+
+    #[test]
+    fn each_column_of_mpstat_is_a_field_of_its_name() {
+        for column in COLUMNS {
+            assert_eq!(event(column).field().name, column.word());
+        }
+        for (state, field) in MICROSTATES.iter().zip(STATES) {
+            assert_eq!(field.field().heading, state.word());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! From a machine to [`Frame`]s: reads the facets, each at its own rate, and fills in the tables of the catalogue (`lib/observe`).
+//!
+//! ```text
+//!   Counters, Census, Accounting ──▶ each frame ──┐
+//!                                                 ├──▶ Collector ──▶ Frame: totals at a moment
+//!   Psets, Pools, Processors, Interrupts, ────────┘                    │ Frame::since
+//!   Fences, record of poold: every five seconds                        ▼
+//!                                                             Frame: what happened between two
+//! ```
+//!
+//! A facet that is absent leaves its fields unknown, and [`Frame::missing`] says why. A frame of a simulated machine looks the same; looking at
+//! one takes none of its time.
+
+mod each_frame;
+mod slow;
+
+use millpond_machine::facets::{CensusOptions, CensusWatch, CounterWatch, Depth, UsageWatch, WatchOptions};
+use millpond_machine::{Machine, Refusal};
+use millpond_model::{Nanos, PsetId};
+use millpond_observe::Frame;
+use millpond_session::Session;
+use slow::Slow;
+use std::collections::BTreeMap;
+
+/// How old slow figures may get.
+const SLOW_EVERY: Nanos = Nanos::from_secs(5);
+
+/// What is to be seen; less is cheaper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Threads with their microstates, measured by programs in the kernel where it takes them. Without it only processes are listed.
+    pub threads: bool,
+    /// Sets and zones of processes.
+    pub places: bool,
+    /// Sizes of processes.
+    pub memory: bool,
+    /// Every event column of `mpstat`. Without it there is time by use alone, and no CPU is disturbed by the count.
+    pub events: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { threads: true, places: true, memory: true, events: true }
+    }
+}
+
+/// Looks at a machine again and again.
+pub struct Collector<'s> {
+    session: &'s Session,
+    options: Options,
+    counters: Option<Box<dyn CounterWatch + 's>>,
+    census: Option<Box<dyn CensusWatch + 's>>,
+    usage: Option<Box<dyn UsageWatch + 's>>,
+    /// What is absent from the beginning, a sentence each.
+    absent: Vec<String>,
+    slow: Slow,
+    /// CPU time of each set so far: of the CPUs that were in it from one frame to the next.
+    busy: BTreeMap<PsetId, Nanos>,
+    before: each_frame::Uses,
+}
+
+impl<'s> Collector<'s> {
+    /// Starts everything that is asked for and there.
+    #[must_use]
+    pub fn open(session: &'s Session, options: Options) -> Collector<'s> {
+        let machine = session.machine();
+        let mut absent = Vec::new();
+        let watch = WatchOptions { times_only: !options.events, touch_fenced: false };
+        let counters = machine.counters().and_then(|facet| facet.watch(watch));
+        let depth = if options.threads { Depth::Measured } else { Depth::Use };
+        let wanted = CensusOptions {
+            threads: options.threads,
+            depth,
+            memory: options.memory,
+            places: options.places,
+            calls: false,
+            causes: false,
+        };
+        let census = machine.census().and_then(|facet| facet.watch(wanted));
+        let usage = machine.accounting().and_then(|facet| facet.watch());
+        Collector {
+            session,
+            options,
+            counters: counters.map_err(|why| absent.push(format!("counters: {why}"))).ok(),
+            census: census.map_err(|why| absent.push(format!("threads and processes: {why}"))).ok(),
+            usage: usage.map_err(|why| absent.push(format!("waiting by set: {why}"))).ok(),
+            absent,
+            slow: Slow::default(),
+            busy: BTreeMap::new(),
+            before: each_frame::Uses::new(),
+        }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// The machine that is watched.
+    #[must_use]
+    pub fn machine(&self) -> &'s dyn Machine {
+        self.session.machine()
+    }
+
+    /// Makes the next frame read everything anew: something was changed.
+    pub fn forget_slow(&mut self) {
+        self.slow = Slow::default();
+    }
+
+    /// Everything that is there now. Counters of events and microstates begin with the watch, time by use with the boot.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    pub fn frame(&mut self) -> Result<Frame, Refusal> {
+        let clock = self.machine().clock();
+        if self.slow.is_older_than(clock.now(), SLOW_EVERY) {
+            self.slow = Slow::read(self.session);
+        }
+        let sample = self.counters.as_mut().map(|watch| watch.sample()).transpose()?;
+        let roster = self.census.as_mut().map(|watch| watch.sample()).transpose()?;
+        let usage = self.usage.as_mut().map(|watch| watch.sample()).transpose()?;
+        let at = sample.as_ref().map(|s| s.at).or(roster.as_ref().map(|r| r.at));
+        let mut frame = Frame::at(at.unwrap_or_else(|| clock.now()), clock.wall());
+        frame.missing = self.absent.clone();
+        frame.missing.extend(self.slow.missing.iter().cloned());
+        if let Some(sample) = &sample {
+            frame.missing.extend(sample.missing.iter().cloned());
+            each_frame::add_busy(&mut self.busy, &self.before, sample);
+            self.before = each_frame::uses(sample);
+        }
+        if let Some(roster) = &roster {
+            frame.missing.extend(roster.missing.iter().cloned());
+        }
+        each_frame::fill(
+            &mut frame,
+            &each_frame::Seen {
+                name: self.machine().name(),
+                sample: sample.as_ref(),
+                roster: roster.as_ref(),
+                usage: usage.as_ref(),
+                slow: &self.slow,
+                busy: &self.busy,
+                has_places: self.options.places,
+            },
+        );
+        Ok(frame)
+    }
+}

@@ -1,0 +1,182 @@
+//! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold.
+
+use millpond_machine::facets::{Interrupt, InterruptKind};
+use millpond_model::pools::PoolsState;
+use millpond_model::{CpuId, Fence, Nanos, Pid, PoolId, Pset, PsetId, State, Topology};
+use millpond_observe::catalogue::{Entity, cpu, decision, fence, interrupt, pool, pset};
+use millpond_observe::{Frame, Row};
+use millpond_planner::{Decision, read_log};
+use millpond_session::Session;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// So many decisions are shown.
+const DECISIONS_MAX: usize = 50;
+
+/// The daemon that decides.
+const WHO: &str = "poold";
+
+#[derive(Default)]
+pub(crate) struct Slow {
+    at: Option<Nanos>,
+    pub missing: Vec<String>,
+    pub scheduler: Option<String>,
+    /// The process that watches, where it runs on the machine.
+    pub own: Option<Pid>,
+    sets: Vec<Pset>,
+    pools: Option<PoolsState>,
+    members: BTreeMap<PoolId, u64>,
+    states: BTreeMap<CpuId, State>,
+    topology: Option<Topology>,
+    interrupts: Vec<Interrupt>,
+    fences: Vec<Fence>,
+    decisions: Vec<Decision>,
+}
+
+impl Slow {
+    pub fn is_older_than(&self, now: Nanos, age: Nanos) -> bool {
+        self.at.is_none_or(|at| now - at >= age)
+    }
+
+    /// Reads everything. What cannot be read is told in `missing`; what a machine does not have is no news.
+    pub fn read(session: &Session) -> Slow {
+        let machine = session.machine();
+        let mut missing = Vec::new();
+        let mut told = Told(&mut missing);
+        let sets =
+            machine.psets().ok().and_then(|f| told.known("processor sets", f.list())).unwrap_or_default();
+        let pools = machine.pools().ok();
+        let members = pools.and_then(|f| told.known("members of pools", f.members())).unwrap_or_default();
+        let mut by_pool: BTreeMap<PoolId, u64> = BTreeMap::new();
+        members.values().for_each(|pool| *by_pool.entry(*pool).or_default() += 1);
+        let processors = machine.processors().ok();
+        let states = processors.and_then(|f| told.known("states of CPUs", f.states())).unwrap_or_default();
+        let interrupts = machine.interrupts().ok();
+        let recorded = told.known("the record of poold", session.recorded(WHO));
+        Slow {
+            at: Some(machine.clock().now()),
+            scheduler: machine.dispatcher().ok().and_then(|f| f.loaded_scheduler()),
+            own: session.simulation().is_none().then(|| Pid(std::process::id())),
+            sets,
+            pools: pools.and_then(|f| told.known("pools", f.state())).flatten(),
+            members: by_pool,
+            states: states.iter().map(|status| (status.cpu, status.state)).collect(),
+            topology: processors.and_then(|f| told.known("the topology", f.topology())),
+            interrupts: interrupts.and_then(|f| told.known("interrupts", f.list())).unwrap_or_default(),
+            fences: machine.fences().ok().and_then(|f| told.known("fences", f.list())).unwrap_or_default(),
+            decisions: decisions(
+                recorded.and_then(|found| found.lines).unwrap_or_default().into_iter().map(|l| l.text),
+            ),
+            missing,
+        }
+    }
+
+    /// What is known of a set beside its figures.
+    pub fn describe(&self, row: Row, set: PsetId) -> Row {
+        let node =
+            self.pools.as_ref().and_then(|state| state.conf.psets.iter().find(|node| node.id == Some(set)));
+        let fence = self.fences.iter().find(|fence| fence.set == set);
+        let mode = self.sets.iter().find(|one| one.id == set).map(|one| one.mode.word());
+        let name = node.map(|node| node.name.as_str()).or(fence.map(|fence| fence.fencing.name.as_str()));
+        row.with(pset::NAME, name)
+            .with(pset::MODE, mode)
+            .with(pset::MIN, node.map(|node| node.min))
+            .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < u64::from(u32::MAX)))
+    }
+
+    /// What is known of a CPU beside its figures.
+    pub fn locate(&self, row: Row, id: CpuId) -> Row {
+        let place = self.topology.as_ref().and_then(|topology| topology.processor(id));
+        row.with(cpu::STATE, self.states.get(&id).map(|state| state.to_string()))
+            .with(cpu::CORE, place.map(|p| p.core.0))
+            .with(cpu::NODE, place.map(|p| p.lgroup.0))
+    }
+
+    /// Fills in the tables that are slow as a whole.
+    pub fn fill(&self, frame: &mut Frame) {
+        frame.set_rows(
+            Entity::Pool,
+            self.pools.as_ref().map(|state| self.pool_rows(state)).unwrap_or_default(),
+        );
+        frame.set_rows(Entity::Interrupt, self.interrupts.iter().map(interrupt_row).collect());
+        frame.set_rows(Entity::Fence, self.fences.iter().map(fence_row).collect());
+        frame.set_rows(Entity::Decision, self.decisions.iter().map(decision_row).collect());
+    }
+
+    fn pool_rows(&self, state: &PoolsState) -> Vec<Row> {
+        let sets = state.sets();
+        let mut pools: Vec<_> = state.conf.pools.iter().filter_map(|pool| Some((pool.id?, pool))).collect();
+        pools.sort_by_key(|(id, _)| *id);
+        let row = |(id, node): (PoolId, &millpond_model::pools::PoolNode)| {
+            #[expect(clippy::cast_precision_loss, reason = "importances are small")]
+            let importance = node.importance as f64;
+            let members = (id != PoolId::DEFAULT).then(|| self.members.get(&id).copied().unwrap_or(0));
+            Row::of(Entity::Pool)
+                .with(pool::ID, id.0)
+                .with(pool::NAME, node.name.as_str())
+                .with(pool::SET, sets.get(&id).map(|set| set.0))
+                .with(pool::IMPORTANCE, importance)
+                .with(pool::SCHEDULER, node.scheduler.as_ref().map(ToString::to_string))
+                .with(pool::MEMBERS, members)
+        };
+        pools.into_iter().map(row).collect()
+    }
+}
+
+/// Where what could not be read is told.
+struct Told<'m>(&'m mut Vec<String>);
+
+impl Told<'_> {
+    fn known<T, E: Display>(&mut self, what: &str, read: Result<T, E>) -> Option<T> {
+        read.map_err(|why| self.0.push(format!("{what}: {why}"))).ok()
+    }
+}
+
+/// The latest decisions, newest first, of lines that are newest first. A line that is none is passed over: `poolstat --why` tells of it.
+fn decisions(lines: impl Iterator<Item = String>) -> Vec<Decision> {
+    lines.filter_map(|line| read_log(&line).0.pop()).take(DECISIONS_MAX).collect()
+}
+
+fn interrupt_row(one: &Interrupt) -> Row {
+    let kind = match one.kind {
+        InterruptKind::Device => "interrupt",
+        InterruptKind::Default => "default",
+        InterruptKind::UnboundWork => "work",
+        InterruptKind::PacketSteering => "packets",
+    };
+    Row::of(Entity::Interrupt)
+        .with(interrupt::ID, one.id.as_str())
+        .with(interrupt::NAME, one.name.as_str())
+        .with(interrupt::KIND, kind)
+        .with(interrupt::ALLOWED, one.allowed.to_string())
+        .with(interrupt::EFFECTIVE, one.effective.as_ref().map(ToString::to_string))
+        .with(interrupt::FIXED, one.fixed.as_deref())
+}
+
+fn fence_row(one: &Fence) -> Row {
+    let proof = one.fencing.proof.as_ref().map(|proof| {
+        let verdict = match proof.outcome {
+            millpond_model::ProofOutcome::Kept => "kept",
+            millpond_model::ProofOutcome::Broken => "broken",
+            millpond_model::ProofOutcome::Unknown => "cannot tell",
+        };
+        format!("{} {verdict}", proof.limit)
+    });
+    Row::of(Entity::Fence)
+        .with(fence::NAME, one.fencing.name.as_str())
+        .with(fence::SET, one.set.0)
+        .with(fence::PROFILE, one.fencing.profile.as_str())
+        .with(fence::CPUS, one.cpus.to_string())
+        .with(fence::LEAKS, (!one.breaches.is_empty()).then(|| one.breaches.join("; ")))
+        .with(fence::PROOF, proof)
+}
+
+fn decision_row(one: &Decision) -> Row {
+    let planned = one.plan.moves.len();
+    let done = one.outcome.as_ref().map(|outcome| format!("{} of {planned}", outcome.moved));
+    Row::of(Entity::Decision)
+        .with(decision::AT, one.frame.at)
+        .with(decision::MOVES, one.frame.told(&one.plan.moves))
+        .with(decision::REASON, one.plan.reason.as_str())
+        .with(decision::DONE, done.filter(|_| planned > 0))
+}

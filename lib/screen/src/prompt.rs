@@ -1,0 +1,194 @@
+//! Changes: a line that asks, the plan, the answer.
+
+/// What is to be changed, before the target is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A CPU moves from a set.
+    Move {
+        /// The CPU.
+        cpu: u32,
+        /// The set that it is in.
+        from: u32,
+    },
+    /// A process is bound.
+    Bind {
+        /// The process.
+        pid: u32,
+        /// The set that it is bound to.
+        from: u32,
+    },
+    /// CPUs are fenced.
+    Fence,
+}
+
+/// A set as a target, with its pool's name while pools are enabled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The number.
+    pub set: u32,
+    /// Its name in the configuration of pools.
+    pub name: Option<String>,
+    /// The pool that has it.
+    pub pool: Option<String>,
+}
+
+/// A command and the one that takes it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// What is done.
+    pub words: Vec<String>,
+    /// What undoes it.
+    pub undo: Vec<String>,
+}
+
+fn words(text: &[&str]) -> Vec<String> {
+    text.iter().map(|word| (*word).to_owned()).collect()
+}
+
+impl Change {
+    /// What is asked.
+    pub fn question(&self) -> String {
+        match self {
+            Change::Move { cpu, from } => format!("move CPU {cpu} from set {from} to set: "),
+            Change::Bind { pid, from } => format!("bind process {pid}, now in set {from}, to set: "),
+            Change::Fence => "fence, as NAME CPUS (trading 2-5): ".to_owned(),
+        }
+    }
+
+    /// The commands for an answer.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub fn edit(&self, answer: &str, targets: &[Target]) -> Result<Edit, String> {
+        let answer = answer.trim();
+        let target = |number: u32| targets.iter().find(|target| target.set == number);
+        let wanted = || {
+            let named = targets.iter().find(|t| {
+                [&t.name, &t.pool].into_iter().flatten().any(|name| name == answer)
+                    || t.set.to_string() == answer
+            });
+            named.ok_or_else(|| {
+                let known: Vec<String> = targets.iter().map(|t| t.set.to_string()).collect();
+                format!("there is no set `{answer}`; there are {}", known.join(", "))
+            })
+        };
+        match self {
+            Change::Move { cpu, from } => {
+                let (to, back) = (wanted()?, target(*from));
+                if to.set == *from {
+                    return Err(format!("CPU {cpu} is in set {from} already"));
+                }
+                let step = |to: Option<&Target>| {
+                    let cpu = cpu.to_string();
+                    match to {
+                        Some(Target { name: Some(name), pool: Some(_), .. }) => {
+                            words(&["poolcfg", "-d", "-c", &format!("transfer to pset {name} (cpu {cpu})")])
+                        }
+                        Some(Target { set: set @ 1.., .. }) => {
+                            words(&["psrset", "-a", &set.to_string(), &cpu])
+                        }
+                        _ => words(&["psrset", "-r", &cpu]),
+                    }
+                };
+                Ok(Edit { words: step(Some(to)), undo: step(back) })
+            }
+            Change::Bind { pid, from } => {
+                let (to, back) = (wanted()?, target(*from));
+                if to.set == *from {
+                    return Err(format!("process {pid} is in set {from} already"));
+                }
+                let step = |to: Option<&Target>| {
+                    let pid = pid.to_string();
+                    match to {
+                        Some(Target { pool: Some(pool), .. }) => words(&["poolbind", "-p", pool, &pid]),
+                        Some(Target { set: set @ 1.., .. }) => {
+                            words(&["psrset", "-b", &set.to_string(), &pid])
+                        }
+                        _ => words(&["psrset", "-u", &pid]),
+                    }
+                };
+                Ok(Edit { words: step(Some(to)), undo: step(back) })
+            }
+            Change::Fence => match answer.split_whitespace().collect::<Vec<_>>()[..] {
+                [name, cpus] => Ok(Edit {
+                    words: words(&["fence", "--name", name, cpus]),
+                    undo: words(&["fence", "--off", name]),
+                }),
+                _ => Err("a fence needs a name and CPUs: trading 2-5".to_owned()),
+            },
+        }
+    }
+}
+
+/// What has the keys instead of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// Text for the filter.
+    Filter(String),
+    /// The target of a change.
+    Target(Change, String),
+    /// The plan of a change is being made.
+    Planning(Edit),
+    /// The plan is shown, and waits for yes.
+    Confirm(Edit, Vec<String>),
+    /// It is being done.
+    Doing(Edit, bool),
+    /// Something to read; any key ends it.
+    Message(Vec<String>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(number: u32) -> Target {
+        Target { set: number, name: None, pool: None }
+    }
+
+    fn in_pool(number: u32, name: &str) -> Target {
+        Target { set: number, name: Some(format!("{name}_set")), pool: Some(name.to_owned()) }
+    }
+
+    fn told(change: &Change, answer: &str, targets: &[Target]) -> Result<[String; 2], String> {
+        change.edit(answer, targets).map(|edit| [edit.words.join(" "), edit.undo.join(" ")])
+    }
+
+    #[test]
+    fn each_change_is_a_command_and_the_one_that_takes_it_back() {
+        let sets = [set(0), set(1), set(2)];
+        let moved = Change::Move { cpu: 3, from: 1 };
+        assert_eq!(told(&moved, "2", &sets), Ok(["psrset -a 2 3".into(), "psrset -a 1 3".into()]));
+        assert_eq!(told(&moved, " 0 ", &sets), Ok(["psrset -r 3".into(), "psrset -a 1 3".into()]));
+        let bound = Change::Bind { pid: 77, from: 0 };
+        assert_eq!(told(&bound, "1", &sets), Ok(["psrset -b 1 77".into(), "psrset -u 77".into()]));
+        assert_eq!(
+            told(&Change::Fence, "trading 2-5", &sets),
+            Ok(["fence --name trading 2-5".into(), "fence --off trading".into()])
+        );
+    }
+
+    #[test]
+    fn while_pools_are_enabled_the_commands_are_those_of_pools() {
+        let pools = [in_pool(0, "pool_default"), in_pool(1, "web")];
+        assert_eq!(
+            told(&Change::Move { cpu: 3, from: 0 }, "web", &pools),
+            Ok([
+                "poolcfg -d -c transfer to pset web_set (cpu 3)".into(),
+                "poolcfg -d -c transfer to pset pool_default_set (cpu 3)".into()
+            ])
+        );
+        assert_eq!(
+            told(&Change::Bind { pid: 7, from: 1 }, "0", &pools),
+            Ok(["poolbind -p pool_default 7".into(), "poolbind -p web 7".into()])
+        );
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told_with_what_there_is() {
+        let sets = [set(0), set(1)];
+        let moved = Change::Move { cpu: 3, from: 1 };
+        assert_eq!(told(&moved, "9", &sets), Err("there is no set `9`; there are 0, 1".into()));
+        assert_eq!(told(&moved, "1", &sets), Err("CPU 3 is in set 1 already".into()));
+        assert!(told(&Change::Fence, "2-5", &sets).unwrap_err().contains("a name and CPUs"));
+    }
+}

@@ -1,0 +1,652 @@
+//! The state of the screens, and how they are drawn.
+
+use crate::colour::Depth;
+use crate::figure::figure;
+use crate::help;
+use crate::history::History;
+use crate::keys::{self, Action, Wish};
+use crate::listing::{fitted, listing};
+use crate::overview;
+use crate::prompt::{Change, Edit, Prompt, Target};
+use crate::view::{Filter, NUMBERED, Order, SETS, View, rows};
+use millpond_model::Nanos;
+use millpond_observe::catalogue::{Entity, FieldId, cpu, fields, pool, process, pset, thread};
+use millpond_observe::{Frame, Row, RowKey};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+/// How time passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Nothing new is wanted.
+    pub is_paused: bool,
+    /// One interval more is wanted although it is paused.
+    pub wants_step: bool,
+    /// So much faster than real time a simulated machine is to go.
+    pub speed: u32,
+}
+
+/// The speeds that a key steps through.
+const SPEEDS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+/// Lines that the frame around a list takes: the machine, the heading, the keys.
+const BORDER: u16 = 3;
+
+/// What is on the terminal.
+pub struct Screen {
+    depth: Depth,
+    is_simulated: bool,
+    pace: Pace,
+    /// The last frame as it was read.
+    last: Option<Frame>,
+    /// The interval that is shown.
+    shown: Frame,
+    history: History,
+    views: Vec<Opened>,
+    prompt: Option<Prompt>,
+    undo: Vec<Edit>,
+    /// The lines that a list had when it was drawn last, and where they began.
+    page: (usize, u16),
+}
+
+/// A view with what was chosen in it.
+#[derive(Debug, Clone, Default)]
+struct Opened {
+    view: View,
+    filter: Filter,
+    order: Order,
+    selected: Option<RowKey>,
+    first: usize,
+}
+
+impl Opened {
+    fn new(view: View) -> Opened {
+        Opened { order: view.order(), view, ..Opened::default() }
+    }
+}
+
+impl Screen {
+    /// One that shows nothing yet.
+    #[must_use]
+    pub fn new(depth: Depth, is_simulated: bool) -> Screen {
+        Screen {
+            depth,
+            is_simulated,
+            pace: Pace { is_paused: false, wants_step: false, speed: 1 },
+            last: None,
+            shown: Frame::default(),
+            history: History::default(),
+            views: vec![Opened::new(View::Overview)],
+            prompt: None,
+            undo: Vec::new(),
+            page: (0, 0),
+        }
+    }
+
+    /// Begins with this view.
+    pub fn begin(&mut self, view: View, filter: Filter, order: Order) {
+        self.views = vec![Opened { view, filter, order, ..Opened::default() }];
+    }
+
+    /// A frame as it was read. What is shown is the interval from the one before; of the first one there are no rates.
+    pub fn push(&mut self, frame: Frame) {
+        self.pace.wants_step = false;
+        self.shown = frame.since(self.last.as_ref().unwrap_or(&frame));
+        if self.last.is_none() {
+            self.shown.elapsed = None;
+        }
+        if self.last.is_some() {
+            self.history.push(&self.shown);
+        }
+        self.last = Some(frame);
+    }
+
+    /// How time is to pass.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// The interval that is shown.
+    #[must_use]
+    pub fn shown(&self) -> &Frame {
+        &self.shown
+    }
+
+    /// What a change would do: the lines that the command said, and whether it would go.
+    pub fn planned(&mut self, lines: Vec<String>, goes: bool) {
+        if let Some(Prompt::Planning(edit)) = self.prompt.take() {
+            self.prompt = Some(if goes { Prompt::Confirm(edit, lines) } else { Prompt::Message(lines) });
+        }
+    }
+
+    /// What a command said when it was run, and whether it was done.
+    pub fn done(&mut self, lines: Vec<String>, is_done: bool) {
+        if let Some(Prompt::Doing(edit, is_undo)) = self.prompt.take() {
+            match (is_done, is_undo) {
+                (true, false) => self.undo.push(edit),
+                (false, true) => self.undo.push(Edit { words: edit.undo, undo: edit.words }),
+                _ => {}
+            }
+            self.prompt = (!is_done || !lines.is_empty()).then_some(Prompt::Message(lines));
+        }
+    }
+
+    /// What a person does.
+    pub fn event(&mut self, event: &Event) -> Action {
+        match event {
+            Event::Key(key) if self.prompt.is_some() => self.answer(*key),
+            Event::Key(key) => keys::wish(*key).map_or(Action::None, |wish| self.follow(wish)),
+            Event::Mouse(mouse) if self.prompt.is_none() => {
+                keys::mouse(*mouse).map_or(Action::None, |wish| self.follow(wish))
+            }
+            _ => Action::None,
+        }
+    }
+
+    fn now(&self) -> &Opened {
+        // There is always one: the last is never taken.
+        self.views.last().unwrap_or_else(|| unreachable!("a view is open"))
+    }
+
+    fn now_mut(&mut self) -> &mut Opened {
+        self.views.last_mut().unwrap_or_else(|| unreachable!("a view is open"))
+    }
+
+    fn list(&self) -> Vec<&Row> {
+        let now = self.now();
+        if let View::Thread(_) = now.view {
+            return Vec::new();
+        }
+        if now.view == View::Overview {
+            return self.shown.rows(Entity::Pset).iter().collect();
+        }
+        rows(&self.shown, &now.view, &now.filter, now.order)
+    }
+
+    fn selected(&self) -> Option<&Row> {
+        let list = self.list();
+        let key = self.now().selected.as_ref();
+        list.iter().copied().find(|row| Some(&row.key()) == key).or_else(|| list.first().copied())
+    }
+
+    fn select(&mut self, to: impl Fn(usize, usize) -> usize) {
+        let list = self.list();
+        let Some(last) = list.len().checked_sub(1) else { return };
+        let key = self.now().selected.as_ref();
+        let at = list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let key = list[to(at, last).min(last)].key();
+        self.now_mut().selected = Some(key);
+    }
+
+    fn show(&mut self, view: View) {
+        self.views = vec![Opened::new(view)];
+    }
+
+    fn follow(&mut self, wish: Wish) -> Action {
+        match wish {
+            Wish::Quit => return Action::Quit,
+            Wish::Help => self.say(help::LINES.iter().map(|line| (*line).to_owned()).collect()),
+            Wish::Numbered(digit) => {
+                if let Some(view) = NUMBERED.get(digit) {
+                    self.show(view.clone());
+                }
+            }
+            Wish::NextView => {
+                let at = NUMBERED.iter().position(|view| *view == self.views[0].view).unwrap_or(0);
+                self.show(NUMBERED[(at + 1) % NUMBERED.len()].clone());
+            }
+            Wish::Open => self.open(),
+            Wish::Back => {
+                if self.views.len() > 1 {
+                    self.views.pop();
+                } else if !self.now().filter.text().is_empty() {
+                    self.now_mut().filter = Filter::default();
+                }
+            }
+            Wish::Up(lines) => self.select(|at, _| at.saturating_sub(lines)),
+            Wish::Down(lines) => self.select(|at, _| at + lines),
+            Wish::First => self.select(|_, _| 0),
+            Wish::Last => self.select(|_, last| last),
+            Wish::Page(down) => {
+                let lines = self.page.0.max(1);
+                self.select(|at, _| if down { at + lines } else { at.saturating_sub(lines) });
+            }
+            Wish::Click(line) => {
+                let (lines, top) = self.page;
+                if let Some(at) = line.checked_sub(top).map(usize::from).filter(|at| *at < lines) {
+                    let first = self.now().first;
+                    self.select(|_, _| first + at);
+                }
+            }
+            Wish::Filter => self.prompt = Some(Prompt::Filter(self.now().filter.text().to_owned())),
+            Wish::SortNext => self.sort(1),
+            Wish::SortBefore => self.sort(-1),
+            Wish::Reverse => {
+                let order = self.now().order;
+                self.now_mut().order = Order { reversed: !order.reversed, ..order };
+            }
+            Wish::Pause => self.pace.is_paused = !self.pace.is_paused,
+            Wish::Step => self.pace = Pace { is_paused: true, wants_step: true, ..self.pace },
+            Wish::Faster => self.go(1),
+            Wish::Slower => self.go(-1),
+            Wish::Move | Wish::Bind | Wish::Fence => self.ask(wish),
+            Wish::Undo => match self.undo.pop() {
+                None => self.say(vec!["nothing was changed here that could be undone".to_owned()]),
+                Some(Edit { words, undo }) => {
+                    let back = Edit { words: undo.clone(), undo: words };
+                    self.prompt = Some(Prompt::Doing(back, true));
+                    return Action::Run(undo);
+                }
+            },
+        }
+        Action::None
+    }
+
+    fn say(&mut self, lines: Vec<String>) {
+        self.prompt = Some(Prompt::Message(lines));
+    }
+
+    fn go(&mut self, by: isize) {
+        if !self.is_simulated {
+            return self
+                .say(vec!["only a simulated machine goes faster or slower: top --machine t2000".to_owned()]);
+        }
+        let at = SPEEDS.iter().position(|speed| *speed == self.pace.speed).unwrap_or(0);
+        self.pace.speed = SPEEDS[at.saturating_add_signed(by).min(SPEEDS.len() - 1)];
+    }
+
+    fn sort(&mut self, by: isize) {
+        let now = self.now();
+        let (_, shown) = now.view.list();
+        let at = now.order.by.and_then(|id| shown.iter().position(|field| *field == id));
+        let count = shown.len().cast_signed();
+        let next = match at {
+            None if by > 0 => 0,
+            None => count - 1,
+            Some(at) => (at.cast_signed() + by).rem_euclid(count),
+        };
+        let by = shown[next.cast_unsigned()];
+        self.now_mut().order = Order { by: Some(by), reversed: false };
+    }
+
+    fn open(&mut self) {
+        let Some(row) = self.selected() else { return };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of sets")]
+        let set = |id: FieldId| row.number(id).map(|number| View::Set(number as u32));
+        let opened = match self.now().view {
+            View::Overview => set(pset::ID),
+            View::Cpus => set(cpu::SET),
+            View::Threads | View::Set(_) => Some(View::Thread(row.key())),
+            _ => None,
+        };
+        self.views.extend(opened.map(Opened::new));
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of CPUs, sets and processes"
+    )]
+    fn ask(&mut self, wish: Wish) {
+        let number = |id: FieldId| self.selected().and_then(|row| row.number(id)).map(|n| n as u32);
+        let change = match wish {
+            Wish::Fence => Some(Change::Fence),
+            Wish::Move => number(cpu::ID).zip(number(cpu::SET)).map(|(cpu, from)| Change::Move { cpu, from }),
+            _ => {
+                let pid = number(process::PID).or_else(|| number(thread::PID));
+                let from = number(process::SET).or_else(|| number(thread::SET));
+                pid.map(|pid| Change::Bind { pid, from: from.unwrap_or(0) })
+            }
+        };
+        self.prompt = Some(match change {
+            Some(change) => Prompt::Target(change, String::new()),
+            None if wish == Wish::Move => Prompt::Message(vec!["select a CPU: key 2 lists them".to_owned()]),
+            None => Prompt::Message(vec!["select a process or a thread: keys 3 and 4 list them".to_owned()]),
+        });
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of sets")]
+    fn targets(&self) -> Vec<Target> {
+        let text = |text: std::borrow::Cow<'_, str>| (!text.is_empty()).then(|| text.into_owned());
+        let target = |row: &Row| {
+            let id = row.number(pset::ID)?;
+            let pools = self.shown.rows(Entity::Pool);
+            let pool = pools.iter().find(|pool| pool.number(pool::SET) == Some(id));
+            Some(Target {
+                set: id as u32,
+                name: text(row.text(pset::NAME)),
+                pool: pool.and_then(|row| text(row.text(pool::NAME))),
+            })
+        };
+        self.shown.rows(Entity::Pset).iter().filter_map(target).collect()
+    }
+
+    /// A key while something is asked.
+    fn answer(&mut self, key: KeyEvent) -> Action {
+        if key.kind == KeyEventKind::Release {
+            return Action::None;
+        }
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && key.code == KeyCode::Char('c') {
+            return Action::Quit;
+        }
+        match self.prompt.take() {
+            Some(Prompt::Filter(mut text)) => {
+                match typed(&mut text, key) {
+                    Typed::More => {
+                        self.now_mut().filter = Filter::new(&text);
+                        self.prompt = Some(Prompt::Filter(text));
+                    }
+                    Typed::Enter => {}
+                    Typed::Escape => self.now_mut().filter = Filter::default(),
+                }
+                Action::None
+            }
+            Some(Prompt::Target(change, mut text)) => match typed(&mut text, key) {
+                Typed::More => {
+                    self.prompt = Some(Prompt::Target(change, text));
+                    Action::None
+                }
+                Typed::Escape => Action::None,
+                Typed::Enter => match change.edit(&text, &self.targets()) {
+                    Ok(edit) => {
+                        let mut words = edit.words.clone();
+                        words.insert(1, "--dry-run".to_owned());
+                        self.prompt = Some(Prompt::Planning(edit));
+                        Action::Plan(words)
+                    }
+                    Err(why) => {
+                        self.say(vec![why]);
+                        Action::None
+                    }
+                },
+            },
+            Some(Prompt::Confirm(edit, _)) if matches!(key.code, KeyCode::Char('y' | 'Y')) => {
+                let words = edit.words.clone();
+                self.prompt = Some(Prompt::Doing(edit, false));
+                Action::Run(words)
+            }
+            Some(waits @ (Prompt::Planning(_) | Prompt::Doing(..))) => {
+                self.prompt = Some(waits);
+                Action::None
+            }
+            Some(Prompt::Confirm(..) | Prompt::Message(_)) | None => Action::None,
+        }
+    }
+
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut ratatui::Frame<'_>) {
+        let area = frame.area();
+        if area.height < BORDER + 1 || area.width < 20 {
+            frame.render_widget(Paragraph::new("too small"), area);
+            return;
+        }
+        let width = usize::from(area.width);
+        let line = |y: u16, height: u16| Rect { x: 0, y, width: area.width, height };
+        frame.render_widget(Paragraph::new(self.head(width)), line(0, 1));
+        self.body(frame, line(1, area.height - 2), width);
+        frame.render_widget(Paragraph::new(self.foot(width)), line(area.height - 1, 1));
+        self.dialog(frame, area);
+    }
+
+    fn head(&self, width: usize) -> Line<'static> {
+        let pace = match (self.pace.is_paused, self.is_simulated) {
+            (true, _) => " [paused]".to_owned(),
+            (false, true) => format!(" [×{}]", self.pace.speed),
+            (false, false) => String::new(),
+        };
+        let over = self
+            .shown
+            .elapsed
+            .map_or_else(|| "first look".to_owned(), |t| format!("{:.1} s", t.as_secs_f64()));
+        let right = format!(" {over}, up {}{pace}", up(self.shown.at));
+        let room = width.saturating_sub(crate::listing::columns(&right));
+        let left = overview::machine_line(&self.shown, room);
+        Line::styled(format!("{}{right}", fitted(&left, room, true)), self.depth.heading())
+    }
+
+    fn foot(&self, width: usize) -> Line<'static> {
+        let text = match &self.prompt {
+            Some(Prompt::Filter(text)) => format!("only rows with: {text}_"),
+            Some(Prompt::Target(change, text)) => format!("{}{text}_", change.question()),
+            Some(Prompt::Planning(_)) => "…".to_owned(),
+            Some(Prompt::Doing(edit, _)) => format!("{} …", edit.words.join(" ")),
+            Some(Prompt::Confirm(..)) => "y: do it   any other key: leave it".to_owned(),
+            Some(Prompt::Message(_)) => "any key goes on".to_owned(),
+            None => {
+                let now = self.now();
+                let mut text = String::new();
+                for (view, digit) in NUMBERED.iter().zip(1..) {
+                    let mark = if *view == now.view { "*" } else { " " };
+                    text += &format!("{digit}{mark}{} ", view.title());
+                }
+                if !now.filter.text().is_empty() {
+                    text += &format!(" [{}]", now.filter.text());
+                }
+                text + " ? help"
+            }
+        };
+        Line::styled(fitted(&text, width, true), self.depth.heading())
+    }
+
+    fn body(&mut self, frame: &mut ratatui::Frame<'_>, area: Rect, width: usize) {
+        let height = usize::from(area.height);
+        match self.now().view.clone() {
+            View::Overview => self.overview(frame, area, width),
+            View::Thread(key) => {
+                let lines = self.thread(&key);
+                frame.render_widget(Paragraph::new(lines), area);
+            }
+            View::Set(set) => {
+                let mut lines = self.set_lines(set, width);
+                lines.truncate(height / 2);
+                self.table(frame, area, width, lines);
+            }
+            _ => self.table(frame, area, width, Vec::new()),
+        }
+    }
+
+    /// Lines, and below them the list of the view with what is selected.
+    fn table(&mut self, frame: &mut ratatui::Frame<'_>, area: Rect, width: usize, above: Vec<Line<'static>>) {
+        let now = self.now();
+        let list = self.list();
+        let room = usize::from(area.height).saturating_sub(above.len() + 1);
+        let key = now.selected.as_ref();
+        let at = list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let first = now.first.min(at).max((at + 1).saturating_sub(room)).min(list.len().saturating_sub(room));
+        let page: Vec<&Row> = list.iter().skip(first).take(room).copied().collect();
+        let (_, fields) = now.view.list();
+        let table = listing(&page, fields, now.order, width);
+        let top = area.y + u16::try_from(above.len() + 1).unwrap_or(u16::MAX);
+        let mut lines = above;
+        lines.push(Line::styled(table.heading, self.depth.heading()));
+        if list.is_empty() {
+            lines.push(Line::raw(self.why_empty()));
+        }
+        for (n, line) in table.lines.into_iter().enumerate() {
+            let style = if first + n == at { self.depth.selected() } else { Style::new() };
+            lines.push(Line::styled(fitted(&line, width, true), style));
+        }
+        self.page = (page.len(), top);
+        self.now_mut().first = first;
+        frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    fn why_empty(&self) -> String {
+        let now = self.now();
+        if !now.filter.text().is_empty() {
+            return "nothing has this text (Esc shows all)".to_owned();
+        }
+        match now.view {
+            View::Decisions => "poold has decided nothing here".to_owned(),
+            View::Fences => "no fence stands (f makes one)".to_owned(),
+            View::Interrupts => "no interrupts are known".to_owned(),
+            _ => "nothing".to_owned(),
+        }
+    }
+
+    fn overview(&mut self, frame: &mut ratatui::Frame<'_>, area: Rect, width: usize) {
+        let height = usize::from(area.height);
+        let mut lines = overview::sets(&self.shown, &self.history, self.depth, width);
+        let sets = self.list();
+        let key = self.now().selected.as_ref();
+        let at = sets.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let count = sets.len();
+        // Half of the screen is the sets', the selected one among them.
+        let room = (height / 2).max(2) - 1;
+        let first = (at + 1).saturating_sub(room);
+        let heading = lines.remove(0);
+        let mut shown: Vec<Line<'static>> = vec![heading];
+        for (n, line) in lines.into_iter().enumerate().skip(first).take(room) {
+            shown.push(if n == at { line.patch_style(self.depth.selected()) } else { line });
+        }
+        self.page = (count.min(room), area.y + 1);
+        self.now_mut().first = first;
+        let mut lines = shown;
+        lines.push(Line::raw(""));
+        let news = overview::news(&self.shown, self.depth, width, 3);
+        if !news.is_empty() {
+            lines.extend(news);
+            lines.push(Line::raw(""));
+        }
+        let left = height.saturating_sub(lines.len() + 1);
+        lines.extend(self.busiest(width, left));
+        frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    /// The busiest threads behind their heading.
+    fn busiest(&self, width: usize, most: usize) -> Vec<Line<'static>> {
+        let view = View::Threads;
+        let all = rows(&self.shown, &view, &Filter::default(), view.order());
+        let some: Vec<&Row> = all.into_iter().take(most).collect();
+        let table = listing(&some, view.list().1, view.order(), width);
+        let mut lines = vec![Line::styled(table.heading, self.depth.heading())];
+        lines.extend(table.lines.into_iter().map(Line::raw));
+        lines
+    }
+
+    fn set_lines(&self, set: u32, width: usize) -> Vec<Line<'static>> {
+        let mut only = self.shown.clone();
+        let is_it = |row: &Row| row.number(pset::ID) == Some(f64::from(set));
+        only.set_rows(
+            Entity::Pset,
+            self.shown.rows(Entity::Pset).iter().filter(|row| is_it(row)).cloned().collect(),
+        );
+        let mut lines = overview::sets(&only, &self.history, self.depth, width);
+        let cpus: Vec<&Row> = self
+            .shown
+            .rows(Entity::Cpu)
+            .iter()
+            .filter(|row| row.number(cpu::SET) == Some(f64::from(set)))
+            .collect();
+        let table = listing(&cpus, View::Cpus.list().1, Order::default(), width);
+        lines.push(Line::styled(table.heading, self.depth.heading()));
+        lines.extend(table.lines.into_iter().map(Line::raw));
+        lines
+    }
+
+    fn thread(&self, key: &RowKey) -> Vec<Line<'static>> {
+        let Some(row) = self.shown.rows(Entity::Thread).iter().find(|row| row.key() == *key) else {
+            return vec![Line::raw("the thread has ended")];
+        };
+        let line = |(index, field): (usize, &millpond_observe::catalogue::Field)| {
+            let id = FieldId { entity: Entity::Thread, index };
+            Line::raw(format!("{:<12} {:>12}  {}", field.heading, figure(row, id), field.help))
+        };
+        fields(Entity::Thread).iter().enumerate().map(line).collect()
+    }
+
+    /// A box over the middle.
+    fn dialog(&self, frame: &mut ratatui::Frame<'_>, area: Rect) {
+        let (title, text) = match &self.prompt {
+            Some(Prompt::Confirm(edit, lines)) => (edit.words.join(" "), lines),
+            Some(Prompt::Message(lines)) => (String::new(), lines),
+            _ => return,
+        };
+        let longest =
+            text.iter().chain([&title]).map(|line| crate::listing::columns(line)).max().unwrap_or(0);
+        let fit = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(u16::MAX).min(most);
+        let (width, height) =
+            (fit(longest + 4, area.width), fit(text.len() + 2, area.height.saturating_sub(2)));
+        let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+        let lines: Vec<Line<'_>> = text.iter().map(|line| Line::raw(format!(" {line}"))).collect();
+        frame.render_widget(Clear, place);
+        frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), place);
+    }
+
+    /// What is lacking of the fields of a view, and why, a sentence each. A sentence that begins with headings is about these alone.
+    #[must_use]
+    pub fn missing(&self, view: &View) -> Vec<&str> {
+        let (_, shown) = view.list();
+        let sets = if *view == View::Overview { SETS } else { &[] };
+        let concerns = |text: &&str| {
+            let Some((about, _)) = text.split_once(": ") else { return true };
+            let is_heading = |word: &str| word.bytes().all(|c| c.is_ascii_uppercase());
+            let mut words = about.split(", ");
+            !words.clone().all(is_heading)
+                || words.any(|word| shown.iter().chain(sets).any(|id| id.field().heading == word))
+        };
+        self.shown.missing.iter().map(String::as_str).filter(concerns).collect()
+    }
+
+    /// Everything as text, without a terminal: the machine, the sets, what poold did, then the list of a view of at most `most` rows.
+    #[must_use]
+    pub fn text(&self, view: &View, order: Order, filter: &Filter, width: usize, most: usize) -> String {
+        let mut text = overview::machine_line(&self.shown, width);
+        text.push('\n');
+        let mut part = |entity_rows: &[&Row], shown: &[FieldId], order| {
+            let table = listing(entity_rows, shown, order, width);
+            text += &format!("\n{}\n", table.heading);
+            for line in table.lines {
+                text += &format!("{}\n", line.trim_end());
+            }
+        };
+        if *view == View::Overview {
+            part(&self.shown.rows(Entity::Pset).iter().collect::<Vec<_>>(), SETS, Order::default());
+        }
+        let mut list = rows(&self.shown, view, filter, order);
+        list.truncate(most);
+        part(&list, view.list().1, order);
+        if *view == View::Overview {
+            for line in overview::news(&self.shown, Depth::Mono, width, 3) {
+                text += &format!("\n{line}");
+            }
+            if !overview::news(&self.shown, Depth::Mono, width, 3).is_empty() {
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// `1:02:03`, and days before.
+fn up(at: Nanos) -> String {
+    let seconds = at.0 / 1_000_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let clock = format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    if days == 0 { clock } else { format!("{days}d {clock}") }
+}
+
+enum Typed {
+    More,
+    Enter,
+    Escape,
+}
+
+fn typed(text: &mut String, key: KeyEvent) -> Typed {
+    match key.code {
+        KeyCode::Enter => return Typed::Enter,
+        KeyCode::Esc => return Typed::Escape,
+        KeyCode::Backspace => {
+            text.pop();
+        }
+        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
+        KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => text.push(c),
+        _ => {}
+    }
+    Typed::More
+}
