@@ -1,15 +1,15 @@
 //! The tables that are filled from what is read at each frame.
 
-use crate::slow::Slow;
+use crate::slow::{Placed, Slow};
 use millpond_formats::prstat::state;
 use millpond_machine::facets::{Usage, Waited};
 use millpond_model::{
-    COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, MICROSTATES, Nanos, ProcessEntry, PsetId, Roster,
-    Sample, Standing, ThreadEntry,
+    COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, MICROSTATES, Nanos, Pid, ProcessEntry, PsetId, Roster,
+    Sample, ThreadEntry,
 };
 use millpond_observe::catalogue::{Entity, FieldId, cpu, machine, process, pset, thread};
 use millpond_observe::{Frame, Row};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The set of each CPU, and the time for which it was used.
 pub(crate) type Uses = BTreeMap<CpuId, (PsetId, Nanos)>;
@@ -55,13 +55,15 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
         frame.set_rows(Entity::Cpu, sample.cpus.iter().map(|cpu| cpu_row(cpu, seen.slow)).collect());
     }
     if let Some(roster) = seen.roster {
-        let place = |standing: &Standing| seen.has_places.then_some(standing.set.0);
-        let processes = roster.processes.iter().map(|p| process_row(p, place(&p.standing), seen.has_places));
+        let processes = roster
+            .processes
+            .iter()
+            .map(|p| process_row(p, seen.slow.process(p.pid, p.began), seen.has_places));
         frame.set_rows(Entity::Process, processes.collect());
-        frame.set_rows(
-            Entity::Thread,
-            roster.threads.iter().map(|t| thread_row(t, place(&t.standing))).collect(),
-        );
+        let sets = sets_of(seen, roster);
+        let threads =
+            roster.threads.iter().zip(sets).map(|(thread, set)| thread_row(thread, set.map(|set| set.0)));
+        frame.set_rows(Entity::Thread, threads.collect());
     }
     seen.slow.fill(frame);
 }
@@ -99,7 +101,7 @@ fn set_rows(seen: &Seen<'_>) -> Vec<Row> {
             members.entry(cpu.set).or_default().insert(cpu.cpu);
         }
     }
-    let runnable = seen.has_places.then_some(seen.roster).flatten().map(runnable);
+    let runnable = seen.has_places.then_some(seen.roster).flatten().map(|roster| runnable(seen, roster));
     let row = |(set, cpus): (PsetId, CpuSet)| {
         let waited = seen.usage.and_then(|usage| usage.waited.get(&set));
         let row = Row::of(Entity::Pset)
@@ -118,12 +120,22 @@ fn set_rows(seen: &Seen<'_>) -> Vec<Row> {
     members.into_iter().map(row).collect()
 }
 
-/// Threads that run or could, by set.
-fn runnable(roster: &Roster) -> BTreeMap<PsetId, u64> {
+/// The set of each thread, as far as it is known.
+fn sets_of(seen: &Seen<'_>, roster: &Roster) -> Vec<Option<PsetId>> {
+    let began: HashMap<Pid, Nanos> = roster.processes.iter().map(|p| (p.pid, p.began)).collect();
+    let set = |thread: &ThreadEntry| {
+        let process = began.get(&thread.lwp.pid).copied();
+        seen.slow.thread_set(thread.lwp, thread.began, process).filter(|_| seen.has_places)
+    };
+    roster.threads.iter().map(set).collect()
+}
+
+/// Threads that run or could, by set; one whose set is not known yet counts for the default set.
+fn runnable(seen: &Seen<'_>, roster: &Roster) -> BTreeMap<PsetId, u64> {
     let mut found = BTreeMap::new();
-    for thread in &roster.threads {
+    for (thread, set) in roster.threads.iter().zip(sets_of(seen, roster)) {
         if matches!(thread.standing.doing, Doing::OnCpu(_) | Doing::Runnable) {
-            *found.entry(thread.standing.set).or_default() += 1;
+            *found.entry(set.unwrap_or(PsetId::DEFAULT)).or_default() += 1;
         }
     }
     found
@@ -159,7 +171,8 @@ fn cpu_row(sample: &CpuSample, slow: &Slow) -> Row {
     slow.locate(row, sample.cpu)
 }
 
-fn process_row(entry: &ProcessEntry, set: Option<u32>, has_places: bool) -> Row {
+fn process_row(entry: &ProcessEntry, placed: Option<&Placed>, has_places: bool) -> Row {
+    let place = placed.filter(|_| has_places);
     let standing = &entry.standing;
     Row::of(Entity::Process)
         .with(process::PID, entry.pid.0)
@@ -170,11 +183,11 @@ fn process_row(entry: &ProcessEntry, set: Option<u32>, has_places: bool) -> Row 
         .with(process::CLASS, standing.class.to_string())
         .with(process::PRIORITY, f64::from(standing.priority))
         .with(process::NICE, standing.nice.map(f64::from))
-        .with(process::SET, set)
-        .with(process::ZONE, has_places.then(|| entry.zone.name.clone()))
+        .with(process::SET, place.map(|placed| placed.set.0))
+        .with(process::ZONE, place.map(|placed| placed.zone.as_str()))
         .with(process::THREADS, entry.threads)
-        .with(process::SIZE, entry.size.map(|kib| kib * KIB))
-        .with(process::RSS, entry.rss.map(|kib| kib * KIB))
+        .with(process::SIZE, placed.and_then(|placed| placed.size).map(|kib| kib * KIB))
+        .with(process::RSS, placed.and_then(|placed| placed.rss).map(|kib| kib * KIB))
         .with(process::TIME, entry.time)
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!   Counters, Census, Accounting ──▶ each frame ──┐
 //!                                                 ├──▶ Collector ──▶ Frame: totals at a moment
-//!   Psets, Pools, Processors, Interrupts, ────────┘                    │ Frame::since
-//!   Fences, record of poold: every five seconds                        ▼
+//!   Psets, Pools, Processors, Interrupts, Fences, ┘                    │ Frame::since
+//!   record of poold, places: every five seconds                        ▼
 //!                                                             Frame: what happened between two
 //! ```
 //!
@@ -51,6 +51,8 @@ pub struct Collector<'s> {
     counters: Option<Box<dyn CounterWatch + 's>>,
     census: Option<Box<dyn CensusWatch + 's>>,
     usage: Option<Box<dyn UsageWatch + 's>>,
+    /// Looked at slowly: it reads files of each process and thread.
+    places: Option<Box<dyn CensusWatch + 's>>,
     /// What is absent from the beginning, a sentence each.
     absent: Vec<String>,
     slow: Slow,
@@ -67,16 +69,13 @@ impl<'s> Collector<'s> {
         let mut absent = Vec::new();
         let watch = WatchOptions { times_only: !options.events, touch_fenced: false };
         let counters = machine.counters().and_then(|facet| facet.watch(watch));
-        let depth = if options.threads { Depth::Measured } else { Depth::Use };
-        let wanted = CensusOptions {
-            threads: options.threads,
-            depth,
-            memory: options.memory,
-            places: options.places,
-            calls: false,
-            causes: false,
-        };
-        let census = machine.census().and_then(|facet| facet.watch(wanted));
+        let Options { threads, places, memory, .. } = options;
+        let depth = if threads { Depth::Measured } else { Depth::Use };
+        let nothing = CensusOptions::default();
+        let census =
+            machine.census().and_then(|facet| facet.watch(CensusOptions { threads, depth, ..nothing }));
+        let where_they_are = CensusOptions { threads, memory, places, ..nothing };
+        let facet = machine.census().ok().filter(|_| places || memory);
         let usage = machine.accounting().and_then(|facet| facet.watch());
         Collector {
             session,
@@ -84,6 +83,7 @@ impl<'s> Collector<'s> {
             counters: counters.map_err(|why| absent.push(format!("counters: {why}"))).ok(),
             census: census.map_err(|why| absent.push(format!("threads and processes: {why}"))).ok(),
             usage: usage.map_err(|why| absent.push(format!("waiting by set: {why}"))).ok(),
+            places: facet.and_then(|facet| facet.watch(where_they_are).ok()),
             absent,
             slow: Slow::default(),
             busy: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl<'s> Collector<'s> {
     pub fn frame(&mut self) -> Result<Frame, Refusal> {
         let clock = self.machine().clock();
         if self.slow.is_older_than(clock.now(), SLOW_EVERY) {
-            self.slow = Slow::read(self.session);
+            self.slow = Slow::read(self.session, self.places.as_mut());
         }
         let sample = self.counters.as_mut().map(|watch| watch.sample()).transpose()?;
         let roster = self.census.as_mut().map(|watch| watch.sample()).transpose()?;
@@ -141,9 +141,67 @@ impl<'s> Collector<'s> {
                 usage: usage.as_ref(),
                 slow: &self.slow,
                 busy: &self.busy,
-                has_places: self.options.places,
+                has_places: self.options.places && self.places.is_some(),
             },
         );
         Ok(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_observe::catalogue::{Entity, cpu, machine, pset, thread};
+    use millpond_session::{Load, MachineName, OpenOptions};
+
+    fn session() -> Session {
+        let machine = MachineName::Simulated("t2000".into());
+        Session::open(&OpenOptions { machine, ..OpenOptions::default() }).expect("it is built in")
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn forty_threads_on_32_cpus_use_all_of_them_and_eight_wait() {
+        let session = session();
+        let simulation = session.simulation().expect("it is simulated");
+        let load = Load::parse(&words("spin -t 40")).expect("it is a workload");
+        let pid = simulation.start(&load);
+        let mut collector = Collector::open(&session, Options::default());
+        let first = collector.frame().expect("it can be read");
+        let _ = simulation.run_for(Nanos::from_secs(2));
+        let second = collector.frame().expect("it can be read");
+        let interval = second.since(&first);
+        assert_eq!(interval.elapsed, Some(Nanos::from_secs(2)));
+        let set = &interval.rows(Entity::Pset)[0];
+        assert_eq!((set.number(pset::BUSY), set.number(pset::WAITED)), (Some(32.0), Some(8.0)));
+        assert_eq!(set.number(pset::RUNNABLE), Some(40.0));
+        let of_load = |row: &&millpond_observe::Row| row.number(thread::PID) == Some(f64::from(pid.0));
+        let threads: Vec<_> = interval.rows(Entity::Thread).iter().filter(of_load).collect();
+        let sum = |field| threads.iter().filter_map(|row| row.number(field)).sum::<f64>();
+        assert_eq!(threads.len(), 40);
+        assert!(
+            (sum(thread::USER) + sum(thread::SYSTEM) - 32.0).abs() < 1e-6
+                && (sum(thread::LATENCY) - 8.0).abs() < 1e-6
+        );
+        for row in interval.rows(Entity::Cpu) {
+            let shares = [cpu::USER, cpu::SYSTEM, cpu::WAIT, cpu::IDLE, cpu::STEAL].map(|id| row.number(id));
+            assert!((shares.into_iter().flatten().sum::<f64>() - 1.0).abs() < 1e-6);
+        }
+        assert_eq!(interval.rows(Entity::Machine)[0].number(machine::CPUS), Some(32.0));
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_unknown() {
+        let session = session();
+        let options = Options { threads: false, places: false, memory: false, events: false };
+        let mut collector = Collector::open(&session, options);
+        let frame = collector.frame().expect("it can be read");
+        assert!(frame.rows(Entity::Thread).is_empty());
+        assert!(frame.rows(Entity::Pset)[0].number(pset::RUNNABLE).is_none());
+        let process = &frame.rows(Entity::Process)[0];
+        assert!(process.number(millpond_observe::catalogue::process::SET).is_none());
     }
 }

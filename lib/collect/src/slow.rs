@@ -1,13 +1,14 @@
-//! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold.
+//! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold; and places and
+//! sizes of processes, which take files of each.
 
-use millpond_machine::facets::{Interrupt, InterruptKind};
+use millpond_machine::facets::{CensusWatch, Interrupt, InterruptKind};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, Fence, Nanos, Pid, PoolId, Pset, PsetId, State, Topology};
+use millpond_model::{CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, State, Topology};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, interrupt, pool, pset};
 use millpond_observe::{Frame, Row};
 use millpond_planner::{Decision, read_log};
 use millpond_session::Session;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 
 /// So many decisions are shown.
@@ -31,6 +32,20 @@ pub(crate) struct Slow {
     interrupts: Vec<Interrupt>,
     fences: Vec<Fence>,
     decisions: Vec<Decision>,
+    /// The set of each thread that was there.
+    threads: HashMap<(Lwp, Nanos), PsetId>,
+    processes: HashMap<(Pid, Nanos), Placed>,
+}
+
+/// Where a process is, and what it has in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub set: PsetId,
+    pub zone: String,
+    /// KiB.
+    pub size: Option<u64>,
+    /// KiB.
+    pub rss: Option<u64>,
 }
 
 impl Slow {
@@ -39,10 +54,16 @@ impl Slow {
     }
 
     /// Reads everything. What cannot be read is told in `missing`; what a machine does not have is no news.
-    pub fn read(session: &Session) -> Slow {
+    pub fn read(session: &Session, places: Option<&mut Box<dyn CensusWatch + '_>>) -> Slow {
         let machine = session.machine();
         let mut missing = Vec::new();
         let mut told = Told(&mut missing);
+        let roster =
+            places.and_then(|watch| told.known("places of threads", watch.sample())).unwrap_or_default();
+        let placed = |p: ProcessEntry| {
+            let placed = Placed { set: p.standing.set, zone: p.zone.name, size: p.size, rss: p.rss };
+            ((p.pid, p.began), placed)
+        };
         let sets =
             machine.psets().ok().and_then(|f| told.known("processor sets", f.list())).unwrap_or_default();
         let pools = machine.pools().ok();
@@ -67,8 +88,21 @@ impl Slow {
             decisions: decisions(
                 recorded.and_then(|found| found.lines).unwrap_or_default().into_iter().map(|l| l.text),
             ),
+            threads: roster.threads.into_iter().map(|t| ((t.lwp, t.began), t.standing.set)).collect(),
+            processes: roster.processes.into_iter().map(placed).collect(),
             missing,
         }
+    }
+
+    /// Where a process was found; nothing is known of one that is new.
+    pub fn process(&self, pid: Pid, began: Nanos) -> Option<&Placed> {
+        self.processes.get(&(pid, began))
+    }
+
+    /// The set of a thread; of one that is new that of its process, if that is known.
+    pub fn thread_set(&self, lwp: Lwp, began: Nanos, process_began: Option<Nanos>) -> Option<PsetId> {
+        let own = self.threads.get(&(lwp, began)).copied();
+        own.or_else(|| self.process(lwp.pid, process_began?).map(|placed| placed.set))
     }
 
     /// What is known of a set beside its figures.

@@ -16,6 +16,7 @@ mod sim;
 mod stacks;
 mod start;
 mod tools;
+mod top;
 
 use crate::line::Line;
 use crate::trial::Bench;
@@ -30,12 +31,13 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 16] = [
+pub const GROUPS: [Group; 17] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "prstat", measure: prstat::measure },
+    Group { name: "top", measure: top::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
     Group { name: "caches", measure: caches::measure },

@@ -23,7 +23,7 @@ const MEASURED: &str = "prstat -mL: the same with microstates";
 
 /// The lines of these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
-    let mut lines = match Crowd::gather() {
+    let mut lines = match Crowd::gather(THREADS) {
         Ok(_crowd) => refreshes(bench),
         Err(why) => vec![Line::unresolvable(REFRESHED, "top -b -H", REFRESH, why)],
     };
@@ -42,16 +42,16 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 }
 
 /// Threads of ours that wait until this is dropped.
-struct Crowd {
+pub(super) struct Crowd {
     gate: Arc<Barrier>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Crowd {
-    fn gather() -> Result<Crowd, Trouble> {
-        let gate = Arc::new(Barrier::new(THREADS + 1));
-        let mut threads = Vec::with_capacity(THREADS);
-        for _ in 0..THREADS {
+    pub(super) fn gather(size: usize) -> Result<Crowd, Trouble> {
+        let gate = Arc::new(Barrier::new(size + 1));
+        let mut threads = Vec::with_capacity(size);
+        for _ in 0..size {
             let its = Arc::clone(&gate);
             let begun = Builder::new().stack_size(STACK_BYTES).spawn(move || {
                 its.wait();
@@ -86,7 +86,12 @@ fn refreshes(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-fn refresh(bench: &Bench, words: &[&str], program: &str, arguments: &[&str]) -> Result<Pairs, Trouble> {
+pub(super) fn refresh(
+    bench: &Bench,
+    words: &[&str],
+    program: &str,
+    arguments: &[&str],
+) -> Result<Pairs, Trouble> {
     let peer = find_program(program)?;
     let ours = Beside::start(&mut bench.command(words))?;
     let peer = Beside::start(Command::new(peer).args(arguments))?;

@@ -88,7 +88,7 @@ entities! {
         MIN "min" "MIN" Gauge Count Exact Slow "the least that poold leaves it" "our configuration of pools";
         MAX "max" "MAX" Gauge Count Exact Slow "the most that poold gives it" "our configuration of pools";
         BUSY "busy_s" "USED" Counter Seconds Ticks Read "time of its present CPUs in user mode and in the kernel" "`/proc/stat`";
-        RUNNABLE "runnable" "RUN" Gauge Count Exact Read "threads that run or wait for a CPU" "the roster of threads";
+        RUNNABLE "runnable" "RUN" Gauge Count Estimate Read "threads that run or wait for a CPU; those of a process younger than five seconds count for the default set" "the roster of threads";
         WAITED "waited_s" "WAIT" Counter Seconds Exact Programs "time that its threads waited for a CPU, added up over threads" "pressure programs, /proc/PID/schedstat";
         PRESSED "pressed_s" "PRESS" Counter Seconds Exact Read "time in which at least one of its threads waited for a CPU" "cpu.pressure: some";
     }
@@ -126,11 +126,11 @@ entities! {
         CLASS "class" "CLASS" Label None Exact Read "scheduling class of that thread" "the roster of threads";
         PRIORITY "priority" "PRI" Gauge None Exact Read "global priority of that thread, a high number first" "the roster of threads";
         NICE "nice" "NICE" Gauge None Exact Read "how nice that thread is" "the roster of threads";
-        SET "set" "SET" Label None Exact Read "the set it is bound to; 0 is the default set" "`/proc/PID/cgroup`";
-        ZONE "zone" "ZONE" Label None Exact Read "its zone" "`/proc/PID/cgroup`";
+        SET "set" "SET" Label None Exact Slow "the set it is bound to; 0 is the default set" "`/proc/PID/cgroup`";
+        ZONE "zone" "ZONE" Label None Exact Slow "its zone" "`/proc/PID/cgroup`";
         THREADS "threads" "NLWP" Gauge Count Exact Read "how many threads it has" "the roster of threads";
-        SIZE "size_bytes" "SIZE" Gauge Bytes Exact Read "its address space" "`/proc/PID/statm`";
-        RSS "rss_bytes" "RSS" Gauge Bytes Exact Read "what of it is in memory" "`/proc/PID/statm`";
+        SIZE "size_bytes" "SIZE" Gauge Bytes Exact Slow "its address space" "`/proc/PID/statm`";
+        RSS "rss_bytes" "RSS" Gauge Bytes Exact Slow "what of it is in memory" "`/proc/PID/statm`";
         TIME "time_s" "CPU" Counter Seconds Exact Read "CPU time, that of threads that ended included" "the roster of threads";
     }
     /// Threads.
@@ -144,7 +144,7 @@ entities! {
         PRIORITY "priority" "PRI" Gauge None Exact Read "global priority, a high number first" "the roster of threads";
         NICE "nice" "NICE" Gauge None Exact Read "how nice it is" "the roster of threads";
         CPU "cpu" "ON" Label None Exact Read "the CPU that it is on, or was on last" "the roster of threads";
-        SET "set" "SET" Label None Exact Read "the set it is bound to; 0 is the default set" "`/proc/PID/cgroup`";
+        SET "set" "SET" Label None Exact Slow "the set it is bound to; 0 is the default set" "`/proc/PID/cgroup`";
         TIME "time_s" "CPU" Counter Seconds Exact Read "CPU time" "the roster of threads";
         USER "user_s" "USR" Counter Seconds Ticks Programs "time in user mode; with USER and SYSTEM exact as a sum" "as in prstat(1)";
         SYSTEM "system_s" "SYS" Counter Seconds Ticks Programs "time in the kernel" "as in prstat(1)";
