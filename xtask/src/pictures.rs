@@ -6,19 +6,53 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// A picture and the commands that it shows.
 struct Recording {
     file: &'static str,
     title: &'static str,
     commands: &'static [&'static str],
+    /// What is typed at the terminal when the last command runs, and how long that is watched; without it what all commands said is shown.
+    watched: Option<Watched>,
 }
 
-const RECORDINGS: [Recording; 2] = [
+/// How a program that takes the whole terminal is watched.
+struct Watched {
+    keys: &'static [&'static str],
+    seconds: u64,
+}
+
+const RECORDINGS: [Recording; 3] = [
+    Recording {
+        file: "top.svg",
+        title: "millpond top: three pools of a simulated machine, resized by poold",
+        commands: &[
+            "millpond sim t2000",
+            "pooladm -e",
+            "poolcfg -d -c 'create pset web (uint pset.min=1; uint pset.max=24)'",
+            "poolcfg -d -c 'create pool web'",
+            "poolcfg -d -c 'associate pool web (pset web)'",
+            "poolcfg -d -c 'create pset batch (uint pset.min=1; uint pset.max=8)'",
+            "poolcfg -d -c 'create pool batch'",
+            "poolcfg -d -c 'associate pool batch (pset batch)'",
+            "poolcfg -d -c 'transfer to pset web (cpu 4; cpu 5)'",
+            "poolcfg -d -c 'transfer to pset batch (cpu 8; cpu 9)'",
+            "load spin -t 12",
+            "poolbind -p web 300",
+            "load cg -t 6",
+            "poolbind -p batch 301",
+            "svcadm enable -r svc:/system/pools/dynamic:default",
+            "top",
+        ],
+        watched: Some(Watched { keys: &["+", "+"], seconds: 12 }),
+    },
     Recording {
         file: "demo.svg",
         title: "make demo: two spinning programs, mixed and in pools",
         commands: &["millpond demo"],
+        watched: None,
     },
     Recording {
         file: "quiet.svg",
@@ -28,6 +62,7 @@ const RECORDINGS: [Recording; 2] = [
             "millpond quiet 1 --for 900ms --max 5ms -- millpond priocntl -e -c RT millpond load spin",
             "millpond psrset -d 1",
         ],
+        watched: None,
     },
 ];
 
@@ -48,7 +83,11 @@ pub fn run(names: &[String]) -> Result<bool, BuildError> {
         if !names.is_empty() && !names.iter().any(|name| *name == recording.file) {
             continue;
         }
-        let text = record(recording.commands, &built).map_err(BuildError::Record)?;
+        let text = match &recording.watched {
+            Some(watched) => watch(recording.commands, watched, &built),
+            None => record(recording.commands, &built),
+        };
+        let text = text.map_err(BuildError::Record)?;
         let svg = Screen { title: recording.title.to_owned(), text }.svg();
         let path = Path::new(PICTURES).join(recording.file);
         fs::write(&path, svg).map_err(BuildError::Record)?;
@@ -67,6 +106,41 @@ fn record(commands: &[&str], programs: &Path) -> io::Result<String> {
     }
     Ok(text)
 }
+
+/// The terminal after the last command, in its colours. tmux is the terminal.
+fn watch(commands: &[&str], watched: &Watched, programs: &Path) -> io::Result<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let socket = format!("millpond-pictures-{}", std::process::id());
+    let tmux = |words: &[&str]| -> io::Result<String> {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &socket]).args(words).env("PATH", format!("{}:{path}", programs.display()));
+        let output = command.env("LC_ALL", "C.UTF-8").env_remove("COLORTERM").output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    };
+    tmux(&["-f/dev/null", "new-session", "-d", "-x", SCREEN_COLUMNS, "-y", SCREEN_LINES, "sh"])?;
+    let shown = commands.iter().try_for_each(|command| {
+        println!("$ {command}");
+        tmux(&["send-keys", "-l", command])?;
+        tmux(&["send-keys", "Enter"])?;
+        sleep(Duration::from_millis(500));
+        Ok(())
+    });
+    let shown = shown.and_then(|()| {
+        sleep(Duration::from_secs(1));
+        watched.keys.iter().try_for_each(|key| tmux(&["send-keys", key]).map(|_| ()))?;
+        sleep(Duration::from_secs(watched.seconds));
+        tmux(&["capture-pane", "-e", "-p"])
+    });
+    tmux(&["kill-server"])?;
+    shown.map(|text| text.trim_end().to_owned() + "\n")
+}
+
+/// The size of a terminal that is watched.
+const SCREEN_COLUMNS: &str = "110";
+const SCREEN_LINES: &str = "26";
 
 /// What a command of the shell says at a terminal. Programs are looked for in `programs` first.
 fn in_terminal(command: &str, programs: &Path) -> io::Result<String> {

@@ -132,3 +132,23 @@ fn a_terminated_top_leaves_the_terminal_as_it_was() {
     let after = terminal.until("icanon");
     assert!(!after.contains("-icanon") && !after.contains("USE OF EACH CPU"), "{after}");
 }
+
+#[test]
+fn a_top_whose_terminal_is_gone_ends() {
+    let Some(terminal) = Terminal::open("gone") else { return };
+    let program = env!("CARGO_BIN_EXE_millpond");
+    let file = terminal.dir.path().join("pid");
+    let started = format!("sh -c 'echo $$ >{}; exec {program} top --machine t2000'", file.display());
+    terminal.keys(&[&started, "Enter"]);
+    terminal.until("USE OF EACH CPU");
+    let pid = std::fs::read_to_string(file).unwrap();
+    terminal.tmux(&["kill-server"]);
+    let lives = || {
+        std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).is_ok_and(|name| name == "millpond\n")
+    };
+    let begun = Instant::now();
+    while lives() {
+        assert!(begun.elapsed() < LONGEST, "it lives without a terminal");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -14,6 +14,9 @@ use std::fmt::Display;
 /// So many decisions are shown.
 const DECISIONS_MAX: usize = 50;
 
+/// What Solaris gives a set that has no limit.
+const NO_LIMIT: u64 = 65_536;
+
 /// The daemon that decides.
 const WHO: &str = "poold";
 
@@ -115,7 +118,7 @@ impl Slow {
         row.with(pset::NAME, name)
             .with(pset::MODE, mode)
             .with(pset::MIN, node.map(|node| node.min))
-            .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < u64::from(u32::MAX)))
+            .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < NO_LIMIT))
     }
 
     /// What is known of a CPU beside its figures.

@@ -4,6 +4,7 @@ use crate::catalogue::{Entity, FieldId, FieldKind, fields};
 use millpond_model::{Nanos, WallTime, printable};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,6 +18,17 @@ pub enum Value {
     Number(f64),
     /// A text, as others wrote it: it is not fit for a terminal.
     Text(Arc<str>),
+}
+
+impl Value {
+    /// The order of kinds of values.
+    fn rank(&self) -> u8 {
+        match self {
+            Value::Unknown => 0,
+            Value::Number(_) => 1,
+            Value::Text(_) => 2,
+        }
+    }
 }
 
 impl From<f64> for Value {
@@ -125,6 +137,18 @@ impl Row {
         &self.values
     }
 
+    /// The order of two rows of an entity by their keys.
+    fn compare_keys(&self, other: &Row) -> Ordering {
+        let keys = fields(self.entity).iter().take_while(|field| field.kind == FieldKind::Key).count();
+        let pairs = self.values.iter().zip(&other.values).take(keys);
+        let compared = pairs.map(|(a, b)| match (a, b) {
+            (Value::Number(a), Value::Number(b)) => a.total_cmp(b),
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (a, b) => a.rank().cmp(&b.rank()),
+        });
+        compared.fold(Ordering::Equal, Ordering::then)
+    }
+
     /// What tells it from others of its table.
     #[must_use]
     pub fn key(&self) -> RowKey {
@@ -199,13 +223,11 @@ impl Frame {
         let elapsed = self.at - before.at;
         let seconds = elapsed.as_secs_f64();
         let tables = self.tables.iter().map(|(entity, rows)| {
-            let old: HashMap<RowKey, &Row> =
-                match fields(*entity).iter().any(|f| f.kind == FieldKind::Counter) {
-                    true => before.rows(*entity).iter().map(|row| (row.key(), row)).collect(),
-                    false => HashMap::new(),
-                };
-            let rows =
-                rows.iter().map(|row| rates(row, old.get(&row.key()).copied(), before.at, seconds)).collect();
+            let old = match fields(*entity).iter().any(|field| field.kind == FieldKind::Counter) {
+                true => earlier(rows, before.rows(*entity)),
+                false => vec![None; rows.len()],
+            };
+            let rows = rows.iter().zip(old).map(|(row, old)| rates(row, old, before.at, seconds)).collect();
             (*entity, rows)
         });
         Frame {
@@ -264,6 +286,21 @@ fn json_of(value: &Value) -> Json {
 
 /// 2^53: to here whole numbers are exact.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// For each row that of the same key in an earlier table. Machines list things by their numbers, so that both tables are walked once.
+fn earlier<'b>(rows: &[Row], before: &'b [Row]) -> Vec<Option<&'b Row>> {
+    let ascends = |rows: &[Row]| rows.is_sorted_by(|a, b| a.compare_keys(b).is_lt());
+    if !ascends(rows) || !ascends(before) {
+        let old: HashMap<RowKey, &Row> = before.iter().map(|row| (row.key(), row)).collect();
+        return rows.iter().map(|row| old.get(&row.key()).copied()).collect();
+    }
+    let mut left = before.iter().peekable();
+    let find = |row: &Row| {
+        while left.next_if(|old| old.compare_keys(row).is_lt()).is_some() {}
+        left.next_if(|old| old.compare_keys(row).is_eq())
+    };
+    rows.iter().map(find).collect()
+}
 
 /// A row with growth per second in the place of totals.
 fn rates(row: &Row, old: Option<&Row>, began_after: Nanos, seconds: f64) -> Row {
@@ -360,6 +397,32 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_order_of_rows_changes_no_rate(
+            before in proptest::collection::btree_set(0u32..30, 0..20),
+            now in proptest::collection::btree_set(0u32..30, 0..20),
+        ) {
+            let table = |ids: &std::collections::BTreeSet<u32>, times: f64, turned: bool| {
+                let mut cpus: Vec<_> = ids.iter().map(|id| (*id, 0, f64::from(*id) * times)).collect();
+                if turned {
+                    cpus.reverse();
+                }
+                cpus
+            };
+            let rates = |turned: bool| {
+                let interval = frame(2, &table(&now, 3.0, turned)).since(&frame(1, &table(&before, 1.0, turned)));
+                let mut rows: Vec<_> = interval.rows(Entity::Cpu).to_vec();
+                rows.sort_by_key(Row::key);
+                rows
+            };
+            prop_assert_eq!(rates(false), rates(true));
+            for row in rates(false) {
+                let id = row.number(cpu::ID).unwrap();
+                let known = before.iter().any(|other| f64::from(*other) == id);
+                prop_assert_eq!(row.number(cpu::USER), known.then_some(2.0 * id));
+            }
+        }
+
         #[test]
         fn rates_of_two_intervals_add_up_to_that_of_both(a in 0.0f64..1e6, b in 0.0f64..1e6, c in 0.0f64..1e6) {
             let (first, second, third) =

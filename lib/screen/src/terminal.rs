@@ -8,6 +8,8 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll as wait};
+use rustix::io::Errno;
 use std::io::{self, Stdout, stdout};
 use std::time::Duration;
 
@@ -47,15 +49,30 @@ impl Terminal {
     /// What a person did, if anything within this time.
     ///
     /// # Errors
-    /// The system's: the terminal is gone.
+    /// The system's: the terminal is gone. That is looked for here, because what reads keys would read its end for ever.
     pub fn event(&self, within: Nanos) -> io::Result<Option<Event>> {
-        match poll(Duration::from_nanos(within.0)) {
-            Ok(true) => read().map(Some),
-            Ok(false) => Ok(None),
-            // A signal ends the wait.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
-            Err(error) => Err(error),
+        for time in [Duration::ZERO, Duration::from_nanos(within.0)] {
+            wait_for_keys(time)?;
+            // Also where no key came: a new size comes by a signal, and some keys may have been read already.
+            if poll(Duration::ZERO)? {
+                return read().map(Some);
+            }
         }
+        Ok(None)
+    }
+}
+
+/// Returns when there are keys to read, when the time is over, or when a signal came.
+fn wait_for_keys(time: Duration) -> io::Result<()> {
+    let input = io::stdin();
+    let mut found = [PollFd::new(&input, PollFlags::IN)];
+    let time = Timespec::try_from(time).map_err(io::Error::other)?;
+    match wait(&mut found, Some(&time)) {
+        Ok(_) if found[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "it is gone"))
+        }
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
