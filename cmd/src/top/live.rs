@@ -1,8 +1,7 @@
 //! The screen: frames, keys, and the commands that keys ask for.
 
 use super::options::Options;
-use crate::command::Command;
-use crate::command::dispatch;
+use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use millpond_collect::Collector;
@@ -46,9 +45,7 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             return Ok(Exit::DONE);
         }
-        let now = watch.elapsed();
-        let wait = if due > now { due - now } else { Nanos(0) };
-        if let Some(event) = terminal.event(wait.min(LOOK)).map_err(gone)? {
+        if let Some(event) = terminal.event((due - watch.elapsed()).min(LOOK)).map_err(gone)? {
             match screen.event(&event) {
                 Action::None => {}
                 Action::Quit => return Ok(Exit::DONE),

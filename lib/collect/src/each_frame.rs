@@ -50,7 +50,8 @@ pub(crate) fn add_busy(busy: &mut BTreeMap<PsetId, Nanos>, before: &Uses, sample
 /// Fills in everything.
 pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
     frame.set_rows(Entity::Machine, vec![machine_row(seen)]);
-    frame.set_rows(Entity::Pset, set_rows(seen));
+    let sets = seen.roster.map(|roster| sets_of(seen, roster)).unwrap_or_default();
+    frame.set_rows(Entity::Pset, set_rows(seen, &sets));
     if let Some(sample) = seen.sample {
         frame.set_rows(Entity::Cpu, sample.cpus.iter().map(|cpu| cpu_row(cpu, seen.slow)).collect());
     }
@@ -60,7 +61,6 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
             .iter()
             .map(|p| process_row(p, seen.slow.process(p.pid, p.began), seen.has_places));
         frame.set_rows(Entity::Process, processes.collect());
-        let sets = sets_of(seen, roster);
         let threads =
             roster.threads.iter().zip(sets).map(|(thread, set)| thread_row(thread, set.map(|set| set.0)));
         frame.set_rows(Entity::Thread, threads.collect());
@@ -93,7 +93,8 @@ fn machine_row(seen: &Seen<'_>) -> Row {
 
 const KIB: u64 = 1024;
 
-fn set_rows(seen: &Seen<'_>) -> Vec<Row> {
+/// `sets`: of each thread of the roster.
+fn set_rows(seen: &Seen<'_>, sets: &[Option<PsetId>]) -> Vec<Row> {
     let mut members: BTreeMap<PsetId, CpuSet> = BTreeMap::from([(PsetId::DEFAULT, CpuSet::new())]);
     if let Some(sample) = seen.sample {
         members.extend(sample.sets.iter().map(|set| (*set, CpuSet::new())));
@@ -101,7 +102,7 @@ fn set_rows(seen: &Seen<'_>) -> Vec<Row> {
             members.entry(cpu.set).or_default().insert(cpu.cpu);
         }
     }
-    let runnable = seen.has_places.then_some(seen.roster).flatten().map(|roster| runnable(seen, roster));
+    let runnable = seen.has_places.then_some(seen.roster).flatten().map(|roster| runnable(roster, sets));
     let row = |(set, cpus): (PsetId, CpuSet)| {
         let waited = seen.usage.and_then(|usage| usage.waited.get(&set));
         let row = Row::of(Entity::Pset)
@@ -131,9 +132,9 @@ fn sets_of(seen: &Seen<'_>, roster: &Roster) -> Vec<Option<PsetId>> {
 }
 
 /// Threads that run or could, by set; one whose set is not known yet counts for the default set.
-fn runnable(seen: &Seen<'_>, roster: &Roster) -> BTreeMap<PsetId, u64> {
+fn runnable(roster: &Roster, sets: &[Option<PsetId>]) -> BTreeMap<PsetId, u64> {
     let mut found = BTreeMap::new();
-    for (thread, set) in roster.threads.iter().zip(sets_of(seen, roster)) {
+    for (thread, set) in roster.threads.iter().zip(sets) {
         if matches!(thread.standing.doing, Doing::OnCpu(_) | Doing::Runnable) {
             *found.entry(set.unwrap_or(PsetId::DEFAULT)).or_default() += 1;
         }

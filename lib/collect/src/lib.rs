@@ -91,12 +91,6 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// What was asked for.
-    #[must_use]
-    pub fn options(&self) -> Options {
-        self.options
-    }
-
     /// The machine that is watched.
     #[must_use]
     pub fn machine(&self) -> &'s dyn Machine {

@@ -1,8 +1,8 @@
 //! [`millpond_observe::Frame`]s on a terminal: the screens of `millpond top`, and the same as plain text.
 //!
 //! A [`Screen`] is fed with frames ([`Screen::push`]) and with what a person does ([`Screen::event`]); it draws itself. It reads no machine and no
-//! clock: what is to be done elsewhere it answers as an [`Action`]. A [`Terminal`] is what it is drawn on. Everything in a list is drawn from the catalogue of fields: [`figure`] says how a field of
-//! some unit and kind looks.
+//! clock: what is to be done elsewhere it answers as an [`Action`]. A [`Terminal`] is what it is drawn on. Everything in a list is drawn
+//! from the catalogue of fields: `figure` says how a field of some unit and kind looks.
 
 pub mod colour;
 mod figure;
@@ -16,7 +16,6 @@ mod screen;
 mod terminal;
 mod view;
 
-pub use figure::{figure, level_char};
 pub use keys::Action;
 pub use screen::{Pace, Screen};
 pub use terminal::Terminal;

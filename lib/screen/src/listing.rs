@@ -48,6 +48,7 @@ pub fn listing(rows: &[&Row], fields: &[FieldId], order: Order, width: usize) ->
         .collect();
     let last_least =
         heading(last).len().max(cells.iter().map(|row| columns(&row[rest.len()])).max().unwrap_or(0)).min(12);
+    let to_the_left: Vec<bool> = fields.iter().map(|id| is_text(*id, rows)).collect();
     let mut used = 0;
     let mut shown = Vec::new();
     for (n, column) in widths.iter().enumerate().take(rest.len()) {
@@ -60,7 +61,7 @@ pub fn listing(rows: &[&Row], fields: &[FieldId], order: Order, width: usize) ->
     let line = |cell: &dyn Fn(usize) -> String| {
         let mut line = String::new();
         for n in &shown {
-            line += &fitted(&cell(*n), widths[*n], is_text(fields[*n], rows));
+            line += &fitted(&cell(*n), widths[*n], to_the_left[*n]);
             line.push(' ');
         }
         let left = width.saturating_sub(used);

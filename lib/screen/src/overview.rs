@@ -65,9 +65,14 @@ fn name(frame: &Frame, set: &Row) -> String {
     }
 }
 
-/// A row for each set, behind a heading.
-pub fn sets(frame: &Frame, history: &History, depth: Depth, width: usize) -> Vec<Line<'static>> {
-    let rows = frame.rows(Entity::Pset);
+/// A row for each of these sets of a frame, behind a heading.
+pub fn sets(
+    frame: &Frame,
+    rows: &[&Row],
+    history: &History,
+    depth: Depth,
+    width: usize,
+) -> Vec<Line<'static>> {
     let names: Vec<String> = rows.iter().map(|row| name(frame, row)).collect();
     let name_width = names.iter().map(|name| columns(name)).max().unwrap_or(0).clamp(4, 20);
     let bounds = |row: &Row| match (row.number(pset::MIN), row.number(pset::MAX)) {

@@ -167,17 +167,21 @@ impl Screen {
         rows(&self.shown, &now.view, &now.filter, now.order)
     }
 
+    /// The place of what is selected in a list; the first, where it is not there.
+    fn at(&self, list: &[&Row]) -> usize {
+        let key = self.now().selected.as_ref();
+        list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0)
+    }
+
     fn selected(&self) -> Option<&Row> {
         let list = self.list();
-        let key = self.now().selected.as_ref();
-        list.iter().copied().find(|row| Some(&row.key()) == key).or_else(|| list.first().copied())
+        list.get(self.at(&list)).copied()
     }
 
     fn select(&mut self, to: impl Fn(usize, usize) -> usize) {
         let list = self.list();
         let Some(last) = list.len().checked_sub(1) else { return };
-        let key = self.now().selected.as_ref();
-        let at = list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let at = self.at(&list);
         let key = list[to(at, last).min(last)].key();
         self.now_mut().selected = Some(key);
     }
@@ -455,8 +459,7 @@ impl Screen {
         let now = self.now();
         let list = self.list();
         let room = usize::from(area.height).saturating_sub(above.len() + 1);
-        let key = now.selected.as_ref();
-        let at = list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let at = self.at(&list);
         let first = now.first.min(at).max((at + 1).saturating_sub(room)).min(list.len().saturating_sub(room));
         let page: Vec<&Row> = list.iter().skip(first).take(room).copied().collect();
         let (_, fields) = now.view.list();
@@ -491,10 +494,9 @@ impl Screen {
 
     fn overview(&mut self, frame: &mut ratatui::Frame<'_>, area: Rect, width: usize) {
         let height = usize::from(area.height);
-        let mut lines = overview::sets(&self.shown, &self.history, self.depth, width);
         let sets = self.list();
-        let key = self.now().selected.as_ref();
-        let at = sets.iter().position(|row| Some(&row.key()) == key).unwrap_or(0);
+        let mut lines = overview::sets(&self.shown, &sets, &self.history, self.depth, width);
+        let at = self.at(&sets);
         let count = sets.len();
         // Half of the screen is the sets', the selected one among them.
         let room = (height / 2).max(2) - 1;
@@ -530,13 +532,9 @@ impl Screen {
     }
 
     fn set_lines(&self, set: u32, width: usize) -> Vec<Line<'static>> {
-        let mut only = self.shown.clone();
-        let is_it = |row: &Row| row.number(pset::ID) == Some(f64::from(set));
-        only.set_rows(
-            Entity::Pset,
-            self.shown.rows(Entity::Pset).iter().filter(|row| is_it(row)).cloned().collect(),
-        );
-        let mut lines = overview::sets(&only, &self.history, self.depth, width);
+        let is_it = |row: &&Row| row.number(pset::ID) == Some(f64::from(set));
+        let sets: Vec<&Row> = self.shown.rows(Entity::Pset).iter().filter(is_it).collect();
+        let mut lines = overview::sets(&self.shown, &sets, &self.history, self.depth, width);
         let cpus: Vec<&Row> = self
             .shown
             .rows(Entity::Cpu)
@@ -612,10 +610,11 @@ impl Screen {
         list.truncate(most);
         part(&list, view.list().1, order);
         if *view == View::Overview {
-            for line in overview::news(&self.shown, Depth::Mono, width, 3) {
+            let news = overview::news(&self.shown, Depth::Mono, width, 3);
+            for line in &news {
                 text += &format!("\n{line}");
             }
-            if !overview::news(&self.shown, Depth::Mono, width, 3).is_empty() {
+            if !news.is_empty() {
                 text.push('\n');
             }
         }
