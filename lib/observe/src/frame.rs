@@ -98,9 +98,17 @@ impl Row {
     /// When the field is another entity's: a mistake in the program.
     #[must_use]
     pub fn with(mut self, field: FieldId, value: impl Into<Value>) -> Row {
+        self.set(field, value);
+        self
+    }
+
+    /// Gives a field this value.
+    ///
+    /// # Panics
+    /// As [`Row::with`].
+    pub fn set(&mut self, field: FieldId, value: impl Into<Value>) {
         assert_eq!(field.entity, self.entity, "a field of another entity");
         self.values[field.index] = value.into();
-        self
     }
 
     /// The value of a field; unknown for one of another entity.
@@ -194,7 +202,14 @@ pub struct Frame {
     pub elapsed: Option<Nanos>,
     /// What is lacking and why, a sentence each.
     pub missing: Vec<String>,
-    tables: HashMap<Entity, Vec<Row>>,
+    tables: HashMap<Entity, Table>,
+}
+
+/// The rows of an entity, as they were read at a moment.
+#[derive(Debug, Clone, PartialEq)]
+struct Table {
+    read_at: Nanos,
+    rows: Arc<Vec<Row>>,
 }
 
 impl Frame {
@@ -207,33 +222,56 @@ impl Frame {
     /// The rows of an entity, in the order in which the machine has them.
     #[must_use]
     pub fn rows(&self, entity: Entity) -> &[Row] {
-        self.tables.get(&entity).map_or(&[], Vec::as_slice)
+        self.tables.get(&entity).map_or(&[], |table| table.rows.as_slice())
     }
 
-    /// Puts rows in the place of those that the entity had.
+    /// When the rows of an entity were read: at the moment of the frame, or earlier where they are read less often. `None` where there are none.
+    #[must_use]
+    pub fn read_at(&self, entity: Entity) -> Option<Nanos> {
+        self.tables.get(&entity).map(|table| table.read_at)
+    }
+
+    /// Puts rows in the place of those that the entity had, as read at the moment of the frame.
     pub fn set_rows(&mut self, entity: Entity, rows: Vec<Row>) {
-        debug_assert!(rows.iter().all(|row| row.entity == entity), "rows of another entity");
-        self.tables.insert(entity, rows);
+        self.set_rows_read_at(entity, self.at, rows);
     }
 
-    /// The interval from an earlier frame to this one: labels and gauges as they are in this one, counters as growth per second. What goes back is
-    /// nothing. A row that the earlier frame lacks has unknown counters, unless it began meanwhile: a thread or process counts from its beginning.
+    /// The same for rows that were read earlier.
+    pub fn set_rows_read_at(&mut self, entity: Entity, read_at: Nanos, rows: Vec<Row>) {
+        debug_assert!(rows.iter().all(|row| row.entity == entity), "rows of another entity");
+        self.tables.insert(entity, Table { read_at, rows: Arc::new(rows) });
+    }
+
+    /// Takes over the rows of an entity, as another frame has them.
+    pub fn take_rows_of(&mut self, entity: Entity, other: &Frame) {
+        if let Some(table) = other.tables.get(&entity) {
+            self.tables.insert(entity, table.clone());
+        }
+    }
+
+    /// The interval from an earlier frame to this one: labels and gauges as they are in this one, counters as growth per second between the moments at
+    /// which their rows were read; unknown where these are the same. What goes back is nothing. A row that the earlier frame lacks has unknown counters,
+    /// unless it began meanwhile: a thread or process counts from its beginning.
     #[must_use]
     pub fn since(&self, before: &Frame) -> Frame {
-        let elapsed = self.at - before.at;
-        let seconds = elapsed.as_secs_f64();
-        let tables = self.tables.iter().map(|(entity, rows)| {
-            let old = match fields(*entity).iter().any(|field| field.kind == FieldKind::Counter) {
-                true => earlier(rows, before.rows(*entity)),
-                false => vec![None; rows.len()],
+        let tables = self.tables.iter().map(|(entity, now)| {
+            let counts = fields(*entity).iter().any(|field| field.kind == FieldKind::Counter);
+            let began = before.read_at(*entity).unwrap_or(before.at);
+            let rows = match counts {
+                true => {
+                    let old = earlier(&now.rows, before.rows(*entity));
+                    let seconds = (now.read_at - began).as_secs_f64();
+                    let pairs = now.rows.iter().zip(old);
+                    Arc::new(pairs.map(|(row, old)| rates(row, old, began, seconds)).collect())
+                }
+                false => Arc::clone(&now.rows),
             };
-            let rows = rows.iter().zip(old).map(|(row, old)| rates(row, old, before.at, seconds)).collect();
-            (*entity, rows)
+            (*entity, Table { read_at: now.read_at, rows })
         });
         Frame {
             at: self.at,
             wall: self.wall,
-            elapsed: Some(elapsed),
+            elapsed: Some(self.at - before.at),
             missing: self.missing.clone(),
             tables: tables.collect(),
         }
@@ -369,6 +407,18 @@ mod tests {
             .map(|row| row.number(thread::TIME))
             .collect();
         assert_eq!(rates, [Some(0.5), None]);
+    }
+
+    #[test]
+    fn rows_that_are_read_less_often_have_rates_of_their_own_interval() {
+        let (mut before, mut now) = (frame(10, &[]), frame(14, &[]));
+        let thread = |time: f64| Row::of(Entity::Thread).with(thread::LWP, 1u32).with(thread::TIME, time);
+        before.set_rows_read_at(Entity::Thread, Nanos::from_secs(5), vec![thread(1.0)]);
+        now.set_rows_read_at(Entity::Thread, Nanos::from_secs(13), vec![thread(5.0)]);
+        let interval = now.since(&before);
+        assert_eq!(interval.elapsed, Some(Nanos::from_secs(4)));
+        assert_eq!(interval.rows(Entity::Thread)[0].number(thread::TIME), Some(0.5));
+        assert_eq!(interval.read_at(Entity::Thread), Some(Nanos::from_secs(13)));
     }
 
     #[test]

@@ -63,10 +63,11 @@ pub struct Dependency {
 }
 
 /// The columns of the map, left to right.
-const COLUMNS: [&[&str]; 7] = [
+const COLUMNS: [&[&str]; 8] = [
     &["model"],
     &["cli", "formats", "machine", "planner", "report", "member"],
     &["linux", "sim", "pools", "observe", "umem", "member-c"],
+    &["store"],
     &["session"],
     &["experiments", "collect", "screen"],
     &["cmd", "svc"],

@@ -1,0 +1,207 @@
+//! Bytes to frames. Nothing that a file says is believed before it is checked.
+
+use super::numbers::{take, take_bytes, unzigzag};
+use super::schema::{Column, Columns, Schema};
+use super::state::{Cell, Kept, Pace, step};
+use super::{mark, token};
+use millpond_model::{Nanos, WallTime};
+use millpond_observe::catalogue::{Entity, FieldId};
+use millpond_observe::{Frame, Row, Value};
+use std::sync::Arc;
+
+/// Why bytes are no frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub &'static str);
+
+/// Reads frames one after another.
+#[derive(Debug)]
+pub struct Decoder {
+    tables: Vec<Table>,
+    texts: Vec<Arc<str>>,
+    /// The frame before.
+    frame: Frame,
+}
+
+#[derive(Debug)]
+struct Table {
+    columns: Columns,
+    entity: Option<Entity>,
+    fields: Vec<Option<FieldId>>,
+    read_at: Option<Nanos>,
+    before: i64,
+    cells: Vec<Cell>,
+    rows: usize,
+}
+
+impl Decoder {
+    /// One that knows nothing of earlier frames.
+    #[must_use]
+    pub fn new(schema: &Schema) -> Decoder {
+        let table = |columns: &Columns| Table {
+            entity: columns.entity(),
+            fields: columns.known(),
+            columns: columns.clone(),
+            read_at: None,
+            before: 0,
+            cells: Vec::new(),
+            rows: 0,
+        };
+        Decoder { tables: schema.0.iter().map(table).collect(), texts: Vec::new(), frame: Frame::default() }
+    }
+
+    /// Takes the next frame off the beginning.
+    ///
+    /// # Errors
+    /// [`Malformed`]; nothing can be read after that.
+    pub fn frame(&mut self, bytes: &mut &[u8]) -> Result<Frame, Malformed> {
+        let at = self.frame.at + Nanos(take(bytes)?);
+        let wall = WallTime(self.frame.wall.0.wrapping_add(unzigzag(take(bytes)?)));
+        let mut frame = Frame::at(at, wall);
+        frame.missing = match take(bytes)? {
+            0 => std::mem::take(&mut self.frame.missing),
+            count => (1..count).map(|_| take_text(bytes)).collect::<Result<_, _>>()?,
+        };
+        for table in &mut self.tables {
+            match take(bytes)? {
+                mark::AS_BEFORE => {
+                    if let Some(entity) = table.entity {
+                        frame.take_rows_of(entity, &self.frame);
+                    }
+                }
+                mark::GONE => {
+                    (table.read_at, table.before, table.rows) = (None, 0, 0);
+                    table.cells.clear();
+                }
+                mark::READ => {
+                    let read_at = at - Nanos(take(bytes)?);
+                    let rows = table.reading(read_at, &mut self.texts, bytes)?;
+                    if let Some(entity) = table.entity {
+                        frame.set_rows_read_at(entity, read_at, rows);
+                    }
+                }
+                _ => return Err(Malformed("there is no such mark of a table")),
+            }
+        }
+        self.frame = frame.clone();
+        Ok(frame)
+    }
+}
+
+impl Table {
+    fn reading(
+        &mut self,
+        read_at: Nanos,
+        texts: &mut Vec<Arc<str>>,
+        bytes: &mut &[u8],
+    ) -> Result<Vec<Row>, Malformed> {
+        let now =
+            self.read_at.map_or(0, |before| i64::try_from((read_at - before).0 / 1000).unwrap_or(i64::MAX));
+        let pace = Pace { now, before: self.before };
+        (self.read_at, self.before) = (Some(read_at), now);
+        self.keep_rows(bytes)?;
+        let mut rows: Vec<Row> = match self.entity {
+            Some(entity) => (0..self.rows).map(|_| Row::of(entity)).collect(),
+            None => Vec::new(),
+        };
+        let width = self.fields.len();
+        for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
+            for (place, cells) in self.cells.chunks_exact_mut(width).enumerate() {
+                let kept = take_value(&cells[index], column, pace, texts, bytes)?;
+                cells[index].set(kept);
+                if let (Some(id), Some(row)) = (id, rows.get_mut(place)) {
+                    row.set(*id, value(kept, column, texts));
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Makes the cells those of the rows that are there now.
+    fn keep_rows(&mut self, bytes: &mut &[u8]) -> Result<(), Malformed> {
+        let width = self.fields.len();
+        let count = take_count(bytes)?;
+        // Each row has a byte of each column at least.
+        if width == 0 || count.saturating_mul(width) > bytes.len() {
+            return Err(Malformed("there are more rows than bytes"));
+        }
+        let mut cells = Vec::with_capacity(count * width);
+        let (mut old, mut new) = (0, 0);
+        while old < self.rows || new < count {
+            let (kept, gone, come) = (take_count(bytes)?, take_count(bytes)?, take_count(bytes)?);
+            let (old_end, new_end) = (kept.saturating_add(gone), kept.saturating_add(come));
+            if (old_end == 0 && new_end == 0) || old_end > self.rows - old || new_end > count - new {
+                return Err(Malformed("rows are kept that are not there"));
+            }
+            cells.extend_from_slice(&self.cells[old * width..(old + kept) * width]);
+            cells.resize(cells.len() + come * width, Cell::NEW);
+            (old, new) = (old + old_end, new + new_end);
+        }
+        self.cells = cells;
+        self.rows = count;
+        Ok(())
+    }
+}
+
+fn take_value(
+    cell: &Cell,
+    column: &Column,
+    pace: Pace,
+    texts: &mut Vec<Arc<str>>,
+    bytes: &mut &[u8],
+) -> Result<Kept, Malformed> {
+    let foretold = cell.foretold(column, pace);
+    match take(bytes)? {
+        token::FORETOLD => Ok(foretold),
+        token::UNKNOWN => Ok(Kept::Unknown),
+        token::FLOAT => {
+            let eight = take_bytes(bytes, 8)?.try_into().map_err(|_| Malformed("a number is too short"))?;
+            Ok(Kept::Float(u64::from_le_bytes(eight)))
+        }
+        token::NEW_TEXT => {
+            texts.push(take_text(bytes)?.into());
+            Ok(Kept::Text(texts.len() as u64 - 1))
+        }
+        token::TEXT => {
+            let index = take(bytes)?;
+            let is_there = usize::try_from(index).is_ok_and(|index| index < texts.len());
+            is_there.then_some(Kept::Text(index)).ok_or(Malformed("there is no such text"))
+        }
+        number => {
+            let difference = unzigzag(number - token::DIFFERENCE);
+            Ok(match foretold {
+                Kept::Whole(near) => {
+                    Kept::Whole(near.saturating_add(difference.saturating_mul(step(column, pace))))
+                }
+                _ => Kept::Whole(difference),
+            })
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what was written is below 2^53; of what was not nothing is promised"
+)]
+fn value(kept: Kept, column: &Column, texts: &[Arc<str>]) -> Value {
+    match kept {
+        Kept::Unknown => Value::Unknown,
+        Kept::Whole(whole) if column.time => Value::Number(whole as f64 / 1e6),
+        Kept::Whole(whole) => Value::Number(whole as f64),
+        Kept::Float(bits) => Value::Number(f64::from_bits(bits)),
+        Kept::Text(index) => {
+            let text = usize::try_from(index).ok().and_then(|index| texts.get(index));
+            text.map_or(Value::Unknown, |text| Value::Text(Arc::clone(text)))
+        }
+    }
+}
+
+fn take_count(bytes: &mut &[u8]) -> Result<usize, Malformed> {
+    usize::try_from(take(bytes)?).map_err(|_| Malformed("a number is too large"))
+}
+
+fn take_text(bytes: &mut &[u8]) -> Result<String, Malformed> {
+    let length = take_count(bytes)?;
+    let text = std::str::from_utf8(take_bytes(bytes, length)?);
+    Ok(text.map_err(|_| Malformed("a text is not UTF-8"))?.to_owned())
+}

@@ -1,0 +1,70 @@
+//! Numbers of as many bytes as they need.
+
+use super::Malformed;
+
+/// Appends seven bits a byte, the lowest first.
+pub fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+/// Takes one off the beginning.
+pub fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first().ok_or(Malformed("it ends in the middle"))?;
+        *bytes = rest;
+        number |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(Malformed("a number is longer than ten bytes"))
+}
+
+/// Takes so many bytes off the beginning.
+pub fn take_bytes<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Malformed> {
+    let (first, rest) = bytes.split_at_checked(length).ok_or(Malformed("it ends in the middle"))?;
+    *bytes = rest;
+    Ok(first)
+}
+
+/// Small numbers of both signs as small numbers.
+pub fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+pub fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_number_comes_back(number in any::<u64>(), signed in any::<i64>()) {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            put(&mut bytes, zigzag(signed));
+            let mut rest = bytes.as_slice();
+            prop_assert_eq!(take(&mut rest), Ok(number));
+            prop_assert_eq!(take(&mut rest).map(unzigzag), Ok(signed));
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn small_numbers_take_one_byte() {
+        for number in [0, -1, 1, -64, 63] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, zigzag(number));
+            assert_eq!(bytes.len(), 1, "{number}");
+        }
+    }
+}

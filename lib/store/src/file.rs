@@ -1,0 +1,295 @@
+//! One file of a recording: a mark, a head, then blocks of frames, each with its length and its checksum.
+//!
+//! ```text
+//! file    "MILLPND1", records
+//! record  kind (1 byte), length of the body (4), CRC-32 of kind and body (4), body; numbers with the lowest byte first
+//! head    kind H: JSON, as `Header` has it
+//! block   kind B: its index, then frames of the codec, deflated
+//! index   first and last frame: on the machine's clock in ns (8, 8), on the wall in s (8, 8); frames (4); bytes of what is deflated (4)
+//! ```
+//!
+//! A block is read alone: to find a moment the indexes are read, and the rest is stepped over. A file that ends in the middle of a record was
+//! being written when its writer, or the machine, was stopped: what is before is whole.
+
+use crate::StoreError;
+use crate::codec::{Decoder, Header, Malformed};
+use millpond_model::{Nanos, WallTime};
+use millpond_observe::Frame;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+const MARK: &[u8; 8] = b"MILLPND1";
+const HEAD: u8 = b'H';
+const BLOCK: u8 = b'B';
+const FRAME: u8 = b'F';
+/// Kind, length and checksum of a record.
+const LABEL_BYTES: usize = 9;
+const INDEX_BYTES: usize = 40;
+/// The longest record that is believed.
+const BODY_MAX: u32 = 64 << 20;
+/// The most that a block is believed to be inflated.
+pub(crate) const INFLATED_MAX: usize = 256 << 20;
+/// How hard blocks are compressed, of 10.
+const LEVEL: u8 = 6;
+
+/// What a block is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub first: (Nanos, WallTime),
+    pub last: (Nanos, WallTime),
+    pub frames: u32,
+    pub inflated: u32,
+}
+
+impl Index {
+    /// Of frames that begin with this one.
+    pub fn of(frame: &Frame) -> Index {
+        let moment = (frame.at, frame.wall);
+        Index { first: moment, last: moment, frames: 0, inflated: 0 }
+    }
+
+    fn bytes(&self) -> [u8; INDEX_BYTES] {
+        let mut bytes = [0; INDEX_BYTES];
+        let numbers =
+            [self.first.0.0, self.last.0.0, self.first.1.0.cast_unsigned(), self.last.1.0.cast_unsigned()];
+        let longs = numbers.iter().flat_map(|number| number.to_le_bytes());
+        let shorts = [self.frames, self.inflated];
+        let all = longs.chain(shorts.iter().flat_map(|number| number.to_le_bytes()));
+        bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
+        bytes
+    }
+
+    fn from(bytes: &[u8; INDEX_BYTES]) -> Index {
+        let long =
+            |at: usize| bytes[at..at + 8].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let short =
+            |at: usize| bytes[at..at + 4].iter().rev().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte));
+        let wall = |at: usize| WallTime(long(at).cast_signed());
+        Index {
+            first: (Nanos(long(0)), wall(16)),
+            last: (Nanos(long(8)), wall(24)),
+            frames: short(32),
+            inflated: short(36),
+        }
+    }
+}
+
+/// The bytes of a record.
+fn record(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= BODY_MAX);
+    let length = length.ok_or_else(|| io::Error::other("a block is longer than 64 MiB"))?;
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[kind]);
+    sum.update(body);
+    let mut bytes = Vec::with_capacity(LABEL_BYTES + body.len());
+    bytes.push(kind);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&sum.finalize().to_le_bytes());
+    bytes.extend_from_slice(body);
+    Ok(bytes)
+}
+
+/// The beginning of a file.
+pub(crate) fn beginning(header: &Header) -> io::Result<Vec<u8>> {
+    let mut bytes = MARK.to_vec();
+    bytes.extend(record(HEAD, &serde_json::to_vec(header)?)?);
+    Ok(bytes)
+}
+
+/// A block of encoded frames, as a record.
+pub(crate) fn block(index: &Index, encoded: &[u8]) -> io::Result<Vec<u8>> {
+    let mut body = index.bytes().to_vec();
+    body.extend(miniz_oxide::deflate::compress_to_vec(encoded, LEVEL));
+    record(BLOCK, &body)
+}
+
+/// One encoded frame of the block that is not whole yet, as a record.
+pub(crate) fn frame(encoded: &[u8]) -> io::Result<Vec<u8>> {
+    record(FRAME, &miniz_oxide::deflate::compress_to_vec(encoded, 1))
+}
+
+/// The frames of the block that was not whole yet when its file was last written.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub encoded: Vec<u8>,
+    /// How many bytes at the end are no whole frame.
+    pub torn: u64,
+}
+
+impl Tail {
+    /// Reads what is there; nothing where there is no such file.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be read.
+    pub fn read(path: &Path) -> Result<Tail, StoreError> {
+        let mut file = match File::open(path) {
+            Ok(file) => io::BufReader::new(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Tail { encoded: Vec::new(), torn: 0 });
+            }
+            Err(error) => return Err(StoreError::new(path, "read", &error)),
+        };
+        let failed = |error: io::Error| StoreError::new(path, "read", &error);
+        let length = file.get_ref().metadata().map_err(failed)?.len();
+        let (mut encoded, mut whole) = (Vec::new(), 0);
+        while let Some(label) = next(&mut file, length).map_err(failed)? {
+            let limit = INFLATED_MAX.saturating_sub(encoded.len());
+            let body = body(&mut file, &label).map_err(failed)?.filter(|_| label.kind == FRAME);
+            let Some(one) =
+                body.and_then(|body| miniz_oxide::inflate::decompress_to_vec_with_limit(&body, limit).ok())
+            else {
+                break;
+            };
+            encoded.extend(one);
+            whole = label.offset + u64::from(label.length);
+        }
+        Ok(Tail { encoded, torn: length - whole })
+    }
+}
+
+/// Where a block is in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub index: Index,
+    offset: u64,
+    length: u32,
+}
+
+/// A file that is there.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub path: PathBuf,
+    pub header: Header,
+    pub blocks: Vec<Place>,
+    /// So many bytes are whole.
+    pub whole: u64,
+    /// How many bytes at the end are not.
+    pub torn: u64,
+    file: File,
+}
+
+impl Blocks {
+    /// Reads the head of a file and the indexes of its blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read, or is none of ours.
+    pub fn open(path: &Path) -> Result<Blocks, StoreError> {
+        let failed = |error: io::Error| StoreError::new(path, "read", &error);
+        let strange = |why: &str| StoreError::Strange { path: path.to_owned(), why: why.to_owned() };
+        let mut file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut mark = [0; MARK.len()];
+        let is_ours = file.read_exact(&mut mark).is_ok() && &mark == MARK;
+        if !is_ours {
+            return Err(strange("it is no recording of frames"));
+        }
+        let head = next(&mut file, length).map_err(failed)?;
+        let Some(label) = head.filter(|label| label.kind == HEAD) else {
+            return Err(strange("its head is torn"));
+        };
+        let body = body(&mut file, &label).map_err(failed)?.ok_or_else(|| strange("its head is damaged"))?;
+        let header: Header =
+            serde_json::from_slice(&body).map_err(|why| strange(&format!("its head is damaged: {why}")))?;
+        if header.recording != "frames" || header.format > crate::codec::FORMAT {
+            return Err(strange("a newer program wrote it: update this one"));
+        }
+        let (mut blocks, mut whole) = (Vec::new(), file.stream_position().map_err(failed)?);
+        while let Some(label) = next(&mut file, length).map_err(failed)? {
+            let mut index = [0; INDEX_BYTES];
+            if label.kind != BLOCK || file.read_exact(&mut index).is_err() {
+                break;
+            }
+            let index = Index::from(&index);
+            let end = label.offset + u64::from(label.length);
+            blocks.push(Place { index, offset: label.offset - LABEL_BYTES as u64, length: label.length });
+            whole = end;
+            let _ = file.seek(SeekFrom::Start(end)).map_err(failed)?;
+        }
+        Ok(Blocks { path: path.to_owned(), header, blocks, whole, torn: length - whole, file })
+    }
+
+    /// The encoded frames of a block.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be read, or its checksum is wrong.
+    pub fn encoded(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
+        let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
+        let mut file = &self.file;
+        let _ = file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
+        let label = next(&mut file, u64::MAX).map_err(failed)?;
+        let label = label.filter(|label| label.length == place.length);
+        let read = label.map(|label| body(&mut file, &label)).transpose().map_err(failed)?.flatten();
+        let deflated = read.ok_or_else(|| self.damaged(place, "its checksum is wrong"))?;
+        let limit = (place.index.inflated as usize).min(INFLATED_MAX);
+        let inflated = miniz_oxide::inflate::decompress_to_vec_with_limit(&deflated[INDEX_BYTES..], limit);
+        inflated.map_err(|_| self.damaged(place, "it cannot be inflated"))
+    }
+
+    /// A decoder for a block of this file.
+    pub fn decoder(&self) -> Decoder {
+        Decoder::new(&self.header.tables)
+    }
+
+    /// What is said of a block that cannot be read.
+    pub fn damaged(&self, place: &Place, why: &str) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), offset: place.offset, why: why.to_owned() }
+    }
+
+    /// The same of frames.
+    pub fn malformed(&self, place: &Place, why: Malformed) -> StoreError {
+        self.damaged(place, why.0)
+    }
+
+    /// When its last frame was.
+    pub fn last(&self) -> Option<(Nanos, WallTime)> {
+        self.blocks.last().map(|place| place.index.last)
+    }
+}
+
+struct Label {
+    kind: u8,
+    length: u32,
+    sum: u32,
+    /// Where the body begins.
+    offset: u64,
+}
+
+/// The label of the next record, if there is a whole one before the end.
+fn next(file: &mut (impl Read + Seek), end: u64) -> io::Result<Option<Label>> {
+    let mut bytes = [0; LABEL_BYTES];
+    let mut filled = 0;
+    while filled < LABEL_BYTES {
+        match file.read(&mut bytes[filled..])? {
+            0 => return Ok(None),
+            read => filled += read,
+        }
+    }
+    let offset = file.stream_position()?;
+    let [kind, l0, l1, l2, l3, s0, s1, s2, s3] = bytes;
+    let label = Label {
+        kind,
+        length: u32::from_le_bytes([l0, l1, l2, l3]),
+        sum: u32::from_le_bytes([s0, s1, s2, s3]),
+        offset,
+    };
+    let is_whole = label.length <= BODY_MAX && offset.saturating_add(u64::from(label.length)) <= end;
+    let is_block = label.kind != BLOCK || label.length as usize >= INDEX_BYTES;
+    Ok((is_whole && is_block).then_some(label))
+}
+
+/// The body of a record; `None` where it is torn or its checksum is wrong.
+fn body(file: &mut impl Read, label: &Label) -> io::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    let _ = file.by_ref().take(u64::from(label.length)).read_to_end(&mut body)?;
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[label.kind]);
+    sum.update(&body);
+    Ok((body.len() == label.length as usize && sum.finalize() == label.sum).then_some(body))
+}
+
+/// Appends bytes to a file in one call.
+pub(crate) fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let _ = file.seek(SeekFrom::End(0))?;
+    file.write_all(bytes)
+}

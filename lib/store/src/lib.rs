@@ -1,0 +1,94 @@
+//! Recordings: frames in a ring of compressed files that survive a crash.
+//!
+//! ```text
+//!   Frame ──▶ codec: Encoder ──▶ file.tail: a record for each frame, at once
+//!                      └───────▶ file: a block for each ten minutes          ──▶ Recording ──▶ codec: Decoder ──▶ Frame
+//!   Ring: a folder of files; the oldest go when there are too many bytes, or they are too old
+//! ```
+//!
+//! What was recorded before a `kill -9` is there up to the last frame; of a machine that lost its power what the last five seconds wrote may be lost.
+//! Bytes that are not whole are found by their checksum and told.
+
+pub mod codec;
+mod file;
+mod reader;
+mod ring;
+
+pub use reader::{Frames, Moment, Recording, Span};
+pub use ring::{Limits, Ring, Written};
+
+use millpond_model::WallTime;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refuses.
+    #[error("cannot {doing} {}: {why}", path.display())]
+    System {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was to be done.
+        doing: &'static str,
+        /// The system's reason.
+        why: String,
+    },
+    /// Another program records there.
+    #[error("another program records into {}: choose another folder, or stop it", .0.display())]
+    Busy(PathBuf),
+    /// The file is none that can be read.
+    #[error("cannot read {}: {why}", path.display())]
+    Strange {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A block of a file is damaged. Others can be read.
+    #[error("{}, block at byte {offset}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the block begins.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl StoreError {
+    fn new(path: &Path, doing: &'static str, error: &io::Error) -> StoreError {
+        let text = error.to_string();
+        let why = text.split(" (os error").next().unwrap_or_default().to_owned();
+        StoreError::System { path: path.to_owned(), doing, why }
+    }
+}
+
+/// What files of recordings end in.
+const ENDING: &str = "frames";
+
+/// The file of the frames that are in no block yet, beside a file.
+fn tail_of(path: &Path) -> PathBuf {
+    path.with_extension("frames.tail")
+}
+
+/// The files of a folder, the oldest first: they are named by when they begin.
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let failed = |error: io::Error| StoreError::new(dir, "read", &error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|ending| ending == ENDING) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The name of a file that begins then: `20261127T060102Z`.
+fn name_of(wall: WallTime) -> String {
+    let moment = jiff::Timestamp::from_second(wall.0).unwrap_or_default();
+    moment.strftime("%Y%m%dT%H%M%SZ").to_string()
+}

@@ -1,0 +1,251 @@
+//! Reads frames from a folder or a file, from any moment on.
+
+use crate::codec::{Decoder, Header};
+use crate::file::{Blocks, Index, Place, Tail};
+use crate::ring::after;
+use crate::{StoreError, files_in, tail_of};
+use millpond_model::{Nanos, WallTime};
+use millpond_observe::Frame;
+use std::path::Path;
+use std::rc::Rc;
+
+/// A recording that is there.
+#[derive(Debug)]
+pub struct Recording {
+    files: Vec<Source>,
+    /// What is not whole, a sentence each.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Source {
+    blocks: Blocks,
+    /// Frames that are in no block yet.
+    tail: Option<(Index, Rc<Vec<u8>>)>,
+}
+
+/// What a recording is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The machine that was watched: of the last file, where there are several.
+    pub machine: String,
+    /// The first frame.
+    pub first: WallTime,
+    /// The last one.
+    pub last: WallTime,
+    /// How many.
+    pub frames: u64,
+    /// In how many files.
+    pub files: usize,
+    /// Bytes of these.
+    pub bytes: u64,
+}
+
+/// A frame, and of which watch it is: counters of another one begin anew.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Everything that was seen.
+    pub frame: Frame,
+    /// When the watch began.
+    pub run: WallTime,
+}
+
+impl Recording {
+    /// A folder that [`crate::Ring`] writes or wrote, or one of its files. It may be written meanwhile: what comes later is not seen.
+    ///
+    /// # Errors
+    /// [`StoreError`] when nothing can be read there.
+    pub fn open(path: &Path) -> Result<Recording, StoreError> {
+        let is_dir = std::fs::metadata(path).map_err(|error| StoreError::new(path, "read", &error))?.is_dir();
+        let paths = if is_dir { files_in(path)? } else { vec![path.to_owned()] };
+        let mut recording = Recording { files: Vec::new(), notes: Vec::new() };
+        for path in &paths {
+            match Source::open(path) {
+                Ok((source, torn)) => {
+                    if torn > 0 {
+                        let path = path.display();
+                        recording.notes.push(format!(
+                            "{path}: its last {torn} bytes are no whole frame, and are left out"
+                        ));
+                    }
+                    recording.files.push(source);
+                }
+                Err(StoreError::Strange { path, why }) if is_dir => {
+                    recording.notes.push(format!("{}: {why}: it is left out", path.display()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if recording.span().is_none() {
+            let why = if is_dir { "no recording is in it" } else { "no frame is in it" };
+            return Err(StoreError::Strange { path: path.to_owned(), why: why.to_owned() });
+        }
+        Ok(recording)
+    }
+
+    /// What it is about; nothing where it has no frame.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        let mut indexes = self.files.iter().flat_map(Source::indexes).peekable();
+        let first = indexes.peek()?.first.1;
+        let (last, frames) =
+            indexes.fold((first, 0), |(_, frames), index| (index.last.1, frames + u64::from(index.frames)));
+        let tail = |source: &Source| source.tail.as_ref().map_or(0, |(_, encoded)| encoded.len() as u64);
+        Some(Span {
+            machine: self.files.last()?.blocks.header.machine.clone(),
+            first,
+            last,
+            frames,
+            files: self.files.len(),
+            bytes: self.files.iter().map(|source| source.blocks.whole + tail(source)).sum(),
+        })
+    }
+
+    /// Frames from this moment on; the first is that before it, where there is one, so that what happened until it can be told.
+    #[must_use]
+    pub fn frames_from(&self, wall: WallTime) -> Frames<'_> {
+        let places: Vec<(usize, usize)> = self
+            .files
+            .iter()
+            .enumerate()
+            .flat_map(|(file, source)| (0..source.indexes().count()).map(move |block| (file, block)))
+            .collect();
+        let begins_before = |(file, block): &(usize, usize)| {
+            self.files[*file].indexes().nth(*block).is_some_and(|index| index.first.1 < wall)
+        };
+        let start = places.iter().rposition(begins_before).unwrap_or(0);
+        Frames { recording: self, places, next: start, block: None, from: Some(wall), held: None }
+    }
+
+    /// All frames.
+    #[must_use]
+    pub fn frames(&self) -> Frames<'_> {
+        self.frames_from(WallTime(i64::MIN))
+    }
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<(Source, u64), StoreError> {
+        let tail = Tail::read(&tail_of(path))?;
+        let blocks = Blocks::open(path)?;
+        let (index, encoded) = after(&blocks, &tail);
+        let torn = blocks.torn + tail.torn;
+        Ok((Source { blocks, tail: index.map(|index| (index, Rc::new(encoded))) }, torn))
+    }
+
+    /// What its blocks are about, in order.
+    fn indexes(&self) -> impl Iterator<Item = &Index> {
+        let tail = self.tail.iter().map(|(index, _)| index);
+        self.blocks.blocks.iter().map(|place| &place.index).chain(tail)
+    }
+
+    /// The encoded frames of a block.
+    fn encoded(&self, block: usize) -> Result<(Option<Place>, Rc<Vec<u8>>), StoreError> {
+        match (self.blocks.blocks.get(block), &self.tail) {
+            (Some(place), _) => Ok((Some(*place), Rc::new(self.blocks.encoded(place)?))),
+            (None, Some((_, encoded))) => Ok((None, Rc::clone(encoded))),
+            (None, None) => Ok((None, Rc::default())),
+        }
+    }
+}
+
+/// Frames one after another. After a block that is damaged those of the next one follow.
+#[derive(Debug)]
+pub struct Frames<'r> {
+    recording: &'r Recording,
+    /// All blocks: their file and their number in it.
+    places: Vec<(usize, usize)>,
+    next: usize,
+    block: Option<Reading>,
+    /// Frames before this are left out, but for the last one.
+    from: Option<WallTime>,
+    held: Option<Moment>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    file: usize,
+    place: Option<Place>,
+    decoder: Decoder,
+    encoded: Rc<Vec<u8>>,
+    at: usize,
+}
+
+impl Frames<'_> {
+    fn next_of_all(&mut self) -> Option<Result<Moment, StoreError>> {
+        loop {
+            if let Some(block) = &mut self.block
+                && block.at < block.encoded.len()
+            {
+                let source = &self.recording.files[block.file].blocks;
+                let mut rest = &block.encoded[block.at..];
+                let read = block.decoder.frame(&mut rest);
+                block.at = block.encoded.len() - rest.len();
+                return match read {
+                    Ok(frame) => Some(Ok(Moment { frame, run: source.header.run })),
+                    Err(why) => {
+                        let place = block.place;
+                        self.block = None;
+                        place.map(|place| Err(source.malformed(&place, why)))
+                    }
+                };
+            }
+            let (file, number) = *self.places.get(self.next)?;
+            self.next += 1;
+            let source = &self.recording.files[file];
+            self.block = match source.encoded(number) {
+                Ok((place, encoded)) => {
+                    Some(Reading { file, place, decoder: source.blocks.decoder(), encoded, at: 0 })
+                }
+                Err(error) => return Some(Err(error)),
+            };
+        }
+    }
+
+    /// Which machine and which columns the frames that come now are of.
+    #[must_use]
+    pub fn header(&self) -> Option<&Header> {
+        let (file, _) = self.places.get(self.next.saturating_sub(1))?;
+        Some(&self.recording.files[*file].blocks.header)
+    }
+}
+
+impl Iterator for Frames<'_> {
+    type Item = Result<Moment, StoreError>;
+
+    fn next(&mut self) -> Option<Result<Moment, StoreError>> {
+        let Some(from) = self.from else {
+            return self.held.take().map(Ok).or_else(|| self.next_of_all());
+        };
+        let mut before: Option<Moment> = None;
+        loop {
+            match self.next_of_all() {
+                Some(Ok(moment)) if moment.frame.wall < from => before = Some(moment),
+                Some(Ok(moment)) => {
+                    self.from = None;
+                    let before = before.filter(|before| before.run == moment.run);
+                    return Some(Ok(match before {
+                        Some(before) => {
+                            self.held = Some(moment);
+                            before
+                        }
+                        None => moment,
+                    }));
+                }
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    self.from = None;
+                    return before.map(Ok);
+                }
+            }
+        }
+    }
+}
+
+impl Span {
+    /// From its first frame to its last one.
+    #[must_use]
+    pub fn length(&self) -> Nanos {
+        Nanos::from_secs(u64::try_from(self.last.0.saturating_sub(self.first.0)).unwrap_or(0))
+    }
+}

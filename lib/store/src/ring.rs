@@ -1,0 +1,294 @@
+//! Writes frames into a folder, and lets the oldest go.
+
+use crate::codec::{Encoder, Header};
+use crate::file::{self, Blocks, Index, Tail};
+use crate::{ENDING, StoreError, files_in, name_of, tail_of};
+use millpond_model::{Nanos, WallTime};
+use millpond_observe::Frame;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// How old a file may get, from its last frame.
+    pub age: Nanos,
+}
+
+/// A block is written after so long.
+const BLOCK_TIME: Nanos = Nanos::from_secs(600);
+/// Or when it has so many bytes before they are compressed.
+const BLOCK_BYTES: usize = 8 << 20;
+/// A file is ended after so long.
+const FILE_TIME: Nanos = Nanos::from_secs(6 * 3600);
+/// Or when it has this part of all bytes.
+const FILE_PART: u64 = 16;
+/// What was written is given to the disk after so long.
+const SYNC_TIME: Nanos = Nanos::from_secs(5);
+
+/// What was written so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes in blocks that are whole.
+    pub bytes: u64,
+    /// Files that were taken away to make room.
+    pub dropped: u64,
+}
+
+/// A folder that is being written into.
+#[derive(Debug)]
+pub struct Ring {
+    dir: PathBuf,
+    limits: Limits,
+    header: Header,
+    written: Written,
+    /// Held for as long as it is written into.
+    _lock: File,
+    open: Option<Open>,
+}
+
+/// The file that is written.
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    began: Nanos,
+    tail: File,
+    tail_bytes: u64,
+    synced: Nanos,
+    /// The block that is not whole yet.
+    block: Option<Block>,
+}
+
+#[derive(Debug)]
+struct Block {
+    encoder: Encoder,
+    encoded: Vec<u8>,
+    index: Index,
+}
+
+impl Ring {
+    /// Takes a folder for itself, which is made where it is missing. What a killed program left there is made whole. Second are notes of that, a
+    /// sentence each.
+    ///
+    /// # Errors
+    /// [`StoreError`] when another program writes there, or the system refuses.
+    pub fn open(
+        dir: &Path,
+        machine: &str,
+        run: WallTime,
+        limits: Limits,
+    ) -> Result<(Ring, Vec<String>), StoreError> {
+        std::fs::create_dir_all(dir).map_err(|error| StoreError::new(dir, "make the folder", &error))?;
+        let path = dir.join("lock");
+        let lock = File::create(&path).map_err(|error| StoreError::new(&path, "open", &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy(dir.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(StoreError::new(&path, "lock", &error)),
+        }
+        let mut notes = Vec::new();
+        for path in files_in(dir)? {
+            match mend(&path) {
+                Ok(note) => notes.extend(note),
+                // It stays as it is: a reader says the same of it.
+                Err(StoreError::Strange { path, why }) => notes.push(format!("{}: {why}", path.display())),
+                Err(error) => return Err(error),
+            }
+        }
+        let header = Header::new(machine, run);
+        let written = Written::default();
+        Ok((Ring { dir: dir.to_owned(), limits, header, written, _lock: lock, open: None }, notes))
+    }
+
+    /// Appends a frame.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the system refuses. What was written before stays readable.
+    pub fn push(&mut self, frame: &Frame) -> Result<(), StoreError> {
+        let (parts, limits) = (self.limits.bytes / FILE_PART, self.limits);
+        if self.open.as_ref().is_some_and(|open| open.bytes >= parts || frame.at - open.began >= FILE_TIME) {
+            self.end_file()?;
+        }
+        if self.open.is_none() {
+            self.begin_file(frame)?;
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let block = open.block.get_or_insert_with(|| Block {
+            encoder: Encoder::new(&self.header.tables),
+            encoded: Vec::new(),
+            index: Index::of(frame),
+        });
+        let before = block.encoded.len();
+        block.encoder.frame(frame, &mut block.encoded);
+        block.index.last = (frame.at, frame.wall);
+        block.index.frames += 1;
+        let tail = tail_of(&open.path);
+        let failed = |error: io::Error| StoreError::new(&tail, "write", &error);
+        let bytes = file::frame(&block.encoded[before..]).map_err(failed)?;
+        if let Err(error) = file::append(&mut open.tail, &bytes) {
+            let _ = open.tail.set_len(open.tail_bytes);
+            return Err(failed(error));
+        }
+        open.tail_bytes += bytes.len() as u64;
+        self.written.frames += 1;
+        if frame.at - open.synced >= SYNC_TIME {
+            open.tail.sync_data().map_err(failed)?;
+            open.synced = frame.at;
+        }
+        let is_whole = frame.at - block.index.first.0 >= BLOCK_TIME
+            || block.encoded.len() >= BLOCK_BYTES
+            // What is in no block yet takes its part of the room too.
+            || open.tail_bytes >= parts.max(limits.bytes / 2);
+        if is_whole {
+            self.end_block()?;
+            self.make_room(frame.wall)?;
+        }
+        Ok(())
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        self.written
+    }
+
+    /// The file that is written now.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.open.as_ref().map(|open| open.path.as_path())
+    }
+
+    /// Makes everything whole and ends.
+    ///
+    /// # Errors
+    /// As [`Ring::push`].
+    pub fn finish(mut self) -> Result<Written, StoreError> {
+        self.end_file()?;
+        Ok(self.written)
+    }
+
+    fn begin_file(&mut self, frame: &Frame) -> Result<(), StoreError> {
+        let name = name_of(frame.wall);
+        let taken = |path: &PathBuf| path.exists();
+        let names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}-{n}")));
+        let mut paths = names.map(|name| self.dir.join(name).with_extension(ENDING));
+        let Some(path) = paths.find(|path| !taken(path)) else { return Ok(()) };
+        let failed = |error: io::Error| StoreError::new(&path, "write", &error);
+        let beginning = file::beginning(&self.header).map_err(failed)?;
+        let create =
+            |path: &Path| OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path);
+        let mut file = create(&path).map_err(failed)?;
+        file::append(&mut file, &beginning).map_err(failed)?;
+        let tail = create(&tail_of(&path)).map_err(failed)?;
+        let bytes = beginning.len() as u64;
+        let began = frame.at;
+        self.open = Some(Open { path, file, bytes, began, tail, tail_bytes: 0, synced: began, block: None });
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Result<(), StoreError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(block) = open.block.take() else { return Ok(()) };
+        let failed = |error: io::Error| StoreError::new(&open.path, "write", &error);
+        let bytes = append_block(&mut open.file, block.index, &block.encoded).map_err(failed)?;
+        open.tail.set_len(0).map_err(failed)?;
+        open.tail_bytes = 0;
+        open.bytes += bytes;
+        self.written.bytes += bytes;
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<(), StoreError> {
+        self.end_block()?;
+        if let Some(open) = self.open.take() {
+            let tail = tail_of(&open.path);
+            std::fs::remove_file(&tail).map_err(|error| StoreError::new(&tail, "remove", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Lets the oldest files go until the rest is within the limits. The one that is written stays.
+    fn make_room(&mut self, now: WallTime) -> Result<(), StoreError> {
+        let current = self.path().map(Path::to_owned);
+        let files = files_in(&self.dir)?;
+        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
+        let mut bytes: u64 = files.iter().map(size).sum();
+        let oldest = now.0.saturating_sub_unsigned(self.limits.age.0 / 1_000_000_000);
+        for path in files.iter().filter(|path| Some(*path) != current.as_ref()) {
+            let is_old =
+                || Blocks::open(path).is_ok_and(|file| file.last().is_some_and(|(_, wall)| wall.0 < oldest));
+            if bytes <= self.limits.bytes && !is_old() {
+                break;
+            }
+            bytes -= size(path);
+            std::fs::remove_file(path).map_err(|error| StoreError::new(path, "remove", &error))?;
+            self.written.dropped += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a block and gives it to the disk. Where it does not fit the file is as before.
+fn append_block(file: &mut File, index: Index, encoded: &[u8]) -> io::Result<u64> {
+    let inflated =
+        u32::try_from(encoded.len()).map_err(|_| io::Error::other("a block is longer than 4 GiB"))?;
+    let record = file::block(&Index { inflated, ..index }, encoded)?;
+    let before = file.metadata()?.len();
+    let done = file::append(file, &record).and_then(|()| file.sync_data());
+    if done.is_err() {
+        let _ = file.set_len(before);
+    }
+    done.map(|()| record.len() as u64)
+}
+
+/// Makes a file whole that a killed program left: what is torn is cut off, and the frames beside it become its last block.
+fn mend(path: &Path) -> Result<Option<String>, StoreError> {
+    let beside = tail_of(path);
+    let blocks = Blocks::open(path)?;
+    if blocks.torn == 0 && !beside.exists() {
+        return Ok(None);
+    }
+    let tail = Tail::read(&beside)?;
+    let failed = |error: io::Error| StoreError::new(path, "mend", &error);
+    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    file.set_len(blocks.whole).map_err(failed)?;
+    let (index, encoded) = after(&blocks, &tail);
+    if let Some(index) = index {
+        let _ = append_block(&mut file, index, &encoded).map_err(failed)?;
+    }
+    if beside.exists() {
+        std::fs::remove_file(&beside).map_err(|error| StoreError::new(&beside, "remove", &error))?;
+    }
+    let torn = blocks.torn + tail.torn;
+    let frames = index.map_or(0, |index| index.frames);
+    Ok(Some(format!(
+        "{}: its writer was stopped: {frames} frames are made a block, {torn} bytes are no whole frame",
+        path.display()
+    )))
+}
+
+/// The frames beside a file that are in no block of it, and what they are about. They are in the last block where the writer was stopped after it had
+/// written that.
+pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, Vec<u8>) {
+    let mut rest = tail.encoded.as_slice();
+    let mut decoder = blocks.decoder();
+    let mut index: Option<Index> = None;
+    let mut whole = 0;
+    while !rest.is_empty() {
+        let Ok(frame) = decoder.frame(&mut rest) else { break };
+        let index = index.get_or_insert_with(|| Index::of(&frame));
+        index.last = (frame.at, frame.wall);
+        index.frames += 1;
+        whole = tail.encoded.len() - rest.len();
+    }
+    let index = index.filter(|index| blocks.last().is_none_or(|(at, _)| at < index.first.0));
+    let encoded = tail.encoded[..whole].to_vec();
+    (index, encoded)
+}

@@ -1,0 +1,186 @@
+//! Folders of recordings: what was written is there, whatever ended the writer.
+
+use millpond_model::{Nanos, WallTime};
+use millpond_observe::catalogue::{Entity, cpu};
+use millpond_observe::{Frame, Row};
+use millpond_store::{Limits, Recording, Ring, StoreError};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const START: i64 = 1_764_223_262; // 2025-11-27 06:01:02 UTC
+const LIMITS: Limits = Limits { bytes: 1 << 20, age: Nanos::from_secs(7 * 86400) };
+
+/// The frame after so many seconds: each CPU did something else.
+fn frame(second: u64) -> Frame {
+    let mut frame = Frame::at(Nanos::from_secs(100 + second), WallTime(START + second.cast_signed()));
+    let row = |id: u32| {
+        let mixed = (second * 4 + u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        Row::of(Entity::Cpu)
+            .with(cpu::ID, id)
+            .with(cpu::USER, Nanos::from_millis(second * 1000 + mixed))
+            .with(cpu::CSW, second * 100 + mixed)
+    };
+    frame.set_rows(Entity::Cpu, (0..4).map(row).collect());
+    frame
+}
+
+fn ring(dir: &Path, limits: Limits) -> (Ring, Vec<String>) {
+    Ring::open(dir, "real", WallTime(START), limits).expect("it is a folder of its own")
+}
+
+fn seconds(recording: &Recording, from: i64) -> Vec<i64> {
+    recording
+        .frames_from(WallTime(from))
+        .map(|moment| moment.expect("it is whole").frame.wall.0 - START)
+        .collect()
+}
+
+fn only_file(dir: &Path) -> PathBuf {
+    dir.join("20251127T060102Z.frames")
+}
+
+#[test]
+fn frames_come_back_from_any_moment_with_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut ring, notes) = ring(dir.path(), LIMITS);
+    assert_eq!(notes, Vec::<String>::new());
+    (0..1500).for_each(|second| ring.push(&frame(second)).unwrap());
+    let open = Recording::open(dir.path()).unwrap();
+    assert_eq!(seconds(&open, START).len(), 1500, "it is read while it is written");
+    let written = ring.finish().unwrap();
+    assert_eq!((written.frames, written.dropped), (1500, 0));
+    let recording = Recording::open(dir.path()).unwrap();
+    assert_eq!(recording.notes, Vec::<String>::new());
+    let span = recording.span().unwrap();
+    assert_eq!((span.machine.as_str(), span.frames, span.files), ("real", 1500, 1));
+    assert_eq!(span.length(), Nanos::from_secs(1499));
+    for from in [0, 1, 599, 600, 601, 602, 1202, 1499] {
+        let first = (from - 1).max(0);
+        assert_eq!(seconds(&recording, START + from), (first..1500).collect::<Vec<_>>(), "from {from}");
+    }
+    assert_eq!(seconds(&recording, START + 9999), [1499], "after its end there is the last one");
+    let read: Vec<Frame> = recording.frames().map(|moment| moment.unwrap().frame).collect();
+    assert!((0..1500).zip(&read).all(|(second, read)| *read == frame(second)));
+    let single = Recording::open(&only_file(dir.path())).unwrap();
+    assert_eq!(single.span().unwrap().frames, 1500);
+}
+
+#[test]
+fn a_writer_that_is_killed_loses_no_frame_and_the_next_one_makes_the_folder_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut killed, _) = ring(dir.path(), LIMITS);
+    (0..700).for_each(|second| killed.push(&frame(second)).unwrap());
+    // The lock goes with a killed program, and nothing is made whole.
+    drop(killed);
+    let tail = dir.path().join("20251127T060102Z.frames.tail");
+    let mut bytes = fs::read(&tail).unwrap();
+    bytes.truncate(bytes.len() - 5);
+    fs::write(&tail, &bytes).unwrap();
+    let torn = Recording::open(dir.path()).unwrap();
+    assert_eq!(seconds(&torn, START), (0..699).collect::<Vec<_>>());
+    assert!(torn.notes[0].ends_with("bytes are no whole frame, and are left out"), "{:?}", torn.notes);
+    let (ring, notes) = ring(dir.path(), LIMITS);
+    assert!(notes[0].contains(": its writer was stopped: 98 frames are made a block, "), "{notes:?}");
+    drop(ring);
+    assert!(!tail.exists());
+    let mended = Recording::open(dir.path()).unwrap();
+    assert_eq!((seconds(&mended, START).len(), mended.notes.len()), (699, 0));
+}
+
+#[test]
+fn a_writer_that_is_killed_between_block_and_tail_gives_each_frame_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut killed, _) = ring(dir.path(), LIMITS);
+    (0..600).for_each(|second| killed.push(&frame(second)).unwrap());
+    let tail = dir.path().join("20251127T060102Z.frames.tail");
+    let before = fs::read(&tail).unwrap();
+    killed.push(&frame(600)).unwrap();
+    fs::write(&tail, &before).unwrap();
+    assert_eq!(seconds(&Recording::open(dir.path()).unwrap(), START), (0..601).collect::<Vec<_>>());
+    drop(killed);
+    let _ = ring(dir.path(), LIMITS);
+    assert_eq!(seconds(&Recording::open(dir.path()).unwrap(), START), (0..601).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_read_to_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut ring, _) = ring(dir.path(), LIMITS);
+    (0..1300).for_each(|second| ring.push(&frame(second)).unwrap());
+    let _ = ring.finish().unwrap();
+    let whole = fs::read(only_file(dir.path())).unwrap();
+    let cut = dir.path().join("cut.frames");
+    for length in (0..whole.len()).step_by(997) {
+        fs::write(&cut, &whole[..length]).unwrap();
+        match Recording::open(&cut) {
+            Ok(recording) => {
+                let read = seconds(&recording, START);
+                assert!([601, 1202].contains(&read.len()), "{} frames of {length} bytes", read.len());
+            }
+            Err(StoreError::Strange { why, .. }) => {
+                assert!(
+                    ["it is no recording of frames", "its head is torn", "no frame is in it"]
+                        .contains(&why.as_str()),
+                    "{why}"
+                );
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_is_told_with_its_place_and_the_next_ones_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut ring, _) = ring(dir.path(), LIMITS);
+    (0..1300).for_each(|second| ring.push(&frame(second)).unwrap());
+    let _ = ring.finish().unwrap();
+    let path = only_file(dir.path());
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    fs::write(&path, &bytes).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let (good, bad): (Vec<_>, Vec<_>) = recording.frames().partition(Result::is_ok);
+    assert_eq!(good.len(), 699);
+    let told = bad[0].as_ref().unwrap_err().to_string();
+    assert!(told.contains(", block at byte ") && told.ends_with("its checksum is wrong"), "{told}");
+}
+
+#[test]
+fn the_oldest_files_go_when_there_are_too_many_bytes_or_they_are_too_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Limits { bytes: 80_000, ..LIMITS };
+    let (mut writer, _) = ring(dir.path(), small);
+    (0..15_000).for_each(|second| writer.push(&frame(second)).unwrap());
+    let written = writer.finish().unwrap();
+    assert!(written.dropped > 0);
+    let recording = Recording::open(dir.path()).unwrap();
+    let span = recording.span().unwrap();
+    assert!(span.bytes <= 80_000 + 20_000, "{span:?}");
+    assert_eq!(span.last.0 - START, 14_999);
+    let (mut writer, _) = ring(dir.path(), Limits { age: Nanos::from_secs(3600), ..LIMITS });
+    (15_000..21_000).for_each(|second| writer.push(&frame(second)).unwrap());
+    let _ = writer.finish().unwrap();
+    let first = Recording::open(dir.path()).unwrap().span().unwrap().first.0 - START;
+    assert!((10_000..=17_400).contains(&first), "{first}");
+}
+
+#[test]
+fn two_writers_do_not_share_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_first, _) = ring(dir.path(), LIMITS);
+    let second = Ring::open(dir.path(), "real", WallTime(START), LIMITS);
+    assert!(matches!(second, Err(StoreError::Busy(_))));
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |path: &Path| Recording::open(path).unwrap_err().to_string();
+    assert!(told(dir.path()).ends_with(": no recording is in it"));
+    let text = dir.path().join("notes.txt");
+    fs::write(&text, "hello").unwrap();
+    assert!(told(&text).ends_with(": it is no recording of frames"));
+    assert!(told(&dir.path().join("nowhere")).contains("cannot read "));
+}
