@@ -57,8 +57,13 @@ const REST_OF_LINE: &str = "\x1b[K";
 
 /// Shows the line of progress over the one before: whole seconds, rounded up.
 fn show_remaining(left: Nanos, ctx: &mut Ctx<'_>) {
+    show_progress(&format!("report in {} s", left.0.div_ceil(1_000_000_000)), ctx);
+}
+
+/// Shows a line of progress over the one before, until [`wait_ends`].
+pub fn show_progress(text: &str, ctx: &mut Ctx<'_>) {
     ctx.err.control(LINE_START);
-    ctx.err.text(&format!("{}: report in {} s", ctx.prog, left.0.div_ceil(1_000_000_000)));
+    ctx.err.text(&format!("{}: {text}", ctx.prog));
     ctx.err.control(REST_OF_LINE);
     ctx.err.flush();
 }

@@ -76,6 +76,8 @@ mod psrinfo;
 mod psrset;
 mod quiet;
 mod readiness;
+mod record;
+mod recordings;
 mod replay;
 mod sim;
 mod stamp;

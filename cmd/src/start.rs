@@ -33,6 +33,25 @@ pub struct Begun<'s> {
     before: Option<Moment>,
 }
 
+/// Starts workloads on a simulated machine, each as the shell of the simulator takes it.
+///
+/// # Errors
+/// Where there is none, or a workload makes no sense.
+pub(crate) fn start_loads(loads: &[String], session: &Session) -> Result<(), Failure> {
+    for text in loads {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let Some(simulation) = session.simulation() else {
+            let complaint = Complaint::new("start a workload", "this machine is not simulated");
+            return Err(complaint
+                .hint("millpond load NAME runs one here; --machine t2000 simulates a machine")
+                .into());
+        };
+        let load = Load::parse(&words).map_err(|why| no_workload(text, why))?;
+        let _ = simulation.start(&load);
+    }
+    Ok(())
+}
+
 /// Why a workload makes no sense.
 pub fn no_workload(name: &str, error: WorkloadError) -> Complaint {
     Complaint::new(format!("start {name}"), error.what).hint(error.remedy)

@@ -38,6 +38,7 @@ table! {
     dispadmin
     priocntl
     top
+    record
     mpstat
     prstat
     occupancy

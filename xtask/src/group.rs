@@ -16,7 +16,7 @@ const GROUPS: [Group; 7] = [
     Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"], is_shown: false },
     Group {
         name: "values",
-        crates: &["model", "cli", "formats", "observe", "screen", "planner", "report", "umem"],
+        crates: &["model", "cli", "formats", "observe", "screen", "store", "planner", "report", "umem"],
         is_shown: false,
     },
     Group {

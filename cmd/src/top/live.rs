@@ -1,13 +1,15 @@
 //! The screen: frames, keys, and the commands that keys ask for.
 
 use super::options::Options;
+use super::player::Player;
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use millpond_collect::Collector;
 use millpond_model::{Nanos, printable};
-use millpond_screen::{Action, Screen, Terminal, colour};
+use millpond_screen::{Action, Screen, Terminal, Watched, colour};
 use millpond_session::{Output, Session, Stopwatch, reason, stop_on_signal};
+use millpond_store::Recording;
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
@@ -24,17 +26,8 @@ pub fn run(
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
     let stop = stop_on_signal();
-    let variable = |name: &str| std::env::var(name).ok();
-    let depth = colour::Depth::of(
-        variable("NO_COLOR").as_deref(),
-        variable("TERM").as_deref(),
-        variable("COLORTERM").as_deref(),
-    );
     let simulation = session.simulation();
-    let mut screen = Screen::new(depth, simulation.is_some());
-    screen.begin(options.view.clone(), options.filter.clone(), options.order);
-    ctx.out.flush();
-    let gone = |error: std::io::Error| Failure::from(Complaint::new("use the terminal", reason(&error)));
+    let mut screen = begin(options, watched(session), ctx);
     let mut terminal = Terminal::enter().map_err(gone)?;
     let watch = Stopwatch::start();
     let interval = options.repetition.interval.max(DRAWN_EVERY);
@@ -49,6 +42,8 @@ pub fn run(
             match screen.event(&event) {
                 Action::None => {}
                 Action::Quit => return Ok(Exit::DONE),
+                // There is nothing to go back to.
+                Action::Go(_) => {}
                 Action::Plan(words) => {
                     let (lines, goes) = command(&words, session, ctx);
                     screen.planned(lines, goes);
@@ -76,6 +71,80 @@ pub fn run(
         due = watch.elapsed() + interval;
     }
 }
+
+/// What a session is to a screen.
+pub fn watched(session: &Session) -> Watched {
+    if session.simulation().is_some() { Watched::Simulated } else { Watched::Real }
+}
+
+/// A screen in the colours that the terminal has.
+fn begin(options: &Options, watched: Watched, ctx: &mut Ctx<'_>) -> Screen {
+    let variable = |name: &str| std::env::var(name).ok();
+    let depth = colour::Depth::of(
+        variable("NO_COLOR").as_deref(),
+        variable("TERM").as_deref(),
+        variable("COLORTERM").as_deref(),
+    );
+    let mut screen = Screen::new(depth, watched);
+    screen.begin(options.view.clone(), options.filter.clone(), options.order);
+    ctx.out.flush();
+    screen
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as errors are mapped")]
+fn gone(error: std::io::Error) -> Failure {
+    Failure::from(Complaint::new("use the terminal", reason(&error)))
+}
+
+/// The same of a recording.
+pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let stop = stop_on_signal();
+    let mut screen = begin(options, Watched::Recorded, ctx);
+    let mut player = Player::open(recording, options.at.as_deref(), &mut screen)?;
+    let mut terminal = Terminal::enter().map_err(gone)?;
+    let watch = Stopwatch::start();
+    let mut drawn = watch.elapsed();
+    loop {
+        if let Some(why) = player.damaged.pop() {
+            screen.pause(format!("a part cannot be read: {}", printable(&why)));
+        }
+        terminal.draw(&mut screen).map_err(gone)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Exit::DONE);
+        }
+        let pace = screen.pace();
+        // At the end there is nothing to wait for but keys.
+        let speed = u64::from(pace.speed.max(1));
+        let wait = player.to_next().map_or(LOOK, |time| Nanos(time.0 / speed)).max(DRAWN_EVERY);
+        let due = drawn + wait;
+        if let Some(event) = terminal.event((due - watch.elapsed()).min(LOOK)).map_err(gone)? {
+            match screen.event(&event) {
+                Action::Quit => return Ok(Exit::DONE),
+                Action::Go(seconds) => player.go(seconds, &mut screen),
+                // Nothing of a recording can be changed.
+                Action::None | Action::Plan(_) | Action::Run(_) => {}
+            }
+        }
+        let pace = screen.pace();
+        let now = watch.elapsed();
+        if pace.wants_step {
+            if !player.step(&mut screen) {
+                screen.pause(END.to_owned());
+            }
+            drawn = now;
+        } else if pace.is_paused {
+            drawn = now;
+        } else if now >= due {
+            if !player.step_for(Nanos(wait.0.saturating_mul(speed)), &mut screen) {
+                screen.pause(END.to_owned());
+            }
+            drawn = now;
+        }
+    }
+}
+
+/// What is said where a recording ends.
+const END: &str = "the recording ends here: [ goes back a minute, { an hour, q quits";
 
 /// What a command says, line by line, and whether it was done.
 fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, bool) {

@@ -55,18 +55,21 @@
 mod json;
 mod live;
 mod options;
+mod player;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, read};
+use crate::failure::{Exit, Failure, read};
 use crate::interval::Rounds;
 use crate::json::{Describe, of};
-use crate::start::no_workload;
+use crate::recordings;
+use crate::start::start_loads;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_collect::Collector;
-use millpond_screen::{Screen, colour};
-use millpond_session::{Load, Session, input_is_terminal, stop_on_signal};
+use millpond_screen::{Screen, Watched, colour};
+use millpond_session::{Session, input_is_terminal, stop_on_signal};
 use options::Options;
+use player::Player;
 
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[of::<json::Document<'_>>()];
@@ -79,6 +82,7 @@ pub(crate) const COMMAND: Command = Command {
         forms: &[
             "[--view view] [--sort field] [--filter text] [--load workload] [--events] [interval]",
             "--batch | --once [-n lines] [--view view] [--sort field] [--filter text] [--load workload] [--events] [interval [count]]",
+            "--replay recording | --at moment [--batch | --once] [-n lines] [--view view] [--sort field] [--filter text] [interval [count]]",
         ],
         flags: &[
             Flag::letter('n', "print at most this many rows of a list (20)").value("lines", ValueKind::Text),
@@ -93,6 +97,12 @@ pub(crate) const COMMAND: Command = Command {
                 .value("workload", ValueKind::Text)
                 .repeats(),
             Flag::long("events", "count every event of mpstat on each CPU"),
+            Flag::long("replay", "show this recording: a directory, or one of its files")
+                .value("recording", ValueKind::File)
+                .conflicts(&["machine", "load", "events"]),
+            Flag::long("at", "show what was recorded at this moment, and what came then")
+                .value("moment", ValueKind::Text)
+                .conflicts(&["machine", "load", "events"]),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
@@ -103,6 +113,7 @@ pub(crate) const COMMAND: Command = Command {
                 what: "print the threads that wait most for a CPU",
             },
             Example { words: "--machine t2000 --load spin", what: "watch a simulated machine" },
+            Example { words: "--at 09:41", what: "watch what was recorded at that time" },
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
         see_also: &["prstat(1)", "mpstat(1)", "poolstat(1)"],
@@ -114,6 +125,9 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
+    if options.replays {
+        return replay(&options, ctx);
+    }
     let session = ctx.reading(&parsed.common)?;
     start_loads(&options.loads, &session)?;
     let mut collector = Collector::open(&session, options.collected());
@@ -121,22 +135,6 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return live::run(&options, &session, &mut collector, ctx);
     }
     print(&options, &session, &mut collector, ctx)
-}
-
-/// Starts what is asked for on a simulated machine.
-fn start_loads(loads: &[String], session: &Session) -> Result<(), Failure> {
-    for text in loads {
-        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        let Some(simulation) = session.simulation() else {
-            let complaint = Complaint::new("start a workload", "this machine is not simulated");
-            return Err(complaint
-                .hint("millpond load NAME runs one here; --machine t2000 simulates a machine")
-                .into());
-        };
-        let load = Load::parse(&words).map_err(|why| no_workload(text, why))?;
-        let _ = simulation.start(&load);
-    }
-    Ok(())
 }
 
 /// Reports below one another.
@@ -147,26 +145,59 @@ fn print(
     ctx: &mut Ctx<'_>,
 ) -> Result<Exit, Failure> {
     let machine = session.machine();
-    let mut screen = Screen::new(colour::Depth::Mono, session.simulation().is_some());
+    let mut screen = Screen::new(colour::Depth::Mono, live::watched(session));
     screen.push(read("the machine", collector.frame())?);
     let mut rounds = Rounds::begin(options.repetition, machine.clock(), stop_on_signal());
     let mut is_first = true;
     while rounds.wait(ctx) {
         screen.push(read("the machine", collector.frame())?);
-        if options.json {
-            ctx.json(&json::Document(screen.shown()));
-        } else {
-            if !is_first {
-                ctx.out.line("");
-            }
-            ctx.out.text(&screen.text(&options.view, options.order, &options.filter, WIDTH, options.lines));
-            if is_first {
-                screen.missing(&options.view).into_iter().for_each(|why| ctx.warn(why));
-            }
-        }
-        ctx.out.flush();
+        report(options, &screen, is_first, ctx);
         is_first = false;
     }
+    Ok(Exit::DONE)
+}
+
+fn report(options: &Options, screen: &Screen, is_first: bool, ctx: &mut Ctx<'_>) {
+    if options.json {
+        ctx.json(&json::Document(screen.shown()));
+    } else {
+        if !is_first {
+            ctx.out.line("");
+        }
+        ctx.out.text(&screen.text(&options.view, options.order, &options.filter, WIDTH, options.lines));
+        if is_first {
+            screen.missing(&options.view).into_iter().for_each(|why| ctx.warn(why));
+        }
+    }
+    ctx.out.flush();
+}
+
+/// Shows what was recorded.
+fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let path = options.recording.clone().unwrap_or_else(millpond_session::recordings_dir);
+    let recording = recordings::open(&path)?;
+    recording.notes.iter().for_each(|note| ctx.warn(note));
+    if options.is_screen_wanted() && input_is_terminal() {
+        return live::replay(options, &recording, ctx);
+    }
+    let mut screen = Screen::new(colour::Depth::Mono, Watched::Recorded);
+    let mut player = Player::open(&recording, options.at.as_deref(), &mut screen)?;
+    let mut is_first = true;
+    let mut left = options.repetition.count;
+    // Of the first frame of all nothing but its totals is known.
+    if screen.shown().elapsed.is_none() {
+        let _ = player.step(&mut screen);
+    }
+    while left != Some(0) && !ctx.out.is_closed() {
+        player.warn(ctx);
+        report(options, &screen, is_first, ctx);
+        is_first = false;
+        left = left.map(|left| left - 1);
+        if !player.step_for(options.repetition.interval, &mut screen) {
+            break;
+        }
+    }
+    player.warn(ctx);
     Ok(Exit::DONE)
 }
 

@@ -7,6 +7,7 @@ use millpond_cli::Parsed;
 use millpond_model::Nanos;
 use millpond_observe::catalogue::FieldId;
 use millpond_screen::{Filter, Order, View};
+use std::path::PathBuf;
 
 /// The screens by name.
 pub const VIEWS: &[&str] = &["overview", "cpus", "threads", "processes", "interrupts", "decisions", "fences"];
@@ -24,6 +25,10 @@ pub struct Options {
     pub lines: usize,
     pub loads: Vec<String>,
     pub events: bool,
+    /// What is shown is a recording: this one, or that of this machine.
+    pub replays: bool,
+    pub recording: Option<PathBuf>,
+    pub at: Option<String>,
     pub json: bool,
     /// Reports are printed, also on a terminal.
     pub prints: bool,
@@ -67,6 +72,9 @@ impl Options {
             lines,
             loads: parsed.long_values("load"),
             events: parsed.long("events") || view == View::Cpus,
+            replays: parsed.long_value("replay").is_some() || parsed.long_value("at").is_some(),
+            recording: parsed.long_value("replay").map(PathBuf::from),
+            at: parsed.long_value("at"),
             json: parsed.common.json,
             prints: once || parsed.long("batch") || count.is_some(),
             repetition: Repetition { interval: given.map_or(INTERVAL, |given| given.interval), count },

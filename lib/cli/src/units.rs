@@ -61,9 +61,32 @@ pub fn seconds(text: &str) -> Option<Nanos> {
     time(text, 1_000_000_000).filter(|time| *time > Nanos(0))
 }
 
+/// Bytes: a whole number, alone or with K, M, G or T, which are powers of 1024. More than none.
+#[must_use]
+pub fn bytes(text: &str) -> Option<u64> {
+    let (number, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
+        b'T' | b't' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let number = number.parse::<u64>().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_whole_numbers_with_a_power_of_1024() {
+        let known = [("1", 1), ("512", 512), ("4K", 4096), ("1m", 1 << 20), ("2G", 2 << 30), ("1T", 1 << 40)];
+        known.iter().for_each(|(text, expected)| assert_eq!(bytes(text), Some(*expected), "{text}"));
+        ["", "0", "K", "-1", "+1", "1.5G", "1GB", "1 G", "99999999999T"]
+            .iter()
+            .for_each(|text| assert_eq!(bytes(text), None, "{text}"));
+    }
 
     #[test]
     fn times_have_units_and_fractions() {

@@ -22,6 +22,8 @@ pub(crate) struct Seen<'a> {
     pub usage: Option<&'a Usage>,
     pub slow: &'a Slow,
     pub busy: &'a BTreeMap<PsetId, Nanos>,
+    /// A frame that has the rows of `roster`, where they were read for it.
+    pub listed: Option<&'a Frame>,
     /// Sets and zones of processes are known.
     pub has_places: bool,
 }
@@ -55,7 +57,10 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
     if let Some(sample) = seen.sample {
         frame.set_rows(Entity::Cpu, sample.cpus.iter().map(|cpu| cpu_row(cpu, seen.slow)).collect());
     }
-    if let Some(roster) = seen.roster {
+    if let Some(listed) = seen.listed {
+        frame.take_rows_of(Entity::Process, listed);
+        frame.take_rows_of(Entity::Thread, listed);
+    } else if let Some(roster) = seen.roster {
         let processes = roster
             .processes
             .iter()

@@ -16,14 +16,18 @@ mod slow;
 
 use millpond_machine::facets::{CensusOptions, CensusWatch, CounterWatch, Depth, UsageWatch, WatchOptions};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::{Nanos, PsetId};
+use millpond_model::{Nanos, PsetId, Roster};
 use millpond_observe::Frame;
+use millpond_observe::catalogue::Entity;
 use millpond_session::Session;
 use slow::Slow;
 use std::collections::BTreeMap;
 
 /// How old slow figures may get.
 const SLOW_EVERY: Nanos = Nanos::from_secs(5);
+
+/// A frame that comes a little before the list is due reads it: the next one would be late by a whole interval.
+const DUE_SLACK: Nanos = Nanos::from_millis(50);
 
 /// What is to be seen; less is cheaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +38,15 @@ pub struct Options {
     pub places: bool,
     /// Sizes of processes.
     pub memory: bool,
+    /// How old the list of threads and processes may get; zero: it is read for each frame.
+    pub threads_every: Nanos,
     /// Every event column of `mpstat`. Without it there is time by use alone, and no CPU is disturbed by the count.
     pub events: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: true, places: true, memory: true, events: true }
+        Options { threads: true, places: true, memory: true, threads_every: Nanos(0), events: true }
     }
 }
 
@@ -59,6 +65,9 @@ pub struct Collector<'s> {
     /// CPU time of each set so far: of the CPUs that were in it from one frame to the next.
     busy: BTreeMap<PsetId, Nanos>,
     before: each_frame::Uses,
+    roster: Option<Roster>,
+    /// The latest frame that has the rows of `roster`.
+    listed: Frame,
 }
 
 impl<'s> Collector<'s> {
@@ -88,6 +97,8 @@ impl<'s> Collector<'s> {
             slow: Slow::default(),
             busy: BTreeMap::new(),
             before: each_frame::Uses::new(),
+            roster: None,
+            listed: Frame::default(),
         }
     }
 
@@ -112,9 +123,14 @@ impl<'s> Collector<'s> {
             self.slow = Slow::read(self.session, self.places.as_mut());
         }
         let sample = self.counters.as_mut().map(|watch| watch.sample()).transpose()?;
-        let roster = self.census.as_mut().map(|watch| watch.sample()).transpose()?;
+        let every = self.options.threads_every;
+        let is_due = self.roster.as_ref().is_none_or(|roster| clock.now() - roster.at + DUE_SLACK >= every);
+        if is_due {
+            self.roster = self.census.as_mut().map(|watch| watch.sample()).transpose()?;
+        }
+        let roster = self.roster.as_ref();
         let usage = self.usage.as_mut().map(|watch| watch.sample()).transpose()?;
-        let at = sample.as_ref().map(|s| s.at).or(roster.as_ref().map(|r| r.at));
+        let at = sample.as_ref().map(|s| s.at).or(roster.map(|r| r.at));
         let mut frame = Frame::at(at.unwrap_or_else(|| clock.now()), clock.wall());
         frame.missing = self.absent.clone();
         frame.missing.extend(self.slow.missing.iter().cloned());
@@ -123,7 +139,7 @@ impl<'s> Collector<'s> {
             each_frame::add_busy(&mut self.busy, &self.before, sample);
             self.before = each_frame::uses(sample);
         }
-        if let Some(roster) = &roster {
+        if let Some(roster) = roster {
             frame.missing.extend(roster.missing.iter().cloned());
         }
         each_frame::fill(
@@ -131,13 +147,20 @@ impl<'s> Collector<'s> {
             &each_frame::Seen {
                 name: self.machine().name(),
                 sample: sample.as_ref(),
-                roster: roster.as_ref(),
+                roster,
                 usage: usage.as_ref(),
                 slow: &self.slow,
                 busy: &self.busy,
+                listed: (!is_due).then_some(&self.listed),
                 has_places: self.options.places && self.places.is_some(),
             },
         );
+        if is_due {
+            self.listed = Frame::at(frame.at, frame.wall);
+            for entity in [Entity::Process, Entity::Thread] {
+                self.listed.take_rows_of(entity, &frame);
+            }
+        }
         Ok(frame)
     }
 }
@@ -145,7 +168,7 @@ impl<'s> Collector<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_observe::catalogue::{Entity, cpu, machine, pset, thread};
+    use millpond_observe::catalogue::{cpu, machine, pset, thread};
     use millpond_session::{Load, MachineName, OpenOptions};
 
     fn session() -> Session {
@@ -190,7 +213,8 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_is_unknown() {
         let session = session();
-        let options = Options { threads: false, places: false, memory: false, events: false };
+        let options =
+            Options { threads: false, places: false, memory: false, threads_every: Nanos(0), events: false };
         let mut collector = Collector::open(&session, options);
         let frame = collector.frame().expect("it can be read");
         assert!(frame.rows(Entity::Thread).is_empty());

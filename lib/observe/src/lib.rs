@@ -36,6 +36,7 @@ pub mod diagnosis;
 pub mod digits;
 
 mod frame;
+mod intervals;
 pub mod latency;
 mod quiet;
 mod rates;
@@ -46,5 +47,6 @@ pub use census::{Follower, Picture, percents};
 pub use change::{Change, Scope, changes};
 pub use cpi::{Distribution, Interval as CountedInterval, between, cycles_per_instruction};
 pub use frame::{Frame, Row, RowKey, Value};
+pub use intervals::Intervals;
 pub use quiet::{Broken, Limit, Quiet, QuietLine, Verdict};
 pub use rates::{CpuRates, GroupRates, Interval, Rates, Shares};

@@ -13,6 +13,8 @@ pub enum Action {
     Plan(Vec<String>),
     /// To run a command, and to say what it said ([`crate::Screen::done`]).
     Run(Vec<String>),
+    /// To go so many seconds on in a recording, or back.
+    Go(i64),
 }
 
 /// What a person wants of a list.
@@ -46,6 +48,8 @@ pub enum Wish {
     Bind,
     Fence,
     Undo,
+    /// So many seconds on, or back.
+    Go(i64),
 }
 
 /// Keys as in htop, below and vi.
@@ -83,6 +87,11 @@ pub fn wish(key: KeyEvent) -> Option<Wish> {
         KeyCode::Char('b') => Wish::Bind,
         KeyCode::Char('f') => Wish::Fence,
         KeyCode::Char('u') => Wish::Undo,
+        KeyCode::Char(',') => Wish::Go(-1),
+        KeyCode::Char('[') => Wish::Go(-60),
+        KeyCode::Char(']') => Wish::Go(60),
+        KeyCode::Char('{') => Wish::Go(-3600),
+        KeyCode::Char('}') => Wish::Go(3600),
         _ => return None,
     })
 }

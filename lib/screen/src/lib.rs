@@ -17,6 +17,6 @@ mod terminal;
 mod view;
 
 pub use keys::Action;
-pub use screen::{Pace, Screen};
+pub use screen::{Pace, Screen, Watched};
 pub use terminal::Terminal;
 pub use view::{Filter, Order, View};

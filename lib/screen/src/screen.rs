@@ -11,7 +11,7 @@ use crate::prompt::{Change, Edit, Prompt, Target};
 use crate::view::{Filter, NUMBERED, Order, SETS, View, rows};
 use millpond_model::Nanos;
 use millpond_observe::catalogue::{Entity, FieldId, cpu, fields, pool, process, pset, thread};
-use millpond_observe::{Frame, Row, RowKey};
+use millpond_observe::{Frame, Intervals, Row, RowKey};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -29,6 +29,17 @@ pub struct Pace {
     pub speed: u32,
 }
 
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// A machine that is there.
+    Real,
+    /// One whose time can be stopped.
+    Simulated,
+    /// One as it was: nothing can be changed, and time goes back too.
+    Recorded,
+}
+
 /// The speeds that a key steps through.
 const SPEEDS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
@@ -38,10 +49,11 @@ const BORDER: u16 = 3;
 /// What is on the terminal.
 pub struct Screen {
     depth: Depth,
-    is_simulated: bool,
+    watched: Watched,
     pace: Pace,
-    /// The last frame as it was read.
-    last: Option<Frame>,
+    intervals: Intervals,
+    /// The time of day that is shown.
+    time: String,
     /// The interval that is shown.
     shown: Frame,
     history: History,
@@ -71,12 +83,13 @@ impl Opened {
 impl Screen {
     /// One that shows nothing yet.
     #[must_use]
-    pub fn new(depth: Depth, is_simulated: bool) -> Screen {
+    pub fn new(depth: Depth, watched: Watched) -> Screen {
         Screen {
             depth,
-            is_simulated,
+            watched,
             pace: Pace { is_paused: false, wants_step: false, speed: 1 },
-            last: None,
+            intervals: Intervals::default(),
+            time: String::new(),
             shown: Frame::default(),
             history: History::default(),
             views: vec![Opened::new(View::Overview)],
@@ -94,14 +107,30 @@ impl Screen {
     /// A frame as it was read. What is shown is the interval from the one before; of the first one there are no rates.
     pub fn push(&mut self, frame: Frame) {
         self.pace.wants_step = false;
-        self.shown = frame.since(self.last.as_ref().unwrap_or(&frame));
-        if self.last.is_none() {
-            self.shown.elapsed = None;
-        }
-        if self.last.is_some() {
-            self.history.push(&self.shown);
-        }
-        self.last = Some(frame);
+        self.shown = match self.intervals.push(frame) {
+            Some(interval) => {
+                self.history.push(&interval);
+                interval
+            }
+            None => self.intervals.first_look(),
+        };
+    }
+
+    /// Forgets earlier frames: what comes next is of another time or another watch.
+    pub fn restart(&mut self) {
+        self.intervals = Intervals::default();
+        self.history = History::default();
+    }
+
+    /// Shows the time of day of what is shown.
+    pub fn set_time(&mut self, time: String) {
+        self.time = time;
+    }
+
+    /// Stops time, with the reason.
+    pub fn pause(&mut self, why: String) {
+        self.pace.is_paused = true;
+        self.say(vec![why]);
     }
 
     /// How time is to pass.
@@ -237,6 +266,11 @@ impl Screen {
             Wish::Step => self.pace = Pace { is_paused: true, wants_step: true, ..self.pace },
             Wish::Faster => self.go(1),
             Wish::Slower => self.go(-1),
+            Wish::Move | Wish::Bind | Wish::Fence | Wish::Undo if self.watched == Watched::Recorded => {
+                self.say(vec!["this is a recording: nothing can be changed in it".to_owned()]);
+            }
+            Wish::Go(seconds) if self.watched == Watched::Recorded => return Action::Go(seconds),
+            Wish::Go(_) => self.say(vec!["only in a recording time goes back: top --replay".to_owned()]),
             Wish::Move | Wish::Bind | Wish::Fence => self.ask(wish),
             Wish::Undo => match self.undo.pop() {
                 None => self.say(vec!["nothing was changed here that could be undone".to_owned()]),
@@ -255,9 +289,9 @@ impl Screen {
     }
 
     fn go(&mut self, by: isize) {
-        if !self.is_simulated {
-            return self
-                .say(vec!["only a simulated machine goes faster or slower: top --machine t2000".to_owned()]);
+        if self.watched == Watched::Real {
+            let why = "only a simulated machine or a recording goes faster or slower: top --machine t2000, top --replay";
+            return self.say(vec![why.to_owned()]);
         }
         let at = SPEEDS.iter().position(|speed| *speed == self.pace.speed).unwrap_or(0);
         self.pace.speed = SPEEDS[at.saturating_add_signed(by).min(SPEEDS.len() - 1)];
@@ -398,16 +432,19 @@ impl Screen {
     }
 
     fn head(&self, width: usize) -> Line<'static> {
-        let pace = match (self.pace.is_paused, self.is_simulated) {
+        let pace = match (self.pace.is_paused, self.watched) {
             (true, _) => " [paused]".to_owned(),
-            (false, true) => format!(" [×{}]", self.pace.speed),
-            (false, false) => String::new(),
+            (false, Watched::Real) => String::new(),
+            (false, Watched::Simulated | Watched::Recorded) => format!(" [×{}]", self.pace.speed),
         };
         let over = self
             .shown
             .elapsed
             .map_or_else(|| "first look".to_owned(), |t| format!("{:.1} s", t.as_secs_f64()));
-        let right = format!(" {over}, up {}{pace}", up(self.shown.at));
+        let right = match self.time.is_empty() {
+            true => format!(" {over}, up {}{pace}", up(self.shown.at)),
+            false => format!(" {over}, {}{pace}", self.time),
+        };
         let room = width.saturating_sub(crate::listing::columns(&right));
         let left = overview::machine_line(&self.shown, room);
         Line::styled(format!("{}{right}", fitted(&left, room, true)), self.depth.heading())

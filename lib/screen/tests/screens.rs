@@ -3,7 +3,7 @@
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, machine, pool, pset, thread};
 use millpond_observe::{Frame, Row};
-use millpond_screen::{Action, Screen, colour::Depth};
+use millpond_screen::{Action, Screen, Watched, colour::Depth};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{
@@ -89,7 +89,7 @@ fn frame(second: u32) -> Frame {
 
 /// A screen after an interval of a second.
 fn screen() -> Screen {
-    let mut screen = Screen::new(Depth::Mono, false);
+    let mut screen = Screen::new(Depth::Mono, Watched::Real);
     screen.push(frame(10));
     screen.push(frame(11));
     screen
@@ -221,7 +221,7 @@ fn what_is_refused_is_told_and_can_be_tried_again() {
 
 #[test]
 fn time_of_a_simulated_machine_is_paused_stepped_and_sped_up() {
-    let mut screen = Screen::new(Depth::Mono, true);
+    let mut screen = Screen::new(Depth::Mono, Watched::Simulated);
     screen.push(frame(10));
     typed(&mut screen, "+++");
     assert_eq!((screen.pace().speed, screen.pace().is_paused), (10, false));
@@ -273,7 +273,7 @@ fn every_size_of_a_terminal_is_drawn() {
 
 #[test]
 fn a_fence_that_leaks_is_in_the_overview() {
-    let mut screen = Screen::new(Depth::Mono, false);
+    let mut screen = Screen::new(Depth::Mono, Watched::Real);
     let mut leaking = frame(10);
     let row = Row::of(Entity::Fence)
         .with(fence::NAME, "trading")

@@ -80,6 +80,7 @@ pub use simulation::{
     Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
     SimDaemon, Simulation,
 };
+pub use state_dir::recordings_dir;
 pub use stop::{
     refuse_writes_past_the_limit, stop_daemon_on_signal, stop_on_signal, take_hang_up, take_stop,
 };

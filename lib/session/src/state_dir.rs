@@ -20,6 +20,20 @@ pub(crate) fn usual_dir() -> PathBuf {
     choose(None, runtime, getuid().as_raw(), &env::temp_dir())
 }
 
+/// Where recordings of this user are, unless a command names another place: that of the superuser survives a boot.
+#[must_use]
+pub fn recordings_dir() -> PathBuf {
+    let set = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if getuid().is_root() {
+        return PathBuf::from(RECORDINGS);
+    }
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    state.unwrap_or_else(env::temp_dir).join("millpond/recordings")
+}
+
+/// Those of the superuser.
+const RECORDINGS: &str = "/var/lib/millpond/recordings";
+
 fn choose(named: Option<PathBuf>, runtime: Option<PathBuf>, uid: u32, temporary: &Path) -> PathBuf {
     match (named, runtime) {
         (Some(named), _) => named,

@@ -1,0 +1,151 @@
+//! Recordings, as commands open them and speak of them.
+
+use crate::failure::{Complaint, Failure};
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use millpond_cli::units;
+use millpond_model::WallTime;
+use millpond_store::{Recording, Span, StoreError};
+use std::path::Path;
+
+/// Opens what is there.
+///
+/// # Errors
+/// What is wrong with it, with the remedy.
+pub(crate) fn open(path: &Path) -> Result<Recording, Failure> {
+    Recording::open(path).map_err(|error| match &error {
+        StoreError::System { path, why, .. } if !path.exists() => {
+            Complaint::new(format!("read the recording {}", path.display()), why)
+                .hint("millpond record makes one")
+                .into()
+        }
+        _ => failed(error),
+    })
+}
+
+/// What cannot be written or read.
+pub(crate) fn failed(error: StoreError) -> Failure {
+    Failure::from(match error {
+        StoreError::System { path, doing, why } => Complaint::new(format!("{doing} {}", path.display()), why),
+        StoreError::Strange { path, why } => Complaint::new(format!("read {}", path.display()), why),
+        StoreError::Busy(dir) => {
+            let complaint =
+                Complaint::new(format!("record into {}", dir.display()), "another program records there");
+            complaint.hint("choose another directory with --to, or stop that program")
+        }
+        StoreError::Damaged { path, offset, why } => {
+            Complaint::new(format!("read {}", path.display()), format!("block at byte {offset}: {why}"))
+        }
+    })
+}
+
+/// `412.6M`: bytes with the largest unit that leaves a whole number before the point.
+pub(crate) fn bytes(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
+    let mut number = bytes as f64;
+    let mut unit = "B";
+    for next in ["K", "M", "G", "T"] {
+        if number < 1024.0 {
+            break;
+        }
+        number /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{bytes} bytes") } else { format!("{number:.1}{unit}") }
+}
+
+/// `2026-11-27 09:41:00`.
+pub(crate) fn time_of_day(wall: WallTime, zone: &TimeZone) -> String {
+    let moment = Timestamp::from_second(wall.0).unwrap_or_default();
+    moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The moment that `--at` means: a time of day (the latest one in the recording), a date and a time, or a time before the end of the recording
+/// (`-10m`).
+///
+/// # Errors
+/// [`Failure::Operand`] for what is none of these, or a moment that was not recorded.
+pub(crate) fn moment(text: &str, span: &Span, zone: &TimeZone) -> Result<WallTime, Failure> {
+    let refused = |why: String| Failure::Operand(format!("cannot go to {text}: {why}"));
+    let unreadable =
+        || refused("a moment is 09:41, 09:41:30, 2026-11-27 09:41 or, before the end, -10m".into());
+    let wall = if let Some(back) = text.strip_prefix('-') {
+        let back = units::seconds(back).ok_or_else(unreadable)?;
+        WallTime(span.last.0.saturating_sub_unsigned(back.0 / 1_000_000_000)).max(span.first)
+    } else if let Ok(time) = text.parse::<Time>() {
+        latest(time, span.last, zone).ok_or_else(unreadable)?
+    } else {
+        let date: DateTime = text.parse().map_err(|_| unreadable())?;
+        let moment = date.to_zoned(zone.clone()).map_err(|_| unreadable())?;
+        WallTime(moment.timestamp().as_second())
+    };
+    if wall < span.first || wall > span.last {
+        let [first, last] = [span.first, span.last].map(|wall| time_of_day(wall, zone));
+        return Err(refused(format!("the recording is from {first} to {last}")));
+    }
+    Ok(wall)
+}
+
+/// The latest moment with this time of day that is no later than `last`.
+fn latest(time: Time, last: WallTime, zone: &TimeZone) -> Option<WallTime> {
+    let last = Timestamp::from_second(last.0).ok()?.to_zoned(zone.clone());
+    let on = |days: i64| {
+        let date = last.datetime().checked_sub(SignedDuration::from_hours(24 * days)).ok()?.date();
+        date.to_datetime(time).to_zoned(zone.clone()).ok()
+    };
+    let moment = on(0).filter(|moment| *moment <= last).or_else(|| on(1))?;
+    Some(WallTime(moment.timestamp().as_second()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(first: i64, last: i64) -> Span {
+        Span {
+            machine: "real".into(),
+            first: WallTime(first),
+            last: WallTime(last),
+            frames: 1,
+            files: 1,
+            bytes: 1,
+        }
+    }
+
+    /// 2026-11-27 00:00:00 UTC.
+    const DAY: i64 = 1_795_737_600;
+
+    #[test]
+    fn a_moment_is_a_time_of_day_a_date_or_a_time_before_the_end() {
+        let zone = TimeZone::UTC;
+        let span = span(DAY - 86_400, DAY + 36_000);
+        let at = |text: &str| moment(text, &span, &zone).map(|wall| wall.0 - DAY);
+        assert_eq!(at("09:41").ok(), Some(9 * 3600 + 41 * 60));
+        assert_eq!(at("09:41:30").ok(), Some(9 * 3600 + 41 * 60 + 30));
+        assert_eq!(at("11:00").ok(), Some(11 * 3600 - 86_400), "that of the day before");
+        assert_eq!(at("2026-11-27 01:00").ok(), Some(3600));
+        assert_eq!(at("-10m").ok(), Some(36_000 - 600));
+        assert_eq!(at("-9d").ok(), Some(-86_400), "no further than its beginning");
+        let refused = |text: &str| match moment(text, &span, &zone) {
+            Err(Failure::Operand(why)) => why,
+            _ => panic!("{text} was taken"),
+        };
+        assert_eq!(
+            refused("2026-11-28 01:00"),
+            "cannot go to 2026-11-28 01:00: the recording is from 2026-11-26 00:00:00 to 2026-11-27 10:00:00"
+        );
+        for text in ["", "noon", "25:00", "-", "-5x"] {
+            assert!(
+                refused(text)
+                    .ends_with("a moment is 09:41, 09:41:30, 2026-11-27 09:41 or, before the end, -10m")
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_are_told_with_a_unit() {
+        let told = [0, 1023, 1024, 1_500_000, 1 << 30].map(bytes);
+        assert_eq!(told, ["0 bytes", "1023 bytes", "1.0K", "1.4M", "1.0G"]);
+    }
+}
