@@ -152,3 +152,31 @@ fn a_top_whose_terminal_is_gone_ends() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+#[test]
+fn a_recording_goes_on_and_back_by_keys() {
+    let Some(terminal) = Terminal::open("replay") else { return };
+    let program = env!("CARGO_BIN_EXE_millpond");
+    let place = terminal.dir.path().join("day").display().to_string();
+    let record = ["record", "--machine", "t2000", "--load", "spin -t 40", "--to", &place, "--for", "10m"];
+    assert!(Command::new(program).args(record).stdout(Stdio::null()).status().unwrap().success());
+    terminal.keys(&[&format!("clear; TZ=UTC {program} top --replay {place} --at -5m"), "Enter"]);
+    terminal.until("USE OF EACH CPU");
+    terminal.keys(&["Space"]);
+    let screen = terminal.until("[paused]");
+    let minute = |screen: &str| {
+        let at = screen.find("2024-11-20 ").unwrap() + "2024-11-20 08:".len();
+        screen[at..at + 2].parse::<u32>().unwrap()
+    };
+    let before = minute(&screen);
+    terminal.keys(&["["]);
+    terminal.until(&format!("2024-11-20 08:{:02}", before - 1));
+    terminal.keys(&["}"]);
+    terminal.until("2024-11-20 08:24:02");
+    terminal.keys(&["."]);
+    terminal.until("the recording ends here");
+    terminal.keys(&["Enter", "m"]);
+    terminal.until("this is a recording: nothing can be changed in it");
+    terminal.keys(&["Enter", "q"]);
+    terminal.until("ready>");
+}

@@ -3,7 +3,7 @@
 //! ```text
 //! # millpond record --max-size 1G
 //! $ millpond record --show
-//! /var/lib/millpond/recordings: 1 machine, real
+//! /var/lib/millpond/recordings: machine real
 //! 2026-11-20 09:00:00 to 2026-11-27 09:00:00, 604800 frames in 28 files
 //! 412.6M, 715 bytes a frame
 //! $ millpond top --replay --at 09:41
@@ -147,8 +147,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options { threads_every, events: parsed.long("events"), ..Options::default() };
     let mut collector = Collector::open(&session, options);
     let machine = session.machine();
-    let (mut ring, notes) = Ring::open(&dir, &machine.name().to_string(), machine.clock().wall(), limits)
-        .map_err(recordings::failed)?;
+    let (mut ring, notes) =
+        Ring::open(&dir, machine.name(), machine.clock().wall(), limits).map_err(recordings::failed)?;
     notes.iter().for_each(|note| ctx.warn(note));
     if !parsed.common.json {
         let (size, days) = (recordings::bytes(limits.bytes), limits.age.as_secs_f64() / 86_400.0);
@@ -250,7 +250,8 @@ fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let zone = TimeZone::system();
     let [first, last] = [span.first, span.last].map(|wall| recordings::time_of_day(wall, &zone));
     ctx.out.line(format_args!("{}: machine {}", path.display(), millpond_model::printable(&span.machine)));
-    ctx.out.line(format_args!("{first} to {last}, {} frames in {} files", span.frames, span.files));
+    let files = if span.files == 1 { "1 file".to_owned() } else { format!("{} files", span.files) };
+    ctx.out.line(format_args!("{first} to {last}, {} frames in {files}", span.frames));
     ctx.out.line(format_args!(
         "{}, {} bytes a frame",
         recordings::bytes(span.bytes),

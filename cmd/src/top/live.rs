@@ -115,7 +115,7 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
         let pace = screen.pace();
         // At the end there is nothing to wait for but keys.
         let speed = u64::from(pace.speed.max(1));
-        let wait = player.to_next().map_or(LOOK, |time| Nanos(time.0 / speed)).max(DRAWN_EVERY);
+        let wait = player.until_next().map_or(LOOK, |time| Nanos(time.0 / speed)).max(DRAWN_EVERY);
         let due = drawn + wait;
         if let Some(event) = terminal.event((due - watch.elapsed()).min(LOOK)).map_err(gone)? {
             match screen.event(&event) {
@@ -144,7 +144,7 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
 }
 
 /// What is said where a recording ends.
-const END: &str = "the recording ends here: [ goes back a minute, { an hour, q quits";
+const END: &str = "the recording ends here; [ goes back a minute, { an hour";
 
 /// What a command says, line by line, and whether it was done.
 fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, bool) {

@@ -93,7 +93,7 @@ impl<'r> Player<'r> {
     }
 
     /// How long until the next frame.
-    pub fn to_next(&mut self) -> Option<Nanos> {
+    pub fn until_next(&mut self) -> Option<Nanos> {
         let (at, run) = (self.at, self.run);
         let next = self.peek()?;
         Some(if Some(next.run) == run { next.frame.at - at } else { Nanos(0) })

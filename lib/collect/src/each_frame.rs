@@ -24,6 +24,8 @@ pub(crate) struct Seen<'a> {
     pub busy: &'a BTreeMap<PsetId, Nanos>,
     /// A frame that has the rows of `roster`, where they were read for it.
     pub listed: Option<&'a Frame>,
+    /// CPU time of this program, where it runs on the machine.
+    pub watching: Option<Nanos>,
     /// Sets and zones of processes are known.
     pub has_places: bool,
 }
@@ -76,13 +78,13 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
 fn machine_row(seen: &Seen<'_>) -> Row {
     let mut row = Row::of(Entity::Machine)
         .with(machine::NAME, seen.name)
-        .with(machine::SCHEDULER, seen.slow.scheduler.as_deref());
+        .with(machine::SCHEDULER, seen.slow.scheduler.as_deref())
+        .with(machine::WATCHING, seen.watching);
     if let Some(sample) = seen.sample {
         row = row.with(machine::CPUS, sample.cpus.len() as u64);
     }
     if let Some(roster) = seen.roster {
         let threads: u64 = roster.processes.iter().map(|p| u64::from(p.threads)).sum();
-        let own = roster.processes.iter().find(|p| seen.slow.own == Some(p.pid));
         let load = |index: usize| roster.load.map(|load| load[index]);
         row = row
             .with(machine::PROCESSES, roster.processes.len() as u64)
@@ -90,8 +92,7 @@ fn machine_row(seen: &Seen<'_>) -> Row {
             .with(machine::LOAD_1, load(0))
             .with(machine::LOAD_5, load(1))
             .with(machine::LOAD_15, load(2))
-            .with(machine::MEMORY, roster.memory.map(|kib| kib * KIB))
-            .with(machine::WATCHING, own.map(|p| p.time));
+            .with(machine::MEMORY, roster.memory.map(|kib| kib * KIB));
     }
     row
 }

@@ -19,7 +19,7 @@ use millpond_machine::{Machine, Refusal};
 use millpond_model::{Nanos, PsetId, Roster};
 use millpond_observe::Frame;
 use millpond_observe::catalogue::Entity;
-use millpond_session::Session;
+use millpond_session::{Session, own_cpu_time};
 use slow::Slow;
 use std::collections::BTreeMap;
 
@@ -152,6 +152,7 @@ impl<'s> Collector<'s> {
                 slow: &self.slow,
                 busy: &self.busy,
                 listed: (!is_due).then_some(&self.listed),
+                watching: self.session.simulation().is_none().then(own_cpu_time),
                 has_places: self.options.places && self.places.is_some(),
             },
         );

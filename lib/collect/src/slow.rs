@@ -25,8 +25,6 @@ pub(crate) struct Slow {
     at: Option<Nanos>,
     pub missing: Vec<String>,
     pub scheduler: Option<String>,
-    /// The process that watches, where it runs on the machine.
-    pub own: Option<Pid>,
     sets: Vec<Pset>,
     pools: Option<PoolsState>,
     members: BTreeMap<PoolId, u64>,
@@ -80,7 +78,6 @@ impl Slow {
         Slow {
             at: Some(machine.clock().now()),
             scheduler: machine.dispatcher().ok().and_then(|f| f.loaded_scheduler()),
-            own: session.simulation().is_none().then(|| Pid(std::process::id())),
             sets,
             pools: pools.and_then(|f| told.known("pools", f.state())).flatten(),
             members: by_pool,

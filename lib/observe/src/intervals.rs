@@ -16,7 +16,7 @@ pub struct Intervals {
 impl Intervals {
     /// The interval that ends with this frame. `None` for the first one: nothing is known of what was before.
     pub fn push(&mut self, frame: Frame) -> Option<Frame> {
-        let Some(latest) = self.latest.replace(frame) else { return None };
+        let latest = self.latest.replace(frame)?;
         let frame = self.latest.as_ref()?;
         for entity in Entity::ALL {
             if frame.read_at(entity) != latest.read_at(entity) {

@@ -129,7 +129,7 @@ impl Screen {
 
     /// Stops time, with the reason.
     pub fn pause(&mut self, why: String) {
-        self.pace.is_paused = true;
+        self.pace = Pace { is_paused: true, wants_step: false, ..self.pace };
         self.say(vec![why]);
     }
 

@@ -69,8 +69,8 @@ pub use open::{MachineName, NO_FILE, OpenError, OpenOptions, SIMULATED, open_cor
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{
-    exec, leave_behind, own_pid, own_program, program_on_path, wait_for_end, without_huge_pages,
-    without_numa_balancing,
+    exec, leave_behind, own_cpu_time, own_pid, own_program, program_on_path, wait_for_end,
+    without_huge_pages, without_numa_balancing,
 };
 pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_file, profile_names};
 pub use record::{Recorded, RecordedLine, read_log};

@@ -1,7 +1,7 @@
 //! This process itself: its number, and becoming another program.
 
 use crate::output::reason;
-use millpond_model::Pid;
+use millpond_model::{Nanos, Pid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -16,6 +16,14 @@ use std::process::{Command, Stdio};
 #[must_use]
 pub fn own_pid() -> Pid {
     Pid(std::process::id())
+}
+
+/// The CPU time of this process so far, of all its threads.
+#[must_use]
+pub fn own_cpu_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Nanos::from_secs(seconds) + Nanos(nanos)
 }
 
 /// The file of the program that is running: what starts another one like it.

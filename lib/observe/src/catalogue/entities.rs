@@ -67,7 +67,7 @@ entities! {
         LOAD_15 "load_15m" "LOAD15" Gauge Count Estimate Free "the same over 15 minutes" "`/proc/loadavg`";
         MEMORY "memory_bytes" "MEMORY" Gauge Bytes Exact Free "memory of the machine" "`/proc/meminfo`: MemTotal";
         SCHEDULER "scheduler" "SCHEDULER" Label None Exact Slow "the sched_ext scheduler that is loaded" "`/sys/kernel/sched_ext`";
-        WATCHING "watching_s" "WATCH" Counter Seconds Exact Free "CPU time of the program that watches" "the roster of threads";
+        WATCHING "watching_s" "WATCH" Counter Seconds Exact Free "CPU time of the program that watches" "`CLOCK_PROCESS_CPUTIME_ID`";
     }
     /// Pools.
     pool Pool {
