@@ -44,6 +44,7 @@ mod dispadmin;
 mod doctor;
 mod dress;
 mod experiment;
+mod export;
 mod failure;
 mod fence;
 mod help;

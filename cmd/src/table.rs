@@ -39,6 +39,7 @@ table! {
     priocntl
     top
     record
+    export
     mpstat
     prstat
     occupancy

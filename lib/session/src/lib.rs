@@ -89,6 +89,6 @@ pub use supervise::{Program, supervise};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };
-pub use text::{create_output, read_text, replace_bytes, replace_text};
+pub use text::{create_file, create_output, read_text, replace_bytes, replace_text};
 pub use view::View;
 pub use workloads::{Load, Workload};

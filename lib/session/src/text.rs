@@ -30,11 +30,18 @@ pub fn read_text(path: &Path) -> Result<String, String> {
 /// # Errors
 /// The system's reason, in words.
 pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
+    Ok(Output::to(create_file(path)?))
+}
+
+/// The same for what is no text.
+///
+/// # Errors
+/// As for [`create_output`].
+pub fn create_file(path: &Path) -> Result<BufWriter<File>, String> {
     if is_trap(path) {
         return Err("it is a link of another user, in a directory that every user can write to".into());
     }
-    let file = File::create(path).map_err(|error| reason(&error))?;
-    Ok(Output::to(BufWriter::new(file)))
+    File::create(path).map(BufWriter::new).map_err(|error| reason(&error))
 }
 
 /// Gives a file that the user named a new text, in one stroke: whoever reads it sees the old one or the new one, and a full disk leaves the old

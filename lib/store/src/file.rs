@@ -115,6 +115,8 @@ pub(crate) struct Tail {
     pub encoded: Vec<u8>,
     /// How many bytes at the end are no whole frame.
     pub torn: u64,
+    /// How many the file has.
+    pub bytes: u64,
 }
 
 impl Tail {
@@ -126,7 +128,7 @@ impl Tail {
         let mut file = match File::open(path) {
             Ok(file) => io::BufReader::new(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Tail { encoded: Vec::new(), torn: 0 });
+                return Ok(Tail { encoded: Vec::new(), torn: 0, bytes: 0 });
             }
             Err(error) => return Err(StoreError::new(path, "read", &error)),
         };
@@ -144,7 +146,7 @@ impl Tail {
             encoded.extend(one);
             whole = label.offset + u64::from(label.length);
         }
-        Ok(Tail { encoded, torn: length - whole })
+        Ok(Tail { encoded, torn: length - whole, bytes: length })
     }
 }
 

@@ -22,6 +22,8 @@ struct Source {
     blocks: Blocks,
     /// Frames that are in no block yet.
     tail: Option<(Index, Rc<Vec<u8>>)>,
+    /// Bytes of the file that they are in.
+    tail_bytes: u64,
 }
 
 /// What a recording is about.
@@ -90,14 +92,13 @@ impl Recording {
         let first = indexes.peek()?.first.1;
         let (last, frames) =
             indexes.fold((first, 0), |(_, frames), index| (index.last.1, frames + u64::from(index.frames)));
-        let tail = |source: &Source| source.tail.as_ref().map_or(0, |(_, encoded)| encoded.len() as u64);
         Some(Span {
             machine: self.files.last()?.blocks.header.machine.clone(),
             first,
             last,
             frames,
             files: self.files.len(),
-            bytes: self.files.iter().map(|source| source.blocks.whole + tail(source)).sum(),
+            bytes: self.files.iter().map(|source| source.blocks.whole + source.tail_bytes).sum(),
         })
     }
 
@@ -130,7 +131,8 @@ impl Source {
         let blocks = Blocks::open(path)?;
         let (index, encoded) = after(&blocks, &tail);
         let torn = blocks.torn + tail.torn;
-        Ok((Source { blocks, tail: index.map(|index| (index, Rc::new(encoded))) }, torn))
+        let tail_bytes = tail.bytes;
+        Ok((Source { blocks, tail: index.map(|index| (index, Rc::new(encoded))), tail_bytes }, torn))
     }
 
     /// What its blocks are about, in order.

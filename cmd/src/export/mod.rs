@@ -1,0 +1,185 @@
+//! Writes a recording as a file that other programs read.
+//!
+//! ```text
+//! $ millpond export --csv --table sets --from 09:41 > sets.csv
+//! $ millpond export --parquet --table threads --output threads.parquet
+//! $ millpond export --perfetto --output trace.json
+//! ```
+//!
+//! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time_s`, seconds since 1970,
+//! and `at_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
+//! table that is read less often than every second has rows of its own intervals. What is unknown is empty.
+//!
+//! `--perfetto` writes a trace that `https://ui.perfetto.dev` opens: of each set the CPUs that were used and the threads
+//! that waited, of each CPU its use and the sets it was in, and the decisions of poold.
+//!
+//! Without an operand the recording of this machine is taken.
+
+mod parquet;
+mod perfetto;
+mod walk;
+
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::json::Describe;
+use crate::recordings;
+use jiff::tz::TimeZone;
+use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_model::WallTime;
+use millpond_observe::catalogue::{Entity, fields};
+use millpond_observe::{Frame, Value};
+use millpond_report::Cell;
+use millpond_session::{Output, create_file, create_output, stop_on_signal};
+use millpond_store::Recording;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use walk::Walk;
+
+/// It prints no JSON of ours.
+pub(crate) const DOCUMENTS: &[Describe] = &[];
+
+pub(crate) const COMMAND: Command = Command {
+    spec: Spec {
+        name: "export",
+        summary: "write a recording as CSV, Parquet or a trace for Perfetto",
+        group: Group::Watch,
+        forms: &[
+            "--csv [--table table] [--from moment] [--until moment] [--output file] [recording]",
+            "--parquet --output file [--table table] [--from moment] [--until moment] [recording]",
+            "--perfetto [--from moment] [--until moment] [--output file] [recording]",
+        ],
+        flags: &[
+            Flag::long("csv", "write comma-separated values"),
+            Flag::long("parquet", "write a Parquet file").conflicts(&["csv"]),
+            Flag::long("perfetto", "write a trace for Perfetto").conflicts(&["csv", "parquet", "table"]),
+            Flag::long("table", "write this table (sets)").value("table", ValueKind::Word(TABLES)),
+            Flag::long("from", "begin at this moment").value("moment", ValueKind::Text),
+            Flag::long("until", "end at this moment").value("moment", ValueKind::Text),
+            Flag::long("output", "write into this file").value("file", ValueKind::File),
+        ],
+        in_shell: true,
+        operands: Operands { shown: "[recording]", kinds: &[ValueKind::Directory] },
+        examples: &[
+            Example { words: "--csv --table cpus", what: "print what each CPU did, each second" },
+            Example { words: "--perfetto --output trace.json", what: "write a trace that Perfetto opens" },
+        ],
+        status: &[INTERRUPTED, ("1", "the recording cannot be read, or the file cannot be written"), MISUSED],
+        see_also: &["record(1)", "top(1)"],
+        prose: millpond_cli::head!(include_str!("mod.rs")),
+        ..Spec::NEW
+    },
+    run,
+};
+
+/// The names of tables, as JSON has them.
+const TABLES: &[&str] =
+    &["machine", "pools", "sets", "cpus", "processes", "threads", "interrupts", "fences", "decisions"];
+
+/// What is to be written.
+struct Wanted<'r> {
+    recording: &'r Recording,
+    entity: Entity,
+    from: WallTime,
+    until: WallTime,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let path = match parsed.words().as_slice() {
+        [] => millpond_session::recordings_dir(),
+        [path] => PathBuf::from(path),
+        _ => return Err(Failure::Usage("one recording is taken".into())),
+    };
+    let formats = ["csv", "parquet", "perfetto"];
+    let Some(format) = formats.into_iter().find(|format| parsed.long(format)) else {
+        return Err(Failure::Usage("must specify --csv, --parquet or --perfetto".into()));
+    };
+    let output = parsed.long_value("output").map(PathBuf::from);
+    let recording = recordings::open(&path)?;
+    recording.notes.iter().for_each(|note| ctx.warn(note));
+    let wanted = wanted(parsed, &recording)?;
+    let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
+    match (format, &output) {
+        ("parquet", None) => return Err(Failure::Usage("--parquet needs --output file: it is no text".into())),
+        ("parquet", Some(path)) => {
+            let file = create_file(path).map_err(|why| refused(path, why))?;
+            let mut walk = wanted.walk();
+            parquet::write(&wanted, &mut walk, file).map_err(|why| refused(path, why))?;
+            walk.warn(ctx);
+        }
+        (_, Some(path)) => {
+            let mut out = create_output(path).map_err(|why| refused(path, why))?;
+            text(format, &wanted, &mut out, ctx);
+            out.finish().map_err(|why| refused(path, millpond_session::reason(&why)))?;
+        }
+        (_, None) => {
+            let mut out = ctx.out.lend();
+            let mut walk = wanted.walk();
+            lines(format, &wanted, &mut walk, &mut out);
+            drop(out);
+            walk.warn(ctx);
+        }
+    }
+    Ok(Exit::DONE)
+}
+
+fn text(format: &str, wanted: &Wanted<'_>, out: &mut Output<'_>, ctx: &mut Ctx<'_>) {
+    let mut walk = wanted.walk();
+    lines(format, wanted, &mut walk, out);
+    walk.warn(ctx);
+}
+
+fn lines(format: &str, wanted: &Wanted<'_>, walk: &mut Walk<'_>, out: &mut Output<'_>) {
+    match format {
+        "perfetto" => perfetto::write(walk, out),
+        _ => csv(wanted.entity, walk, out),
+    }
+}
+
+fn wanted<'r>(parsed: &Parsed, recording: &'r Recording) -> Result<Wanted<'r>, Failure> {
+    let table = parsed.long_value("table").unwrap_or_else(|| "sets".into());
+    let entity = Entity::ALL.iter().copied().find(|entity| Frame::plural(*entity) == table).unwrap_or(Entity::Pset);
+    let zone = TimeZone::system();
+    let span = recording.span();
+    let moment = |name: &str| match (parsed.long_value(name), &span) {
+        (Some(text), Some(span)) => recordings::moment(&text, span, &zone).map(Some),
+        _ => Ok(None),
+    };
+    Ok(Wanted {
+        recording,
+        entity,
+        from: moment("from")?.unwrap_or(WallTime(i64::MIN)),
+        until: moment("until")?.unwrap_or(WallTime(i64::MAX)),
+    })
+}
+
+impl<'r> Wanted<'r> {
+    fn walk(&self) -> Walk<'r> {
+        Walk::begin(self.recording, self.from, self.until)
+    }
+}
+
+fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
+    let names = fields(entity).iter().map(|field| field.name);
+    out.line(["time_s", "at_s", "interval_s"].into_iter().chain(names).collect::<Vec<_>>().join(","));
+    let stop = stop_on_signal();
+    while let Some(interval) = walk.next_of(entity) {
+        if out.is_closed() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let elapsed = interval.elapsed.map_or_else(String::new, |time| time.as_secs_f64().to_string());
+        let head = format!("{},{},{elapsed}", interval.wall.0, interval.at.as_secs_f64());
+        for row in interval.frame.rows(entity) {
+            let mut line = head.clone();
+            for value in row.values() {
+                line.push(',');
+                match value {
+                    Value::Unknown => {}
+                    Value::Number(number) => line += &number.to_string(),
+                    Value::Text(text) => line += &Cell::from(&**text).csv(),
+                }
+            }
+            out.line(line);
+        }
+    }
+}
