@@ -34,6 +34,11 @@ pub(crate) fn failed(error: StoreError) -> Failure {
                 Complaint::new(format!("record into {}", dir.display()), "another program records there");
             complaint.hint("choose another directory with --to, or stop that program")
         }
+        StoreError::Shared(dir) => {
+            let complaint =
+                Complaint::new(format!("record into {}", dir.display()), "other users can write there");
+            complaint.hint("choose a directory of your own with --to")
+        }
         StoreError::Damaged { path, offset, why } => {
             Complaint::new(format!("read {}", path.display()), format!("block at byte {offset}: {why}"))
         }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Units for systemd, with [`BINDIR`] where the program stands.
-const UNITS: [(&str, &str); 4] = [
+const UNITS: [(&str, &str); 5] = [
     ("millpond-fences.service", include_str!("../../units/millpond-fences.service")),
     ("millpond-pools.service", include_str!("../../units/millpond-pools.service")),
+    ("millpond-record.service", include_str!("../../units/millpond-record.service")),
     ("poold.service", include_str!("../../units/poold.service")),
     ("schedd.service", include_str!("../../units/schedd.service")),
 ];
@@ -586,6 +587,9 @@ mod tests {
         let fences = read("millpond-fences.service");
         assert_eq!(values(&fences, "Service.ExecStart"), [format!("{bin} fence --watch")]);
         assert_eq!(values(&fences, "Unit.After"), ["dbus.socket millpond-pools.service"]);
+        let record = read("millpond-record.service");
+        assert_eq!(values(&record, "Service.ExecStart"), [format!("{bin} record")]);
+        assert_eq!(values(&record, "Service.StateDirectory"), ["millpond/recordings"]);
         let schedd = read("schedd.service");
         assert_eq!(values(&schedd, "Service.ExecStart"), [format!("{bin} schedd")]);
         assert_eq!(values(&schedd, "Unit.ConditionPathExists"), ["/sys/kernel/sched_ext/state"]);
@@ -614,6 +618,7 @@ mod tests {
         assert!(
             verify.status.success()
                 && !said.contains("millpond-pools")
+                && !said.contains("millpond-record")
                 && !said.contains("poold")
                 && !said.contains("schedd"),
             "{said}"

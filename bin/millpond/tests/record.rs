@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -110,6 +112,67 @@ fn a_recorder_that_is_killed_loses_nothing_that_it_wrote() {
         "{err}"
     );
     assert_eq!(frames(), before + 3);
+}
+
+#[test]
+fn a_recording_is_exported_as_csv() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = recorded(dir.path());
+    let csv = out(&["export", "--csv", "--from", "-1s", &place]);
+    let first = 1_732_090_442; // 2024-11-20 08:14:02 UTC
+    let expected = format!(
+        "time,up_s,interval_s,set,name,mode,cpus,size,min,max,busy_s,runnable,waited_s,pressed_s\n\
+         {},29,1,0,,,0-31,32,,,32,40,8,\n\
+         {},30,1,0,,,0-31,32,,,32,40,8,\n",
+        first + 29,
+        first + 30
+    );
+    assert_eq!(csv, expected);
+    let file = dir.path().join("sets.csv").display().to_string();
+    assert_eq!(out(&["export", "--csv", "--from", "-1s", "--output", &file, &place]), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    let seen = out(&["export", "--csv", "--table", "threads", "--until", "-28s", &place]);
+    let threads = seen.lines().filter(|line| line.contains(",spin,")).count();
+    assert_eq!(threads, 2 * 40, "two intervals end until two seconds after the beginning");
+}
+
+#[test]
+fn a_recording_is_exported_as_a_parquet_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = recorded(dir.path());
+    let path = dir.path().join("cpus.parquet");
+    let file = path.display().to_string();
+    assert_eq!(out(&["export", "--parquet", "--table", "cpus", "--output", &file, &place]), "");
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 30 * 32);
+    let sum = |name: &str| {
+        let values = rows.iter().flat_map(|row| row.get_column_iter().filter(|(column, _)| *column == name));
+        values.map(|(_, value)| if let Field::Double(value) = value { *value } else { f64::NAN }).sum::<f64>()
+    };
+    assert!((sum("user_s") + sum("system_s") - 30.0 * 32.0).abs() < 1.0);
+    let last = rows.last().unwrap();
+    let field = |name: &str| last.get_column_iter().find(|(column, _)| *column == name).unwrap().1.clone();
+    assert_eq!((field("cpu"), field("state")), (Field::Double(31.0), Field::Str("on-line".into())));
+    assert_eq!((field("interval_s"), field("smtx")), (Field::Double(1.0), Field::Double(0.0)));
+}
+
+#[test]
+fn a_recording_is_exported_as_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = recorded(dir.path());
+    let trace: serde_json::Value =
+        serde_json::from_str(&out(&["export", "--perfetto", "--from", "-1s", &place])).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+    // Three groups, and each CPU.
+    assert_eq!(of("M").len(), 3 + 32);
+    // In each of two intervals: two of the set, one of each CPU.
+    assert_eq!(of("C").len(), 2 * (2 + 32));
+    let used = of("C").into_iter().find(|event| event["name"] == "set 0: CPUs used").unwrap();
+    assert_eq!((&used["args"]["value"], &used["ts"]), (&32.0.into(), &28e6.into()));
+    let stays = of("X");
+    assert_eq!((stays.len(), &stays[0]["name"], &stays[0]["dur"]), (32, &"set 0".into(), &2e6.into()));
 }
 
 #[test]

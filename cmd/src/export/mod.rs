@@ -6,8 +6,8 @@
 //! $ millpond export --perfetto --output trace.json
 //! ```
 //!
-//! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time_s`, seconds since 1970,
-//! and `at_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
+//! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time`, seconds since 1970,
+//! and `up_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
 //! table that is read less often than every second has rows of its own intervals. What is unknown is empty.
 //!
 //! `--perfetto` writes a trace that `https://ui.perfetto.dev` opens: of each set the CPUs that were used and the threads
@@ -76,6 +76,9 @@ pub(crate) const COMMAND: Command = Command {
 const TABLES: &[&str] =
     &["machine", "pools", "sets", "cpus", "processes", "threads", "interrupts", "fences", "decisions"];
 
+/// The columns before those of fields.
+const HEADS: [&str; 3] = ["time", "up_s", "interval_s"];
+
 /// What is to be written.
 struct Wanted<'r> {
     recording: &'r Recording,
@@ -100,7 +103,9 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let wanted = wanted(parsed, &recording)?;
     let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
     match (format, &output) {
-        ("parquet", None) => return Err(Failure::Usage("--parquet needs --output file: it is no text".into())),
+        ("parquet", None) => {
+            return Err(Failure::Usage("--parquet needs --output file: it is no text".into()));
+        }
         ("parquet", Some(path)) => {
             let file = create_file(path).map_err(|why| refused(path, why))?;
             let mut walk = wanted.walk();
@@ -138,7 +143,8 @@ fn lines(format: &str, wanted: &Wanted<'_>, walk: &mut Walk<'_>, out: &mut Outpu
 
 fn wanted<'r>(parsed: &Parsed, recording: &'r Recording) -> Result<Wanted<'r>, Failure> {
     let table = parsed.long_value("table").unwrap_or_else(|| "sets".into());
-    let entity = Entity::ALL.iter().copied().find(|entity| Frame::plural(*entity) == table).unwrap_or(Entity::Pset);
+    let entity =
+        Entity::ALL.into_iter().find(|entity| Frame::plural(*entity) == table).unwrap_or(Entity::Pset);
     let zone = TimeZone::system();
     let span = recording.span();
     let moment = |name: &str| match (parsed.long_value(name), &span) {
@@ -161,25 +167,53 @@ impl<'r> Wanted<'r> {
 
 fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
     let names = fields(entity).iter().map(|field| field.name);
-    out.line(["time_s", "at_s", "interval_s"].into_iter().chain(names).collect::<Vec<_>>().join(","));
+    out.line(HEADS.into_iter().chain(names).collect::<Vec<_>>().join(","));
     let stop = stop_on_signal();
     while let Some(interval) = walk.next_of(entity) {
         if out.is_closed() || stop.load(Ordering::Relaxed) {
             return;
         }
-        let elapsed = interval.elapsed.map_or_else(String::new, |time| time.as_secs_f64().to_string());
-        let head = format!("{},{},{elapsed}", interval.wall.0, interval.at.as_secs_f64());
+        let elapsed = interval.elapsed.map_or_else(String::new, |time| number(time.as_secs_f64()));
+        let head = format!("{},{},{elapsed}", interval.wall.0, number(interval.at.as_secs_f64()));
         for row in interval.frame.rows(entity) {
             let mut line = head.clone();
             for value in row.values() {
                 line.push(',');
                 match value {
                     Value::Unknown => {}
-                    Value::Number(number) => line += &number.to_string(),
+                    Value::Number(value) => line += &number(*value),
                     Value::Text(text) => line += &Cell::from(&**text).csv(),
                 }
             }
             out.line(line);
+        }
+    }
+}
+
+/// A number with at most six digits after the point: what is recorded is not more exact.
+fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "-0" => "0".into(),
+        short => short.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_no_more_digits_than_are_known() {
+        let shown = [0.0, -0.000_000_1, 1.0, 100.0, 0.999_000_000_000_023_6, 1e-6, 12.5].map(number);
+        assert_eq!(shown, ["0", "0", "1", "100", "0.999", "0.000001", "12.5"]);
+    }
+
+    #[test]
+    fn no_field_is_called_as_a_column_before_it_and_each_entity_is_a_table() {
+        for entity in Entity::ALL {
+            assert!(fields(entity).iter().all(|field| !HEADS.contains(&field.name)), "{entity:?}");
+            assert!(TABLES.contains(&Frame::plural(entity)));
         }
     }
 }

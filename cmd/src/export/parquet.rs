@@ -1,7 +1,7 @@
 //! A table of a recording as a Parquet file.
 
-use super::Wanted;
 use super::walk::Walk;
+use super::{HEADS, Wanted};
 use millpond_observe::Value;
 use millpond_observe::catalogue::{Entity, fields};
 use parquet::basic::Compression;
@@ -76,7 +76,10 @@ fn texts(entity: Entity, walk: &mut Walk<'_>) -> Vec<bool> {
 }
 
 fn message(entity: Entity, is_text: &[bool]) -> String {
-    let mut text = "message frames { REQUIRED DOUBLE time_s; REQUIRED DOUBLE at_s; OPTIONAL DOUBLE interval_s;".to_owned();
+    let [time, up, interval] = HEADS;
+    let mut text = format!(
+        "message frames {{ REQUIRED DOUBLE {time}; REQUIRED DOUBLE {up}; OPTIONAL DOUBLE {interval};"
+    );
     for (field, is_text) in fields(entity).iter().zip(is_text) {
         let kind = if *is_text { ("BYTE_ARRAY", " (UTF8)") } else { ("DOUBLE", "") };
         let _ = write!(text, " OPTIONAL {} {}{};", kind.0, field.name, kind.1);
@@ -98,13 +101,18 @@ impl Column {
             (Column::Numbers(column), Value::Number(number)) => column.push(Some(*number)),
             (Column::Numbers(column), _) => column.push(None),
             (Column::Texts(column), Value::Text(text)) => column.push(Some(ByteArray::from(&**text))),
-            (Column::Texts(column), Value::Number(number)) => column.push(Some(number.to_string().as_str().into())),
+            (Column::Texts(column), Value::Number(number)) => {
+                column.push(Some(number.to_string().as_str().into()))
+            }
             (Column::Texts(column), Value::Unknown) => column.push(None),
         }
     }
 }
 
-fn group<W: Write + Send>(writer: &mut SerializedFileWriter<W>, columns: &[Column]) -> Result<(), ParquetError> {
+fn group<W: Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
+    columns: &[Column],
+) -> Result<(), ParquetError> {
     let mut group: SerializedRowGroupWriter<'_, W> = writer.next_row_group()?;
     for (index, column) in columns.iter().enumerate() {
         let Some(mut into) = group.next_column()? else { break };

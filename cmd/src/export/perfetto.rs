@@ -23,7 +23,8 @@ pub fn write(walk: &mut Walk<'_>, out: &mut Output<'_>) {
     let mut trace = Trace { out, is_first: true };
     trace.out.line("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for (pid, name) in [(SETS, "processor sets"), (CPUS, "CPUs"), (POOLD, "poold")] {
-        trace.event(&json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}));
+        trace
+            .event(&json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}));
     }
     let mut stays: BTreeMap<u32, Stay> = BTreeMap::new();
     let mut told: Option<f64> = None;
@@ -96,7 +97,8 @@ impl Trace<'_, '_> {
     }
 
     fn slice(&mut self, id: u32, set: &str, since: f64, until: f64) {
-        let event = json!({"ph": "X", "name": set, "pid": CPUS, "tid": id, "ts": since, "dur": until - since});
+        let event =
+            json!({"ph": "X", "name": set, "pid": CPUS, "tid": id, "ts": since, "dur": until - since});
         self.event(&event);
     }
 

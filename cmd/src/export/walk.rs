@@ -2,7 +2,7 @@
 
 use crate::ctx::Ctx;
 use millpond_model::{Nanos, WallTime};
-use millpond_observe::catalogue::Entity;
+use millpond_observe::catalogue::{Entity, FieldKind, fields};
 use millpond_observe::{Frame, Intervals};
 use millpond_store::{Frames, Recording};
 
@@ -64,8 +64,13 @@ impl<'r> Walk<'r> {
         loop {
             let before = self.intervals.latest().and_then(|latest| latest.read_at(entity));
             let interval = self.next()?;
+            let elapsed = self.intervals.elapsed(entity);
+            let counts = fields(entity).iter().any(|field| field.kind == FieldKind::Counter);
+            if counts && elapsed.is_none() {
+                continue;
+            }
             if interval.frame.read_at(entity).is_some_and(|read| Some(read) != before) {
-                return Some(Interval { elapsed: self.intervals.elapsed(entity), ..interval });
+                return Some(Interval { elapsed, ..interval });
             }
         }
     }

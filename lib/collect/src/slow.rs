@@ -128,13 +128,12 @@ impl Slow {
 
     /// Fills in the tables that are slow as a whole.
     pub fn fill(&self, frame: &mut Frame) {
-        frame.set_rows(
-            Entity::Pool,
-            self.pools.as_ref().map(|state| self.pool_rows(state)).unwrap_or_default(),
-        );
-        frame.set_rows(Entity::Interrupt, self.interrupts.iter().map(interrupt_row).collect());
-        frame.set_rows(Entity::Fence, self.fences.iter().map(fence_row).collect());
-        frame.set_rows(Entity::Decision, self.decisions.iter().map(decision_row).collect());
+        let at = self.at.unwrap_or(frame.at).min(frame.at);
+        let pools = self.pools.as_ref().map(|state| self.pool_rows(state)).unwrap_or_default();
+        frame.set_rows_read_at(Entity::Pool, at, pools);
+        frame.set_rows_read_at(Entity::Interrupt, at, self.interrupts.iter().map(interrupt_row).collect());
+        frame.set_rows_read_at(Entity::Fence, at, self.fences.iter().map(fence_row).collect());
+        frame.set_rows_read_at(Entity::Decision, at, self.decisions.iter().map(decision_row).collect());
     }
 
     fn pool_rows(&self, state: &PoolsState) -> Vec<Row> {

@@ -37,6 +37,9 @@ pub enum StoreError {
     /// Another program records there.
     #[error("another program records into {}: choose another folder, or stop it", .0.display())]
     Busy(PathBuf),
+    /// Other users can write there.
+    #[error("other users can write into {}", .0.display())]
+    Shared(PathBuf),
     /// The file is none that can be read.
     #[error("cannot read {}: {why}", path.display())]
     Strange {

@@ -7,6 +7,7 @@ use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How much is kept.
@@ -86,6 +87,12 @@ impl Ring {
         limits: Limits,
     ) -> Result<(Ring, Vec<String>), StoreError> {
         std::fs::create_dir_all(dir).map_err(|error| StoreError::new(dir, "make the folder", &error))?;
+        let data = std::fs::metadata(dir).map_err(|error| StoreError::new(dir, "read", &error))?;
+        let owners = [0, rustix::process::geteuid().as_raw()];
+        if !owners.contains(&data.uid()) || data.mode() & 0o022 != 0 {
+            // A link of theirs would lead us to a file of ours.
+            return Err(StoreError::Shared(dir.to_owned()));
+        }
         let path = dir.join("lock");
         let lock = File::create(&path).map_err(|error| StoreError::new(&path, "open", &error))?;
         match lock.try_lock() {

@@ -5,6 +5,7 @@ use millpond_observe::catalogue::{Entity, cpu};
 use millpond_observe::{Frame, Row};
 use millpond_store::{Limits, Recording, Ring, StoreError};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const START: i64 = 1_764_223_262; // 2025-11-27 06:01:02 UTC
@@ -164,6 +165,15 @@ fn the_oldest_files_go_when_there_are_too_many_bytes_or_they_are_too_old() {
     let _ = writer.finish().unwrap();
     let first = Recording::open(dir.path()).unwrap().span().unwrap().first.0 - START;
     assert!((10_000..=17_400).contains(&first), "{first}");
+}
+
+#[test]
+fn a_folder_that_others_can_write_into_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = Ring::open(dir.path(), "real", WallTime(START), LIMITS);
+    assert!(matches!(refused, Err(StoreError::Shared(_))));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -186,3 +186,30 @@ proptest! {
         while decoder.frame(&mut rest).is_ok() && !rest.is_empty() {}
     }
 }
+
+/// Some frames of two CPUs, encoded.
+fn seed() -> Vec<u8> {
+    let mut encoder = Encoder::new(&Schema::of_catalogue());
+    let mut bytes = Vec::new();
+    for n in 0..3 {
+        let mut frame = at(n * 1000);
+        let row = |id: u32| {
+            Row::of(Entity::Cpu).with(cpu::ID, id).with(cpu::STATE, "on-line").with(cpu::CSW, n * 7)
+        };
+        frame.set_rows(Entity::Cpu, (0..2).map(row).collect());
+        encoder.frame(&frame, &mut bytes);
+    }
+    bytes
+}
+
+#[test]
+fn fuzz_frames() {
+    millpond_fuzz::check("store-frames", &[&seed()], |bytes| {
+        let mut decoder = Decoder::new(&Schema::of_catalogue());
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Ok(frame) = decoder.frame(&mut rest) else { break };
+            assert!(frame.rows(Entity::Cpu).len() <= bytes.len());
+        }
+    });
+}
