@@ -78,12 +78,13 @@ pub(crate) fn moment(text: &str, span: &Span, zone: &TimeZone) -> Result<WallTim
     let wall = if let Some(back) = text.strip_prefix('-') {
         let back = units::seconds(back).ok_or_else(unreadable)?;
         WallTime(span.last.0.saturating_sub_unsigned(back.0 / 1_000_000_000)).max(span.first)
-    } else if let Ok(time) = text.parse::<Time>() {
-        latest(time, span.last, zone).ok_or_else(unreadable)?
-    } else {
-        let date: DateTime = text.parse().map_err(|_| unreadable())?;
+    } else if let Ok(date) = text.parse::<DateTime>() {
+        // First of all: of a date with a time, a time of day would be read alone.
         let moment = date.to_zoned(zone.clone()).map_err(|_| unreadable())?;
         WallTime(moment.timestamp().as_second())
+    } else {
+        let time: Time = text.parse().map_err(|_| unreadable())?;
+        latest(time, span.last, zone).ok_or_else(unreadable)?
     };
     if wall < span.first || wall > span.last {
         let [first, last] = [span.first, span.last].map(|wall| time_of_day(wall, zone));

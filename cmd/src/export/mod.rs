@@ -65,7 +65,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "--perfetto --output trace.json", what: "write a trace that Perfetto opens" },
         ],
         status: &[INTERRUPTED, ("1", "the recording cannot be read, or the file cannot be written"), MISUSED],
-        see_also: &["record(1)", "top(1)"],
+        see_also: &["millpond-record(1)", "millpond-top(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

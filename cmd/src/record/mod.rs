@@ -116,7 +116,7 @@ pub(crate) const COMMAND: Command = Command {
             ("1", "the machine cannot be watched, or the files cannot be written"),
             MISUSED,
         ],
-        see_also: &["top(1)", "export(1)"],
+        see_also: &["millpond-top(1)", "millpond-export(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

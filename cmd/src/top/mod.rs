@@ -116,7 +116,7 @@ pub(crate) const COMMAND: Command = Command {
             Example { words: "--at 09:41", what: "watch what was recorded at that time" },
         ],
         status: &[INTERRUPTED, ("1", "the machine cannot be watched"), MISUSED],
-        see_also: &["prstat(1)", "mpstat(1)", "poolstat(1)"],
+        see_also: &["prstat(1)", "mpstat(1)", "poolstat(1)", "millpond-record(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

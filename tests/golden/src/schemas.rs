@@ -71,7 +71,7 @@ mod tests {
     fn commands_without_a_schema_are_those_that_print_no_json() {
         let named = millpond_cmd::COMMANDS.iter().map(|command| command.spec.name);
         let without = |name: &&str| !VALIDATORS.contains_key(name);
-        assert_eq!(named.filter(without).collect::<Vec<_>>(), ["sim", "help", "complete"]);
+        assert_eq!(named.filter(without).collect::<Vec<_>>(), ["export", "sim", "help", "complete"]);
     }
 
     #[test]

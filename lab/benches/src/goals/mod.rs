@@ -11,6 +11,7 @@ mod latstat;
 mod neighbour;
 mod pools;
 mod prstat;
+mod record;
 mod sample;
 mod sim;
 mod stacks;
@@ -31,13 +32,14 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 17] = [
+pub const GROUPS: [Group; 18] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
     Group { name: "sample", measure: sample::measure },
     Group { name: "prstat", measure: prstat::measure },
     Group { name: "top", measure: top::measure },
+    Group { name: "record", measure: record::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
     Group { name: "caches", measure: caches::measure },
