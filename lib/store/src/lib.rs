@@ -9,7 +9,7 @@
 //! What was recorded before a `kill -9` is there up to the last frame; of a machine that lost its power what the last five seconds wrote may be lost.
 //! Bytes that are not whole are found by their checksum and told.
 
-pub mod codec;
+mod codec;
 mod file;
 mod reader;
 mod ring;

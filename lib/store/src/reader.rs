@@ -1,6 +1,6 @@
 //! Reads frames from a folder or a file, from any moment on.
 
-use crate::codec::{Decoder, Header};
+use crate::codec::Decoder;
 use crate::file::{Blocks, Index, Place, Tail};
 use crate::ring::after;
 use crate::{StoreError, files_in, tail_of};
@@ -202,13 +202,6 @@ impl Frames<'_> {
                 Err(error) => return Some(Err(error)),
             };
         }
-    }
-
-    /// Which machine and which columns the frames that come now are of.
-    #[must_use]
-    pub fn header(&self) -> Option<&Header> {
-        let (file, _) = self.places.get(self.next.saturating_sub(1))?;
-        Some(&self.recording.files[*file].blocks.header)
     }
 }
 

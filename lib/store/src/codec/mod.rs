@@ -28,7 +28,7 @@ mod state;
 pub use decode::{Decoder, Malformed};
 pub use encode::Encoder;
 pub(crate) use schema::FORMAT;
-pub use schema::{Header, Schema};
+pub use schema::Header;
 
 /// What stands before a table.
 mod mark {

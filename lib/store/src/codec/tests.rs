@@ -1,5 +1,6 @@
 //! Frames that come back as they were, and bytes that are none.
 
+use super::schema::Schema;
 use super::*;
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, FieldKind, Unit, cpu, fields, machine, thread};
