@@ -1,13 +1,15 @@
 //! Recordings, as commands open them and speak of them.
 
+use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure};
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use millpond_cli::units;
 use millpond_model::WallTime;
-use millpond_store::{Recording, Span, StoreError};
-use std::path::Path;
+use millpond_observe::Frame;
+use millpond_store::{Frames, Moment, Recording, Span, StoreError};
+use std::path::{Path, PathBuf};
 
 /// Opens what is there.
 ///
@@ -22,6 +24,63 @@ pub(crate) fn open(path: &Path) -> Result<Recording, Failure> {
         }
         _ => failed(error),
     })
+}
+
+/// The recording that an operand names: that of this user where there is none.
+///
+/// # Errors
+/// [`Failure::Usage`] for more than one.
+pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
+    match operands {
+        [] => Ok(millpond_session::recordings_dir()),
+        [path] => Ok(PathBuf::from(path)),
+        _ => Err(Failure::Usage("one recording is taken".into())),
+    }
+}
+
+/// Frames one after another, without those that cannot be read.
+pub(crate) struct Reel<'r> {
+    frames: Frames<'r>,
+    run: Option<WallTime>,
+    /// What cannot be read, a sentence each.
+    pub damaged: Vec<String>,
+}
+
+/// A frame of a recording.
+pub(crate) struct Shot {
+    pub frame: Frame,
+    /// Its watch is not that of the frame before: counters begin anew.
+    pub begins: bool,
+}
+
+impl<'r> Reel<'r> {
+    /// From a moment on, with the frame before it.
+    pub fn from(recording: &'r Recording, wall: WallTime) -> Reel<'r> {
+        Reel { frames: recording.frames_from(wall), run: None, damaged: Vec::new() }
+    }
+
+    /// Goes to another moment.
+    pub fn go_to(&mut self, recording: &'r Recording, wall: WallTime) {
+        (self.frames, self.run) = (recording.frames_from(wall), None);
+    }
+
+    /// The next frame.
+    pub fn next(&mut self) -> Option<Shot> {
+        loop {
+            match self.frames.next()? {
+                Ok(Moment { frame, run }) => {
+                    let begins = self.run.replace(run) != Some(run);
+                    return Some(Shot { frame, begins });
+                }
+                Err(error) => self.damaged.push(error.to_string()),
+            }
+        }
+    }
+
+    /// Says what could not be read.
+    pub fn warn(&mut self, ctx: &mut Ctx<'_>) {
+        self.damaged.drain(..).for_each(|why| ctx.warn(why));
+    }
 }
 
 /// What cannot be written or read.

@@ -88,11 +88,7 @@ struct Wanted<'r> {
 }
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let path = match parsed.words().as_slice() {
-        [] => millpond_session::recordings_dir(),
-        [path] => PathBuf::from(path),
-        _ => return Err(Failure::Usage("one recording is taken".into())),
-    };
+    let path = recordings::named(&parsed.words())?;
     let formats = ["csv", "parquet", "perfetto"];
     let Some(format) = formats.into_iter().find(|format| parsed.long(format)) else {
         return Err(Failure::Usage("must specify --csv, --parquet or --perfetto".into()));
@@ -102,36 +98,24 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     recording.notes.iter().for_each(|note| ctx.warn(note));
     let wanted = wanted(parsed, &recording)?;
     let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
+    let mut walk = wanted.walk();
     match (format, &output) {
         ("parquet", None) => {
             return Err(Failure::Usage("--parquet needs --output file: it is no text".into()));
         }
         ("parquet", Some(path)) => {
             let file = create_file(path).map_err(|why| refused(path, why))?;
-            let mut walk = wanted.walk();
             parquet::write(&wanted, &mut walk, file).map_err(|why| refused(path, why))?;
-            walk.warn(ctx);
         }
         (_, Some(path)) => {
             let mut out = create_output(path).map_err(|why| refused(path, why))?;
-            text(format, &wanted, &mut out, ctx);
+            lines(format, &wanted, &mut walk, &mut out);
             out.finish().map_err(|why| refused(path, millpond_session::reason(&why)))?;
         }
-        (_, None) => {
-            let mut out = ctx.out.lend();
-            let mut walk = wanted.walk();
-            lines(format, &wanted, &mut walk, &mut out);
-            drop(out);
-            walk.warn(ctx);
-        }
+        (_, None) => lines(format, &wanted, &mut walk, &mut ctx.out.lend()),
     }
-    Ok(Exit::DONE)
-}
-
-fn text(format: &str, wanted: &Wanted<'_>, out: &mut Output<'_>, ctx: &mut Ctx<'_>) {
-    let mut walk = wanted.walk();
-    lines(format, wanted, &mut walk, out);
     walk.warn(ctx);
+    Ok(Exit::DONE)
 }
 
 fn lines(format: &str, wanted: &Wanted<'_>, walk: &mut Walk<'_>, out: &mut Output<'_>) {

@@ -1,18 +1,17 @@
 //! The intervals of a recording, one after another.
 
 use crate::ctx::Ctx;
+use crate::recordings::{Reel, Shot};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, FieldKind, fields};
 use millpond_observe::{Frame, Intervals};
-use millpond_store::{Frames, Recording};
+use millpond_store::Recording;
 
 pub struct Walk<'r> {
-    frames: Frames<'r>,
+    reel: Reel<'r>,
     from: WallTime,
     until: WallTime,
-    run: Option<WallTime>,
     intervals: Intervals,
-    damaged: Vec<String>,
 }
 
 /// What happened in an interval.
@@ -29,29 +28,21 @@ pub struct Interval {
 impl<'r> Walk<'r> {
     /// Intervals that end from one moment to the other.
     pub fn begin(recording: &'r Recording, from: WallTime, until: WallTime) -> Walk<'r> {
-        let frames = recording.frames_from(from);
-        let (intervals, damaged) = (Intervals::default(), Vec::new());
-        Walk { frames, from, until, run: None, intervals, damaged }
+        Walk { reel: Reel::from(recording, from), from, until, intervals: Intervals::default() }
     }
 
     /// The next interval.
     pub fn next(&mut self) -> Option<Interval> {
         loop {
-            let moment = match self.frames.next()? {
-                Ok(moment) => moment,
-                Err(error) => {
-                    self.damaged.push(error.to_string());
-                    continue;
-                }
-            };
-            if moment.frame.wall > self.until {
+            let Shot { frame, begins } = self.reel.next()?;
+            if frame.wall > self.until {
                 return None;
             }
-            if self.run.replace(moment.run).is_some_and(|before| before != moment.run) {
+            if begins {
                 self.intervals = Intervals::default();
             }
-            let (at, wall) = (moment.frame.at, moment.frame.wall);
-            if let Some(frame) = self.intervals.push(moment.frame)
+            let (at, wall) = (frame.at, frame.wall);
+            if let Some(frame) = self.intervals.push(frame)
                 && wall >= self.from
             {
                 return Some(Interval { at, wall, elapsed: frame.elapsed, frame });
@@ -76,7 +67,7 @@ impl<'r> Walk<'r> {
     }
 
     /// Says what could not be read.
-    pub fn warn(self, ctx: &mut Ctx<'_>) {
-        self.damaged.iter().for_each(|why| ctx.warn(why));
+    pub fn warn(mut self, ctx: &mut Ctx<'_>) {
+        self.reel.warn(ctx);
     }
 }

@@ -223,11 +223,7 @@ fn repetition(parsed: &Parsed) -> Result<Repetition, Failure> {
 }
 
 fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let path = match parsed.words().as_slice() {
-        [] => millpond_session::recordings_dir(),
-        [path] => PathBuf::from(path),
-        _ => return Err(Failure::Usage("--show takes one recording".into())),
-    };
+    let path = recordings::named(&parsed.words())?;
     let recording = recordings::open(&path)?;
     let Some(span) = recording.span() else {
         return Err(Complaint::new(format!("read {}", path.display()), "no frame is in it").into());

@@ -105,7 +105,7 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
     let watch = Stopwatch::start();
     let mut drawn = watch.elapsed();
     loop {
-        if let Some(why) = player.damaged.pop() {
+        if let Some(why) = player.damaged() {
             screen.pause(format!("a part cannot be read: {}", printable(&why)));
         }
         terminal.draw(&mut screen).map_err(gone)?;

@@ -99,10 +99,10 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("events", "count every event of mpstat on each CPU"),
             Flag::long("replay", "show this recording: a directory, or one of its files")
                 .value("recording", ValueKind::File)
-                .conflicts(&["machine", "load", "events"]),
+                .conflicts(&["load", "events"]),
             Flag::long("at", "show what was recorded at this moment, and what came then")
                 .value("moment", ValueKind::Text)
-                .conflicts(&["machine", "load", "events"]),
+                .conflicts(&["load", "events"]),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },

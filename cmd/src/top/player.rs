@@ -2,24 +2,21 @@
 
 use crate::ctx::Ctx;
 use crate::failure::Failure;
-use crate::recordings;
+use crate::recordings::{self, Reel, Shot};
 use jiff::tz::TimeZone;
 use millpond_model::{Nanos, WallTime};
 use millpond_screen::Screen;
-use millpond_store::{Frames, Moment, Recording, Span};
+use millpond_store::{Recording, Span};
 
 pub struct Player<'r> {
     recording: &'r Recording,
-    frames: Frames<'r>,
+    reel: Reel<'r>,
     span: Span,
     zone: TimeZone,
-    run: Option<WallTime>,
     /// When what is shown was.
     at: Nanos,
     wall: WallTime,
-    next: Option<Moment>,
-    /// What cannot be read, a sentence each.
-    pub damaged: Vec<String>,
+    next: Option<Shot>,
 }
 
 impl<'r> Player<'r> {
@@ -35,10 +32,8 @@ impl<'r> Player<'r> {
         let span = recording.span().ok_or_else(|| Failure::Operand("no frame is in the recording".into()))?;
         let zone = TimeZone::system();
         let wall = at.map_or(Ok(span.first), |text| recordings::moment(text, &span, &zone))?;
-        let frames = recording.frames_from(wall);
-        let (next, damaged) = (None, Vec::new());
-        let mut player =
-            Player { recording, frames, span, zone, run: None, at: Nanos(0), wall, next, damaged };
+        let reel = Reel::from(recording, wall);
+        let mut player = Player { recording, reel, span, zone, at: Nanos(0), wall, next: None };
         player.go_to(wall, screen);
         Ok(player)
     }
@@ -46,10 +41,8 @@ impl<'r> Player<'r> {
     /// Shows the moment, or the one after it.
     pub fn go_to(&mut self, wall: WallTime, screen: &mut Screen) {
         let wall = WallTime(wall.0.clamp(self.span.first.0, self.span.last.0));
-        self.frames = self.recording.frames_from(wall);
+        self.reel.go_to(self.recording, wall);
         self.next = None;
-        screen.restart();
-        self.run = None;
         // The first frame has no interval unless the one before it was read.
         while self.step(screen) && self.wall < wall {}
     }
@@ -59,12 +52,9 @@ impl<'r> Player<'r> {
         self.go_to(WallTime(self.wall.0.saturating_add(seconds)), screen);
     }
 
-    fn peek(&mut self) -> Option<&Moment> {
-        while self.next.is_none() {
-            match self.frames.next()? {
-                Ok(moment) => self.next = Some(moment),
-                Err(error) => self.damaged.push(error.to_string()),
-            }
+    fn peek(&mut self) -> Option<&Shot> {
+        if self.next.is_none() {
+            self.next = self.reel.next();
         }
         self.next.as_ref()
     }
@@ -72,8 +62,8 @@ impl<'r> Player<'r> {
     /// Shows the next frame, if there is one.
     pub fn step(&mut self, screen: &mut Screen) -> bool {
         let _ = self.peek();
-        let Some(Moment { frame, run }) = self.next.take() else { return false };
-        if self.run.replace(run).is_some_and(|before| before != run) {
+        let Some(Shot { frame, begins }) = self.next.take() else { return false };
+        if begins {
             screen.restart();
         }
         (self.at, self.wall) = (frame.at, frame.wall);
@@ -84,9 +74,9 @@ impl<'r> Player<'r> {
 
     /// Shows the frame that is so much later: one of the same watch, or the first of the next.
     pub fn step_for(&mut self, time: Nanos, screen: &mut Screen) -> bool {
-        let (until, run) = (self.at + time, self.run);
+        let until = self.at + time;
         let mut moved = false;
-        while self.peek().is_some_and(|next| !moved || (Some(next.run) == run && next.frame.at <= until)) {
+        while self.peek().is_some_and(|next| !moved || (!next.begins && next.frame.at <= until)) {
             moved |= self.step(screen);
         }
         moved
@@ -94,13 +84,18 @@ impl<'r> Player<'r> {
 
     /// How long until the next frame.
     pub fn until_next(&mut self) -> Option<Nanos> {
-        let (at, run) = (self.at, self.run);
+        let at = self.at;
         let next = self.peek()?;
-        Some(if Some(next.run) == run { next.frame.at - at } else { Nanos(0) })
+        Some(if next.begins { Nanos(0) } else { next.frame.at - at })
+    }
+
+    /// One thing that could not be read, and was not told yet.
+    pub fn damaged(&mut self) -> Option<String> {
+        self.reel.damaged.pop()
     }
 
     /// Says what could not be read.
     pub fn warn(&mut self, ctx: &mut Ctx<'_>) {
-        self.damaged.drain(..).for_each(|why| ctx.warn(why));
+        self.reel.warn(ctx);
     }
 }

@@ -2,7 +2,7 @@
 //! sizes of processes, which take files of each.
 
 use millpond_machine::facets::{CensusWatch, Interrupt, InterruptKind};
-use millpond_model::pools::PoolsState;
+use millpond_model::pools::{PoolsState, UNBOUNDED};
 use millpond_model::{CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, State, Topology};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, interrupt, pool, pset};
 use millpond_observe::{Frame, Row};
@@ -13,9 +13,6 @@ use std::fmt::Display;
 
 /// So many decisions are shown.
 const DECISIONS_MAX: usize = 50;
-
-/// What Solaris gives a set that has no limit.
-const NO_LIMIT: u64 = 65_536;
 
 /// The daemon that decides.
 const WHO: &str = "poold";
@@ -115,7 +112,7 @@ impl Slow {
         row.with(pset::NAME, name)
             .with(pset::MODE, mode)
             .with(pset::MIN, node.map(|node| node.min))
-            .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < NO_LIMIT))
+            .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < UNBOUNDED))
     }
 
     /// What is known of a CPU beside its figures.

@@ -75,17 +75,21 @@ impl Index {
     }
 }
 
+fn checksum(kind: u8, body: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[kind]);
+    sum.update(body);
+    sum.finalize()
+}
+
 /// The bytes of a record.
 fn record(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(body.len()).ok().filter(|length| *length <= BODY_MAX);
     let length = length.ok_or_else(|| io::Error::other("a block is longer than 64 MiB"))?;
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&[kind]);
-    sum.update(body);
     let mut bytes = Vec::with_capacity(LABEL_BYTES + body.len());
     bytes.push(kind);
     bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(&sum.finalize().to_le_bytes());
+    bytes.extend_from_slice(&checksum(kind, body).to_le_bytes());
     bytes.extend_from_slice(body);
     Ok(bytes)
 }
@@ -284,10 +288,8 @@ fn next(file: &mut (impl Read + Seek), end: u64) -> io::Result<Option<Label>> {
 fn body(file: &mut impl Read, label: &Label) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     let _ = file.by_ref().take(u64::from(label.length)).read_to_end(&mut body)?;
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&[label.kind]);
-    sum.update(&body);
-    Ok((body.len() == label.length as usize && sum.finalize() == label.sum).then_some(body))
+    let is_whole = body.len() == label.length as usize && checksum(label.kind, &body) == label.sum;
+    Ok(is_whole.then_some(body))
 }
 
 /// Appends bytes to a file in one call.

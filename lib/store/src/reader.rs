@@ -105,16 +105,15 @@ impl Recording {
     /// Frames from this moment on; the first is that before it, where there is one, so that what happened until it can be told.
     #[must_use]
     pub fn frames_from(&self, wall: WallTime) -> Frames<'_> {
-        let places: Vec<(usize, usize)> = self
-            .files
-            .iter()
-            .enumerate()
-            .flat_map(|(file, source)| (0..source.indexes().count()).map(move |block| (file, block)))
-            .collect();
-        let begins_before = |(file, block): &(usize, usize)| {
-            self.files[*file].indexes().nth(*block).is_some_and(|index| index.first.1 < wall)
-        };
-        let start = places.iter().rposition(begins_before).unwrap_or(0);
+        let (mut places, mut start) = (Vec::new(), 0);
+        for (file, source) in self.files.iter().enumerate() {
+            for (block, index) in source.indexes().enumerate() {
+                if index.first.1 < wall {
+                    start = places.len();
+                }
+                places.push((file, block));
+            }
+        }
         Frames { recording: self, places, next: start, block: None, from: Some(wall), held: None }
     }
 
