@@ -10,9 +10,9 @@ use std::process::ExitCode;
 /// What a service does with the words after its name.
 type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 
-/// The services: what resizes sets, and what runs the classes.
-const SERVICES: &[Spec] = &[millpond_poold::SPEC, millpond_schedd::SPEC];
-const RUNS: [Run; 2] = [millpond_poold::run, millpond_schedd::run];
+/// The services: what resizes sets, what runs the classes, and what serves figures.
+const SERVICES: &[Spec] = &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC];
+const RUNS: [Run; 3] = [millpond_poold::run, millpond_schedd::run, millpond_gauge::run];
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();

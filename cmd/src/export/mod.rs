@@ -26,7 +26,7 @@ use crate::json::Describe;
 use crate::recordings;
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
-use millpond_model::WallTime;
+use millpond_model::{Histogram, WallTime};
 use millpond_observe::catalogue::{Entity, fields};
 use millpond_observe::{Frame, Value};
 use millpond_report::Cell;
@@ -73,8 +73,19 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 /// The names of tables, as JSON has them.
-const TABLES: &[&str] =
-    &["machine", "pools", "sets", "cpus", "processes", "threads", "interrupts", "fences", "decisions"];
+const TABLES: &[&str] = &[
+    "machine",
+    "pools",
+    "sets",
+    "cpus",
+    "processes",
+    "threads",
+    "latencies",
+    "noise",
+    "interrupts",
+    "fences",
+    "decisions",
+];
 
 /// The columns before those of fields.
 const HEADS: [&str; 3] = ["time", "up_s", "interval_s"];
@@ -167,11 +178,18 @@ fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
                     Value::Unknown => {}
                     Value::Number(value) => line += &number(*value),
                     Value::Text(text) => line += &Cell::from(&**text).csv(),
+                    Value::Histogram(histogram) => line += &buckets(histogram),
                 }
             }
             out.line(line);
         }
     }
+}
+
+/// `1.064e-3:5 1.160e-3:2`: what was added in the interval, by the upper bound of each bucket in seconds.
+fn buckets(histogram: &Histogram) -> String {
+    let pair = |(bucket, count): &(u16, u64)| format!("{:.3e}:{count}", Histogram::bound_s(*bucket));
+    histogram.buckets().iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
 /// A number with at most six digits after the point: what is recorded is not more exact.

@@ -68,7 +68,7 @@ fn texts(entity: Entity, walk: &mut Walk<'_>) -> Vec<bool> {
     while let Some(interval) = walk.next_of(entity) {
         for row in interval.frame.rows(entity) {
             for (is_text, value) in is_text.iter_mut().zip(row.values()) {
-                *is_text |= matches!(value, Value::Text(_));
+                *is_text |= matches!(value, Value::Text(_) | Value::Histogram(_));
             }
         }
     }
@@ -103,6 +103,9 @@ impl Column {
             (Column::Texts(column), Value::Text(text)) => column.push(Some(ByteArray::from(&**text))),
             (Column::Texts(column), Value::Number(number)) => {
                 column.push(Some(number.to_string().as_str().into()))
+            }
+            (Column::Texts(column), Value::Histogram(histogram)) => {
+                column.push(Some(super::buckets(histogram).as_str().into()));
             }
             (Column::Texts(column), Value::Unknown) => column.push(None),
         }

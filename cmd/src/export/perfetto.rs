@@ -6,7 +6,7 @@
 use super::walk::Walk;
 use millpond_model::{Nanos, printable};
 use millpond_observe::Row;
-use millpond_observe::catalogue::{Entity, cpu, decision, pset};
+use millpond_observe::catalogue::{Entity, cpu, decision, latency, pset};
 use millpond_session::Output;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -40,6 +40,14 @@ pub fn write(walk: &mut Walk<'_>, out: &mut Output<'_>) {
             let name = label(row.number(pset::ID), &names);
             for (what, field) in [("CPUs used", pset::BUSY), ("threads waiting", pset::WAITED)] {
                 trace.counter(SETS, &format!("{name}: {what}"), begin, row.number(field));
+            }
+        }
+        for row in interval.frame.rows(Entity::Latency) {
+            let Some(waits) = row.histogram(latency::WAITS) else { continue };
+            let name = label(row.number(latency::SET), &names);
+            for (what, time) in [("p99", waits.quantile_s(0.99)), ("longest", waits.longest_s())] {
+                let wait = format!("{name}: {} wait, {what}, us", row.text(latency::STAGE));
+                trace.counter(SETS, &wait, begin, time.map(|time| time * 1e6));
             }
         }
         for row in interval.frame.rows(Entity::Cpu) {

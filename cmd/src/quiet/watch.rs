@@ -56,7 +56,8 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     let stop = stop_on_signal();
     let set = options.set.filter(|set| !set.is_default());
     // Members of a set are the job, unless others were named.
-    let job = Job { set: set.filter(|_| options.pids.is_empty()), pids: options.pids.clone() };
+    let sets = set.filter(|_| options.pids.is_empty()).into_iter().collect();
+    let job = Job { sets, pids: options.pids.clone() };
     let what = WatchedJob {
         cpus: cpus.clone(),
         job,
@@ -64,7 +65,12 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         by_counts: options.by_counts,
     };
     let mut watch = unless_absent("watch CPUs", disturbances.watch(&what))?;
-    let jobless = what.job.set.filter(|set| options.command.is_empty() && !has_members(machine, *set));
+    let jobless = what
+        .job
+        .sets
+        .first()
+        .copied()
+        .filter(|set| options.command.is_empty() && !has_members(machine, *set));
     // Beginning to watch takes its time: the command comes after it.
     let mut child = start(session, options, ctx)?;
     if let Some(child) = &child {

@@ -88,7 +88,7 @@ pub(crate) const COMMAND: Command = Command {
         summary: "record what top shows into files of bounded size",
         group: Group::Watch,
         forms: &[
-            "[--to directory] [--max-size size] [--max-age time] [--threads time] [--events] [--load workload] [--for time] [interval]",
+            "[--to directory] [--max-size size] [--max-age time] [--threads time] [--events] [--noise] [--load workload] [--for time] [interval]",
             "--show [recording]",
         ],
         flags: &[
@@ -97,12 +97,13 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("max-age", "keep nothing that is older (7d)").value("time", ValueKind::Time),
             Flag::long("threads", "read threads and processes so often (5s)").value("time", ValueKind::Time),
             Flag::long("events", "count every event of mpstat on each CPU"),
+            Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
             Flag::long("load", "start this workload on a simulated machine first; may be repeated")
                 .value("workload", ValueKind::Text)
                 .repeats(),
             Flag::long("for", "end after this time").value("time", ValueKind::Time),
             Flag::long("show", "say what a recording is about")
-                .conflicts(&["to", "max-size", "max-age", "threads", "events", "load", "for"]),
+                .conflicts(&["to", "max-size", "max-age", "threads", "events", "noise", "load", "for"]),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval] [recording]", kinds: &[ValueKind::Time] },
@@ -144,7 +145,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::DONE);
     }
     start_loads(&parsed.long_values("load"), &session)?;
-    let options = Options { threads_every, events: parsed.long("events"), ..Options::default() };
+    let (events, noise) = (parsed.long("events"), parsed.long("noise"));
+    let options = Options { threads_every, events, noise, ..Options::default() };
     let mut collector = Collector::open(&session, options);
     let machine = session.machine();
     let (mut ring, notes) =

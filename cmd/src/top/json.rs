@@ -42,11 +42,15 @@ impl JsonSchema for Document<'_> {
             let own = fields(entity).iter().map(|field| {
                 let types: &[&str] = match field.kind {
                     FieldKind::Counter | FieldKind::Gauge => &["number", "null"],
+                    FieldKind::Histogram => &["object", "null"],
                     FieldKind::Key | FieldKind::Label => &["number", "string", "null"],
                 };
                 let unit = match (field.kind, field.unit.word()) {
                     (_, "-") => String::new(),
                     (FieldKind::Counter, unit) => format!(" In {unit} per second."),
+                    (FieldKind::Histogram, _) => {
+                        " Those of the interval: count, sum_s, quantiles (upper bounds of their buckets, null where fewer than one lies beyond), and buckets: pairs of an upper bound in seconds and a count.".to_owned()
+                    }
                     (_, unit) => format!(" In {unit}."),
                 };
                 (

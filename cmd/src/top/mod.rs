@@ -24,6 +24,8 @@
 //! 5 interrupts   which CPUs take them
 //! 6 decisions    what poold did and why
 //! 7 fences       what holds, what leaks, the last proof
+//! 8 latency      how long threads waited for a CPU after they could run: a histogram for each set
+//! 9 noise        what ran on CPUs of sets beside the threads of the set, by cause, with --noise
 //! Enter          of a set: its CPUs and threads; of a thread: each of its figures, with what it is
 //! ```
 //!
@@ -80,8 +82,8 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show sets, pools, CPUs and threads on one screen, live",
         group: Group::Watch,
         forms: &[
-            "[--view view] [--sort field] [--filter text] [--load workload] [--events] [interval]",
-            "--batch | --once [-n lines] [--view view] [--sort field] [--filter text] [--load workload] [--events] [interval [count]]",
+            "[--view view] [--sort field] [--filter text] [--load workload] [--events] [--noise] [interval]",
+            "--batch | --once [-n lines] [--view view] [--sort field] [--filter text] [--load workload] [--events] [--noise] [interval [count]]",
             "--replay recording | --at moment [--batch | --once] [-n lines] [--view view] [--sort field] [--filter text] [interval [count]]",
         ],
         flags: &[
@@ -97,12 +99,13 @@ pub(crate) const COMMAND: Command = Command {
                 .value("workload", ValueKind::Text)
                 .repeats(),
             Flag::long("events", "count every event of mpstat on each CPU"),
+            Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
             Flag::long("replay", "show this recording: a directory, or one of its files")
                 .value("recording", ValueKind::File)
-                .conflicts(&["load", "events"]),
+                .conflicts(&["load", "events", "noise"]),
             Flag::long("at", "show what was recorded at this moment, and what came then")
                 .value("moment", ValueKind::Text)
-                .conflicts(&["load", "events"]),
+                .conflicts(&["load", "events", "noise"]),
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },

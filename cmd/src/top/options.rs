@@ -6,11 +6,12 @@ use crate::values;
 use millpond_cli::Parsed;
 use millpond_model::Nanos;
 use millpond_observe::catalogue::FieldId;
-use millpond_screen::{Filter, Order, View};
+use millpond_screen::{Filter, NUMBERED, Order, View};
 use std::path::PathBuf;
 
 /// The screens by name.
-pub const VIEWS: &[&str] = &["overview", "cpus", "threads", "processes", "interrupts", "decisions", "fences"];
+pub const VIEWS: &[&str] =
+    &["overview", "cpus", "threads", "processes", "interrupts", "decisions", "fences", "latency", "noise"];
 
 /// The interval that is used when none is given.
 const INTERVAL: Nanos = Nanos::from_secs(1);
@@ -25,6 +26,7 @@ pub struct Options {
     pub lines: usize,
     pub loads: Vec<String>,
     pub events: bool,
+    pub noise: bool,
     /// What is shown is a recording: this one, or that of this machine.
     pub replays: bool,
     pub recording: Option<PathBuf>,
@@ -36,15 +38,7 @@ pub struct Options {
 }
 
 fn view(name: &str) -> View {
-    match name {
-        "cpus" => View::Cpus,
-        "threads" => View::Threads,
-        "processes" => View::Processes,
-        "interrupts" => View::Interrupts,
-        "decisions" => View::Decisions,
-        "fences" => View::Fences,
-        _ => View::Overview,
-    }
+    NUMBERED.into_iter().find(|view| view.title().eq_ignore_ascii_case(name)).unwrap_or_default()
 }
 
 impl Options {
@@ -72,6 +66,7 @@ impl Options {
             lines,
             loads: parsed.long_values("load"),
             events: parsed.long("events") || view == View::Cpus,
+            noise: parsed.long("noise") || view == View::Noise,
             replays: parsed.long_value("replay").is_some() || parsed.long_value("at").is_some(),
             recording: parsed.long_value("replay").map(PathBuf::from),
             at: parsed.long_value("at"),
@@ -89,7 +84,11 @@ impl Options {
 
     /// What has to be read for it.
     pub fn collected(&self) -> millpond_collect::Options {
-        millpond_collect::Options { events: self.events, ..millpond_collect::Options::default() }
+        millpond_collect::Options {
+            events: self.events,
+            noise: self.noise,
+            ..millpond_collect::Options::default()
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Threads with what the kernel knows of each, and where the time of each went: what `prstat` shows.
 
 use crate::image::image;
-use crate::mapped::word_of;
+use crate::mapped::{MappedWords, word_of};
 use crate::{Image, Object, Refused};
 use std::time::Duration;
 
@@ -10,6 +10,10 @@ const IMAGE: Image = image!("microstates");
 /// How many states there are: in user mode, in the kernel, asleep in a fault of text, of data, for a lock, for anything else, waiting for a
 /// CPU, stopped. `enum state` of the program has the same order.
 pub const STATES: usize = 8;
+
+/// Buckets of a histogram of waits, and its words: the sum of all times stands behind the counts. `struct histogram` of the program has the same.
+const BUCKETS: usize = 273;
+const WAITS_WORDS: usize = BUCKETS + 1;
 
 /// The program that lists threads.
 const LIST: &str = "list";
@@ -201,6 +205,8 @@ pub struct Watching {
     faults: Result<(), Refused>,
     /// Why signals are not counted.
     signals: Result<(), Refused>,
+    /// How long threads waited, where accounts are kept.
+    waits: Option<MappedWords>,
     /// What is kept.
     keep: Keep,
     /// Words of a record.
@@ -209,17 +215,18 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Loads the program that lists threads, and those that keep of each what is wanted. Where accounts are kept every thread that is there has one then.
+    /// Loads the program that lists threads, and those that keep of each what is wanted. Where accounts are kept every thread that is there has one then. The machine has so many CPUs.
     ///
     /// # Errors
     /// [`Refused`] when the kernel takes them not.
-    pub fn open(keep: Keep) -> Result<Watching, Refused> {
+    pub fn open(keep: Keep, processors: u32) -> Result<Watching, Refused> {
         let (accounts, Detail { calls, causes }) = match keep {
             Keep::Nothing => (false, Detail::default()),
             Keep::Accounts(detail) => (true, detail),
         };
         let mut object = Object::open(IMAGE, |opened| {
             opened.set_constants(&[accounts, calls, causes].map(u64::from));
+            opened.set_entries("waits", if accounts { processors.max(1) } else { 1 });
             if !accounts {
                 NEEDED.iter().chain([&FAULTS, &SIGNALS]).for_each(|program| opened.leave_out(program));
             }
@@ -244,7 +251,9 @@ impl Watching {
             CALLS.iter().try_for_each(|program| object.attach(program))?;
         }
         let words = RECORD_WORDS + if causes { CAUSES_WORDS } else { 0 };
-        let mut watching = Watching { object, faults, signals, keep, words, buffer: Vec::new() };
+        let waits = accounts.then(|| object.words("waits", processors.max(1) as usize * WAITS_WORDS));
+        let waits = waits.transpose()?;
+        let mut watching = Watching { object, faults, signals, waits, keep, words, buffer: Vec::new() };
         if accounts && watching.list()?.iter().all(|record| record.account.is_none()) {
             return Err(Refused::NoMemory);
         }
@@ -265,6 +274,15 @@ impl Watching {
     /// Why not.
     pub fn sees_signals(&self) -> Result<(), Refused> {
         self.signals.clone()
+    }
+
+    /// How long threads waited for this CPU, of waits that have ended: how many in each bucket of `millpond_model::Histogram`, and all times together, in
+    /// nanoseconds. `None` where no accounts are kept.
+    #[must_use]
+    pub fn waits(&self, processor: u32) -> Option<(Vec<u64>, u64)> {
+        let words = self.waits.as_ref()?;
+        let from = processor as usize * WAITS_WORDS;
+        Some(((from..from + BUCKETS).map(|at| words.get(at)).collect(), words.get(from + BUCKETS)))
     }
 
     /// Every thread, in the order of their numbers. One that comes or ends meanwhile may be among them or not. Where accounts are kept, those that live
@@ -459,6 +477,16 @@ mod tests {
         assert!(source.contains("enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };"));
         assert!(source.contains(&format!("#define SHARED {SHARED:#x}\n")));
         assert!(source.contains(&format!("#define LOCKS {LOCKS}\n")));
+    }
+
+    #[test]
+    fn a_histogram_has_the_words_of_the_program() {
+        let header = include_str!("../include/histogram.bpf.h");
+        assert!(header.contains(&format!("#define HISTOGRAM_BUCKETS {BUCKETS}\n")));
+        let members =
+            header.split_once("struct histogram {").and_then(|(_, rest)| rest.split_once('}')).unwrap().0;
+        let members: Vec<&str> = members.lines().map(str::trim).filter(|line| line.ends_with(';')).collect();
+        assert_eq!(members, ["__u64 counts[HISTOGRAM_BUCKETS];", "__u64 sum;"]);
     }
 
     #[test]

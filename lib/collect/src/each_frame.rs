@@ -4,10 +4,10 @@ use crate::slow::{Placed, Slow};
 use millpond_formats::prstat::state;
 use millpond_machine::facets::{Usage, Waited};
 use millpond_model::{
-    COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, MICROSTATES, Nanos, Pid, ProcessEntry, PsetId, Roster,
-    Sample, ThreadEntry,
+    COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, Histogram, MICROSTATES, Nanos, Pid, ProcessEntry,
+    PsetId, Roster, Sample, ThreadEntry,
 };
-use millpond_observe::catalogue::{Entity, FieldId, cpu, machine, process, pset, thread};
+use millpond_observe::catalogue::{Entity, FieldId, cpu, latency, machine, process, pset, thread};
 use millpond_observe::{Frame, Row};
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,6 +22,10 @@ pub(crate) struct Seen<'a> {
     pub usage: Option<&'a Usage>,
     pub slow: &'a Slow,
     pub busy: &'a BTreeMap<PsetId, Nanos>,
+    /// How long threads waited for the CPUs of each set; `None` where that is not measured.
+    pub waits: Option<&'a BTreeMap<PsetId, Histogram>>,
+    /// Rows of OS noise; `None` where it is not watched.
+    pub noise: Option<&'a [Row]>,
     /// A frame that has the rows of `roster`, where they were read for it.
     pub listed: Option<&'a Frame>,
     /// CPU time of this program, where it runs on the machine.
@@ -51,6 +55,31 @@ pub(crate) fn add_busy(busy: &mut BTreeMap<PsetId, Nanos>, before: &Uses, sample
     }
 }
 
+/// The waits for each CPU so far.
+pub(crate) type Waits = BTreeMap<CpuId, Histogram>;
+
+/// Adds to the waits of each set those for its CPUs since they were read before. Those for a CPU that moved meanwhile count for its new set.
+pub(crate) fn add_waits(
+    waits: &mut BTreeMap<PsetId, Histogram>,
+    before: &mut Waits,
+    roster: &Roster,
+    sets: &Uses,
+) {
+    let Some(by_cpu) = &roster.waits else { return };
+    for (set, _) in sets.values() {
+        waits.entry(*set).or_default();
+    }
+    for (cpu, now) in by_cpu {
+        let set = sets.get(cpu).map_or(PsetId::DEFAULT, |(set, _)| *set);
+        let more = match before.get(cpu) {
+            Some(old) => now.since(old),
+            None => now.clone(),
+        };
+        waits.entry(set).or_default().merge(&more);
+        before.insert(*cpu, now.clone());
+    }
+}
+
 /// Fills in everything.
 pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
     frame.set_rows(Entity::Machine, vec![machine_row(seen)]);
@@ -62,6 +91,8 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
     if let Some(listed) = seen.listed {
         frame.take_rows_of(Entity::Process, listed);
         frame.take_rows_of(Entity::Thread, listed);
+        frame.take_rows_of(Entity::Latency, listed);
+        frame.take_rows_of(Entity::Noise, listed);
     } else if let Some(roster) = seen.roster {
         let processes = roster
             .processes
@@ -71,6 +102,11 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
         let threads =
             roster.threads.iter().zip(sets).map(|(thread, set)| thread_row(thread, set.map(|set| set.0)));
         frame.set_rows(Entity::Thread, threads.collect());
+        let waits = seen.waits.into_iter().flatten().map(|(set, waits)| wait_row(*set, waits));
+        frame.set_rows(Entity::Latency, waits.collect());
+        if let Some(noise) = seen.noise {
+            frame.set_rows(Entity::Noise, noise.to_vec());
+        }
     }
     seen.slow.fill(frame);
 }
@@ -108,7 +144,8 @@ fn set_rows(seen: &Seen<'_>, sets: &[Option<PsetId>]) -> Vec<Row> {
             members.entry(cpu.set).or_default().insert(cpu.cpu);
         }
     }
-    let runnable = seen.has_places.then_some(seen.roster).flatten().map(|roster| runnable(roster, sets));
+    let listed = seen.roster.filter(|roster| seen.has_places && !roster.threads.is_empty());
+    let runnable = listed.map(|roster| runnable(roster, sets));
     let row = |(set, cpus): (PsetId, CpuSet)| {
         let waited = seen.usage.and_then(|usage| usage.waited.get(&set));
         let row = Row::of(Entity::Pset)
@@ -147,6 +184,16 @@ fn runnable(roster: &Roster, sets: &[Option<PsetId>]) -> BTreeMap<PsetId, u64> {
     }
     found
 }
+
+fn wait_row(set: PsetId, waits: &Histogram) -> Row {
+    Row::of(Entity::Latency)
+        .with(latency::SET, set.0)
+        .with(latency::STAGE, RUN_QUEUE)
+        .with(latency::WAITS, waits.clone())
+}
+
+/// From the moment a thread could run until a CPU ran it.
+const RUN_QUEUE: &str = "run-queue";
 
 /// The field of a column of `mpstat`.
 fn event(column: Column) -> FieldId {
@@ -264,6 +311,23 @@ mod tests {
             busy,
             BTreeMap::from([(PsetId(0), Nanos::from_secs(1)), (PsetId(1), Nanos::from_secs(3))])
         );
+    }
+
+    #[test]
+    fn waits_count_for_the_set_that_a_cpu_is_in() {
+        let mut first = Histogram::default();
+        first.record(Nanos::from_millis(1));
+        let mut second = first.clone();
+        second.record(Nanos::from_millis(2));
+        let roster = |waits: &Histogram| Roster {
+            waits: Some(BTreeMap::from([(CpuId(0), waits.clone())])),
+            ..Roster::default()
+        };
+        let (mut waits, mut before) = (BTreeMap::new(), Waits::new());
+        add_waits(&mut waits, &mut before, &roster(&first), &uses(&sample(&[(0, 0, 5)])));
+        add_waits(&mut waits, &mut before, &roster(&second), &uses(&sample(&[(0, 1, 6)])));
+        assert_eq!((waits[&PsetId(0)].count(), waits[&PsetId(1)].count()), (1, 1));
+        assert_eq!(waits[&PsetId(1)].sum(), Nanos::from_millis(2));
     }
 
     #[test]

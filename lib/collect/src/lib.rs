@@ -12,14 +12,16 @@
 //! one takes none of its time.
 
 mod each_frame;
+mod noise;
 mod slow;
 
 use millpond_machine::facets::{CensusOptions, CensusWatch, CounterWatch, Depth, UsageWatch, WatchOptions};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::{Nanos, PsetId, Roster};
+use millpond_model::{Histogram, Nanos, PsetId, Roster};
 use millpond_observe::Frame;
 use millpond_observe::catalogue::Entity;
 use millpond_session::{Session, own_cpu_time};
+use noise::{Noise, Watched};
 use slow::Slow;
 use std::collections::BTreeMap;
 
@@ -42,11 +44,20 @@ pub struct Options {
     pub threads_every: Nanos,
     /// Every event column of `mpstat`. Without it there is time by use alone, and no CPU is disturbed by the count.
     pub events: bool,
+    /// What disturbs CPUs of sets, by cause.
+    pub noise: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: true, places: true, memory: true, threads_every: Nanos(0), events: true }
+        Options {
+            threads: true,
+            places: true,
+            memory: true,
+            threads_every: Nanos(0),
+            events: true,
+            noise: false,
+        }
     }
 }
 
@@ -57,6 +68,7 @@ pub struct Collector<'s> {
     counters: Option<Box<dyn CounterWatch + 's>>,
     census: Option<Box<dyn CensusWatch + 's>>,
     usage: Option<Box<dyn UsageWatch + 's>>,
+    noise: Option<Noise<'s>>,
     /// Looked at slowly: it reads files of each process and thread.
     places: Option<Box<dyn CensusWatch + 's>>,
     /// What is absent from the beginning, a sentence each.
@@ -65,6 +77,9 @@ pub struct Collector<'s> {
     /// CPU time of each set so far: of the CPUs that were in it from one frame to the next.
     busy: BTreeMap<PsetId, Nanos>,
     before: each_frame::Uses,
+    /// How long threads waited for the CPUs of each set so far, and for each CPU.
+    waits: BTreeMap<PsetId, Histogram>,
+    waits_before: each_frame::Waits,
     roster: Option<Roster>,
     /// The latest frame that has the rows of `roster`.
     listed: Frame,
@@ -86,17 +101,21 @@ impl<'s> Collector<'s> {
         let where_they_are = CensusOptions { threads, memory, places, ..nothing };
         let facet = machine.census().ok().filter(|_| places || memory);
         let usage = machine.accounting().and_then(|facet| facet.watch());
+        let noise = options.noise.then(|| machine.disturbances()).transpose();
         Collector {
             session,
             options,
             counters: counters.map_err(|why| absent.push(format!("counters: {why}"))).ok(),
             census: census.map_err(|why| absent.push(format!("threads and processes: {why}"))).ok(),
             usage: usage.map_err(|why| absent.push(format!("waiting by set: {why}"))).ok(),
+            noise: noise.map_err(|why| absent.push(format!("OS noise: {why}"))).ok().flatten().map(Noise::of),
             places: facet.and_then(|facet| facet.watch(where_they_are).ok()),
             absent,
             slow: Slow::default(),
             busy: BTreeMap::new(),
             before: each_frame::Uses::new(),
+            waits: BTreeMap::new(),
+            waits_before: each_frame::Waits::new(),
             roster: None,
             listed: Frame::default(),
         }
@@ -141,6 +160,15 @@ impl<'s> Collector<'s> {
         }
         if let Some(roster) = roster {
             frame.missing.extend(roster.missing.iter().cloned());
+            if is_due {
+                each_frame::add_waits(&mut self.waits, &mut self.waits_before, roster, &self.before);
+            }
+        }
+        if let Some(noise) = &mut self.noise {
+            if is_due {
+                noise.read(sets_of(&self.before));
+            }
+            frame.missing.extend(noise.missing.iter().cloned());
         }
         each_frame::fill(
             &mut frame,
@@ -151,6 +179,8 @@ impl<'s> Collector<'s> {
                 usage: usage.as_ref(),
                 slow: &self.slow,
                 busy: &self.busy,
+                waits: roster.and_then(|roster| roster.waits.as_ref()).map(|_| &self.waits),
+                noise: self.noise.as_ref().map(|noise| noise.rows.as_slice()),
                 listed: (!is_due).then_some(&self.listed),
                 watching: self.session.simulation().is_none().then(own_cpu_time),
                 has_places: self.options.places && self.places.is_some(),
@@ -158,12 +188,21 @@ impl<'s> Collector<'s> {
         );
         if is_due {
             self.listed = Frame::at(frame.at, frame.wall);
-            for entity in [Entity::Process, Entity::Thread] {
+            for entity in [Entity::Process, Entity::Thread, Entity::Latency, Entity::Noise] {
                 self.listed.take_rows_of(entity, &frame);
             }
         }
         Ok(frame)
     }
+}
+
+/// The CPUs of each set but the default one.
+fn sets_of(uses: &each_frame::Uses) -> Watched {
+    let mut sets = Watched::new();
+    for (cpu, (set, _)) in uses.iter().filter(|(_, (set, _))| !set.is_default()) {
+        sets.entry(*set).or_default().insert(*cpu);
+    }
+    sets
 }
 
 #[cfg(test)]
@@ -214,8 +253,14 @@ mod tests {
     #[test]
     fn what_is_not_asked_for_is_unknown() {
         let session = session();
-        let options =
-            Options { threads: false, places: false, memory: false, threads_every: Nanos(0), events: false };
+        let options = Options {
+            threads: false,
+            places: false,
+            memory: false,
+            threads_every: Nanos(0),
+            events: false,
+            noise: false,
+        };
         let mut collector = Collector::open(&session, options);
         let frame = collector.frame().expect("it can be read");
         assert!(frame.rows(Entity::Thread).is_empty());

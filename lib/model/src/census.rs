@@ -1,6 +1,6 @@
 //! Processes and threads at an instant, and where the time of each went.
 
-use crate::{Class, CpuId, LgrpId, Lwp, LwpId, Nanos, Pid, PsetId, WallTime};
+use crate::{Class, CpuId, Histogram, LgrpId, Lwp, LwpId, Nanos, Pid, PsetId, WallTime};
 use std::collections::BTreeMap;
 
 /// What a thread does with its time.
@@ -337,6 +337,8 @@ pub struct Roster {
     pub processes: Vec<ProcessEntry>,
     /// Every thread, ascending, where they were asked for.
     pub threads: Vec<ThreadEntry>,
+    /// How long threads waited for the CPU that they got, of waits that ended since the watch began, by CPU; where that is measured.
+    pub waits: Option<BTreeMap<CpuId, Histogram>>,
     /// What is lacking, and why; each a line.
     pub missing: Vec<String>,
 }

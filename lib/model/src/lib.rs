@@ -33,6 +33,7 @@ mod cpuset;
 mod dispatch;
 mod disturbance;
 mod fence;
+mod histogram;
 mod ids;
 mod kernel_feature;
 mod latency;
@@ -76,6 +77,7 @@ pub use disturbance::{
 pub use fence::{
     Fence, FenceName, Fencing, MachineSetting, NoFenceName, Others, Proof, ProofOutcome, Shelter, ShelterItem,
 };
+pub use histogram::{HISTOGRAM_BUCKETS, Histogram};
 pub use ids::{CPU_MAX, ChipId, CoreId, CpuId, LgrpId, Lwp, LwpId, ParseIdError, Pid, PoolId, PsetId};
 pub use kernel_feature::KernelFeature;
 pub use latency::{LATENCY_ROWS, LATENCY_STAGES, LatencySample, Moment, MomentKind, Sharer};

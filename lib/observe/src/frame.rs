@@ -1,7 +1,7 @@
 //! Everything that was seen at a moment, as tables of the catalogue's fields; and what happened between two moments.
 
 use crate::catalogue::{Entity, FieldId, FieldKind, fields};
-use millpond_model::{Nanos, WallTime, printable};
+use millpond_model::{Histogram, Nanos, WallTime, printable};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,6 +18,8 @@ pub enum Value {
     Number(f64),
     /// A text, as others wrote it: it is not fit for a terminal.
     Text(Arc<str>),
+    /// How many events were how long: all so far, or those of an interval.
+    Histogram(Arc<Histogram>),
 }
 
 impl Value {
@@ -27,6 +29,7 @@ impl Value {
             Value::Unknown => 0,
             Value::Number(_) => 1,
             Value::Text(_) => 2,
+            Value::Histogram(_) => 3,
         }
     }
 }
@@ -69,6 +72,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(text: String) -> Value {
         Value::Text(text.into())
+    }
+}
+
+impl From<Histogram> for Value {
+    fn from(histogram: Histogram) -> Value {
+        Value::Histogram(Arc::new(histogram))
     }
 }
 
@@ -125,17 +134,28 @@ impl Row {
     pub fn number(&self, field: FieldId) -> Option<f64> {
         match self.value(field) {
             Value::Number(number) => Some(*number),
-            Value::Unknown | Value::Text(_) => None,
+            Value::Unknown | Value::Text(_) | Value::Histogram(_) => None,
         }
     }
 
-    /// The text of a field, fit for a terminal: a number without a fraction where it has none, nothing for what is unknown.
+    /// The histogram that a field holds, if it holds one.
+    #[must_use]
+    pub fn histogram(&self, field: FieldId) -> Option<&Histogram> {
+        match self.value(field) {
+            Value::Histogram(histogram) => Some(histogram),
+            Value::Unknown | Value::Number(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// The text of a field, fit for a terminal: a number without a fraction where it has none, nothing for what is unknown, of a histogram how many
+    /// events are in it.
     #[must_use]
     pub fn text(&self, field: FieldId) -> Cow<'_, str> {
         match self.value(field) {
             Value::Unknown => Cow::Borrowed(""),
             Value::Number(number) => Cow::Owned(number.to_string()),
             Value::Text(text) => printable(text),
+            Value::Histogram(histogram) => Cow::Owned(histogram.count().to_string()),
         }
     }
 
@@ -184,7 +204,7 @@ enum KeyPart {
 impl KeyPart {
     fn of(value: &Value) -> KeyPart {
         match value {
-            Value::Unknown => KeyPart::Nothing,
+            Value::Unknown | Value::Histogram(_) => KeyPart::Nothing,
             Value::Number(number) => KeyPart::Number(number.to_bits()),
             Value::Text(text) => KeyPart::Text(Arc::clone(text)),
         }
@@ -255,7 +275,9 @@ impl Frame {
     #[must_use]
     pub fn since(&self, before: &Frame) -> Frame {
         let tables = self.tables.iter().map(|(entity, now)| {
-            let counts = fields(*entity).iter().any(|field| field.kind == FieldKind::Counter);
+            let counts = fields(*entity)
+                .iter()
+                .any(|field| matches!(field.kind, FieldKind::Counter | FieldKind::Histogram));
             let began = before.read_at(*entity).unwrap_or(before.at);
             let rows = match counts {
                 true => {
@@ -287,6 +309,8 @@ impl Frame {
             Entity::Cpu => "cpus",
             Entity::Process => "processes",
             Entity::Thread => "threads",
+            Entity::Latency => "latencies",
+            Entity::Noise => "noise",
             Entity::Interrupt => "interrupts",
             Entity::Fence => "fences",
             Entity::Decision => "decisions",
@@ -319,7 +343,23 @@ fn json_of(value: &Value) -> Json {
         Value::Number(number) if number.fract() == 0.0 && number.abs() < WHOLE_MAX => json!(*number as i64),
         Value::Number(number) => json!(number),
         Value::Text(text) => json!(&**text),
+        Value::Histogram(histogram) => histogram_json(histogram),
     }
+}
+
+/// Counts by the upper bounds of their buckets in seconds; quantiles are such bounds, and null where fewer than one event lies beyond.
+fn histogram_json(histogram: &Histogram) -> Json {
+    let buckets =
+        histogram.buckets().iter().map(|(bucket, count)| json!([Histogram::bound_s(*bucket), count]));
+    json!({
+        "count": histogram.count(),
+        "sum_s": histogram.sum().as_secs_f64(),
+        "median_s": histogram.quantile_s(0.5),
+        "p99_s": histogram.quantile_s(0.99),
+        "p999_s": histogram.quantile_s(0.999),
+        "longest_s": histogram.longest_s(),
+        "buckets": buckets.collect::<Vec<_>>(),
+    })
 }
 
 /// 2^53: to here whole numbers are exact.
@@ -340,27 +380,29 @@ fn earlier<'b>(rows: &[Row], before: &'b [Row]) -> Vec<Option<&'b Row>> {
     rows.iter().map(find).collect()
 }
 
-/// A row with growth per second in the place of totals.
+/// A row with growth per second in the place of totals, and what was added in that of a histogram.
 fn rates(row: &Row, old: Option<&Row>, began_after: Nanos, seconds: f64) -> Row {
     let own = fields(row.entity);
     let began =
         own.iter().position(|field| field.name == "began_s").and_then(|index| match row.values[index] {
             Value::Number(at) => Some(at),
-            Value::Unknown | Value::Text(_) => None,
+            Value::Unknown | Value::Text(_) | Value::Histogram(_) => None,
         });
     let is_new = began.is_some_and(|at| at >= began_after.as_secs_f64());
     let values = own.iter().zip(&row.values).enumerate().map(|(index, (field, value))| {
-        let (FieldKind::Counter, Value::Number(now)) = (field.kind, value) else {
-            return if field.kind == FieldKind::Counter { Value::Unknown } else { value.clone() };
-        };
-        let before = match old.map(|old| &old.values[index]) {
-            Some(Value::Number(before)) => Some(*before),
-            Some(Value::Unknown | Value::Text(_)) => None,
-            None => is_new.then_some(0.0),
-        };
-        match before {
-            Some(before) if seconds > 0.0 => Value::Number((now - before).max(0.0) / seconds),
-            _ => Value::Unknown,
+        let before = old.map(|old| &old.values[index]).filter(|_| seconds > 0.0);
+        match (field.kind, value, before) {
+            (FieldKind::Counter, Value::Number(now), Some(Value::Number(before))) => {
+                Value::Number((now - before).max(0.0) / seconds)
+            }
+            (FieldKind::Counter, Value::Number(now), None) if old.is_none() && is_new && seconds > 0.0 => {
+                Value::Number(now.max(0.0) / seconds)
+            }
+            (FieldKind::Histogram, Value::Histogram(now), Some(Value::Histogram(before))) => {
+                Value::from(now.since(before))
+            }
+            (FieldKind::Counter | FieldKind::Histogram, ..) => Value::Unknown,
+            (FieldKind::Key | FieldKind::Label | FieldKind::Gauge, ..) => value.clone(),
         }
     });
     Row { entity: row.entity, values: values.collect() }

@@ -1,5 +1,6 @@
 //! How a field looks in a row: by its unit and kind.
 
+use millpond_model::Histogram;
 use millpond_observe::catalogue::{Entity, FieldId, FieldKind, Unit};
 use millpond_observe::{Row, Value};
 
@@ -14,6 +15,7 @@ pub fn figure(row: &Row, id: FieldId) -> String {
     let number = match row.value(id) {
         Value::Unknown => return UNKNOWN.to_owned(),
         Value::Text(_) => return row.text(id).into_owned(),
+        Value::Histogram(histogram) => return histogram_figure(histogram),
         Value::Number(number) => *number,
     };
     match (field.kind, field.unit) {
@@ -25,6 +27,58 @@ pub fn figure(row: &Row, id: FieldId) -> String {
         (_, Unit::Count | Unit::None) if number.fract() == 0.0 => format!("{number:.0}"),
         (_, Unit::Count | Unit::None) => format!("{number:.2}"),
     }
+}
+
+/// What stands above histograms.
+pub const HISTOGRAM_HEADING: &str = "  EVENTS   MEDIAN      P99    P99.9  LONGEST 1us       1ms       1s";
+
+/// The doublings of time in the picture of a histogram: to 2^-20 s (0.95 us), and so on, to 16 s.
+const OCTAVES: [u16; 25] = {
+    let mut ends = [0; 25];
+    let mut at = 0;
+    while at < ends.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "up to 24")]
+        let octave = at as u16;
+        ends[at] = (octave + 10) * 8;
+        at += 1;
+    }
+    ends
+};
+
+/// How many events, three quantiles and the longest one, and a column for each doubling of time. Quantiles are the upper bounds of their buckets.
+fn histogram_figure(histogram: &Histogram) -> String {
+    let quantile = |q| histogram.quantile_s(q).map_or_else(|| UNKNOWN.to_owned(), time);
+    let longest = histogram.longest_s().map_or_else(|| UNKNOWN.to_owned(), time);
+    let mut from = 0;
+    let counts = OCTAVES.map(|end| {
+        let inside = histogram.buckets().iter().filter(|(bucket, _)| (from..=end).contains(bucket));
+        let sum: u64 = inside.map(|(_, count)| count).sum();
+        from = end + 1;
+        sum
+    });
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    #[expect(clippy::cast_precision_loss, reason = "a height of eight")]
+    let column = |count: &u64| match count {
+        0 => ' ',
+        _ => level_char(*count as f64 / most as f64),
+    };
+    let picture: String = counts.iter().map(column).collect();
+    let [median, p99, p999] = [0.5, 0.99, 0.999].map(quantile);
+    let line = format!("{:>8} {median:>8} {p99:>8} {p999:>8} {longest:>8} {picture}", histogram.count());
+    line.trim_end().to_owned()
+}
+
+/// `0`, `850ns`, `1.3us`, `12ms`, `2.0s`.
+fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        // The first bucket is that of no time at all.
+        s if s < 1e-9 => return "0".to_owned(),
+        s if s < 1e-6 => (s * 1e9, "ns"),
+        s if s < 1e-3 => (s * 1e6, "us"),
+        s if s < 1.0 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
 /// Three digits at least tell values apart: `0.0`, `7.3`, `42`, `1200`.
@@ -68,7 +122,8 @@ pub fn level_char(part: f64) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_observe::catalogue::{cpu, process, pset, thread};
+    use millpond_model::Nanos;
+    use millpond_observe::catalogue::{cpu, latency, process, pset, thread};
 
     #[test]
     fn each_unit_has_its_look() {
@@ -83,6 +138,22 @@ mod tests {
         let row =
             Row::of(Entity::Pset).with(pset::BUSY, 7.9).with(pset::NAME, "web").with(pset::RUNNABLE, 3u32);
         assert_eq!([pset::BUSY, pset::NAME, pset::RUNNABLE].map(|id| figure(&row, id)), ["7.90", "web", "3"]);
+    }
+
+    #[test]
+    fn a_histogram_has_a_column_for_each_doubling() {
+        let mut waits = Histogram::default();
+        (0..200).for_each(|_| waits.record(Nanos::from_millis(1)));
+        (0..100).for_each(|_| waits.record(Nanos(900)));
+        waits.record(Nanos::from_secs(10));
+        let row = Row::of(Entity::Latency).with(latency::WAITS, waits);
+        assert_eq!(
+            figure(&row, latency::WAITS),
+            "     301    1.1ms    1.1ms        -      10s ▄          █            ▁"
+        );
+        assert_eq!([9e-10, 9e-9, 1.3e-6, 0.0124, 2.0].map(time), ["0", "9.0ns", "1.3us", "12ms", "2.0s"]);
+        let empty = Row::of(Entity::Latency).with(latency::WAITS, Histogram::default());
+        assert_eq!(figure(&empty, latency::WAITS), "       0        -        -        -        -");
     }
 
     #[test]

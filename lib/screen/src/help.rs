@@ -2,7 +2,7 @@
 
 /// Its lines.
 pub const LINES: &[&str] = &[
-    "1 to 7, Tab    overview, CPUs, threads, processes, interrupts, decisions, fences",
+    "1 to 9, Tab    overview, CPUs, threads, processes, IRQs, decisions, fences, latency, noise",
     "arrows, j, k   move; PgUp, PgDn, Home, End; the wheel and a click of a mouse",
     "Enter          of a set: its CPUs and threads; of a thread: everything about it",
     "Esc            back",

@@ -19,4 +19,4 @@ mod view;
 pub use keys::Action;
 pub use screen::{Pace, Screen, Watched};
 pub use terminal::Terminal;
-pub use view::{Filter, Order, View};
+pub use view::{Filter, NUMBERED, Order, View};

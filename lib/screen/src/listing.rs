@@ -1,6 +1,6 @@
 //! Rows in columns, as wide as what is in them.
 
-use crate::figure::figure;
+use crate::figure::{HISTOGRAM_HEADING, figure};
 use crate::view::Order;
 use millpond_observe::Row;
 use millpond_observe::catalogue::{FieldId, FieldKind, Unit};
@@ -31,7 +31,10 @@ fn is_text(id: FieldId, rows: &[&Row]) -> bool {
 pub fn listing(rows: &[&Row], fields: &[FieldId], order: Order, width: usize) -> Listing {
     let heading = |id: &FieldId| {
         let mark = if order.by == Some(*id) { if order.reversed { "^" } else { "v" } } else { "" };
-        format!("{}{mark}", id.field().heading)
+        match id.field().kind {
+            FieldKind::Histogram => HISTOGRAM_HEADING.to_owned(),
+            _ => format!("{}{mark}", id.field().heading),
+        }
     };
     let Some((last, rest)) = fields.split_last() else {
         return Listing { heading: String::new(), lines: Vec::new() };

@@ -462,13 +462,13 @@ impl Screen {
                 let now = self.now();
                 let mut text = String::new();
                 for (view, digit) in NUMBERED.iter().zip(1..) {
-                    let mark = if *view == now.view { "*" } else { " " };
-                    text += &format!("{digit}{mark}{} ", view.title());
+                    let mark = if *view == now.view { "*" } else { "" };
+                    text += &format!("{digit}{mark}{} ", view.short_title());
                 }
                 if !now.filter.text().is_empty() {
                     text += &format!(" [{}]", now.filter.text());
                 }
-                text + " ? help"
+                text + "?"
             }
         };
         Line::styled(fitted(&text, width, true), self.depth.heading())

@@ -1,6 +1,8 @@
 //! What is shown: which screen, in which order, and which rows of it.
 
-use millpond_observe::catalogue::{Entity, FieldId, cpu, decision, fence, interrupt, process, pset, thread};
+use millpond_observe::catalogue::{
+    Entity, FieldId, cpu, decision, fence, interrupt, latency, noise, process, pset, thread,
+};
 use millpond_observe::{Frame, Row, RowKey, Value};
 use std::cmp::Ordering;
 
@@ -22,6 +24,10 @@ pub enum View {
     Decisions,
     /// Fences.
     Fences,
+    /// How late threads ran.
+    Latency,
+    /// What disturbs CPUs of sets.
+    Noise,
     /// One set: its CPUs and threads.
     Set(u32),
     /// One thread: all its fields.
@@ -29,7 +35,7 @@ pub enum View {
 }
 
 /// The screens that have a digit, in the order of the digits from 1 on.
-pub const NUMBERED: [View; 7] = [
+pub const NUMBERED: [View; 9] = [
     View::Overview,
     View::Cpus,
     View::Threads,
@@ -37,6 +43,8 @@ pub const NUMBERED: [View; 7] = [
     View::Interrupts,
     View::Decisions,
     View::Fences,
+    View::Latency,
+    View::Noise,
 ];
 
 const CPUS: &[FieldId] = &[
@@ -108,6 +116,11 @@ const DECISIONS: &[FieldId] = &[decision::AT, decision::DONE, decision::MOVES, d
 const FENCES: &[FieldId] =
     &[fence::NAME, fence::SET, fence::CPUS, fence::PROFILE, fence::PROOF, fence::LEAKS];
 
+const LATENCY: &[FieldId] = &[latency::SET, latency::STAGE, latency::WAITS];
+
+const NOISE: &[FieldId] =
+    &[noise::CPU, noise::SET, noise::KIND, noise::COUNT, noise::TIME, noise::LONGEST, noise::CAUSE];
+
 /// The fields of sets, where these are printed as a list.
 pub const SETS: &[FieldId] = &[
     pset::ID,
@@ -134,6 +147,8 @@ impl View {
             View::Interrupts => (Entity::Interrupt, INTERRUPTS),
             View::Decisions => (Entity::Decision, DECISIONS),
             View::Fences => (Entity::Fence, FENCES),
+            View::Latency => (Entity::Latency, LATENCY),
+            View::Noise => (Entity::Noise, NOISE),
         }
     }
 
@@ -148,8 +163,19 @@ impl View {
             View::Interrupts => "interrupts",
             View::Decisions => "decisions",
             View::Fences => "fences",
+            View::Latency => "latency",
+            View::Noise => "noise",
             View::Set(_) => "set",
             View::Thread(_) => "thread",
+        }
+    }
+
+    /// The same where there is little room.
+    #[must_use]
+    pub fn short_title(&self) -> &'static str {
+        match self {
+            View::Interrupts => "IRQs",
+            _ => self.title(),
         }
     }
 
@@ -159,6 +185,7 @@ impl View {
         match self.list().0 {
             Entity::Thread => Order { by: Some(thread::TIME), reversed: false },
             Entity::Process => Order { by: Some(process::TIME), reversed: false },
+            Entity::Noise => Order { by: Some(noise::TIME), reversed: false },
             _ => Order::default(),
         }
     }
@@ -207,8 +234,9 @@ impl Order {
             (Value::Unknown, Value::Unknown) => return Ordering::Equal,
             (Value::Unknown, _) => return Ordering::Greater,
             (_, Value::Unknown) => return Ordering::Less,
-            (Value::Number(_), Value::Text(_)) => Ordering::Less,
-            (Value::Text(_), Value::Number(_)) => Ordering::Greater,
+            (Value::Histogram(a), Value::Histogram(b)) => b.count().cmp(&a.count()),
+            (Value::Number(_), _) | (Value::Text(_), Value::Histogram(_)) => Ordering::Less,
+            (_, Value::Number(_)) | (Value::Histogram(_), Value::Text(_)) => Ordering::Greater,
         };
         if self.reversed { found.reverse() } else { found }
     }

@@ -131,7 +131,7 @@ fn the_overview_fits_into_80_columns_of_24_lines() {
     let lines = drawn(&mut screen(), 80, 24);
     assert_eq!(lines[..expected.len()], expected);
     assert!(lines[expected.len()..23].iter().all(String::is_empty));
-    let foot = "1*overview 2 CPUs 3 threads 4 processes 5 interrupts 6 decisions 7 fences  ? hel";
+    let foot = "1*overview 2CPUs 3threads 4processes 5IRQs 6decisions 7fences 8latency 9noise ?";
     assert_eq!(lines[23], foot);
 }
 

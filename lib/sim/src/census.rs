@@ -72,6 +72,14 @@ fn roster(state: &SimState, options: CensusOptions) -> Roster {
         load: Some(
             state.load.hundredths().map(|it| f64::from(u32::try_from(it).unwrap_or(u32::MAX)) / 100.0),
         ),
+        waits: Some(
+            state
+                .kernel
+                .waits()
+                .iter()
+                .filter_map(|(cpu, waits)| Some((id_of(state, *cpu)?, waits.clone())))
+                .collect(),
+        ),
         ..Roster::default()
     };
     for (pid, process) in &state.tables.processes {

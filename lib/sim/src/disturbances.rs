@@ -140,12 +140,13 @@ impl SimState {
 
     fn is_job(&self, pid: Pid) -> bool {
         let Some(account) = &self.account else { return false };
-        let Job { set, pids } = &account.job;
+        let Job { sets, pids } = &account.job;
         let process = self.tables.processes.get(&pid);
-        let is_member =
-            |set| process.is_some_and(|process| process.lwps.values().any(|lwp| lwp.set_id() == set));
+        let is_member = |set: &millpond_model::PsetId| {
+            process.is_some_and(|process| process.lwps.values().any(|lwp| lwp.set_id() == *set))
+        };
         let parent =
             |pid: &Pid| self.tables.processes.get(pid).and_then(|p| p.parent).filter(|above| above < pid);
-        set.is_some_and(is_member) || std::iter::successors(Some(pid), parent).any(|pid| pids.contains(&pid))
+        sets.iter().any(is_member) || std::iter::successors(Some(pid), parent).any(|pid| pids.contains(&pid))
     }
 }

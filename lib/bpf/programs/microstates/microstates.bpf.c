@@ -9,6 +9,7 @@
  * clock ticks since the last look have found the thread.
  */
 #include "kernel.bpf.h"
+#include "histogram.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -56,6 +57,9 @@ struct account {
 };
 
 TASK_STORAGE(accounts, struct account);
+
+/* How long threads waited for the processor that they got, by processor. */
+ARRAY(waits, struct histogram, BPF_F_MMAPABLE);
 
 /* How a futex call waits. src/microstates.rs has the same. */
 enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };
@@ -364,6 +368,19 @@ static __always_inline __u32 running(struct account *account)
 	return account->of_kernel || account->in_call ? SYSTEM : USER;
 }
 
+/* Of what waited and gets this processor now. */
+static __always_inline void note_wait(struct account *account, __u64 now)
+{
+	__u32 processor = bpf_get_smp_processor_id();
+	struct histogram *histogram;
+
+	if (account->state != WAITING || now < account->since)
+		return;
+	histogram = bpf_map_lookup_elem(&waits, &processor);
+	if (histogram)
+		record_time(histogram, now - account->since);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -377,8 +394,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		become(prev, account, preempt || !prev_state ? WAITING : sleeping(prev, account, prev_state, true), now);
 	}
 	account = account_of(next);
-	if (account)
+	if (account) {
+		note_wait(account, now);
 		become(next, account, running(account), now);
+	}
 	return 0;
 }
 

@@ -32,7 +32,7 @@ pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
         return Err("it is a captured machine".to_owned());
     }
     os.takes_programs()?;
-    Watching::open(keep).map_err(|why| why.to_string())
+    Watching::open(keep, os.width()).map_err(|why| why.to_string())
 }
 
 /// Everything that lives, ascending, and when it was seen: each thread at a moment of its own, of which this is the middle one. `suspended`: for how long

@@ -7,8 +7,9 @@ use crate::{LinuxMachine, clock};
 use millpond_bpf::microstates::{Detail, Keep, Watching};
 use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::{Nanos, Roster};
+use millpond_model::{CpuId, Histogram, Nanos, Roster};
 use rustix::time::ClockId;
+use std::collections::BTreeMap;
 
 /// What only programs can tell.
 const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
@@ -51,6 +52,16 @@ impl<'a> LinuxCensus<'a> {
         let mut found = proc::look(&self.machine.os, self.options, since_boot)?;
         found.iter_mut().for_each(|seen| seen.began = seen.began - suspended);
         Ok((at, found))
+    }
+
+    /// How long threads waited for each CPU, where that is measured.
+    fn waits(&self) -> Option<BTreeMap<CpuId, Histogram>> {
+        let watching = self.programs.as_ref().ok().filter(|_| self.measures)?;
+        let of = |cpu: u32| {
+            let (counts, sum) = watching.waits(cpu)?;
+            Some((CpuId(cpu), Histogram::of_counts(counts, Nanos(sum))))
+        };
+        (0..self.machine.os.width()).map(of).collect()
     }
 
     fn missing(&self) -> Vec<String> {
@@ -96,6 +107,7 @@ impl CensusWatch for LinuxCensus<'_> {
             load: load(&read("loadavg")),
             processes: entries::processes(&seen, &places),
             threads: threads.iter().map(|seen| seen.thread(&places)).collect(),
+            waits: self.waits(),
             missing: self.missing(),
         })
     }

@@ -56,9 +56,9 @@ impl LinuxMachine {
     /// The threads of a job, by number. What ends while this is read may be among them or not.
     fn threads_of_job(&self, job: &Job) -> Result<BTreeSet<u32>, Refusal> {
         let mut threads = BTreeSet::new();
-        if let Some(set) = job.set {
+        if !job.sets.is_empty() {
             let bound = self.bound()?;
-            let members = bound.iter().filter(|status| status.set == set);
+            let members = bound.iter().filter(|status| job.sets.contains(&status.set));
             threads.extend(members.map(|status| status.lwp.lwp.0));
         }
         if !job.pids.is_empty() {

@@ -51,7 +51,7 @@ fn look(by_counts: bool, as_job: bool, name: &str) -> Option<Disturbed> {
     let state = tempfile::tempdir().unwrap();
     let machine = machine(&state);
     let child = busy_on(cpu, &state, name);
-    let job = if as_job { Job { set: None, pids: vec![Pid(child.id())] } } else { Job::default() };
+    let job = if as_job { Job { sets: Vec::new(), pids: vec![Pid(child.id())] } } else { Job::default() };
     let mut watch = Disturbances::watch(&machine, &watched(cpu, job, by_counts)).unwrap();
     let until = Instant::now() + Duration::from_millis(300);
     while Instant::now() < until {
@@ -132,7 +132,7 @@ fn stretches_that_the_ring_cannot_hold_are_counted_and_told() {
     // The smallest ring that there can be, every stretch, and nobody who takes them: each tick of the clock takes the CPU from the job.
     let page = u32::try_from(rustix::param::page_size()).unwrap();
     let child = busy_on(cpu, &state, "mp-ring");
-    let job = Job { set: None, pids: vec![Pid(child.id())] };
+    let job = Job { sets: Vec::new(), pids: vec![Pid(child.id())] };
     let what = WatchedJob { worth_telling: Nanos(0), ..watched(cpu, job, false) };
     let mut watch = match ByPrograms::start_with(&machine, &what, page) {
         Ok(watch) => watch,

@@ -6,8 +6,8 @@ use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId, RealTimeSetting};
 /// The threads that the CPUs are for. Everything else that runs there is OS noise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Every thread that is bound to this set, now or later.
-    pub set: Option<PsetId>,
+    /// Every thread that is bound to one of these sets, now or later.
+    pub sets: Vec<PsetId>,
     /// These processes, and what descends from them.
     pub pids: Vec<Pid>,
 }

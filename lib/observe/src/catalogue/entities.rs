@@ -5,7 +5,7 @@ use super::field::{
     Entity,
     Exactness::{self, Estimate, Exact, Ticks},
     Field, FieldId,
-    FieldKind::{self, Counter, Gauge, Key, Label},
+    FieldKind::{self, Counter, Gauge, Histogram, Key, Label},
     Unit,
 };
 
@@ -157,6 +157,22 @@ entities! {
         VOLUNTARY "vcx" "VCX" Counter Count Exact Programs "voluntary context switches" "as in prstat(1)";
         INVOLUNTARY "icx" "ICX" Counter Count Exact Programs "involuntary context switches" "as in prstat(1)";
         SIGNALS "signals" "SIG" Counter Count Exact Programs "signals" "as in prstat(1)";
+    }
+    /// How late threads ran.
+    latency Latency {
+        SET "set" "SET" Key None Exact Slow "number of the set of the CPU; 0 is the default set" "cgroups";
+        STAGE "stage" "STAGE" Key None Exact Free "run-queue: from the moment a thread could run until a CPU ran it" "-";
+        WAITS "waits_s" "WAITS" Histogram Seconds Exact Programs "how many waits ended, by their length" "programs at wake-ups and switches";
+    }
+    /// What disturbs CPUs of sets: what runs there and is no thread that is bound to the set.
+    noise Noise {
+        CPU "cpu" "CPU" Key None Exact Programs "number of the CPU" "as in quiet(1)";
+        KIND "kind" "KIND" Key None Exact Programs "kind of disturbance" "as in quiet(1)";
+        CAUSE "cause" "CAUSE" Key None Exact Programs "which one of its kind: a device, a function of the kernel, a thread" "as in quiet(1)";
+        SET "set" "SET" Label None Exact Programs "number of the set" "cgroups";
+        COUNT "count" "COUNT" Counter Count Exact Programs "how often" "as in quiet(1)";
+        TIME "time_s" "TIME" Counter Seconds Exact Programs "how long, without what interrupted it" "as in quiet(1)";
+        LONGEST "longest_s" "LONGEST" Gauge Seconds Exact Programs "the longest one since the watch began" "as in quiet(1)";
     }
     /// Interrupts of devices.
     interrupt Interrupt {

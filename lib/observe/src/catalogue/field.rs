@@ -16,6 +16,10 @@ millpond_model::words! {
         Process = "process",
         /// Threads.
         Thread = "thread",
+        /// How late threads ran.
+        Latency = "latency",
+        /// What disturbs CPUs of sets.
+        Noise = "noise",
         /// Interrupts of devices.
         Interrupt = "interrupt",
         /// Fences.
@@ -43,6 +47,8 @@ impl Entity {
             Entity::Cpu => "CPU that runs threads",
             Entity::Process => "process",
             Entity::Thread => "thread",
+            Entity::Latency => "set and kind of wait",
+            Entity::Noise => "CPU of a set other than the default one, and cause of OS noise there",
             Entity::Interrupt => "interrupt of a device",
             Entity::Fence => "fence",
             Entity::Decision => "of the latest decisions of poold",
@@ -77,6 +83,8 @@ millpond_model::words! {
         Counter = "counter",
         /// A value at the moment.
         Gauge = "gauge",
+        /// How many events were how long. It only grows.
+        Histogram = "histogram",
     }
 }
 

@@ -7,7 +7,9 @@
 mod entities;
 mod field;
 
-pub use entities::{cpu, decision, fence, fields, interrupt, machine, pool, process, pset, thread};
+pub use entities::{
+    cpu, decision, fence, fields, interrupt, latency, machine, noise, pool, process, pset, thread,
+};
 pub use field::{Cost, Entity, Exactness, Field, FieldId, FieldKind, Unit};
 
 use std::fmt::Write;
@@ -36,10 +38,11 @@ pub fn page() -> String {
 
 const HEAD: &str = "# Fields
 
-What `millpond top` shows and `top --json` prints. Each field has one name everywhere.
+What `millpond top` shows, `top --json` prints, and `millpond gauge` serves. Each field has one name everywhere.
 
 * **kind**: a *key* tells rows of a table apart. A *label* is text or a number that identifies or describes. A *counter* only grows, from the boot or
-  from the beginning of the watch; screens show its rate. A *gauge* is a value at the moment.
+  from the beginning of the watch; screens show its rate. A *gauge* is a value at the moment. A *histogram* counts events by their length, in
+  buckets that are 9 % apart, from the beginning of the watch; screens show what came in the interval.
 * **exactness**: *exact*: counted or measured at each event. *ticks*: by clock ticks, as most kernels divide the time of CPUs; over an interval of
   1 s with 100 ticks it is right to about 1 %. *estimate*: computed from something else.
 * **cost**: *free*: read with something else. *read*: reads files at each frame. *slow*: read every five seconds. *programs*: BPF programs count as it

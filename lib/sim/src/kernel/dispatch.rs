@@ -7,6 +7,7 @@ use super::ids::{CpuIndex, QueueId, ThreadId};
 use super::queue::IDLE;
 use super::state::{Kernel, add};
 use super::thread::RunState;
+use millpond_model::Nanos;
 /// From this priority on, a level's queue is made as long as the neighbour's; below, two longer is fine.
 const MATCH_FROM: i16 = 16;
 
@@ -41,6 +42,9 @@ impl Kernel {
         let better = self.queues[queue].insert(&mut self.threads, thread, end == End::Front);
         let now = self.now;
         let t = self.t(thread);
+        if !matches!(t.state, RunState::Queued(_)) {
+            t.waits_since = now;
+        }
         (t.state, t.queued_at) = (RunState::Queued(queue), now);
         self.rescore_queue(queue);
         better
@@ -155,6 +159,9 @@ impl Kernel {
         (state.runrun, state.kprunrun, state.chosen_level) = (false, false, IDLE);
         self.rescore(cpu);
         let thread = thread?;
+        let t = self.thread(thread);
+        let since = if t.waits_since == 0 { t.queued_at } else { t.waits_since };
+        self.waits.entry(cpu).or_default().record(Nanos(self.now - since));
         self.dequeue(thread);
         Some(thread)
     }

@@ -19,7 +19,7 @@ use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
 use super::thread::{Executed, Thread};
 use super::time::SECOND;
-use millpond_model::{COLUMNS, Column, DispatchTables};
+use millpond_model::{COLUMNS, Column, DispatchTables, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -212,6 +212,9 @@ pub struct Kernel {
     /// For each partition, how long its threads waited for a CPU, all together, before they got one: nanoseconds since boot.
     #[serde(default)]
     pub(super) waited: Table<PartitionId, u64>,
+    /// For each CPU how long threads waited before they got it, since the machine was opened.
+    #[serde(skip)]
+    pub(super) waits: BTreeMap<CpuIndex, Histogram>,
     /// How much happened since boot: see [`Kernel::happened`].
     pub(super) happened: u64,
     #[serde(skip)]
@@ -349,6 +352,7 @@ impl Kernel {
             spell_log: None,
             news: Vec::new(),
             waited: Table::default(),
+            waits: BTreeMap::new(),
             happened: 0,
             index: Index::default(),
         };
@@ -422,6 +426,12 @@ impl Kernel {
     #[must_use]
     pub fn thread(&self, thread: ThreadId) -> &Thread {
         &self.threads[thread]
+    }
+
+    /// For each CPU how long threads waited before they got it, since the machine was opened.
+    #[must_use]
+    pub fn waits(&self) -> &BTreeMap<CpuIndex, Histogram> {
+        &self.waits
     }
 
     /// How long the threads of each partition have waited for a CPU, all together: nanoseconds since boot. Those that wait now count.

@@ -48,6 +48,9 @@ pub struct Thread {
     pub affinities: LgroupAffinities,
     /// Since when it is in a queue, in nanoseconds.
     pub queued_at: u64,
+    /// Since when it waits for a CPU, in one queue after another; 0 where that was before the machine was opened.
+    #[serde(skip)]
+    pub waits_since: u64,
     /// Its neighbours in its queue.
     pub prev: ThreadId,
     /// Its neighbours in its queue.
@@ -231,6 +234,7 @@ impl Thread {
             home: 0,
             affinities: LgroupAffinities::default(),
             queued_at: 0,
+            waits_since: 0,
             prev: NONE,
             next: NONE,
             trapret: false,

@@ -3,8 +3,8 @@
 use super::numbers::{take, take_bytes, unzigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
-use super::{mark, token};
-use millpond_model::{Nanos, WallTime};
+use super::{histogram_token, mark, token};
+use millpond_model::{HISTOGRAM_BUCKETS, Histogram, Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, FieldId};
 use millpond_observe::{Frame, Row, Value};
 use std::sync::Arc;
@@ -108,10 +108,10 @@ impl Table {
         for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
             for (place, cells) in self.cells.chunks_exact_mut(width).enumerate() {
                 let kept = take_value(&cells[index], column, pace, texts, bytes)?;
-                cells[index].set(kept);
                 if let (Some(id), Some(row)) = (id, rows.get_mut(place)) {
-                    row.set(*id, value(kept, column, texts));
+                    row.set(*id, value(&kept, column, texts));
                 }
+                cells[index].set(kept);
             }
         }
         Ok(rows)
@@ -150,6 +150,9 @@ fn take_value(
     texts: &mut Vec<Arc<str>>,
     bytes: &mut &[u8],
 ) -> Result<Kept, Malformed> {
+    if column.histogram {
+        return take_histogram(cell, bytes);
+    }
     let foretold = cell.foretold(column, pace);
     match take(bytes)? {
         token::FORETOLD => Ok(foretold),
@@ -179,18 +182,50 @@ fn take_value(
     }
 }
 
+fn take_histogram(cell: &Cell, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
+    let before = match &cell.kept {
+        Kept::Histogram(before) => Some(before),
+        _ => None,
+    };
+    let (is_whole, buckets) = match take(bytes)? {
+        histogram_token::AS_BEFORE => {
+            return Ok(Kept::Histogram(before.map(Arc::clone).unwrap_or_default()));
+        }
+        histogram_token::UNKNOWN => return Ok(Kept::Unknown),
+        token if token >= histogram_token::WHOLE => (true, token - histogram_token::WHOLE),
+        token => (false, token - histogram_token::ADDED),
+    };
+    if buckets > HISTOGRAM_BUCKETS as u64 {
+        return Err(Malformed("a histogram has too many buckets"));
+    }
+    let mut last = 0u64;
+    let mut found = Vec::new();
+    for _ in 0..buckets {
+        last = last.saturating_add(take(bytes)?);
+        let bucket = u16::try_from(last).map_err(|_| Malformed("there is no such bucket"))?;
+        found.push((bucket, take(bytes)?));
+    }
+    let sum = Nanos(take(bytes)?);
+    let read =
+        Histogram::of_buckets(found, sum).ok_or(Malformed("the buckets of a histogram are out of order"))?;
+    let mut all = before.filter(|_| !is_whole).map(|before| (**before).clone()).unwrap_or_default();
+    all.merge(&read);
+    Ok(Kept::Histogram(Arc::new(all)))
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "what was written is below 2^53; of what was not nothing is promised"
 )]
-fn value(kept: Kept, column: &Column, texts: &[Arc<str>]) -> Value {
+fn value(kept: &Kept, column: &Column, texts: &[Arc<str>]) -> Value {
     match kept {
         Kept::Unknown => Value::Unknown,
-        Kept::Whole(whole) if column.time => Value::Number(whole as f64 / 1e6),
-        Kept::Whole(whole) => Value::Number(whole as f64),
-        Kept::Float(bits) => Value::Number(f64::from_bits(bits)),
+        Kept::Histogram(histogram) => Value::Histogram(Arc::clone(histogram)),
+        Kept::Whole(whole) if column.time => Value::Number(*whole as f64 / 1e6),
+        Kept::Whole(whole) => Value::Number(*whole as f64),
+        Kept::Float(bits) => Value::Number(f64::from_bits(*bits)),
         Kept::Text(index) => {
-            let text = usize::try_from(index).ok().and_then(|index| texts.get(index));
+            let text = usize::try_from(*index).ok().and_then(|index| texts.get(index));
             text.map_or(Value::Unknown, |text| Value::Text(Arc::clone(text)))
         }
     }

@@ -3,8 +3,8 @@
 use super::numbers::{put, zigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
-use super::{mark, token};
-use millpond_model::{Nanos, WallTime};
+use super::{histogram_token, mark, token};
+use millpond_model::{Histogram, Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, FieldId};
 use millpond_observe::{Frame, Row, RowKey, Value};
 use std::collections::HashMap;
@@ -154,13 +154,18 @@ fn put_value(
     texts: &mut HashMap<Arc<str>, u64>,
     out: &mut Vec<u8>,
 ) {
+    if column.histogram {
+        put_histogram(cell, value, out);
+        return;
+    }
     let foretold = cell.foretold(column, pace);
     let whole = match value {
         Value::Number(number) => whole(*number, column.time),
-        Value::Unknown | Value::Text(_) => None,
+        Value::Unknown | Value::Text(_) | Value::Histogram(_) => None,
     };
-    let kept = match (value, whole, foretold) {
+    let kept = match (value, whole, &foretold) {
         (_, Some(whole), Kept::Whole(near)) => {
+            let near = *near;
             let step = step(column, pace);
             let difference = rounded(whole.saturating_sub(near), step);
             let there = near.saturating_add(difference.saturating_mul(step));
@@ -200,12 +205,46 @@ fn put_value(
             }
             Kept::Text(texts.get(text).copied().unwrap_or(count))
         }
-        (Value::Unknown, ..) => {
+        (Value::Unknown | Value::Histogram(_), ..) => {
             put(out, if foretold == Kept::Unknown { token::FORETOLD } else { token::UNKNOWN });
             Kept::Unknown
         }
     };
     cell.set(kept);
+}
+
+fn put_histogram(cell: &mut Cell, value: &Value, out: &mut Vec<u8>) {
+    let Value::Histogram(now) = value else {
+        put(out, histogram_token::UNKNOWN);
+        cell.set(Kept::Unknown);
+        return;
+    };
+    let nothing = Histogram::default();
+    let before = match &cell.kept {
+        Kept::Histogram(before) => &**before,
+        _ => &nothing,
+    };
+    if **now == *before {
+        put(out, histogram_token::AS_BEFORE);
+    } else {
+        let more = now.since(before);
+        let mut again = before.clone();
+        again.merge(&more);
+        // Counters of another watch begin anew.
+        let (more, base) = match again == **now {
+            true => (more, histogram_token::ADDED),
+            false => ((**now).clone(), histogram_token::WHOLE),
+        };
+        put(out, base + more.buckets().len() as u64);
+        let mut last = 0;
+        for (bucket, count) in more.buckets() {
+            put(out, u64::from(bucket - last));
+            put(out, *count);
+            last = *bucket;
+        }
+        put(out, more.sum().0);
+    }
+    cell.set(Kept::Histogram(Arc::clone(now)));
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

@@ -15,6 +15,9 @@
 //! table   0: as before, 1: gone, 2: read anew, followed by its reading
 //! reading age (ns before `at`), rows: runs of kept, dropped and new ones, columns: a token for each row of the first field, of the second, ...
 //! token   0: as foretold; 1: unknown; 2: a number of 8 bytes; 3: a text that is new; 4: a text that was there; 5 + zigzag: a difference
+//!         of a column of histograms: 0: as before; 1: unknown; n + 2: what was added in n buckets, then the growth of the sum (ns); of one that
+//!         went back the whole, after 2^32
+//! bucket  buckets since the one before (from 0), events
 //! ```
 //!
 //! Numbers are varints: seven bits a byte, the lowest first.
@@ -45,6 +48,14 @@ mod token {
     pub const NEW_TEXT: u64 = 3;
     pub const TEXT: u64 = 4;
     pub const DIFFERENCE: u64 = 5;
+}
+
+/// What stands for a histogram.
+mod histogram_token {
+    pub const AS_BEFORE: u64 = 0;
+    pub const UNKNOWN: u64 = 1;
+    pub const ADDED: u64 = 2;
+    pub const WHOLE: u64 = 1 << 32;
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ pub(super) struct Column {
     /// Whether it is foretold to go on as it went.
     #[serde(default, skip_serializing_if = "is_false")]
     pub counts: bool,
+    /// Whether it holds histograms.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub histogram: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -75,6 +78,7 @@ impl Schema {
                     name: field.name.to_owned(),
                     time: field.unit == Unit::Seconds,
                     counts: field.kind == FieldKind::Counter,
+                    histogram: field.kind == FieldKind::Histogram,
                 })
                 .collect(),
         };

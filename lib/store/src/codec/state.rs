@@ -1,9 +1,11 @@
 //! What a reader has of a column so far, and what it foretells.
 
 use super::schema::Column;
+use millpond_model::Histogram;
+use std::sync::Arc;
 
 /// A value as a reader has it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Kept {
     Unknown,
     /// A whole number, or microseconds.
@@ -12,10 +14,12 @@ pub enum Kept {
     Float(u64),
     /// The number of a text.
     Text(u64),
+    /// All events so far.
+    Histogram(Arc<Histogram>),
 }
 
 /// One value of a row: what it is, and how it went last.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     pub kept: Kept,
     /// By how much it grew between the last two readings.
@@ -35,10 +39,10 @@ impl Cell {
     pub const NEW: Cell = Cell { kept: Kept::Unknown, slope: 0 };
 
     /// The value that comes next, if nothing changes.
-    pub fn foretold(self, column: &Column, pace: Pace) -> Kept {
-        let Kept::Whole(value) = self.kept else { return self.kept };
+    pub fn foretold(&self, column: &Column, pace: Pace) -> Kept {
+        let Kept::Whole(value) = self.kept else { return self.kept.clone() };
         if !column.counts || pace.before == 0 || self.slope == 0 {
-            return self.kept;
+            return self.kept.clone();
         }
         let growth = i128::from(self.slope) * i128::from(pace.now) / i128::from(pace.before);
         Kept::Whole(clamped(i128::from(value) + growth))
@@ -46,8 +50,8 @@ impl Cell {
 
     /// The next value.
     pub fn set(&mut self, kept: Kept) {
-        self.slope = match (self.kept, kept) {
-            (Kept::Whole(before), Kept::Whole(now)) => now.saturating_sub(before),
+        self.slope = match (&self.kept, &kept) {
+            (Kept::Whole(before), Kept::Whole(now)) => now.saturating_sub(*before),
             _ => 0,
         };
         self.kept = kept;

@@ -2,8 +2,8 @@
 
 use super::schema::Schema;
 use super::*;
-use millpond_model::{Nanos, WallTime};
-use millpond_observe::catalogue::{Entity, FieldKind, Unit, cpu, fields, machine, thread};
+use millpond_model::{Histogram, Nanos, WallTime};
+use millpond_observe::catalogue::{Entity, FieldKind, Unit, cpu, fields, latency, machine, thread};
 use millpond_observe::{Frame, Row, Value};
 use proptest::prelude::*;
 
@@ -44,8 +44,8 @@ fn what_goes_on_as_it_went_takes_a_byte_a_value() {
         .collect();
     let (read, sizes) = round_trip(&frames);
     assert_eq!(read, frames);
-    // at 5, wall 1, missing 1, marks 9, age 1, rows 4, and a token for each of 8 times 21 values
-    assert_eq!(sizes[3], 5 + 1 + 1 + 9 + 1 + 4 + 8 * 21);
+    // at 5, wall 1, missing 1, marks 11, age 1, rows 4, and a token for each of 8 times 21 values
+    assert_eq!(sizes[3], 5 + 1 + 1 + 11 + 1 + 4 + 8 * 21);
 }
 
 #[test]
@@ -81,7 +81,34 @@ fn a_table_that_was_not_read_anew_is_not_written_again() {
     let frames = [first, second, third];
     let (read, sizes) = round_trip(&frames);
     assert_eq!(read, frames);
-    assert_eq!(sizes[2], 5 + 1 + 1 + 9);
+    assert_eq!(sizes[2], 5 + 1 + 1 + 11);
+}
+
+#[test]
+fn of_a_histogram_what_was_added_is_written() {
+    let table = |millis: u64, waits: Option<&[u64]>| {
+        let mut frame = at(millis);
+        let row = Row::of(Entity::Latency).with(latency::SET, 0u32).with(latency::STAGE, "run-queue");
+        let mut histogram = Histogram::default();
+        waits.into_iter().flatten().for_each(|ns| histogram.record(Nanos(*ns)));
+        frame.set_rows(Entity::Latency, vec![row.with(latency::WAITS, waits.map(|_| histogram))]);
+        frame
+    };
+    let frames = [
+        table(0, Some(&[1000])),
+        table(1000, Some(&[1000, 1000, 2_000_000])),
+        table(2000, Some(&[1000, 1000, 2_000_000])),
+        table(3000, None),
+        table(4000, Some(&[5])),
+        // Of another watch.
+        table(5000, Some(&[7])),
+        table(6000, Some(&[])),
+    ];
+    let (read, sizes) = round_trip(&frames);
+    assert_eq!(read, frames);
+    // at 5, wall 1, missing 1, marks 11, age 1, rows 4, two labels 2; then as before: 1; a token, two buckets of 2, the sum 3
+    assert_eq!(sizes[2], 5 + 1 + 1 + 11 + 1 + 4 + 2 + 1);
+    assert_eq!(sizes[1], sizes[2] - 1 + 1 + 2 + 2 + 3);
 }
 
 #[test]

@@ -1,0 +1,230 @@
+//! The latest frames, and the viewers that wait for the next one.
+
+use bytes::Bytes;
+use millpond_observe::catalogue::Entity;
+use millpond_observe::{Frame, Intervals};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Intervals that are kept for the time line: ten minutes at one a second.
+pub const KEPT: usize = 600;
+
+/// What a page shows: everything but the long lists.
+pub const BRIEF: [Entity; 8] = [
+    Entity::Machine,
+    Entity::Pool,
+    Entity::Pset,
+    Entity::Cpu,
+    Entity::Latency,
+    Entity::Noise,
+    Entity::Fence,
+    Entity::Decision,
+];
+
+/// What the time line shows: few rows, kept for [`KEPT`] intervals.
+pub const TIME_LINE: [Entity; 4] = [Entity::Machine, Entity::Pool, Entity::Pset, Entity::Decision];
+
+/// A frame, with what is made of it once for all viewers.
+#[derive(Debug)]
+pub struct Published {
+    /// Its number from the start of the service, from 1.
+    pub number: u64,
+    /// With totals.
+    pub totals: Frame,
+    /// The interval that ends with it; counters are unknown in that of the first frame.
+    pub interval: Frame,
+    /// The interval of the [`BRIEF`] tables, as it is sent to viewers.
+    pub event: Bytes,
+}
+
+/// Where the collector puts frames, and requests find them.
+#[derive(Debug)]
+pub struct Hub {
+    past: Mutex<Past>,
+    latest: watch::Sender<Option<Arc<Published>>>,
+    viewers: AtomicU64,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Past {
+    intervals: Intervals,
+    number: u64,
+    kept: VecDeque<Frame>,
+}
+
+impl Default for Hub {
+    fn default() -> Hub {
+        Hub {
+            past: Mutex::default(),
+            latest: watch::Sender::new(None),
+            viewers: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Hub {
+    /// Takes the next frame and wakes viewers. Whoever is slower than frames come gets the latest one next.
+    pub fn publish(&self, totals: Frame) {
+        let mut past = self.past();
+        let interval = past.intervals.push(totals.clone()).unwrap_or_else(|| past.intervals.first_look());
+        past.number += 1;
+        if past.kept.len() == KEPT {
+            past.kept.pop_front();
+        }
+        past.kept.push_back(only(&interval, &TIME_LINE));
+        let number = past.number;
+        drop(past);
+        let event = event(number, &only(&interval, &BRIEF));
+        self.latest.send_replace(Some(Arc::new(Published { number, totals, interval, event })));
+    }
+
+    /// The latest frame. `None` before the first one.
+    #[must_use]
+    pub fn latest(&self) -> Option<Arc<Published>> {
+        self.latest.borrow().clone()
+    }
+
+    /// The intervals of the [`TIME_LINE`] tables, oldest first: at most [`KEPT`].
+    #[must_use]
+    pub fn past_intervals(&self) -> Vec<Frame> {
+        self.past().kept.iter().cloned().collect()
+    }
+
+    /// Viewers that are connected.
+    #[must_use]
+    pub fn viewers(&self) -> u64 {
+        self.viewers.load(Ordering::Relaxed)
+    }
+
+    /// Frames that viewers did not get because they were too slow.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// One more viewer. It gets the latest frame first.
+    #[must_use]
+    pub fn view(self: &Arc<Hub>) -> Viewer {
+        self.viewers.fetch_add(1, Ordering::Relaxed);
+        let mut frames = self.latest.subscribe();
+        frames.mark_changed();
+        Viewer { hub: Arc::clone(self), frames, seen: None }
+    }
+
+    /// A panic elsewhere does not take the past away.
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that gets frames as they come.
+#[derive(Debug)]
+pub struct Viewer {
+    hub: Arc<Hub>,
+    frames: watch::Receiver<Option<Arc<Published>>>,
+    seen: Option<u64>,
+}
+
+impl Viewer {
+    /// Waits for a frame that it has not got. `None` when there will be none.
+    pub async fn next(&mut self) -> Option<Arc<Published>> {
+        loop {
+            self.frames.changed().await.ok()?;
+            let Some(latest) = self.frames.borrow_and_update().clone() else { continue };
+            let lost = self.seen.map_or(0, |seen| latest.number.saturating_sub(seen + 1));
+            self.hub.dropped.fetch_add(lost, Ordering::Relaxed);
+            self.seen = Some(latest.number);
+            return Some(latest);
+        }
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.hub.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The frame with these tables alone.
+#[must_use]
+pub fn only(frame: &Frame, tables: &[Entity]) -> Frame {
+    let mut part = Frame::at(frame.at, frame.wall);
+    part.elapsed = frame.elapsed;
+    part.missing.clone_from(&frame.missing);
+    for entity in tables {
+        part.take_rows_of(*entity, frame);
+    }
+    part
+}
+
+/// A frame as an event that a server sends. JSON has no line ends of its own.
+#[must_use]
+pub fn event(number: u64, frame: &Frame) -> Bytes {
+    Bytes::from(format!("id: {number}\nevent: frame\ndata: {}\n\n", frame.json()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use millpond_model::{Nanos, WallTime};
+    use millpond_observe::Row;
+    use millpond_observe::catalogue::{cpu, thread};
+
+    fn frame(at_s: u64) -> Frame {
+        let mut frame = Frame::at(Nanos::from_secs(at_s), WallTime(0));
+        let busy = Nanos::from_millis(at_s * 250);
+        let row = Row::of(Entity::Cpu).with(cpu::ID, 3u32).with(cpu::USER, busy);
+        frame.set_rows(Entity::Cpu, vec![row]);
+        frame.set_rows(Entity::Thread, vec![Row::of(Entity::Thread).with(thread::LWP, 1u32)]);
+        frame
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn a_slow_viewer_gets_the_latest_frame_and_what_it_missed_is_counted() {
+        let hub = Arc::new(Hub::default());
+        hub.publish(frame(1));
+        let mut viewer = hub.view();
+        assert_eq!(run(viewer.next()).unwrap().number, 1);
+        for at in 2..=5 {
+            hub.publish(frame(at));
+        }
+        assert_eq!(run(viewer.next()).unwrap().number, 5);
+        assert_eq!((hub.viewers(), hub.dropped()), (1, 3));
+        drop(viewer);
+        assert_eq!(hub.viewers(), 0);
+    }
+
+    #[test]
+    fn events_have_rates_and_no_threads() {
+        let hub = Hub::default();
+        hub.publish(frame(1));
+        hub.publish(frame(2));
+        let latest = hub.latest().unwrap();
+        let text = String::from_utf8(latest.event.to_vec()).unwrap();
+        assert!(text.starts_with("id: 2\nevent: frame\ndata: {") && text.ends_with("}\n\n"), "{text}");
+        assert!(text.contains(r#""user_s":0.25"#) && text.contains(r#""threads":[]"#), "{text}");
+        assert_eq!(latest.interval.rows(Entity::Thread).len(), 1);
+        assert_eq!(text.matches('\n').count(), 4);
+    }
+
+    #[test]
+    fn the_time_line_is_bounded() {
+        let hub = Hub::default();
+        for at in 0..KEPT as u64 + 5 {
+            hub.publish(frame(at));
+        }
+        let kept = hub.past_intervals();
+        assert_eq!((kept.len(), kept[0].at), (KEPT, Nanos::from_secs(5)));
+        assert!(kept[0].rows(Entity::Cpu).is_empty());
+    }
+}

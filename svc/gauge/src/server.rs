@@ -1,0 +1,216 @@
+//! Requests and their answers. Everything is read; nothing here changes the machine.
+
+use crate::access::Access;
+use crate::exposition::Format;
+use crate::families::{USUAL, of_frame, of_service};
+use crate::hub::{BRIEF, Hub, Published, TIME_LINE, Viewer, event, only};
+use axum::body::Body;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing::get};
+use futures_util::stream;
+use millpond_observe::Frame;
+use millpond_observe::catalogue::{Entity, fields};
+use serde_json::{Value as Json, json};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// Viewers at a time. Those that ask for a single answer always find room.
+pub const VIEWERS_MAX: u64 = 200;
+
+/// What every request finds.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Frames.
+    pub hub: Arc<Hub>,
+    /// Which requests are answered.
+    pub access: Access,
+    /// The time between frames, in seconds.
+    pub interval_s: f64,
+}
+
+/// Everything that is answered.
+pub fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/", get(|| page("text/html; charset=utf-8", include_str!("page/index.html"))))
+        .route("/gauge.css", get(|| page("text/css; charset=utf-8", include_str!("page/gauge.css"))))
+        .route("/gauge.js", get(|| page("text/javascript; charset=utf-8", include_str!("page/gauge.js"))))
+        .route("/metrics", get(metrics))
+        .route("/events", get(events))
+        .route("/api/v1", get(index))
+        .route("/api/v1/frame", get(frame))
+        .route("/api/v1/time-line", get(time_line))
+        .route("/api/v1/fields", get(catalogue))
+        .fallback(|| async {
+            refused(StatusCode::NOT_FOUND, "there is no such page", "GET /api/v1 lists them")
+        })
+        .layer(from_fn_with_state(shared.clone(), guard))
+        .with_state(shared)
+}
+
+/// Refuses those that have no access, and says what no browser may do with an answer.
+async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    if let Some(cookie) = shared.access.cookie(query) {
+        let to = HeaderValue::from_static("/");
+        return (StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, to)])
+            .into_response();
+    }
+    let mut response = match shared.access.refusal(request.headers()) {
+        None => next.run(request).await,
+        Some(why) => {
+            let status = if matches!(shared.access, Access::Token(_)) {
+                StatusCode::UNAUTHORIZED
+            } else {
+                StatusCode::FORBIDDEN
+            };
+            refused(status, why, "")
+        }
+    };
+    let headers = response.headers_mut();
+    let mut say = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    say(
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    );
+    say(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    say(header::REFERRER_POLICY, "no-referrer");
+    say(header::CACHE_CONTROL, "no-store");
+    response
+}
+
+async fn page(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn refused(status: StatusCode, what: &str, hint: &str) -> Response {
+    let mut body = json!({"error": what});
+    if !hint.is_empty() {
+        body["hint"] = hint.into();
+    }
+    (status, as_json(&body)).into_response()
+}
+
+fn as_json(body: &Json) -> impl IntoResponse + use<> {
+    ([(header::CONTENT_TYPE, "application/json")], format!("{body}\n"))
+}
+
+/// The first frame is read before anything is answered, so that this is seen by tests alone.
+fn latest(shared: &Shared) -> Result<Arc<Published>, Response> {
+    shared.hub.latest().ok_or_else(|| {
+        refused(StatusCode::SERVICE_UNAVAILABLE, "no frame was read yet", "ask again in a second")
+    })
+}
+
+/// The tables that a request names, in the order of the catalogue.
+fn tables(query: Option<&str>, usual: &[Entity]) -> Result<Vec<Entity>, Response> {
+    let Some(named) = query.and_then(|query| query.split('&').find_map(|part| part.strip_prefix("tables=")))
+    else {
+        return Ok(usual.to_vec());
+    };
+    let words: Vec<&str> = named.split(',').filter(|word| !word.is_empty()).collect();
+    let known = |word: &&&str| Entity::ALL.iter().any(|entity| Frame::plural(*entity) == **word);
+    if words.iter().find(|word| !known(word)).is_some() || words.is_empty() {
+        let all: Vec<&str> = Entity::ALL.iter().map(|entity| Frame::plural(*entity)).collect();
+        let hint = format!("tables={} are known, with commas between them", all.join(","));
+        return Err(refused(StatusCode::BAD_REQUEST, "there is no such table", &hint));
+    }
+    Ok(Entity::ALL.iter().copied().filter(|entity| words.contains(&Frame::plural(*entity))).collect())
+}
+
+async fn index(State(shared): State<Shared>) -> Result<Response, Response> {
+    let latest = latest(&shared)?;
+    let machine = latest.totals.rows(Entity::Machine).first();
+    let name = machine.map(|row| row.text(millpond_observe::catalogue::machine::NAME));
+    let all: Vec<&str> = Entity::ALL.iter().map(|entity| Frame::plural(*entity)).collect();
+    Ok(as_json(&json!({
+        "machine": name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "interval_s": shared.interval_s,
+        "frames": latest.number,
+        "viewers": shared.hub.viewers(),
+        "dropped_frames": shared.hub.dropped(),
+        "tables": all,
+        "paths": {
+            "/api/v1/frame": "the latest interval; ?tables=cpus,threads for these alone, ?totals for counters as totals",
+            "/api/v1/time-line": "the intervals of the last minutes",
+            "/api/v1/fields": "each field: its unit, kind, help, source, exactness and cost",
+            "/events": "each interval as it ends, as server-sent events",
+            "/metrics": "totals, for Prometheus",
+        },
+    }))
+    .into_response())
+}
+
+async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+    let latest = latest(&shared)?;
+    let tables = tables(query.as_deref(), &Entity::ALL)?;
+    let wants_totals = query.is_some_and(|query| query.split('&').any(|part| part == "totals"));
+    let frame = if wants_totals { &latest.totals } else { &latest.interval };
+    Ok(as_json(&only(frame, &tables).json()).into_response())
+}
+
+async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+    let tables = tables(query.as_deref(), &TIME_LINE)?;
+    let frames: Vec<Json> =
+        shared.hub.past_intervals().iter().map(|frame| only(frame, &tables).json()).collect();
+    Ok(as_json(&Json::Array(frames)).into_response())
+}
+
+async fn catalogue() -> Response {
+    let of = |entity: &Entity| {
+        let own = fields(*entity).iter().map(|field| {
+            json!({
+                "name": field.name,
+                "heading": field.heading,
+                "kind": field.kind.word(),
+                "unit": field.unit.word(),
+                "exactness": field.exactness.word(),
+                "cost": field.cost.word(),
+                "help": field.help,
+                "source": field.source,
+            })
+        });
+        (Frame::plural(*entity).to_owned(), own.collect())
+    };
+    as_json(&Json::Object(Entity::ALL.iter().map(of).collect())).into_response()
+}
+
+async fn metrics(
+    State(shared): State<Shared>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let latest = latest(&shared)?;
+    let tables = tables(query.as_deref(), &USUAL)?;
+    let mut families = of_frame(&latest.totals, &tables);
+    families.extend(of_service(&shared.hub, &latest.totals, latest.number));
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted(accept);
+    Ok(([(header::CONTENT_TYPE, format.content_type())], format.body(&families)).into_response())
+}
+
+async fn events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+    let tables = tables(query.as_deref(), &BRIEF)?;
+    if shared.hub.viewers() >= VIEWERS_MAX {
+        let hint = "close other pages of it";
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers", hint));
+    }
+    // The common case is made once for all viewers.
+    let is_brief = tables == BRIEF;
+    let next = move |mut viewer: Viewer| {
+        let tables = tables.clone();
+        async move {
+            let latest = viewer.next().await?;
+            let event = match is_brief {
+                true => latest.event.clone(),
+                false => event(latest.number, &only(&latest.interval, &tables)),
+            };
+            Some((Ok::<_, Infallible>(event), viewer))
+        }
+    };
+    let body = Body::from_stream(stream::unfold(shared.hub.view(), next));
+    Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+}
