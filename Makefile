@@ -115,7 +115,7 @@ vm-tools:
 
 # What looks at the files that we write, what we measure in turns with, and programs that run with our malloc. Without them those tests are skipped, and say so.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git rpmbuild=rpm rpm2cpio=rpm2cpio cpio=cpio python3=python3 sqlite3=sqlite3 tmux=tmux javac=default-jdk-headless
+	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git rpmbuild=rpm rpm2cpio=rpm2cpio cpio=cpio python3=python3 sqlite3=sqlite3 tmux=tmux promtool=prometheus chromium=chromium setpriv=util-linux curl=curl javac=default-jdk-headless
 
 # What makes packages: the tools of each format, as the distribution has them.
 package-tools:

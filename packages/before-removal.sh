@@ -9,7 +9,7 @@ if [ -n "$sets" ]; then
     exit 1
 fi
 if [ -d /run/systemd/system ]; then
-    systemctl stop millpond-fences.service millpond-record.service poold.service schedd.service millpond-pools.service >/dev/null 2>&1 || :
+    systemctl stop gauge.service millpond-fences.service millpond-record.service poold.service schedd.service millpond-pools.service >/dev/null 2>&1 || :
 fi
 millpond pooladm -d >/dev/null 2>&1 || :
 millpond doctor --repair >/dev/null 2>&1 || :

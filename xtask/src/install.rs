@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// Units for systemd, with [`BINDIR`] where the program stands.
-const UNITS: [(&str, &str); 5] = [
+const UNITS: [(&str, &str); 6] = [
+    ("gauge.service", include_str!("../../units/gauge.service")),
     ("millpond-fences.service", include_str!("../../units/millpond-fences.service")),
     ("millpond-pools.service", include_str!("../../units/millpond-pools.service")),
     ("millpond-record.service", include_str!("../../units/millpond-record.service")),
@@ -590,6 +591,8 @@ mod tests {
         let record = read("millpond-record.service");
         assert_eq!(values(&record, "Service.ExecStart"), [format!("{bin} record")]);
         assert_eq!(values(&record, "Service.StateDirectory"), ["millpond/recordings"]);
+        let gauge = read("gauge.service");
+        assert_eq!(values(&gauge, "Service.ExecStart"), [format!("{bin} gauge")]);
         let schedd = read("schedd.service");
         assert_eq!(values(&schedd, "Service.ExecStart"), [format!("{bin} schedd")]);
         assert_eq!(values(&schedd, "Unit.ConditionPathExists"), ["/sys/kernel/sched_ext/state"]);

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use millpond_observe::catalogue::Entity;
 use millpond_observe::{Frame, Intervals};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -44,8 +43,17 @@ pub struct Published {
 pub struct Hub {
     past: Mutex<Past>,
     latest: watch::Sender<Option<Arc<Published>>>,
-    viewers: AtomicU64,
-    dropped: AtomicU64,
+    viewers: Mutex<Viewers>,
+}
+
+#[derive(Debug, Default)]
+struct Viewers {
+    /// The number of the frame that each got last; 0 before the first one.
+    seen: BTreeMap<u64, u64>,
+    /// The number of the next one.
+    next: u64,
+    /// Frames that were not sent, but for those that viewers lack now.
+    dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -57,12 +65,7 @@ struct Past {
 
 impl Default for Hub {
     fn default() -> Hub {
-        Hub {
-            past: Mutex::default(),
-            latest: watch::Sender::new(None),
-            viewers: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-        }
+        Hub { past: Mutex::default(), latest: watch::Sender::new(None), viewers: Mutex::default() }
     }
 }
 
@@ -97,28 +100,42 @@ impl Hub {
     /// Viewers that are connected.
     #[must_use]
     pub fn viewers(&self) -> u64 {
-        self.viewers.load(Ordering::Relaxed)
+        lock(&self.viewers).seen.len() as u64
     }
 
-    /// Frames that viewers did not get because they were too slow.
+    /// Frames that viewers did not get because they were too slow: those that do not read at all among them.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        let latest = self.latest().map_or(0, |latest| latest.number);
+        let viewers = lock(&self.viewers);
+        viewers.dropped + viewers.seen.values().map(|seen| lost(*seen, latest)).sum::<u64>()
     }
 
     /// One more viewer. It gets the latest frame first.
     #[must_use]
     pub fn view(self: &Arc<Hub>) -> Viewer {
-        self.viewers.fetch_add(1, Ordering::Relaxed);
+        let mut viewers = lock(&self.viewers);
+        let id = viewers.next;
+        viewers.next += 1;
+        viewers.seen.insert(id, 0);
         let mut frames = self.latest.subscribe();
         frames.mark_changed();
-        Viewer { hub: Arc::clone(self), frames, seen: None }
+        Viewer { hub: Arc::clone(self), frames, id }
     }
 
-    /// A panic elsewhere does not take the past away.
     fn past(&self) -> MutexGuard<'_, Past> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.past)
     }
+}
+
+/// A panic elsewhere takes nothing away.
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frames between the one that a viewer got last and the latest one, which it gets next.
+fn lost(seen: u64, latest: u64) -> u64 {
+    if seen == 0 { 0 } else { latest.saturating_sub(seen + 1) }
 }
 
 /// A connection that gets frames as they come.
@@ -126,7 +143,7 @@ impl Hub {
 pub struct Viewer {
     hub: Arc<Hub>,
     frames: watch::Receiver<Option<Arc<Published>>>,
-    seen: Option<u64>,
+    id: u64,
 }
 
 impl Viewer {
@@ -135,9 +152,10 @@ impl Viewer {
         loop {
             self.frames.changed().await.ok()?;
             let Some(latest) = self.frames.borrow_and_update().clone() else { continue };
-            let lost = self.seen.map_or(0, |seen| latest.number.saturating_sub(seen + 1));
-            self.hub.dropped.fetch_add(lost, Ordering::Relaxed);
-            self.seen = Some(latest.number);
+            let mut viewers = lock(&self.hub.viewers);
+            let seen = viewers.seen.insert(self.id, latest.number).unwrap_or(0);
+            viewers.dropped += lost(seen, latest.number);
+            drop(viewers);
             return Some(latest);
         }
     }
@@ -145,7 +163,10 @@ impl Viewer {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.hub.viewers.fetch_sub(1, Ordering::Relaxed);
+        let latest = self.hub.latest().map_or(0, |latest| latest.number);
+        let mut viewers = lock(&self.hub.viewers);
+        let seen = viewers.seen.remove(&self.id).unwrap_or(0);
+        viewers.dropped += lost(seen, latest);
     }
 }
 

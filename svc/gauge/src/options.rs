@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     section: 8,
     group: Group::Watch,
     forms: &[
-        "[--listen address] [--token-file file] [--allow user] [--interval time] [--threads time] [--events] [--noise] [--machine name [--load workload] [--speed number] [--stand time]]",
+        "[--listen address] [--token-file file] [--allow user] [--interval time] [--threads time] [--events] [--noise] [[--machine name] [--state file] [--load workload] [--speed number] [--stand time]]",
         "--help | --version",
     ],
     flags: &[
@@ -28,10 +28,13 @@ pub const SPEC: Spec = Spec {
             .value("user", ValueKind::Text)
             .repeats(),
         Flag::long("interval", "read the machine so often (1s)").value("time", ValueKind::Time),
-        Flag::long("threads", "read threads and processes so often (5s)").value("time", ValueKind::Time),
+        Flag::long("threads", "read threads and processes so often (5s; of a simulated machine each time)")
+            .value("time", ValueKind::Time),
         Flag::long("events", "count every event of mpstat on each CPU"),
         Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
         Flag::long("machine", "serve this simulated machine").value("name", ValueKind::Machine),
+        Flag::long("state", "serve the simulated machine that this file keeps; the file stays as it is")
+            .value("file", ValueKind::File),
         Flag::long("load", "start this workload on a simulated machine first; may be repeated")
             .value("workload", ValueKind::Text)
             .repeats(),
@@ -128,8 +131,10 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
         return Err("--allow is for a Unix socket: --listen unix:/run/millpond/gauge.sock".to_owned());
     }
     let machine = parsed.long_value("machine");
+    let state = parsed.long_value("state").map(PathBuf::from);
+    let is_simulated = machine.is_some() || state.is_some();
     for name in ["load", "speed", "stand"] {
-        if machine.is_none() && parsed.long(name) {
+        if !is_simulated && parsed.long(name) {
             return Err(format!("--{name} is for a simulated machine: --machine t2000"));
         }
     }
@@ -141,13 +146,14 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
         allow,
         interval: time("interval")?.unwrap_or(INTERVAL),
         collected: Collected {
-            threads_every: time("threads")?.unwrap_or(THREADS_EVERY),
+            threads_every: time("threads")?.unwrap_or(if is_simulated { Nanos(0) } else { THREADS_EVERY }),
             events: parsed.long("events"),
             noise: parsed.long("noise"),
             ..Collected::default()
         },
         open: OpenOptions {
             machine: machine.map_or_else(MachineName::default, MachineName::Simulated),
+            kept_in: state,
             ..OpenOptions::default()
         },
         loads: parsed.long_values("load"),

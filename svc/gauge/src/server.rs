@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Viewers at a time. Those that ask for a single answer always find room.
 pub const VIEWERS_MAX: u64 = 200;
 
+/// The version of documents, as commands with `--json` have it.
+const VERSION: u64 = 1;
+
 /// What every request finds.
 #[derive(Debug, Clone)]
 pub struct Shared {
@@ -149,7 +152,9 @@ async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Resul
     let tables = tables(query.as_deref(), &Entity::ALL)?;
     let wants_totals = query.is_some_and(|query| query.split('&').any(|part| part == "totals"));
     let frame = if wants_totals { &latest.totals } else { &latest.interval };
-    Ok(as_json(&only(frame, &tables).json()).into_response())
+    let mut document = only(frame, &tables).json();
+    document["version"] = VERSION.into();
+    Ok(as_json(&document).into_response())
 }
 
 async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
