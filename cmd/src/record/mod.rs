@@ -97,7 +97,7 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("max-age", "keep nothing that is older (7d)").value("time", ValueKind::Time),
             Flag::long("threads", "read threads and processes so often (5s)").value("time", ValueKind::Time),
             Flag::long("events", "count every event of mpstat on each CPU"),
-            Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
+            Flag::long("noise", "tell OS noise on the CPUs of sets, by cause"),
             Flag::long("load", "start this workload on a simulated machine first; may be repeated")
                 .value("workload", ValueKind::Text)
                 .repeats(),

@@ -99,7 +99,7 @@ pub(crate) const COMMAND: Command = Command {
                 .value("workload", ValueKind::Text)
                 .repeats(),
             Flag::long("events", "count every event of mpstat on each CPU"),
-            Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
+            Flag::long("noise", "tell OS noise on the CPUs of sets, by cause"),
             Flag::long("replay", "show this recording: a directory, or one of its files")
                 .value("recording", ValueKind::File)
                 .conflicts(&["load", "events", "noise"]),

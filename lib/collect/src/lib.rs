@@ -44,7 +44,7 @@ pub struct Options {
     pub threads_every: Nanos,
     /// Every event column of `mpstat`. Without it there is time by use alone, and no CPU is disturbed by the count.
     pub events: bool,
-    /// What disturbs CPUs of sets, by cause.
+    /// OS noise on CPUs of sets, by cause.
     pub noise: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What disturbs the CPUs of sets: the facet of `quiet`, watched for as long as the same CPUs are in sets.
+//! OS noise on the CPUs of sets: the facet of `quiet`, watched for as long as the same CPUs are in sets.
 
 use millpond_machine::facets::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 use millpond_model::{CpuId, CpuSet, Disturbance, DisturbanceKind, Doer, Nanos, PsetId};

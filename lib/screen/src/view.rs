@@ -26,7 +26,7 @@ pub enum View {
     Fences,
     /// How late threads ran.
     Latency,
-    /// What disturbs CPUs of sets.
+    /// OS noise on CPUs of sets.
     Noise,
     /// One set: its CPUs and threads.
     Set(u32),

@@ -9,7 +9,7 @@
 //! /                 a page: sets and pools over time, the use of each CPU, decisions of poold with their reasons, fences
 //! /metrics          totals, as OpenMetrics or in Prometheus' text format; ?tables=processes for more
 //! /events           each interval as it ends, as server-sent events
-//! /api/v1           what there is as JSON; docs/reference/gauge.md describes it
+//! /api/v1           what there is as JSON; docs/guides/dashboard.md describes it
 //! ```
 //!
 //! Everything is read, and nothing can be changed here. The figures are those of `top`: the fields of `docs/reference/fields.md`.

@@ -31,7 +31,7 @@ pub const SPEC: Spec = Spec {
         Flag::long("threads", "read threads and processes so often (5s; of a simulated machine each time)")
             .value("time", ValueKind::Time),
         Flag::long("events", "count every event of mpstat on each CPU"),
-        Flag::long("noise", "tell what disturbs the CPUs of sets, by cause"),
+        Flag::long("noise", "tell OS noise on the CPUs of sets, by cause"),
         Flag::long("machine", "serve this simulated machine").value("name", ValueKind::Machine),
         Flag::long("state", "serve the simulated machine that this file keeps; the file stays as it is")
             .value("file", ValueKind::File),

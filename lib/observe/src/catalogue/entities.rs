@@ -164,7 +164,7 @@ entities! {
         STAGE "stage" "STAGE" Key None Exact Free "run-queue: from the moment a thread could run until a CPU ran it" "-";
         WAITS "waits_s" "WAITS" Histogram Seconds Exact Programs "how many waits ended, by their length" "programs at wake-ups and switches";
     }
-    /// What disturbs CPUs of sets: what runs there and is no thread that is bound to the set.
+    /// OS noise on CPUs of sets: what runs there and is no thread that is bound to the set.
     noise Noise {
         CPU "cpu" "CPU" Key None Exact Programs "number of the CPU" "as in quiet(1)";
         KIND "kind" "KIND" Key None Exact Programs "kind of disturbance" "as in quiet(1)";

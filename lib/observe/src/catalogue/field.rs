@@ -18,7 +18,7 @@ millpond_model::words! {
         Thread = "thread",
         /// How late threads ran.
         Latency = "latency",
-        /// What disturbs CPUs of sets.
+        /// OS noise on CPUs of sets.
         Noise = "noise",
         /// Interrupts of devices.
         Interrupt = "interrupt",
