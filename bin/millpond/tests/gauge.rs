@@ -1,6 +1,6 @@
 //! `millpond gauge`: what it serves, to a scraper, to a browser, and to those that do not read.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod browser;
 

@@ -69,7 +69,7 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
             } else {
                 StatusCode::FORBIDDEN
             };
-            refused(status, why, "")
+            refused(status, why, "").into_response()
         }
     };
     let headers = response.headers_mut();
@@ -88,12 +88,27 @@ async fn page(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-fn refused(status: StatusCode, what: &str, hint: &str) -> Response {
-    let mut body = json!({"error": what});
-    if !hint.is_empty() {
-        body["hint"] = hint.into();
+/// Why something is not answered.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    what: &'static str,
+    /// What to do; empty where there is nothing.
+    hint: String,
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut body = json!({"error": self.what});
+        if !self.hint.is_empty() {
+            body["hint"] = self.hint.into();
+        }
+        (self.status, as_json(&body)).into_response()
     }
-    (status, as_json(&body)).into_response()
+}
+
+fn refused(status: StatusCode, what: &'static str, hint: &str) -> Refused {
+    Refused { status, what, hint: hint.to_owned() }
 }
 
 fn as_json(body: &Json) -> impl IntoResponse + use<> {
@@ -101,14 +116,14 @@ fn as_json(body: &Json) -> impl IntoResponse + use<> {
 }
 
 /// The first frame is read before anything is answered, so that this is seen by tests alone.
-fn latest(shared: &Shared) -> Result<Arc<Published>, Response> {
+fn latest(shared: &Shared) -> Result<Arc<Published>, Refused> {
     shared.hub.latest().ok_or_else(|| {
         refused(StatusCode::SERVICE_UNAVAILABLE, "no frame was read yet", "ask again in a second")
     })
 }
 
 /// The tables that a request names, in the order of the catalogue.
-fn tables(query: Option<&str>, usual: &[Entity]) -> Result<Vec<Entity>, Response> {
+fn tables(query: Option<&str>, usual: &[Entity]) -> Result<Vec<Entity>, Refused> {
     let Some(named) = query.and_then(|query| query.split('&').find_map(|part| part.strip_prefix("tables=")))
     else {
         return Ok(usual.to_vec());
@@ -123,7 +138,7 @@ fn tables(query: Option<&str>, usual: &[Entity]) -> Result<Vec<Entity>, Response
     Ok(Entity::ALL.iter().copied().filter(|entity| words.contains(&Frame::plural(*entity))).collect())
 }
 
-async fn index(State(shared): State<Shared>) -> Result<Response, Response> {
+async fn index(State(shared): State<Shared>) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let machine = latest.totals.rows(Entity::Machine).first();
     let name = machine.map(|row| row.text(millpond_observe::catalogue::machine::NAME));
@@ -147,7 +162,7 @@ async fn index(State(shared): State<Shared>) -> Result<Response, Response> {
     .into_response())
 }
 
-async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &Entity::ALL)?;
     let wants_totals = query.is_some_and(|query| query.split('&').any(|part| part == "totals"));
@@ -157,7 +172,7 @@ async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Resul
     Ok(as_json(&document).into_response())
 }
 
-async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let tables = tables(query.as_deref(), &TIME_LINE)?;
     let frames: Vec<Json> =
         shared.hub.past_intervals().iter().map(|frame| only(frame, &tables).json()).collect();
@@ -187,7 +202,7 @@ async fn metrics(
     State(shared): State<Shared>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Response> {
+) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &USUAL)?;
     let mut families = of_frame(&latest.totals, &tables);
@@ -197,7 +212,7 @@ async fn metrics(
     Ok(([(header::CONTENT_TYPE, format.content_type())], format.body(&families)).into_response())
 }
 
-async fn events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Response> {
+async fn events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let tables = tables(query.as_deref(), &BRIEF)?;
     if shared.hub.viewers() >= VIEWERS_MAX {
         let hint = "close other pages of it";
