@@ -167,8 +167,8 @@ fn a_recording_is_exported_as_a_trace() {
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
     // Three groups, and each CPU.
     assert_eq!(of("M").len(), 3 + 32);
-    // In each of two intervals: two of the set, one of each CPU.
-    assert_eq!(of("C").len(), 2 * (2 + 32));
+    // In each of two intervals: two of the set and two of its waits, one of each CPU.
+    assert_eq!(of("C").len(), 2 * (2 + 2 + 32));
     let used = of("C").into_iter().find(|event| event["name"] == "set 0: CPUs used").unwrap();
     assert_eq!((&used["args"]["value"], &used["ts"]), (&32.0.into(), &28e6.into()));
     let stays = of("X");
