@@ -81,7 +81,7 @@ fn a_terminal_shows_a_simulated_machine_and_follows_its_size() {
     assert!(screen.starts_with("t2000: 32 CPUs, 11 processes, 53 threads"), "{screen}");
     assert!(screen.contains("1*overview 2CPUs 3threads"), "{screen}");
     terminal.tmux(&["resize-window", "-x", "120", "-y", "40"]);
-    terminal.until("7 fences  ? help");
+    terminal.until("9noise ?");
     terminal.keys(&["2"]);
     terminal.until("CPU SET STATE   USR");
     terminal.keys(&["Space"]);
