@@ -1,7 +1,7 @@
 //! Families as text: OpenMetrics 1.0, and Prometheus' older format 0.0.4, which has no units and no kind for information. Histograms have a bucket for
 //! each doubling there; all buckets are in the format of [`crate::native`].
 
-use crate::families::{Family, Figure, Kind, Sample};
+use crate::families::{Family, Figure, Kind, Sample, as_number};
 use crate::native;
 use millpond_model::{HISTOGRAM_BUCKETS, Histogram};
 use std::fmt::Write;
@@ -113,11 +113,6 @@ fn line(name: &str, sample: &Sample, text: &mut String) {
 
 /// 2^-20 s, 0.95 us: shorter waits than that are not told apart in text.
 const BOUND_LEAST: usize = 80;
-
-#[expect(clippy::cast_precision_loss, reason = "as the formats have it")]
-fn as_number(count: u64) -> f64 {
-    count as f64
-}
 
 fn sampled(name: &str, labels: &[(&str, String)], bound: Option<&str>, value: f64, text: &mut String) {
     text.push_str(name);

@@ -199,7 +199,8 @@ pub fn of_service(hub: &Hub, totals: &Frame, frames: u64) -> Vec<Family> {
     families
 }
 
+/// A count as formats have it: exact to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a count that no service reaches")]
-fn as_number(count: u64) -> f64 {
+pub fn as_number(count: u64) -> f64 {
     count as f64
 }

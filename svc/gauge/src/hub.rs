@@ -4,7 +4,7 @@ use bytes::Bytes;
 use millpond_observe::catalogue::Entity;
 use millpond_observe::{Frame, Intervals};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
 /// Intervals that are kept for the time line: ten minutes at one a second.
@@ -34,8 +34,14 @@ pub struct Published {
     pub totals: Frame,
     /// The interval that ends with it; counters are unknown in that of the first frame.
     pub interval: Frame,
-    /// The interval of the [`BRIEF`] tables, as it is sent to viewers.
-    pub event: Bytes,
+    event: OnceLock<Bytes>,
+}
+
+impl Published {
+    /// The interval of the [`BRIEF`] tables, as it is sent to viewers: made when the first one wants it.
+    pub fn event(&self) -> Bytes {
+        self.event.get_or_init(|| event(self.number, &only(&self.interval, &BRIEF))).clone()
+    }
 }
 
 /// Where the collector puts frames, and requests find them.
@@ -81,8 +87,8 @@ impl Hub {
         past.kept.push_back(only(&interval, &TIME_LINE));
         let number = past.number;
         drop(past);
-        let event = event(number, &only(&interval, &BRIEF));
-        self.latest.send_replace(Some(Arc::new(Published { number, totals, interval, event })));
+        let published = Published { number, totals, interval, event: OnceLock::new() };
+        self.latest.send_replace(Some(Arc::new(published)));
     }
 
     /// The latest frame. `None` before the first one.
@@ -231,7 +237,7 @@ mod tests {
         hub.publish(frame(1));
         hub.publish(frame(2));
         let latest = hub.latest().unwrap();
-        let text = String::from_utf8(latest.event.to_vec()).unwrap();
+        let text = String::from_utf8(latest.event().to_vec()).unwrap();
         assert!(text.starts_with("id: 2\nevent: frame\ndata: {") && text.ends_with("}\n\n"), "{text}");
         assert!(text.contains(r#""user_s":0.25"#) && text.contains(r#""threads":[]"#), "{text}");
         assert_eq!(latest.interval.rows(Entity::Thread).len(), 1);

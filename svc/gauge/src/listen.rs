@@ -28,38 +28,41 @@ pub async fn serve(
     allowed: Vec<u32>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let for_nobody = Router::new().fallback(|| async {
         (StatusCode::FORBIDDEN, "{\"error\": \"this user is not allowed\", \"hint\": \"--allow\"}\n")
     });
     match listening {
         Listening::Port(port) => {
             let port = TcpListener::from_std(port)?;
-            loop {
-                tokio::select! {
-                    accepted = port.accept() => match accepted {
-                        Ok((stream, _)) => answer(stream, router.clone(), &room),
-                        Err(_) => pause().await,
-                    },
-                    _ = stop.changed() => return Ok(()),
-                }
-            }
+            let accept = async || Ok((port.accept().await?.0, router.clone()));
+            each(accept, &mut stop).await;
         }
         Listening::Socket(socket, _owned) => {
             let socket = UnixListener::from_std(socket)?;
-            loop {
-                tokio::select! {
-                    accepted = socket.accept() => match accepted {
-                        Ok((stream, _)) => {
-                            let uid = stream.peer_cred().map(|peer| peer.uid());
-                            let is_allowed = uid.is_ok_and(|uid| allowed.contains(&uid));
-                            answer(stream, if is_allowed { router.clone() } else { for_nobody.clone() }, &room);
-                        }
-                        Err(_) => pause().await,
-                    },
-                    _ = stop.changed() => return Ok(()),
-                }
-            }
+            let accept = async || {
+                let (stream, _) = socket.accept().await?;
+                let is_allowed = stream.peer_cred().is_ok_and(|peer| allowed.contains(&peer.uid()));
+                Ok((stream, if is_allowed { router.clone() } else { for_nobody.clone() }))
+            };
+            each(accept, &mut stop).await;
+        }
+    }
+    Ok(())
+}
+
+/// Answers each connection that is accepted, by the routes that it gets, until it is told to stop.
+async fn each<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    accept: impl AsyncFn() -> io::Result<(S, Router)>,
+    stop: &mut watch::Receiver<bool>,
+) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        tokio::select! {
+            accepted = accept() => match accepted {
+                Ok((stream, router)) => answer(stream, router, &room),
+                Err(_) => pause().await,
+            },
+            _ = stop.changed() => return,
         }
     }
 }

@@ -225,7 +225,7 @@ async fn events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Resu
         async move {
             let latest = viewer.next().await?;
             let event = match is_brief {
-                true => latest.event.clone(),
+                true => latest.event(),
                 false => event(latest.number, &only(&latest.interval, &tables)),
             };
             Some((Ok::<_, Infallible>(event), viewer))
