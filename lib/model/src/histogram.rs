@@ -5,6 +5,7 @@
 //! (`lib/bpf/include/histogram.bpf.h`).
 
 use crate::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Buckets: the first ends at 2^-30 s, the last one at 16 s and takes what is longer.
 pub const HISTOGRAM_BUCKETS: usize = 8 * OCTAVES as usize + 1;
@@ -29,12 +30,30 @@ const BOUNDS: [u64; 8] = [
 ];
 
 /// How many waits, or whatever it is, took how long.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
 pub struct Histogram {
     /// Those that have any, ascending, with their counts.
     buckets: Vec<(u16, u64)>,
     /// All times together.
     sum: Nanos,
+}
+
+/// The buckets and the sum, as a file has them.
+type Parts = (Vec<(u16, u64)>, Nanos);
+
+impl From<Histogram> for Parts {
+    fn from(histogram: Histogram) -> Parts {
+        (histogram.buckets, histogram.sum)
+    }
+}
+
+impl TryFrom<Parts> for Histogram {
+    type Error = &'static str;
+
+    fn try_from((buckets, sum): Parts) -> Result<Histogram, &'static str> {
+        Histogram::of_buckets(buckets, sum).ok_or("the buckets of a histogram are out of order")
+    }
 }
 
 impl Histogram {

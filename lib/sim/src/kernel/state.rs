@@ -212,8 +212,8 @@ pub struct Kernel {
     /// For each partition, how long its threads waited for a CPU, all together, before they got one: nanoseconds since boot.
     #[serde(default)]
     pub(super) waited: Table<PartitionId, u64>,
-    /// For each CPU how long threads waited before they got it, since the machine was opened.
-    #[serde(skip)]
+    /// For each CPU how long threads waited before they got it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) waits: BTreeMap<CpuIndex, Histogram>,
     /// How much happened since boot: see [`Kernel::happened`].
     pub(super) happened: u64,
@@ -428,7 +428,7 @@ impl Kernel {
         &self.threads[thread]
     }
 
-    /// For each CPU how long threads waited before they got it, since the machine was opened.
+    /// For each CPU how long threads waited before they got it.
     #[must_use]
     pub fn waits(&self) -> &BTreeMap<CpuIndex, Histogram> {
         &self.waits

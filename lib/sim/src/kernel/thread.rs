@@ -48,8 +48,8 @@ pub struct Thread {
     pub affinities: LgroupAffinities,
     /// Since when it is in a queue, in nanoseconds.
     pub queued_at: u64,
-    /// Since when it waits for a CPU, in one queue after another; 0 where that was before the machine was opened.
-    #[serde(skip)]
+    /// Since when it waits for a CPU, in one queue after another; 0 in a machine that was saved before this was kept.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub waits_since: u64,
     /// Its neighbours in its queue.
     pub prev: ThreadId,
