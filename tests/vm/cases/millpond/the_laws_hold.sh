@@ -1,3 +1,5 @@
 # limit_s: 400
 # leaves: nothing
-live-laws --i-own-this-machine --cases 12
+cases=7
+[ ! -e /thorough ] || cases=12
+live-laws --i-own-this-machine --cases $cases

@@ -15,7 +15,7 @@ use millpond_vm::{
 use crate::groups::{Check, Group};
 
 /// So many of a group's slowest cases are named.
-const SLOWEST: usize = 5;
+const SLOWEST: usize = 12;
 
 /// A group and, once it was booted, what came of it. Empty for a group that was not asked for.
 struct Run {
