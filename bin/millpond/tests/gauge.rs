@@ -276,6 +276,55 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     }
 }
 
+/// The texts of all elements that a selector finds.
+fn text(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let found =
+        browser.value(&format!("[...document.querySelectorAll({selector:?})].map((e) => e.textContent)"));
+    found.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_others_named_is_text_in_the_page() {
+    let Some(mut browser) = Browser::start("what_others_named_is_text_in_the_page") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    drop(pools(dir.path()));
+    let kept = fs::read_to_string(dir.path().join("grow.json")).unwrap();
+    let long = "w".repeat(10_000);
+    let markup = "<img src=x onerror=document.title=1>";
+    // Characters that steer a terminal, or turn the direction of text, come escaped; every other one is itself.
+    for (name, shown, file) in [
+        (markup, markup, "markup"),
+        (
+            "\u{1b}]0;taken\u{7}\u{202e}<script>document.title=2</script>&amp;",
+            r"\u001b]0;taken\u0007\u202e<script>document.title=2</script>&amp;",
+            "escapes",
+        ),
+        (&long, &long, "long"),
+    ] {
+        let path = dir.path().join(file);
+        fs::write(&path, kept.replace("\"web\"", &json!(name).to_string())).unwrap();
+        let service = Service::standing(&[
+            "--state",
+            path.to_str().unwrap(),
+            "--interval",
+            "0.25",
+            "--noise",
+            "--stand",
+            "2s",
+        ]);
+        browser.open(&service.at, 1280, 1320);
+        browser.wait("document.body?.dataset.at === '4'");
+        let cells = text(&mut browser, "#sets tbody tr:nth-child(2) > *");
+        assert!([&cells[1], &cells[4]].iter().all(|cell| *cell == shown), "{file}: {}", cells[1]);
+        assert_eq!(text(&mut browser, "#time h3")[1], format!("1 {shown}"), "{file}");
+        assert_eq!(browser.value("document.title"), json!("Millpond: x4200"), "{file}");
+        let made = browser.value("document.querySelectorAll('img, body script:not([src])').length");
+        assert_eq!(made, json!(0), "{file}");
+        let wide = browser.value("document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64().unwrap() <= 0, "{file}: the page is {wide} pixels too wide");
+    }
+}
+
 #[test]
 fn each_panel_shows_the_numbers_of_the_machine() {
     let Some(mut browser) = Browser::start("each_panel_shows_the_numbers_of_the_machine") else { return };
@@ -283,11 +332,6 @@ fn each_panel_shows_the_numbers_of_the_machine() {
     let service = pools(dir.path());
     browser.open(&service.at, 1280, 1320);
     browser.wait("document.body?.dataset.at === '4'");
-    let text = |browser: &mut Browser, selector: &str| {
-        let found =
-            browser.value(&format!("[...document.querySelectorAll({selector:?})].map((e) => e.textContent)"));
-        found.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
     assert_eq!(text(&mut browser, "#machine"), ["x4200"]);
     assert_eq!(text(&mut browser, "#figures dd")[..3], ["4", "11", "16"]);
     assert_eq!(

@@ -5,15 +5,19 @@ const DASH = "–";
 const KEPT = 600;
 const STALE_AFTER = 3;
 
+/** What steers a terminal or turns the direction of text, as terminals and logs show it: \u202e. */
+const STEERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const printable = (text) => String(text).replace(STEERS, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** An element with a class, a text and children. */
 function element(name, { text, children = [], ...attributes } = {}) {
   const made = name === "svg" || SVG.has(name)
     ? document.createElementNS("http://www.w3.org/2000/svg", name)
     : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined) made.setAttribute(key, value);
+    if (value !== undefined) made.setAttribute(key, printable(value));
   }
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = printable(text);
   made.append(...children);
   return made;
 }
@@ -72,8 +76,8 @@ const used = (cpu) => {
 
 function showHead(frame) {
   const machine = frame.machine[0] ?? {};
-  find("#machine").textContent = words(machine.machine);
-  document.title = `Millpond: ${words(machine.machine)}`;
+  find("#machine").textContent = printable(words(machine.machine));
+  document.title = printable(`Millpond: ${words(machine.machine)}`);
   const figures = [
     ["CPUs", whole(machine.cpus)],
     ["processes", whole(machine.processes)],
@@ -215,7 +219,7 @@ function tellCpu(frame) {
     if (field.kind !== "counter") return `${field.heading} ${value}`;
     return field.unit === "seconds" ? `${field.heading} ${percent(value)} %` : `${field.heading} ${whole(value)}/s`;
   });
-  find("#cpu").textContent = told.join("  ");
+  find("#cpu").textContent = printable(told.join("  "));
 }
 
 let latest = null;
