@@ -5,10 +5,13 @@ use crate::ctx::Ctx;
 use crate::demo;
 use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::interval::part_done;
 use millpond_cli::{Common, Flag, Parsed, Spec, help};
 use millpond_experiments::Here;
 use millpond_experiments::published::{Choices, Experiment, Lab};
-use millpond_session::{messages_are_seen, own_program, stop_on_signal};
+use millpond_model::Nanos;
+use millpond_session::{Output, messages_are_seen, own_program, stop_on_signal};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
@@ -69,10 +72,22 @@ pub(super) fn run(
     let seen = messages_are_seen();
     let findings = {
         let prog = format!("experiment {}", experiment.name);
+        let err = RefCell::new(ctx.err.lend());
         let mut tell = |what: &str| {
             if seen {
-                ctx.err.line(format_args!("{prog}: {what}"));
-                ctx.err.flush();
+                let mut err = err.borrow_mut();
+                clear(&mut err);
+                err.line(format_args!("{prog}: {what}"));
+                err.flush();
+            }
+        };
+        let mut progress = |part: f64, elapsed: Nanos| {
+            if seen {
+                let mut err = err.borrow_mut();
+                clear(&mut err);
+                let done = part_done(part, elapsed);
+                err.text(&format!("{prog}: {done} of this step; Ctrl-C ends it and keeps nothing"));
+                err.flush();
             }
         };
         match &here {
@@ -80,7 +95,14 @@ pub(super) fn run(
                 let mut here = Here { session, program, stop: stop_on_signal(), tell: &mut tell };
                 experiment.run_here(&mut here, &choices)
             }
-            None => experiment.run(&mut Lab::new(stop_on_signal(), Vec::new(), &mut tell), &choices),
+            None => {
+                let lab = Lab::new(stop_on_signal(), Vec::new(), &mut tell);
+                let findings = experiment.run(&mut lab.showing(&mut progress), &choices);
+                if seen {
+                    clear(&mut err.borrow_mut());
+                }
+                findings
+            }
         }
     };
     let findings = findings.map_err(|failure| demo::failed(&what, failure))?;
@@ -91,6 +113,12 @@ pub(super) fn run(
         Dress::Text => ctx.out.text(&findings.text()),
     }
     Ok(Exit::DONE)
+}
+
+/// Takes a line of progress away.
+fn clear(err: &mut Output<'_>) {
+    err.control("\r");
+    err.control("\x1b[K");
 }
 
 /// Whether the machine at hand is asked for.

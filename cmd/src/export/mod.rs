@@ -22,6 +22,7 @@ mod walk;
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::interval::Meter;
 use crate::json::Describe;
 use crate::recordings;
 use jiff::tz::TimeZone;
@@ -30,7 +31,7 @@ use millpond_model::{Histogram, WallTime};
 use millpond_observe::catalogue::{Entity, fields};
 use millpond_observe::{Frame, Value};
 use millpond_report::Cell;
-use millpond_session::{Output, create_file, create_output, stop_on_signal};
+use millpond_session::{Output, create_file, create_output, output_is_terminal, stop_on_signal};
 use millpond_store::Recording;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -109,7 +110,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     recording.notes.iter().for_each(|note| ctx.warn(note));
     let wanted = wanted(parsed, &recording)?;
     let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
-    let mut walk = wanted.walk();
+    let span = recording.span();
+    // Where lines go to a terminal they are what shows how far it is.
+    let meter = match output.is_none() && output_is_terminal() {
+        true => None,
+        false => Meter::begin(&ctx.prog, ctx.err.lend(), "Ctrl-C ends it, and what was written stays"),
+    };
+    let mut walk = wanted.walk().measured(meter, span.as_ref());
     match (format, &output) {
         ("parquet", None) => {
             return Err(Failure::Usage("--parquet needs --output file: it is no text".into()));
@@ -125,7 +132,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
         (_, None) => lines(format, &wanted, &mut walk, &mut ctx.out.lend()),
     }
-    walk.warn(ctx);
+    walk.damaged().iter().for_each(|why| ctx.warn(why));
     Ok(Exit::DONE)
 }
 

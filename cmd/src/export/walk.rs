@@ -1,17 +1,19 @@
 //! The intervals of a recording, one after another.
 
-use crate::ctx::Ctx;
+use crate::interval::Meter;
 use crate::recordings::{Reel, Shot};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, FieldKind, fields};
 use millpond_observe::{Frame, Intervals};
-use millpond_store::Recording;
+use millpond_store::{Recording, Span};
 
 pub struct Walk<'r> {
     reel: Reel<'r>,
     from: WallTime,
     until: WallTime,
     intervals: Intervals,
+    /// Is told how far it is, where people sit.
+    meter: Option<(Meter<'r>, WallTime, WallTime)>,
 }
 
 /// What happened in an interval.
@@ -28,7 +30,14 @@ pub struct Interval {
 impl<'r> Walk<'r> {
     /// Intervals that end from one moment to the other.
     pub fn begin(recording: &'r Recording, from: WallTime, until: WallTime) -> Walk<'r> {
-        Walk { reel: Reel::from(recording, from), from, until, intervals: Intervals::default() }
+        Walk { reel: Reel::from(recording, from), from, until, intervals: Intervals::default(), meter: None }
+    }
+
+    /// The same with somebody who is told how far it is.
+    pub fn measured(self, meter: Option<Meter<'r>>, span: Option<&Span>) -> Walk<'r> {
+        let ends = |span: &Span| (self.from.max(span.first), self.until.min(span.last));
+        let meter = meter.zip(span.map(ends)).map(|(meter, (from, until))| (meter, from, until));
+        Walk { meter, ..self }
     }
 
     /// The next interval.
@@ -42,6 +51,10 @@ impl<'r> Walk<'r> {
                 self.intervals = Intervals::default();
             }
             let (at, wall) = (frame.at, frame.wall);
+            if let Some((meter, from, until)) = &mut self.meter {
+                #[expect(clippy::cast_precision_loss, reason = "a part is shown in percent")]
+                meter.at((wall.0 - from.0) as f64 / (until.0 - from.0).max(1) as f64);
+            }
             if let Some(frame) = self.intervals.push(frame)
                 && wall >= self.from
             {
@@ -66,8 +79,8 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Says what could not be read.
-    pub fn warn(mut self, ctx: &mut Ctx<'_>) {
-        self.reel.warn(ctx);
+    /// What could not be read, a sentence each.
+    pub fn damaged(self) -> Vec<String> {
+        self.reel.damaged
     }
 }

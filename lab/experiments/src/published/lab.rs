@@ -9,8 +9,9 @@ use crate::sets::{self, MadeSet};
 use millpond_machine::Machine;
 use millpond_machine::facets::{CreateOptions, Method, Residence};
 use millpond_model::{CpuId, Nanos, Outcome, Pid, State, Topology};
-use millpond_session::{FieldChange, Load, Session, Simulation, Workload, machine_field};
+use millpond_session::{FieldChange, Load, Session, Simulation, Stopwatch, Workload, machine_field};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a machine runs until it is asked whether to stop.
@@ -33,12 +34,25 @@ pub struct Lab<'a> {
     stop: &'a AtomicBool,
     changes: Vec<Change>,
     tell: &'a mut dyn FnMut(&str),
+    progress: Option<Progress<'a>>,
 }
+
+/// Hears now and then which part of the time that is to pass on a machine has passed, and for how long that took here.
+pub type Progress<'a> = RefCell<&'a mut dyn FnMut(f64, Nanos)>;
+
+/// How often it does.
+const TOLD_EVERY: Nanos = Nanos(1_000_000_000);
 
 impl<'a> Lab<'a> {
     /// A laboratory. `stop` is set from outside when it should stop; `tell` hears what is done.
     pub fn new(stop: &'a AtomicBool, changes: Vec<Change>, tell: &'a mut dyn FnMut(&str)) -> Lab<'a> {
-        Lab { stop, changes, tell }
+        Lab { stop, changes, tell, progress: None }
+    }
+
+    /// The same with somebody who hears how far it is in what is done now.
+    #[must_use]
+    pub fn showing(self, progress: &'a mut dyn FnMut(f64, Nanos)) -> Lab<'a> {
+        Lab { progress: Some(RefCell::new(progress)), ..self }
     }
 
     /// Set from outside when it should stop.
@@ -82,7 +96,13 @@ impl<'a> Lab<'a> {
     /// [`Failure::Stopped`], or [`Failure::Machine`] when the machine dies.
     pub fn pass(&self, bench: &Bench, time: Nanos) -> Result<(), Failure> {
         let mut left = time.0;
+        let (watch, mut told) = (Stopwatch::start(), Nanos(0));
         loop {
+            let elapsed = watch.elapsed();
+            if let Some(progress) = self.progress.as_ref().filter(|_| elapsed - told >= TOLD_EVERY) {
+                told = elapsed;
+                (progress.borrow_mut())(real(time.0 - left) / real(time.0.max(1)), elapsed);
+            }
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Failure::Stopped);
             }
