@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::failure::{Complaint, Failure};
 use crate::json;
 use millpond_cli::{Common, Spec};
+use millpond_collect::{Notes, RecordedMachine};
 use millpond_model::printable;
 use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub struct Ctx<'a> {
     services: &'static [Spec],
     /// Machines that were opened for this command, and are kept at its end.
     opened: Vec<Rc<Session>>,
+    /// What is to be said of recordings when the command has ended.
+    notes: Vec<Notes>,
     pub(crate) prog: String,
     /// Whether somebody sees messages while they are waited for, and waiting takes time: a terminal, and no simulated machine.
     pub(crate) shows_progress: bool,
@@ -57,6 +60,7 @@ impl<'a> Ctx<'a> {
             commands: &[],
             services: &[],
             opened: Vec::new(),
+            notes: Vec::new(),
             prog: "millpond".into(),
             shows_progress: false,
         }
@@ -190,9 +194,19 @@ impl<'a> Ctx<'a> {
         Ok(Held::Opened(session))
     }
 
+    /// Takes a recording as the machine of this command. What cannot be read of it is said when the command has ended.
+    pub(crate) fn hold(&mut self, machine: RecordedMachine, notes: Notes) -> Held<'a> {
+        self.notes.push(notes);
+        self.shows_progress = false;
+        Held::Opened(Rc::new(Session::recorded_machine(Box::new(machine))))
+    }
+
     /// Keeps the machines that were opened for this command, where a file does. `false`: one could not be, which is
     /// told.
     pub(crate) fn keep(&mut self) -> bool {
+        for notes in std::mem::take(&mut self.notes) {
+            notes.take().iter().for_each(|note| self.warn(note));
+        }
         let mut kept = true;
         for session in std::mem::take(&mut self.opened) {
             kept &= self.keep_one(&session);

@@ -6,6 +6,7 @@ use crate::values::digits;
 use millpond_cli::units;
 use millpond_machine::Clock;
 use millpond_model::Nanos;
+use millpond_session::{Output, Stopwatch, messages_are_seen};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Solaris reports until it is interrupted where the count is 0, or not at all, by command; here it is refused by all.
@@ -66,6 +67,58 @@ pub fn show_progress(text: &str, ctx: &mut Ctx<'_>) {
     ctx.err.text(&format!("{}: {text}", ctx.prog));
     ctx.err.control(REST_OF_LINE);
     ctx.err.flush();
+}
+
+/// Shows how far a work is whose length is known, once it takes more than a second.
+pub struct Meter<'o> {
+    err: Output<'o>,
+    prog: String,
+    /// What is said of Ctrl-C.
+    keeps: &'static str,
+    begun: Stopwatch,
+    shown: Nanos,
+}
+
+impl<'o> Meter<'o> {
+    /// For a command of this name; nothing where messages do not go to a terminal.
+    pub fn begin(prog: &str, err: Output<'o>, keeps: &'static str) -> Option<Meter<'o>> {
+        let (begun, shown) = (Stopwatch::start(), Nanos(0));
+        messages_are_seen().then(|| Meter { err, prog: prog.to_owned(), keeps, begun, shown })
+    }
+
+    /// This part of it is done, from 0 to 1.
+    pub fn at(&mut self, part: f64) {
+        let elapsed = self.begun.elapsed();
+        if elapsed - self.shown < SHOWN_EVERY {
+            return;
+        }
+        self.shown = elapsed;
+        let text = part_done(part, elapsed);
+        self.err.control(LINE_START);
+        self.err.text(&format!("{}: {text}; {}", self.prog, self.keeps));
+        self.err.control(REST_OF_LINE);
+        self.err.flush();
+    }
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        if self.shown > Nanos(0) {
+            self.err.control(LINE_START);
+            self.err.control(REST_OF_LINE);
+            self.err.flush();
+        }
+    }
+}
+
+/// `42 %, 12 s left`: if it goes on as fast as until now.
+pub fn part_done(part: f64, elapsed: Nanos) -> String {
+    let part = part.clamp(0.0, 1.0);
+    let percent = (part * 100.0).floor();
+    match part > 0.0 {
+        true => format!("{percent} %, {:.0} s left", (elapsed.as_secs_f64() * (1.0 - part) / part).ceil()),
+        false => format!("{percent} %"),
+    }
 }
 
 /// How often a command reports.
@@ -243,6 +296,15 @@ mod tests {
         let soon = Nanos::from_secs(102);
         assert_eq!(waited(true, false, soon), (String::new(), 1, soon));
         assert_eq!(waited(true, true, due), ("\r\x1b[K".into(), 0, Nanos::from_secs(100)));
+    }
+
+    #[test]
+    fn a_part_that_is_done_tells_how_long_the_rest_takes() {
+        let after = |part| part_done(part, Nanos::from_secs(10));
+        assert_eq!(
+            [0.0, 0.25, 0.999, 1.0, 7.0].map(after),
+            ["0 %", "25 %, 30 s left", "99 %, 1 s left", "100 %, 0 s left", "100 %, 0 s left"]
+        );
     }
 
     fn cadence(count: Option<u64>) -> Cadence {

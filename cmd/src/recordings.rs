@@ -1,15 +1,66 @@
 //! Recordings, as commands open them and speak of them.
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Held};
 use crate::failure::{Complaint, Failure};
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use millpond_cli::units;
+use millpond_cli::{Flag, Parsed, ValueKind, units};
+use millpond_collect::RecordedMachine;
 use millpond_model::WallTime;
 use millpond_observe::Frame;
+use millpond_session::stop_on_signal;
 use millpond_store::{Frames, Moment, Recording, Span, StoreError};
 use std::path::{Path, PathBuf};
+
+/// For commands that watch: a recording in place of the machine, and where it begins.
+pub(crate) const FROM: Flag = Flag::long(
+    "from",
+    "watch a recording in place of the machine: a directory or file of millpond record; intervals pass at once",
+)
+.value("recording", ValueKind::File);
+pub(crate) const AT: Flag =
+    Flag::long("at", "with --from: begin at this moment: 09:41, 2026-11-27 09:41 or, before the end, -10m")
+        .value("moment", ValueKind::Text);
+
+/// Opens the machine, or the recording that is named by [`FROM`], for a command that only reads.
+///
+/// # Errors
+/// [`Failure`] when there is none, or nothing can be read of it.
+pub(crate) fn reading<'a>(parsed: &Parsed, ctx: &mut Ctx<'a>) -> Result<Held<'a>, Failure> {
+    let Some(path) = parsed.long_value("from") else {
+        if parsed.long("at") {
+            return Err(Failure::Usage("--at goes with --from".into()));
+        }
+        return ctx.reading(&parsed.common);
+    };
+    let common = &parsed.common;
+    if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
+        return Err(Failure::Usage(
+            "--from names a machine: it goes without --machine, --root and --state".into(),
+        ));
+    }
+    hold(Path::new(&path), parsed.long_value("at").as_deref(), ctx)
+}
+
+/// Takes a recording as the machine of this command, from the moment `at` on, or from its beginning.
+///
+/// # Errors
+/// As [`reading`].
+pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Result<Held<'a>, Failure> {
+    let recording = open(path)?;
+    let cannot = |why: &str| Complaint::new(format!("read the recording {}", path.display()), why);
+    let span = recording.span().ok_or_else(|| cannot("no frame is in it"))?;
+    let from = at.map_or(Ok(span.first), |text| moment(text, &span, &TimeZone::system()))?;
+    let (machine, notes) =
+        RecordedMachine::open(recording, from, stop_on_signal()).map_err(|absent| cannot(&absent.why))?;
+    Ok(ctx.hold(machine, notes))
+}
+
+/// Whether a path names a recording: a directory, or a file of one.
+pub(crate) fn is_one(path: &Path) -> bool {
+    path.is_dir() || path.extension().is_some_and(|ending| ending == millpond_store::ENDING)
+}
 
 /// Opens what is there.
 ///
@@ -40,7 +91,7 @@ pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
 
 /// Frames one after another, without those that cannot be read.
 pub(crate) struct Reel<'r> {
-    frames: Frames<'r>,
+    frames: Frames<&'r Recording>,
     run: Option<WallTime>,
     /// What cannot be read, a sentence each.
     pub damaged: Vec<String>,

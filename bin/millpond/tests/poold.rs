@@ -80,6 +80,39 @@ fn kept(dir: &Path) -> String {
     file
 }
 
+#[test]
+fn it_records_where_the_configuration_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = kept(dir.path());
+    let day = dir.path().join("day");
+    let out = |words: &[&str]| {
+        let ended = millpond().args(words).env("MILLPOND_RECORDINGS", &day).output().unwrap();
+        assert!(ended.status.success(), "{words:?}: {ended:?}");
+        String::from_utf8(ended.stdout).unwrap() + &String::from_utf8(ended.stderr).unwrap()
+    };
+    let poold =
+        |time: &str| out(&["poold", "-l", "INFO", "--machine", "x4200", "--state", &file, "--for", time]);
+    assert!(!poold("3000").contains("record"));
+    assert!(!day.exists(), "nobody asked for it");
+    let modify = "modify system s ( boolean system.poold.record = true )";
+    let modify = modify
+        .replace(" s ", &format!(" {} ", system_of(&out(&["poolcfg", "-dc", "info", "--state", &file]))));
+    out(&["poolcfg", "-dc", &modify, "--state", &file]);
+    let said = poold("20000");
+    assert!(said.contains(&format!("poold INFO: recording into {}", day.display())), "{said}");
+    let shown = out(&["record", "--show"]);
+    let frames: Vec<&str> = shown.lines().nth(1).unwrap().split(' ').collect();
+    let count: u32 = frames[frames.iter().position(|word| *word == "frames").unwrap() - 1].parse().unwrap();
+    assert!((18..=22).contains(&count), "one a second of its time: {shown}");
+    assert!(said.contains(&format!("poold INFO: recorded {count} frames")), "{said}");
+}
+
+/// The name of the system in what `poolcfg info` prints: `system x4200`.
+fn system_of(info: &str) -> String {
+    let line = info.lines().find(|line| line.starts_with("system ")).unwrap();
+    line.split_whitespace().nth(1).unwrap().to_owned()
+}
+
 fn terminate(child: &Child) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), Signal::TERM).unwrap();
 }

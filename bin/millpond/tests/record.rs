@@ -43,6 +43,83 @@ fn recorded(dir: &Path) -> String {
     place
 }
 
+/// A machine of 32 CPUs with a pool of two and six threads in it, which poold gives more.
+const SCRIPT: &str = "svcadm enable system/pools
+poolcfg -dc 'create pset web ( uint pset.min = 1 ; uint pset.max = 8 ; string pset.poold.objectives = \"utilization > 30\" ) \
+    create pool web ( int pool.importance = 5 ) associate pool web ( pset web ) transfer 2 from pset pset_default to web'
+poolbind -p web -e spin -t 6
+svcadm enable pools/dynamic
+run 1s
+";
+
+#[test]
+fn observers_of_a_recording_print_what_they_print_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (script, kept, day) = (file("script"), file("kept"), file("day"));
+    std::fs::write(&script, SCRIPT.replace("\\\n", "")).unwrap();
+    out(&["sim", "--state", &kept, "t2000", &script]);
+    let fresh = || std::fs::copy(&kept, file("copy")).map(|_| file("copy")).unwrap();
+    out(&["record", "--state", &fresh(), "--events", "--threads", "1", "--for", "60", "--to", &day, "1"]);
+    // The first report covers the time since boot, of which a recording has no events.
+    let later = |text: &str, title: &str| text.splitn(3, title).nth(2).unwrap().to_owned();
+    for (command, title) in [
+        ("mpstat", "CPU"),
+        ("mpstat -a", "SET"),
+        ("mpstat --steal -p", "CPU"),
+        ("prstat -r -c -n 40", "   PID"),
+        ("prstat -r -c -L -n 40 -S time", "   PID"),
+        ("poolstat", " id pool"),
+        ("poolstat -r all", " id pool"),
+    ] {
+        let words = |rest: [&str; 2]| {
+            let words = command.split(' ').chain(rest).chain(["10", "5"]).map(str::to_owned);
+            words.collect::<Vec<String>>()
+        };
+        let run = |rest: [&str; 2]| out(&words(rest).iter().map(String::as_str).collect::<Vec<_>>());
+        let (live, recorded) = (run(["--state", &fresh()]), run(["--from", &day]));
+        assert_eq!(later(&recorded, title), later(&live, title), "{command}");
+    }
+    // Without a count reports go on to the end of the recording.
+    assert_eq!(out(&["poolstat", "--from", &day, "--at", "-20s", "5"]).matches(" id pool").count(), 5);
+    let (status, said, err) = millpond(&["mpstat", "--from", &day, "2m"]);
+    assert_eq!((status, said.matches("CPU").count()), (0, 1));
+    assert_eq!(err, "mpstat: the recording ends before the interval does\n");
+}
+
+#[test]
+fn a_policy_is_asked_about_a_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).display().to_string();
+    let (script, kept, day) = (place("script"), place("kept"), place("day"));
+    std::fs::write(&script, SCRIPT.replace("\\\n", "").replace("svcadm enable pools/dynamic\n", "")).unwrap();
+    out(&["sim", "--state", &kept, "t2000", &script]);
+    out(&["record", "--state", &kept, "--for", "60", "--to", &day, "1"]);
+    // Six threads on two CPUs of a set that may have eight.
+    let told: serde_json::Value =
+        serde_json::from_str(&out(&["replay", &day, "--every", "5", "--followed", "-v", "--json"])).unwrap();
+    assert_eq!(
+        (&told["decisions"], &told["recorded"]["policies"]),
+        (&12.into(), &serde_json::json!(["machine"]))
+    );
+    assert_eq!((&told["recorded"]["moves"], &told["recorded"]["found"]), (&0.into(), &4.0.into()));
+    let first = &told["pairs"][0]["asked"];
+    assert!(first["reason"].as_str().unwrap().starts_with("web 2 -> "), "{first}");
+    assert_eq!(first["expected"], 0.0);
+    // Here poold runs beside the recorder, and moves CPUs: the recording says so.
+    let (script_text, moved) = (SCRIPT.replace("\\\n", ""), place("moved"));
+    let recorder = format!("record --for 30 --to {moved} 1\n");
+    std::fs::write(&script, script_text.replace("run 1s\n", &recorder)).unwrap();
+    out(&["sim", "t2000", &script]);
+    let told: serde_json::Value =
+        serde_json::from_str(&out(&["replay", &moved, "--every", "1", "--json"])).unwrap();
+    // It had given the pool four before, and gives it the two that it may have beside these.
+    assert_eq!((&told["recorded"]["moves"], &told["recorded"]["batches"]), (&2.into(), &1.into()), "{told}");
+    let (status, _, err) = millpond(&["replay", &day, "--every", "1h"]);
+    assert_eq!(status, 1);
+    assert!(err.contains("it is shorter than two intervals"), "{err}");
+}
+
 #[test]
 fn what_was_recorded_is_shown_as_it_was_seen() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,9 +198,9 @@ fn a_recording_is_exported_as_csv() {
     let csv = out(&["export", "--csv", "--from", "-1s", &place]);
     let first = 1_732_090_442; // 2024-11-20 08:14:02 UTC
     let expected = format!(
-        "time,up_s,interval_s,set,name,mode,cpus,size,min,max,busy_s,runnable,waited_s,pressed_s\n\
-         {},29,1,0,,,0-31,32,,,32,40,8,\n\
-         {},30,1,0,,,0-31,32,,,32,40,8,\n",
+        "time,up_s,interval_s,set,name,mode,cpus,size,min,max,objectives,busy_s,runnable,waited_s,pressed_s\n\
+         {},29,1,0,,,0-31,32,,,,32,40,8,\n\
+         {},30,1,0,,,0-31,32,,,,32,40,8,\n",
         first + 29,
         first + 30
     );

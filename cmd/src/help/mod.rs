@@ -3,9 +3,11 @@
 //! # Environment
 //!
 //! ```text
-//! MILLPOND_STATE   the directory of the journal and other records. The default for root is one of the system, for other
-//!                  users one of their own
-//! TZ               the time zone in which times are shown
+//! MILLPOND_STATE       the directory of the journal and other records. The default for root is one of the system, for
+//!                      other users one of their own
+//! MILLPOND_RECORDINGS  the directory of recordings. The default for root is /var/lib/millpond/recordings, for other
+//!                      users millpond/recordings in XDG_STATE_HOME
+//! TZ                   the time zone in which times are shown
 //! ```
 
 use crate::command::Command;

@@ -29,6 +29,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read, unless_absent};
 use crate::interval::{Repetition, Rounds};
 use crate::json::{self, Describe};
 use crate::operands::{self, expand};
+use crate::recordings;
 use crate::stamp::Stamp;
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
@@ -47,7 +48,9 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "show device interrupts per second on each CPU, and their time",
         group: Group::Watch,
-        forms: &["[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [interval [count]]"],
+        forms: &[
+            "[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [--from recording [--at moment]] [interval [count]]",
+        ],
         flags: &[
             Flag::letter('C', "only the CPUs of one set").value("set", ValueKind::Pset).conflicts(&["c"]),
             Flag::letter('c', "only these CPUs (0-3,8)").value("list", ValueKind::Text),
@@ -58,6 +61,8 @@ pub(crate) const COMMAND: Command = Command {
                 "before each report, print the time: u as seconds since 1970, d as `date` does",
             )
             .value("u", ValueKind::Text),
+            recordings::FROM.conflicts(&["by-counts"]),
+            recordings::AT,
             Flag::long("by-counts", "use no BPF: read the counts of /proc, without times"),
         ],
         in_shell: true,
@@ -75,7 +80,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let stamp = Stamp::parse(parsed, 'T')?;
     let second = Repetition { interval: Nanos::from_secs(1), count: None };
     let repetition = Repetition::parse(&parsed.words())?.unwrap_or(second);
-    let session = ctx.reading(&parsed.common)?;
+    let session = recordings::reading(parsed, ctx)?;
     let machine = session.machine();
     let cpus = processors(parsed, machine)?;
     for option in parsed.values('x') {

@@ -82,6 +82,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::json::{self, Describe};
+use crate::recordings;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::mpstat::Table;
 use millpond_machine::Dispatcher;
@@ -100,7 +101,7 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show interrupts, context switches and use of each CPU",
         group: Group::Watch,
         forms: &["[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] \
-                 [--touch-fenced] [interval [count]]"],
+                 [--touch-fenced] [--from recording [--at moment]] [interval [count]]"],
         flags: &[
             Flag::letter(
                 'a',
@@ -125,6 +126,8 @@ pub(crate) const COMMAND: Command = Command {
                 'v',
                 "say where each column comes from on this machine, why one is missing, and what watching costs",
             ),
+            recordings::FROM,
+            recordings::AT,
             Flag::long("steal", "add the column `st`: percent of time that the hypervisor took"),
             Flag::long(
                 "touch-fenced",
@@ -148,7 +151,7 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
-    let session = ctx.reading(&parsed.common)?;
+    let session = recordings::reading(parsed, ctx)?;
     let machine = session.machine();
     let counters = facet("counters", machine.counters())?;
     if let Some(set) = options.set.filter(|set| !set.is_default()) {

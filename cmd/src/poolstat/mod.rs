@@ -66,6 +66,7 @@ use crate::failure::{Exit, Failure, facet, read};
 use crate::interval::{Repetition, Rounds};
 use crate::json::{self, Describe};
 use crate::pools;
+use crate::recordings;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::print_iso;
@@ -127,8 +128,8 @@ pub(crate) const COMMAND: Command = Command {
         summary: "show size, use and load of pools, and the decisions of poold",
         group: Group::Pools,
         forms: &[
-            "[-p pool-list] [-r rset-list] [-T d|u] [interval [count]]",
-            "[-p pool-list] [-o format -r rset-list] [-T d|u] [interval [count]]",
+            "[-p pool-list] [-r rset-list] [-T d|u] [--from recording [--at moment]] [interval [count]]",
+            "[-p pool-list] [-o format -r rset-list] [-T d|u] [--from recording [--at moment]] [interval [count]]",
             "--why [-p pool-list] [count]",
         ],
         flags: &[
@@ -145,6 +146,8 @@ pub(crate) const COMMAND: Command = Command {
                 "before each report, print the time: u as seconds since 1970, d as `date` does",
             )
             .value("u", ValueKind::Text),
+            recordings::FROM.conflicts(&["why", "caps"]),
+            recordings::AT,
             Flag::long(
                 "caps",
                 "list groups with shares or a cap, and the time that the cap cost them (see prstat)",
@@ -182,7 +185,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return why::run(parsed, ctx);
     }
     let options = Options::of(parsed)?;
-    let session = ctx.reading(&parsed.common)?;
+    let session = recordings::reading(parsed, ctx)?;
     let machine = session.machine();
     let counters = facet("counters", machine.counters())?;
     let clock = machine.clock();

@@ -104,6 +104,7 @@ use crate::failure::{Exit, Failure, facet, read, unless_absent};
 use crate::interval::{Repetition, Rounds};
 use crate::json::{Describe, of};
 use crate::pools;
+use crate::recordings;
 use crate::stamp::Stamp;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::Census;
@@ -127,7 +128,7 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Watch,
         forms: &[
             "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
-         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [interval [count]]",
+         [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [--from recording [--at moment]] [interval [count]]",
         ],
         flags: &[
             Flag::letter('a', "list users below the processes").conflicts(&["t", "J", "T", "Z"]),
@@ -176,6 +177,8 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("pool", "only processes in these pools, by name or number")
                 .value("pools", ValueKind::Pool),
             Flag::long("set", "the same as -C").value("sets", ValueKind::Pset),
+            recordings::FROM.conflicts(&["H", "h", "J", "j", "k", "R", "T", "U", "Z", "caps", "shares"]),
+            recordings::AT,
             Flag::long(
                 "calls",
                 "with -m: watch each system call, so that SCL is counted, and USR and SYS are exact",
@@ -204,7 +207,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = if options.real_time {
         ctx.changing_once(&parsed.common, real_time::can_be_had)?.0
     } else {
-        ctx.reading(&parsed.common)?
+        recordings::reading(parsed, ctx)?
     };
     if options.real_time
         && let Some(end) = real_time::enter(&session, &parsed.common, ctx)?

@@ -15,6 +15,7 @@ pub(super) fn can_be_had(session: &Session) -> Result<(), Failure> {
     let why = match session.kind() {
         Kind::Real => return Ok(()),
         Kind::Captured => "on a captured machine nothing runs".to_owned(),
+        Kind::Recorded => "in a recording nothing runs".to_owned(),
         Kind::Simulated => format!("it is no process of machine {}", session.machine().name()),
     };
     Err(Complaint::new(WHAT, why).hint("leave out -R: nothing keeps prstat waiting here").into())

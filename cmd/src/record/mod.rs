@@ -27,7 +27,7 @@
 
 use crate::command::Command;
 use crate::ctx::Ctx;
-use crate::failure::{Complaint, Exit, Failure, read};
+use crate::failure::{Complaint, Exit, Failure};
 use crate::interval::{Repetition, Rounds, show_progress, wait_ends};
 use crate::json::{self, Describe};
 use crate::recordings;
@@ -35,10 +35,10 @@ use crate::start::start_loads;
 use crate::values::{self, Bare};
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, units};
-use millpond_collect::{Collector, Options};
+use millpond_collect::{Options, RecordError, Recorder};
 use millpond_model::Nanos;
 use millpond_session::stop_on_signal;
-use millpond_store::{Limits, Ring, Span, Written};
+use millpond_store::{Limits, Span, Written};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,6 @@ pub(crate) const COMMAND: Command = Command {
 /// The interval that is used when none is given.
 const INTERVAL: Nanos = Nanos::from_secs(1);
 const THREADS_EVERY: Nanos = Nanos::from_secs(5);
-const LIMITS: Limits = Limits { bytes: 1 << 30, age: Nanos::from_secs(7 * 86400) };
 /// Less than this a ring of files cannot keep.
 const BYTES_LEAST: u64 = 1 << 20;
 
@@ -147,30 +146,39 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     start_loads(&parsed.long_values("load"), &session)?;
     let (events, noise) = (parsed.long("events"), parsed.long("noise"));
     let options = Options { threads_every, events, noise, ..Options::default() };
-    let mut collector = Collector::open(&session, options);
-    let machine = session.machine();
-    let (mut ring, notes) =
-        Ring::open(&dir, machine.name(), machine.clock().wall(), limits).map_err(recordings::failed)?;
+    let (mut recorder, notes) =
+        Recorder::open(&session, options, &dir, limits).map_err(recordings::failed)?;
     notes.iter().for_each(|note| ctx.warn(note));
     if !parsed.common.json {
         let (size, days) = (recordings::bytes(limits.bytes), limits.age.as_secs_f64() / 86_400.0);
         ctx.out.line(format_args!("recording into {}: at most {size} and {days} days", dir.display()));
         ctx.out.flush();
     }
-    ring.push(&read("the machine", collector.frame())?).map_err(recordings::failed)?;
-    let mut rounds = Rounds::begin(repetition, machine.clock(), stop_on_signal());
+    recorder.frame().map_err(not_recorded)?;
+    let mut rounds = Rounds::begin(repetition, session.machine().clock(), stop_on_signal());
     let mut left = repetition.count;
     while rounds.wait(ctx) {
-        ring.push(&read("the machine", collector.frame())?).map_err(recordings::failed)?;
+        recorder.frame().map_err(not_recorded)?;
         left = left.map(|left| left - 1);
         if ctx.shows_progress {
-            progress(ring.written(), left.map(|left| Nanos(repetition.interval.0.saturating_mul(left))), ctx);
+            progress(
+                recorder.written(),
+                left.map(|left| Nanos(repetition.interval.0.saturating_mul(left))),
+                ctx,
+            );
         }
     }
     wait_ends(ctx);
-    let written = ring.finish().map_err(recordings::failed)?;
+    let written = recorder.finish().map_err(recordings::failed)?;
     told(parsed, &dir, written, ctx);
     Ok(Exit::DONE)
+}
+
+fn not_recorded(error: RecordError) -> Failure {
+    match error {
+        RecordError::Machine(refusal) => Complaint::refused("read the machine", |_| None, &refusal).into(),
+        RecordError::Store(error) => recordings::failed(error),
+    }
 }
 
 /// What is said while it goes on.
@@ -203,14 +211,14 @@ fn told(parsed: &Parsed, dir: &Path, written: Written, ctx: &mut Ctx<'_>) {
 
 fn limits(parsed: &Parsed) -> Result<Limits, Failure> {
     let bytes = match parsed.long_value("max-size") {
-        None => LIMITS.bytes,
+        None => Limits::default().bytes,
         Some(text) => units::bytes(&text).filter(|bytes| *bytes >= BYTES_LEAST).ok_or_else(|| {
             Failure::Operand(format!(
                 "cannot use --max-size {text}: it is no number of bytes from 1M on (512M, 2G)"
             ))
         })?,
     };
-    let age = values::time_of(parsed, "max-age", Bare::Seconds)?.unwrap_or(LIMITS.age);
+    let age = values::time_of(parsed, "max-age", Bare::Seconds)?.unwrap_or(Limits::default().age);
     Ok(Limits { bytes, age })
 }
 

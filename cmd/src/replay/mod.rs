@@ -18,14 +18,24 @@
 //! Without `--followed` each decision is made in the recorded situation. Only `poold --record` records all decisions;
 //! with gaps in the log a policy learns nothing in them.
 //!
+//! # Recordings
+//!
+//! A recording of [millpond record](record.md) stands in place of a log: the policy is shown its loads and sets, and its answers are compared
+//! with the moves that were made on the machine, by poold or by hand. A recording has no pinned CPUs, and one whose threads were not listed has
+//! no waits on kernels without programs; a policy moves less then.
+//!
 //! # JSON
 //!
 //! The schema is docs/reference/json/replay.json.
 
+mod recorded;
+
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
+use crate::interval;
 use crate::json::{self, Describe};
+use crate::recordings;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_planner::{
@@ -69,25 +79,40 @@ pub(crate) const COMMAND: Command = Command {
         name: "replay",
         summary: "show what another policy of poold would have decided on recorded data",
         group: Group::Pools,
-        forms: &["log [--policy name] [--followed] [-v]"],
+        forms: &[
+            "log [--policy name] [--followed] [-v]",
+            "recording [--at moment] [--every time] [--policy name] [--followed] [-v]",
+        ],
         flags: &[
             Flag::letter('v', "print the decisions that differ, with both reasons"),
             Flag::long("policy", "the policy: millpond (the default) or solaris")
                 .value("name", ValueKind::Text),
+            Flag::long(
+                "at",
+                "begin at this moment of a recording: 09:41, 2026-11-27 09:41 or, before its end, -10m",
+            )
+            .value("moment", ValueKind::Text),
+            Flag::long("every", "decide so often in a recording (1s)").value("time", ValueKind::Time),
             Flag::long(
                 "followed",
                 "apply this policy's decisions to the sets, at the recorded load; use of CPUs that threads never had is estimated from their waits",
             ),
         ],
         permutes: true,
-        operands: Operands { shown: "log", kinds: &[ValueKind::File] },
-        examples: &[Example {
-            words: "poold.decisions --policy solaris",
-            what: "show what the policy of Solaris would have decided",
-        }],
+        operands: Operands { shown: "log|recording", kinds: &[ValueKind::File] },
+        examples: &[
+            Example {
+                words: "poold.decisions --policy solaris",
+                what: "show what the policy of Solaris would have decided",
+            },
+            Example {
+                words: "day --every 15s --policy solaris",
+                what: "show what poold would have done with the machine that millpond record watched",
+            },
+        ],
         status: &[
             ("0", "done"),
-            ("1", "the log is unusable, or a line of it is damaged (the others are used)"),
+            ("1", "the log or recording is unusable, or a line of it is damaged (the others are used)"),
             MISUSED,
         ],
         see_also: &["poolstat(1)"],
@@ -97,6 +122,9 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
+/// How often poold looks when nobody says, with the policy millpond.
+const EVERY: Nanos = Nanos::from_secs(1);
+
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let name = parsed.long_value("policy").unwrap_or_else(|| POLICIES[0].to_owned());
     let mut asked = policy(&name).ok_or_else(|| {
@@ -104,12 +132,19 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     })?;
     let file = match parsed.words().as_slice() {
         [file] => file.clone(),
-        [] => return Err(Failure::Usage("which log?".into())),
+        [] => return Err(Failure::Usage("which log or recording?".into())),
         _ => return Err(Failure::Usage("one log at a time".into())),
     };
     let cannot = |why: &str| Complaint::new(format!("replay {file}"), why);
-    let text = millpond_session::read_log(Path::new(&file)).map_err(|why| cannot(&why))?;
-    let (decisions, errors) = read_log(&text);
+    let every = parsed.long_value("every");
+    let (decisions, errors) = if recordings::is_one(Path::new(&file)) {
+        let every = every.map_or(Ok(EVERY), |text| interval::seconds(&text))?;
+        (recorded::decisions(&file, parsed.long_value("at").as_deref(), every, ctx)?, Vec::new())
+    } else if every.is_some() || parsed.long("at") {
+        return Err(Failure::Usage("--every and --at go with a recording".into()));
+    } else {
+        read_log(&millpond_session::read_log(Path::new(&file)).map_err(|why| cannot(&why))?)
+    };
     if decisions.is_empty() {
         let why = match errors.first() {
             Some(error) => format!("no line of it is a decision; {error}"),

@@ -115,6 +115,7 @@ fn machine_row(seen: &Seen<'_>) -> Row {
     let mut row = Row::of(Entity::Machine)
         .with(machine::NAME, seen.name)
         .with(machine::SCHEDULER, seen.slow.scheduler.as_deref())
+        .with(machine::OBJECTIVES, seen.slow.objectives())
         .with(machine::WATCHING, seen.watching);
     if let Some(sample) = seen.sample {
         row = row.with(machine::CPUS, sample.cpus.len() as u64);
@@ -133,7 +134,7 @@ fn machine_row(seen: &Seen<'_>) -> Row {
     row
 }
 
-const KIB: u64 = 1024;
+pub(crate) const KIB: u64 = 1024;
 
 /// `sets`: of each thread of the roster.
 fn set_rows(seen: &Seen<'_>, sets: &[Option<PsetId>]) -> Vec<Row> {
@@ -196,7 +197,7 @@ fn wait_row(set: PsetId, waits: &Histogram) -> Row {
 const RUN_QUEUE: &str = "run-queue";
 
 /// The field of a column of `mpstat`.
-fn event(column: Column) -> FieldId {
+pub(crate) fn event(column: Column) -> FieldId {
     match column {
         Column::Minf => cpu::MINF,
         Column::Mjf => cpu::MJF,
@@ -246,7 +247,7 @@ fn process_row(entry: &ProcessEntry, placed: Option<&Placed>, has_places: bool) 
 }
 
 /// The fields of the microstates, in the order of [`MICROSTATES`].
-const STATES: [FieldId; MICROSTATES.len()] = [
+pub(crate) const STATES: [FieldId; MICROSTATES.len()] = [
     thread::USER,
     thread::SYSTEM,
     thread::TRAP,

@@ -13,7 +13,12 @@
 
 mod each_frame;
 mod noise;
+mod recorded;
+mod recorder;
 mod slow;
+
+pub use recorded::{Notes, RecordedMachine};
+pub use recorder::{RecordError, Recorder};
 
 use millpond_machine::facets::{CensusOptions, CensusWatch, CounterWatch, Depth, UsageWatch, WatchOptions};
 use millpond_machine::{Machine, Refusal};

@@ -1,8 +1,8 @@
 //! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold; and places and
 //! sizes of processes, which take files of each.
 
-use millpond_machine::facets::{CensusWatch, Interrupt, InterruptKind};
-use millpond_model::pools::{PoolsState, UNBOUNDED};
+use millpond_machine::facets::{CensusWatch, Interrupt};
+use millpond_model::pools::{Objectives, PoolsState, UNBOUNDED};
 use millpond_model::{CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, State, Topology};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, interrupt, pool, pset};
 use millpond_observe::{Frame, Row};
@@ -113,6 +113,12 @@ impl Slow {
             .with(pset::MODE, mode)
             .with(pset::MIN, node.map(|node| node.min))
             .with(pset::MAX, node.map(|node| node.max).filter(|max| *max < UNBOUNDED))
+            .with(pset::OBJECTIVES, node.and_then(|node| objectives(node.objectives.as_ref())))
+    }
+
+    /// What poold strives for everywhere.
+    pub fn objectives(&self) -> Option<&str> {
+        self.pools.as_ref().and_then(|state| objectives(state.conf.system.objectives.as_ref()))
     }
 
     /// What is known of a CPU beside its figures.
@@ -153,6 +159,11 @@ impl Slow {
     }
 }
 
+/// As they were written, where there are any.
+fn objectives(objectives: Option<&Objectives>) -> Option<&str> {
+    objectives.map(|objectives| objectives.text.as_str()).filter(|text| !text.is_empty())
+}
+
 /// Where what could not be read is told.
 struct Told<'m>(&'m mut Vec<String>);
 
@@ -168,16 +179,10 @@ fn decisions(lines: impl Iterator<Item = String>) -> Vec<Decision> {
 }
 
 fn interrupt_row(one: &Interrupt) -> Row {
-    let kind = match one.kind {
-        InterruptKind::Device => "interrupt",
-        InterruptKind::Default => "default",
-        InterruptKind::UnboundWork => "work",
-        InterruptKind::PacketSteering => "packets",
-    };
     Row::of(Entity::Interrupt)
         .with(interrupt::ID, one.id.as_str())
         .with(interrupt::NAME, one.name.as_str())
-        .with(interrupt::KIND, kind)
+        .with(interrupt::KIND, one.kind.to_string())
         .with(interrupt::ALLOWED, one.allowed.to_string())
         .with(interrupt::EFFECTIVE, one.effective.as_ref().map(ToString::to_string))
         .with(interrupt::FIXED, one.fixed.as_deref())

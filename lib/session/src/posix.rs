@@ -8,12 +8,12 @@ impl Session {
     /// What the system answers for each option, in the order of [`PosixOption::ALL`]: the one that we run on, or Solaris on a simulated machine.
     ///
     /// # Errors
-    /// [`Absent`] for a captured machine, whose files do not say.
+    /// [`Absent`] for a captured or recorded machine, of which nothing says it.
     pub fn posix_answers(&self) -> Result<Vec<(PosixOption, PosixAnswer)>, Absent> {
         let ask = match self.kind() {
             Kind::Real => millpond_linux::posix_answer,
             Kind::Simulated => millpond_sim::posix_answer,
-            Kind::Captured => {
+            Kind::Captured | Kind::Recorded => {
                 return Err(Absent::because(
                     "its C library answers for them, and what was captured has none",
                 ));

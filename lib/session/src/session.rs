@@ -20,6 +20,8 @@ pub enum Kind {
     Captured,
     /// One in memory.
     Simulated,
+    /// The frames of one.
+    Recorded,
 }
 
 /// An operation that its writer did not end, and cannot end any more.
@@ -63,6 +65,12 @@ impl Session {
     #[must_use]
     pub fn with(machine: Box<dyn Machine>, itself: Rc<SimMachine>) -> Session {
         Session::of(Holder::Other(machine), Some(itself))
+    }
+
+    /// A machine that was recorded: nothing on it changes but the time.
+    #[must_use]
+    pub fn recorded_machine(machine: Box<dyn Machine>) -> Session {
+        Session { kind: Kind::Recorded, ..Session::of(Holder::Other(machine), None) }
     }
 
     pub(crate) fn of(machine: Holder, sim: Option<Rc<SimMachine>>) -> Session {

@@ -20,10 +20,13 @@ pub(crate) fn usual_dir() -> PathBuf {
     choose(None, runtime, getuid().as_raw(), &env::temp_dir())
 }
 
-/// Where recordings of this user are, unless a command names another place: that of the superuser survives a boot.
+/// Where recordings of this user are, unless a command or `MILLPOND_RECORDINGS` names another place: that of the superuser survives a boot.
 #[must_use]
 pub fn recordings_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(named) = set("MILLPOND_RECORDINGS") {
+        return named;
+    }
     if getuid().is_root() {
         return PathBuf::from(RECORDINGS);
     }

@@ -146,14 +146,17 @@ fn entry(
 ) -> ThreadEntry {
     let (began, time) = thread.map_or((Nanos(0), Nanos(0)), |t| (Nanos(t.tally.born), Nanos(t.user + t.sys)));
     let params = record.class;
+    let doing = thread.map_or(Doing::Asleep, |t| doing(state, t));
+    let was_on = thread
+        .and_then(|t| t.ran_on.or(Some(t.cpu).filter(|_| t.user + t.sys > 0)))
+        .and_then(|cpu| id_of(state, cpu));
     let standing = Standing {
-        doing: thread.map_or(Doing::Asleep, |t| doing(state, t)),
+        doing,
         class: params.class(),
         priority: thread.map_or_else(|| rested(&params), Thread::effective),
         nice: nice(&params),
-        cpu: thread
-            .and_then(|t| t.ran_on.or(Some(t.cpu).filter(|_| t.user + t.sys > 0)))
-            .and_then(|cpu| id_of(state, cpu)),
+        // What ran on another CPU before is on this one although it has not used it yet.
+        cpu: if let Doing::OnCpu(cpu) = doing { Some(cpu) } else { was_on },
         home: thread.and_then(|t| state.topology.lgroups().get(t.home as usize)).map(|l| l.id),
         set: record.set_id(),
     };

@@ -69,7 +69,7 @@ impl StoreError {
 }
 
 /// What files of recordings end in.
-const ENDING: &str = "frames";
+pub const ENDING: &str = "frames";
 
 /// The file of the frames that are in no block yet, beside a file.
 fn tail_of(path: &Path) -> PathBuf {

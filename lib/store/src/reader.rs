@@ -6,6 +6,7 @@ use crate::ring::after;
 use crate::{StoreError, files_in, tail_of};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
+use std::borrow::Borrow;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -104,7 +105,24 @@ impl Recording {
 
     /// Frames from this moment on; the first is that before it, where there is one, so that what happened until it can be told.
     #[must_use]
-    pub fn frames_from(&self, wall: WallTime) -> Frames<'_> {
+    pub fn frames_from(&self, wall: WallTime) -> Frames<&Recording> {
+        Frames::begin(self, wall)
+    }
+
+    /// The same, which keep the recording.
+    #[must_use]
+    pub fn into_frames_from(self, wall: WallTime) -> Frames<Recording> {
+        Frames::begin(self, wall)
+    }
+
+    /// All frames.
+    #[must_use]
+    pub fn frames(&self) -> Frames<&Recording> {
+        self.frames_from(WallTime(i64::MIN))
+    }
+
+    /// All blocks, and the number of the one in which frames from this moment on begin.
+    fn blocks_from(&self, wall: WallTime) -> (Vec<(usize, usize)>, usize) {
         let (mut places, mut start) = (Vec::new(), 0);
         for (file, source) in self.files.iter().enumerate() {
             for (block, index) in source.indexes().enumerate() {
@@ -114,13 +132,7 @@ impl Recording {
                 places.push((file, block));
             }
         }
-        Frames { recording: self, places, next: start, block: None, from: Some(wall), held: None }
-    }
-
-    /// All frames.
-    #[must_use]
-    pub fn frames(&self) -> Frames<'_> {
-        self.frames_from(WallTime(i64::MIN))
+        (places, start)
     }
 }
 
@@ -152,8 +164,8 @@ impl Source {
 
 /// Frames one after another. After a block that is damaged those of the next one follow.
 #[derive(Debug)]
-pub struct Frames<'r> {
-    recording: &'r Recording,
+pub struct Frames<R> {
+    recording: R,
     /// All blocks: their file and their number in it.
     places: Vec<(usize, usize)>,
     next: usize,
@@ -172,13 +184,18 @@ struct Reading {
     at: usize,
 }
 
-impl Frames<'_> {
+impl<R: Borrow<Recording>> Frames<R> {
+    fn begin(recording: R, wall: WallTime) -> Frames<R> {
+        let (places, next) = recording.borrow().blocks_from(wall);
+        Frames { recording, places, next, block: None, from: Some(wall), held: None }
+    }
+
     fn next_of_all(&mut self) -> Option<Result<Moment, StoreError>> {
         loop {
             if let Some(block) = &mut self.block
                 && block.at < block.encoded.len()
             {
-                let source = &self.recording.files[block.file].blocks;
+                let source = &self.recording.borrow().files[block.file].blocks;
                 let mut rest = &block.encoded[block.at..];
                 let read = block.decoder.frame(&mut rest);
                 block.at = block.encoded.len() - rest.len();
@@ -193,7 +210,7 @@ impl Frames<'_> {
             }
             let (file, number) = *self.places.get(self.next)?;
             self.next += 1;
-            let source = &self.recording.files[file];
+            let source = &self.recording.borrow().files[file];
             self.block = match source.encoded(number) {
                 Ok((place, encoded)) => {
                     Some(Reading { file, place, decoder: source.blocks.decoder(), encoded, at: 0 })
@@ -204,7 +221,7 @@ impl Frames<'_> {
     }
 }
 
-impl Iterator for Frames<'_> {
+impl<R: Borrow<Recording>> Iterator for Frames<R> {
     type Item = Result<Moment, StoreError>;
 
     fn next(&mut self) -> Option<Result<Moment, StoreError>> {

@@ -19,6 +19,13 @@ pub struct Limits {
     pub age: Nanos,
 }
 
+/// A gigabyte, which a week of a large machine does not fill, and that week.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bytes: 1 << 30, age: Nanos::from_secs(7 * 86400) }
+    }
+}
+
 /// A block is written after so long.
 const BLOCK_TIME: Nanos = Nanos::from_secs(600);
 /// Or when it has so many bytes before they are compressed.

@@ -10,6 +10,10 @@
 //! The policy *millpond* samples once a second, and at once when threads wait for CPUs. It then measures for 50 ms, and
 //! moves as many CPUs as are needed. The policy *solaris* acts as poold of Solaris: one CPU after six intervals of 15
 //! s.
+//!
+//! With the boolean property `system.poold.record` it also records what it sees, as `millpond record` does: a frame
+//! whenever it looks, at most one a second, into the same directory. `poolcfg -c 'modify system s (boolean
+//! system.poold.record = true)'` sets it, and `pooladm -c` makes it so.
 
 mod log;
 mod options;

@@ -4,6 +4,7 @@ mod house;
 
 use crate::log::{Level, Logger, line};
 use crate::options::Options;
+use millpond_collect::Recorder;
 use millpond_machine::facets::UsageWatch;
 use millpond_machine::{Keeper, Machine, Refusal, Writer};
 use millpond_model::Nanos;
@@ -17,6 +18,9 @@ use millpond_session::{
     Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, tell_manager, watchdog,
 };
 use std::sync::atomic::Ordering;
+
+/// The property of the system that says whether frames are recorded, as `millpond record` does. Solaris does not have it.
+const RECORD_PROPERTY: &str = "system.poold.record";
 
 /// What it is called.
 const NAME: &str = "poold";
@@ -33,6 +37,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
             let mut service = Service::new(options, &session, files, err);
             let status = service.go(&|| stop.load(Ordering::Relaxed));
             service.end();
+            drop(service);
             match session.keep() {
                 Ok(()) => status,
                 Err(error) => {
@@ -92,6 +97,7 @@ struct Service<'a, 'o> {
     has_failed: bool,
     is_waiting: bool,
     keeper: Keeper,
+    recorder: Option<Recorder<'a>>,
 }
 
 impl<'a, 'o> Service<'a, 'o> {
@@ -117,6 +123,7 @@ impl<'a, 'o> Service<'a, 'o> {
             has_failed: false,
             is_waiting: false,
             keeper: Keeper::default(),
+            recorder: None,
         }
     }
 
@@ -318,6 +325,7 @@ impl<'a, 'o> Service<'a, 'o> {
                 self.manager = manager_with(name, self.options.is_dry);
             }
         }
+        self.record_if(conf.system.user.boolean(RECORD_PROPERTY).unwrap_or(false));
         if self.options.level.is_some() {
             return;
         }
@@ -332,6 +340,7 @@ impl<'a, 'o> Service<'a, 'o> {
         let line = self.record.finish(None);
         self.write_record(line);
         self.remember();
+        self.record_if(false);
         tell_manager(&[NotifyState::Stopping]);
         self.event(&Event::Exiting);
     }

@@ -3,17 +3,20 @@
 use crate::Refusal;
 use millpond_model::CpuSet;
 
-/// What sort of thing is steered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InterruptKind {
-    /// An interrupt line or message of a device.
-    Device,
-    /// Where interrupts that are requested later will go.
-    Default,
-    /// Work that the kernel does in threads bound to no CPU.
-    UnboundWork,
-    /// Network packets that are handed on to, or sent from, chosen CPUs.
-    PacketSteering,
+millpond_model::words! {
+    /// What sort of thing is steered.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum InterruptKind {
+        /// An interrupt line or message of a device.
+        Device = "interrupt",
+        /// Where interrupts that are requested later will go.
+        Default = "default",
+        /// Work that the kernel does in threads bound to no CPU.
+        UnboundWork = "work",
+        /// Network packets that are handed on to, or sent from, chosen CPUs.
+        PacketSteering = "packets",
+    }
+    else millpond_model::ParseIdError, |text| millpond_model::ParseIdError { text, noun: "kind of interrupt" }
 }
 
 /// One thing that can be steered.

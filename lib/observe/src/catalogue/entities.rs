@@ -67,6 +67,7 @@ entities! {
         LOAD_15 "load_15m" "LOAD15" Gauge Count Estimate Free "the same over 15 minutes" "`/proc/loadavg`";
         MEMORY "memory_bytes" "MEMORY" Gauge Bytes Exact Free "memory of the machine" "`/proc/meminfo`: MemTotal";
         SCHEDULER "scheduler" "SCHEDULER" Label None Exact Slow "the sched_ext scheduler that is loaded" "`/sys/kernel/sched_ext`";
+        OBJECTIVES "objectives" "OBJECTIVES" Label None Exact Slow "what poold strives for everywhere, as poolcfg(8) writes it" "our configuration of pools";
         WATCHING "watching_s" "WATCH" Counter Seconds Exact Free "CPU time of the program that watches" "`CLOCK_PROCESS_CPUTIME_ID`";
     }
     /// Pools.
@@ -87,6 +88,7 @@ entities! {
         SIZE "size" "SIZE" Gauge Count Exact Slow "CPUs that run threads" "cgroups, /proc/stat";
         MIN "min" "MIN" Gauge Count Exact Slow "the least that poold leaves it" "our configuration of pools";
         MAX "max" "MAX" Gauge Count Exact Slow "the most that poold gives it" "our configuration of pools";
+        OBJECTIVES "objectives" "OBJECTIVES" Label None Exact Slow "what poold strives for there, as poolcfg(8) writes it" "our configuration of pools";
         BUSY "busy_s" "USED" Counter Seconds Ticks Read "time of its present CPUs in user mode and in the kernel" "`/proc/stat`";
         RUNNABLE "runnable" "RUN" Gauge Count Estimate Read "threads that run or wait for a CPU; those of a process younger than five seconds count for the default set" "the roster of threads";
         WAITED "waited_s" "WAIT" Counter Seconds Exact Programs "time that its threads waited for a CPU, added up over threads" "pressure programs, /proc/PID/schedstat";

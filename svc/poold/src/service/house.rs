@@ -2,13 +2,18 @@
 
 use super::Service;
 use crate::log::Level;
+use millpond_collect::{Options, Recorder};
 use millpond_machine::Weight;
 use millpond_model::Nanos;
 use millpond_planner::Category;
-use millpond_session::{Daemon, NotifyState, take_hang_up, tell_manager, watchdog};
+use millpond_session::{Daemon, NotifyState, recordings_dir, take_hang_up, tell_manager, watchdog};
+use millpond_store::Limits;
 
 /// How often a machine is brought to what its sets want.
 const SETTLE: Nanos = Nanos::from_millis(1000);
+
+/// How old the list of threads in a recording may get.
+const THREADS_EVERY: Nanos = Nanos::from_millis(5_000);
 
 /// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
 const REMEMBER: Nanos = Nanos::from_millis(10_000);
@@ -26,6 +31,7 @@ impl Service<'_, '_> {
             return;
         }
         self.settled = now;
+        self.record_frame();
         if self.options.is_dry {
             return;
         }
@@ -40,6 +46,39 @@ impl Service<'_, '_> {
         if self.remembered.is_none_or(|at| now.0.saturating_sub(at.0) >= REMEMBER.0) {
             self.remembered = Some(now);
             self.remember();
+        }
+    }
+
+    /// Begins to record, or ends. A recording that cannot be made is told once, and keeps nothing from being done.
+    pub(super) fn record_if(&mut self, wanted: bool) {
+        if wanted == self.recorder.is_some() {
+            return;
+        }
+        let Some(recorder) = self.recorder.take() else {
+            let dir = recordings_dir();
+            let options = Options { threads_every: THREADS_EVERY, ..Options::default() };
+            match Recorder::open(self.session, options, &dir, Limits::default()) {
+                Ok((recorder, notes)) => {
+                    notes.iter().for_each(|note| self.say(Category::Poold, Level::Notice, note));
+                    self.say(Category::Poold, Level::Info, &format!("recording into {}", dir.display()));
+                    self.recorder = Some(recorder);
+                }
+                Err(error) => self.say(Category::Poold, Level::Err, &error.to_string()),
+            }
+            return;
+        };
+        match recorder.finish() {
+            Ok(written) => {
+                self.say(Category::Poold, Level::Info, &format!("recorded {} frames", written.frames));
+            }
+            Err(error) => self.say(Category::Poold, Level::Err, &error.to_string()),
+        }
+    }
+
+    fn record_frame(&mut self) {
+        if let Some(Err(error)) = self.recorder.as_mut().map(Recorder::frame) {
+            self.say(Category::Poold, Level::Err, &format!("recording ends: {error}"));
+            self.recorder = None;
         }
     }
 

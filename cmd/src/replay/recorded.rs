@@ -1,0 +1,110 @@
+//! What was decided while a machine was recorded, by what happened to its CPUs.
+
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Failure, facet, unless_absent};
+use crate::recordings;
+
+use millpond_model::{Move, Nanos, PsetId};
+use millpond_planner::{Decision, Frame, Outlook, Plan, Policy, StateError};
+use millpond_pools::{Manager, errno};
+use millpond_session::stop_on_signal;
+use serde_json::Value;
+use std::path::Path;
+
+/// Its decisions are not made but found.
+const NAME: &str = "machine";
+
+/// Moves nothing: the frames that it is shown are what is wanted of it.
+struct Observer;
+
+impl Policy for Observer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decide(&mut self, frame: &Frame) -> Decision {
+        decided(frame.clone(), Vec::new())
+    }
+
+    fn state(&self) -> Value {
+        Value::Null
+    }
+
+    fn restore(&mut self, _state: &Value) -> Result<(), StateError> {
+        Ok(())
+    }
+}
+
+/// That these moves were the answer to a frame.
+fn decided(frame: Frame, moves: Vec<Move>) -> Decision {
+    let reason = match moves.len() {
+        0 => "no CPU moved".to_owned(),
+        _ => "so it was recorded".to_owned(),
+    };
+    Decision {
+        policy: NAME.to_owned(),
+        state: None,
+        expected: Outlook::after(&frame, &moves),
+        frame,
+        plan: Plan { moves, reason },
+        score: 0.0,
+        alternatives: Vec::new(),
+        events: Vec::new(),
+        advice: None,
+        outcome: None,
+    }
+}
+
+/// CPUs that are in another set than before, of sets that are in both.
+fn moves(before: &Frame, after: &Frame) -> Vec<Move> {
+    let owner = |frame: &Frame, cpu| frame.sets.iter().find(|set| set.cpus.contains(cpu)).map(|set| set.id);
+    let is_known = |frame: &Frame, id: PsetId| frame.sets.iter().any(|set| set.id == id);
+    let one = |cpu| {
+        let (from, to) = (owner(before, cpu)?, owner(after, cpu)?);
+        (from != to && is_known(before, to) && is_known(after, from)).then_some(Move { cpu, from, to })
+    };
+    before.sets.iter().flat_map(|set| set.cpus.iter()).filter_map(one).collect()
+}
+
+/// What poold would have been shown each `every` of a recording, with the moves that followed. While pools were disabled there is nothing to decide.
+///
+/// # Errors
+/// [`Failure`] when nothing can be read of it.
+pub(super) fn decisions(
+    path: &str,
+    at: Option<&str>,
+    every: Nanos,
+    ctx: &mut Ctx<'_>,
+) -> Result<Vec<Decision>, Failure> {
+    let stop = stop_on_signal();
+    let session = recordings::hold(Path::new(path), at, ctx)?;
+    let machine = session.machine();
+    let clock = machine.clock();
+    let accounting = facet("use of CPUs", machine.accounting())?;
+    let mut watch = unless_absent("watch sets", accounting.watch())?;
+    let mut manager = Manager::new(Box::new(Observer)).dry();
+    let mut found: Vec<Decision> = Vec::new();
+    let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("replay {path}"), why.to_string());
+    loop {
+        match manager.turn(machine, watch.as_mut()) {
+            Ok(turn) => {
+                if let (Some(last), Some(next)) = (found.last_mut(), &turn.decision) {
+                    let moves = moves(&last.frame, &next.frame);
+                    *last = decided(last.frame.clone(), moves);
+                }
+                found.extend(turn.decision);
+            }
+            Err(error) if error.code == millpond_pools::Code::System(errno::NOT_ACTIVE) => {}
+            Err(error) => return Err(cannot(&error).into()),
+        }
+        clock.sleep_until(clock.now() + every);
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+    }
+    if found.is_empty() {
+        let why = "pools were disabled while it was made, or it is shorter than two intervals";
+        return Err(cannot(&why).hint("--every takes a shorter interval").into());
+    }
+    Ok(found)
+}
