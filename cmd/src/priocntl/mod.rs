@@ -158,6 +158,12 @@ pub(crate) const COMMAND: Command = Command {
             Flag::letter('t', "time slice (FX, RT); 1 for the foreground, 0 for the background (IA)")
                 .value("quantum", ValueKind::Text),
             Flag::letter('r', "unit of -t: a second divided by this").value("resolution", ValueKind::Text),
+            Flag::long(
+                "as",
+                "with -s: the class with all its parameters, as plans print them: \"RT 10 infinite 0\"",
+            )
+            .value("parameters", ValueKind::Text)
+            .conflicts(&["c", "m", "p", "t", "r", "q", "l", "d", "e"]),
             Flag::letter('q', "signal that is sent when a slice is used up (RT)")
                 .value("signal", ValueKind::Text),
         ],
@@ -264,7 +270,8 @@ fn set(
     let Some(first) = chosen.first() else {
         return Err(not_found(Some("init is changed only by -i pid 1".into())));
     };
-    let class = match class {
+    let whole = parsed.long_value("as").map(|text| options::whole(&text)).transpose()?;
+    let class = match class.or(whole.map(|request| request.class())) {
         Some(class) => class,
         None if chosen.iter().all(|s| s.params.class() == first.params.class()) => first.params.class(),
         None => {
@@ -275,7 +282,10 @@ fn set(
             ));
         }
     };
-    let request = options.request(class, dispatcher.ticks_per_second())?;
+    let request = match whole {
+        Some(whole) => whole,
+        None => options.request(class, dispatcher.ticks_per_second())?,
+    };
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
     let mut denied = false;
     for process in chosen {

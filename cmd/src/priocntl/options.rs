@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use millpond_cli::Parsed;
 use millpond_formats::dispadmin::{RES_DEFAULT, RES_MAX};
 use millpond_formats::priocntl::{quantum, signal};
-use millpond_model::{Class, ClassParams, ClassRequest, Quantum};
+use millpond_model::{Class, ClassParams, ClassRequest, NoSuchParams, Quantum};
 
 /// The letters that belong to classes.
 const LETTERS: [char; 5] = ['m', 'p', 't', 'r', 'q'];
@@ -105,6 +105,34 @@ impl Options {
         };
         self.value('q').map(known).transpose()
     }
+}
+
+/// The request for all parameters at once, as plans and saved machines have them: `RT 10 infinite 0`.
+///
+/// # Errors
+/// [`Failure`] for what is none of these.
+pub(super) fn whole(text: &str) -> Result<ClassRequest, Failure> {
+    let params: ClassParams =
+        text.parse().map_err(|error: NoSuchParams| Failure::Operand(error.to_string()))?;
+    let number = |number: i8| Some(i32::from(number));
+    Ok(match params {
+        ClassParams::Sys => Options { given: Vec::new() }.request(Class::Sys, 0)?,
+        ClassParams::Ts { uprilim, upri } => {
+            ClassRequest::Ts { uprilim: number(uprilim), upri: number(upri) }
+        }
+        ClassParams::Fss { uprilim, upri } => {
+            ClassRequest::Fss { uprilim: number(uprilim), upri: number(upri) }
+        }
+        ClassParams::Ia { uprilim, upri, foreground } => {
+            ClassRequest::Ia { uprilim: number(uprilim), upri: number(upri), foreground: Some(foreground) }
+        }
+        ClassParams::Fx { uprilim, upri, quantum } => {
+            ClassRequest::Fx { uprilim: number(uprilim), upri: number(upri), quantum: Some(quantum) }
+        }
+        ClassParams::Rt { pri, quantum, tqsig } => {
+            ClassRequest::Rt { pri: number(pri), quantum: Some(quantum), tqsig: Some(tqsig) }
+        }
+    })
 }
 
 fn letters(class: Class) -> &'static [char] {

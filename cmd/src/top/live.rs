@@ -6,7 +6,7 @@ use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, read};
 use millpond_collect::Collector;
-use millpond_model::{Nanos, printable};
+use millpond_model::{Nanos, Pid, printable};
 use millpond_screen::{Action, Screen, Terminal, Watched, colour};
 use millpond_session::{Output, Session, Stopwatch, reason, stop_on_signal};
 use millpond_store::Recording;
@@ -45,8 +45,12 @@ pub fn run(
                 // There is nothing to go back to.
                 Action::Go(_) => {}
                 Action::Plan(words) => {
-                    let (lines, goes) = command(&words, session, ctx);
-                    screen.planned(lines, goes);
+                    let (mut lines, goes) = command(&words, session, ctx);
+                    lines.extend(not_given_back(&lines));
+                    if are_mixed(&lines) {
+                        lines.push("its threads differ now: u makes them alike".to_owned());
+                    }
+                    screen.planned(lines, goes, class_before(&words, session));
                 }
                 Action::Run(words) => {
                     let (lines, is_done) = command(&words, session, ctx);
@@ -146,6 +150,38 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
 /// What is said where a recording ends.
 const END: &str = "the recording ends here; [ goes back a minute, { an hour";
 
+/// What gives a process back the class and parameters that it has now, where `words` are to change these.
+fn class_before(words: &[String], session: &Session) -> Option<Vec<String>> {
+    let pid = words.last().filter(|_| words.first().is_some_and(|name| name == "priocntl"))?;
+    let number = Pid(pid.parse().ok()?);
+    let all = session.machine().dispatcher().ok()?.scheduled().ok()?;
+    let params = all.iter().find(|process| process.pid == number)?.params;
+    let back = ["priocntl", "-s", "--as", &params.to_string(), "-i", "pid", pid];
+    Some(back.map(str::to_owned).to_vec())
+}
+
+/// What `u` does not give back of a policy of the kernel, which the classes do not tell from another one.
+fn not_given_back(lines: &[String]) -> Option<String> {
+    let before = |line: &String| {
+        let policy = line.strip_prefix("policy:")?.split_once(": ")?.1.split_once(" -> ")?.0;
+        let (name, level) = policy.split_once(' ')?;
+        let is_high = level.parse::<u8>().is_ok_and(|level| level > LEVELS);
+        (name == "batch" || (["fifo", "rr"].contains(&name) && is_high)).then(|| policy.to_owned())
+    };
+    let policy = lines.iter().find_map(before)?;
+    Some(format!("its policy is {policy} now, and u gives back the nearest: priocntl knows no other"))
+}
+
+/// Real-time priorities of the kernel that the class RT has.
+const LEVELS: u8 = 60;
+
+/// Whether threads of a plan that changes classes have different ones: `lwp/300/1/class: TS 0 0 -> RT 5 10 0`, `policy:…: other 0 -> rr 6`.
+fn are_mixed(lines: &[String]) -> bool {
+    let of_class = lines.iter().filter(|line| line.starts_with("policy:") || line.contains("/class: "));
+    let mut before = of_class.filter_map(|line| Some(line.split_once(" -> ")?.0.split_once(": ")?.1));
+    before.next().is_some_and(|first| before.any(|other| other != first))
+}
+
 /// What a command says, line by line, and whether it was done.
 fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, bool) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -167,4 +203,27 @@ fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, 
     let mut told = lines(&out);
     told.extend(lines(&err));
     (told, exit == Exit::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_shows_whether_threads_differ() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let alike = "lwp/300/1/class: TS 0 0 -> FX 0 0 20\nlwp/300/2/class: TS 0 0 -> FX 0 0 20";
+        assert!(!are_mixed(&lines(alike)));
+        assert!(are_mixed(&lines(&alike.replacen("TS 0 0", "RT 5 10 0", 1))));
+        let real = "policy:7/7@60: other 0 -> rr 6\npolicy:7/8@60: fifo 1 -> rr 6";
+        assert!(are_mixed(&lines(real)));
+        assert!(!are_mixed(&lines("cpuset.cpus: 0-1 -> 0\ncpuset.mems: 0 -> 1")), "no class");
+        assert_eq!(not_given_back(&lines(alike)), None);
+        assert_eq!(not_given_back(&lines("policy:7/7@60: other 0 -> rr 6")), None);
+        for policy in ["batch 0", "fifo 99"] {
+            let said =
+                format!("its policy is {policy} now, and u gives back the nearest: priocntl knows no other");
+            assert_eq!(not_given_back(&lines(&format!("policy:7/7@60: {policy} -> rr 6"))), Some(said));
+        }
+    }
 }

@@ -142,7 +142,7 @@ fn reclass(
 ) -> Result<Reclassing, Reason> {
     // The range is that of the class; there is no limit that could be exceeded.
     request.apply(before, &default_tables(false)).map_err(|error| Reason::Machine(error.to_string()))?;
-    let (after, note) = policy_for(request, now).map_err(Reason::Absent)?;
+    let (after, note) = policy_for(request, now, rr).map_err(Reason::Absent)?;
     let step = || Step::new(LinuxKnob::Policy(task).knob(), Some(now.to_string()), Some(after.to_string()));
     let steps = (now != after).then(step).into_iter().collect();
     Ok(Reclassing { from: before, to: class_of(after, rr), steps, note, clamped: None })
@@ -152,12 +152,13 @@ fn reclass(
 ///
 /// # Errors
 /// Why the kernel has no such thing.
-fn policy_for(request: &ClassRequest, now: Policy) -> Result<(Policy, Option<String>), Absent> {
+fn policy_for(request: &ClassRequest, now: Policy, rr: Quantum) -> Result<(Policy, Option<String>), Absent> {
     if now == Policy::Deadline {
         return Err(Absent::because("the kernel has promised it time (SCHED_DEADLINE)"));
     }
     match *request {
-        ClassRequest::Ts { uprilim: Some(_), .. } => {
+        // The limit that is shown is the priority.
+        ClassRequest::Ts { uprilim: Some(limit), upri } if upri != Some(limit) => {
             Err(Absent::with_help("this kernel keeps no limit beside the priority", "leave out -m"))
         }
         ClassRequest::Ts { upri: Some(asked), .. } => {
@@ -171,25 +172,31 @@ fn policy_for(request: &ClassRequest, now: Policy) -> Result<(Policy, Option<Str
         }
         ClassRequest::Ts { .. } if class_of(now, Quantum::Infinite).class() == Class::Ts => Ok((now, None)),
         ClassRequest::Ts { .. } => Ok((Policy::Other(0), None)),
-        ClassRequest::Rt { quantum: Some(_), .. } => Err(Absent::with_help(
-            "this kernel has one slice for all threads of class RT",
-            "leave out -t; the slice is that of sysctl kernel.sched_rr_timeslice_ms",
-        )),
+        ClassRequest::Rt { quantum: Some(slice @ Quantum::Ticks(_)), .. } if slice != rr => {
+            Err(Absent::with_help(
+                "this kernel has one slice for all threads of class RT",
+                "leave out -t; the slice is that of sysctl kernel.sched_rr_timeslice_ms",
+            ))
+        }
         ClassRequest::Rt { tqsig: Some(1..), .. } => {
             Err(Absent::with_help("this kernel sends no signal at the end of a slice", "leave out -q"))
         }
-        ClassRequest::Rt { pri, .. } => {
+        ClassRequest::Rt { pri, quantum, .. } => {
             let level = pri.map(|pri| u8::try_from(pri.clamp(0, RT_LAST.into())).unwrap_or_default() + 1);
             Ok((
-                match now {
-                    Policy::Fifo(was) => Policy::Fifo(level.unwrap_or(was)),
-                    Policy::Rr(was) => Policy::Rr(level.unwrap_or(was)),
+                match (now, quantum) {
+                    (Policy::Fifo(was), None)
+                    | (Policy::Fifo(was) | Policy::Rr(was), Some(Quantum::Infinite)) => {
+                        Policy::Fifo(level.unwrap_or(was))
+                    }
+                    (_, Some(Quantum::Infinite)) => Policy::Fifo(level.unwrap_or(1)),
+                    (Policy::Rr(was) | Policy::Fifo(was), _) => Policy::Rr(level.unwrap_or(was)),
                     _ => Policy::Rr(level.unwrap_or(1)),
                 },
                 None,
             ))
         }
-        ClassRequest::Fx { quantum: Some(_), .. } => {
+        ClassRequest::Fx { quantum: Some(Quantum::Ticks(_)), .. } => {
             Err(Absent::with_help("SCHED_IDLE, which is FX here, has no slice of its own", "leave out -t"))
         }
         ClassRequest::Fx { uprilim, upri, .. } => idle_for(uprilim, upri, now).map(|idle| (idle, None)),
@@ -367,7 +374,7 @@ mod tests {
     }
 
     fn becomes(request: ClassRequest, now: &str) -> String {
-        policy_for(&request, now.parse().unwrap()).unwrap().0.to_string()
+        policy_for(&request, now.parse().unwrap(), RR).unwrap().0.to_string()
     }
 
     #[test]
@@ -399,11 +406,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_can_be_asked_for() {
+        let rt = |pri, quantum| ClassRequest::Rt { pri: Some(pri), quantum: Some(quantum), tqsig: Some(0) };
+        for now in ["other 0", "rr 3", "fifo 9", "idle 0", "batch 3"] {
+            assert_eq!(becomes(ts(Some(-30), Some(-30)), now).split(' ').nth(1), Some("10"), "{now}");
+            assert_eq!(becomes(rt(4, Quantum::Infinite), now), "fifo 5");
+            assert_eq!(becomes(rt(4, RR), now), "rr 5");
+            let idle = ClassRequest::Fx { uprilim: Some(0), upri: Some(0), quantum: Some(Quantum::Infinite) };
+            assert!(becomes(idle, now).starts_with("idle "), "{now}");
+        }
+    }
+
+    #[test]
     fn what_the_kernel_does_not_have_is_refused_and_what_it_rounds_is_told() {
-        let refused = |request, now: &str| policy_for(&request, now.parse().unwrap()).unwrap_err().why;
+        let refused = |request, now: &str| policy_for(&request, now.parse().unwrap(), RR).unwrap_err().why;
         assert_eq!(refused(ts(Some(0), None), "other 0"), "this kernel keeps no limit beside the priority");
         assert_eq!(refused(rt(None), "deadline 0"), "the kernel has promised it time (SCHED_DEADLINE)");
-        let slice = ClassRequest::Rt { pri: None, quantum: Some(RR), tqsig: None };
+        let slice = ClassRequest::Rt { pri: None, quantum: Some(Quantum::Ticks(7)), tqsig: None };
         assert_eq!(refused(slice, "rr 1"), "this kernel has one slice for all threads of class RT");
         let signal = ClassRequest::Rt { pri: None, quantum: None, tqsig: Some(9) };
         assert_eq!(refused(signal, "rr 1"), "this kernel sends no signal at the end of a slice");
@@ -416,7 +435,7 @@ mod tests {
         assert_eq!(refused(fx(Some(0), None), "rr 1"), bare);
         let slice = ClassRequest::Fx { uprilim: Some(0), upri: Some(0), quantum: Some(RR) };
         assert_eq!(refused(slice, "other 0"), "SCHED_IDLE, which is FX here, has no slice of its own");
-        let note = |upri| policy_for(&ts(None, Some(upri)), Policy::Other(0)).unwrap().1;
+        let note = |upri| policy_for(&ts(None, Some(upri)), Policy::Other(0), RR).unwrap().1;
         assert_eq!(
             note(10).as_deref(),
             Some("user priority 10 becomes 9: this kernel has steps of 3, from -57 to 60")

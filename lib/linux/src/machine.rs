@@ -19,7 +19,7 @@ use crate::{Os, Root, is_gone};
 use millpond_machine::{
     Absent, Clock, Guard, Journal, Knob, KnobError, Knobs, Machine, Reason, Refusal, Step, Value, Writing,
 };
-use millpond_model::{CpuSet, KernelFeature, NodeSet};
+use millpond_model::{CpuSet, KernelFeature, NodeSet, ShelterItem};
 use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -362,17 +362,21 @@ impl Knobs for LinuxMachine {
 
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         let mut steps = Vec::new();
+        let mut moves_kernel_threads = false;
         if self.has_cgroups() {
             let (view, sets) = self.live_sets()?;
             steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, Vec::new())))?;
             if are_remains(&steps) {
                 steps.clear();
             }
+            moves_kernel_threads = self.move_kernel_threads(&view, &steps);
         }
         steps.extend(Steering::of(self).steps(&self.shielded()?)?);
         if self.has_cgroups() {
             let sheltering = self.sheltering(&self.live_sets()?.1)?;
-            steps.extend(sheltering.into_iter().map(|(_, step)| step));
+            // What steps before do to kernel threads is seen when this is asked again: until then their originals stay remembered.
+            let waits = |item: ShelterItem| moves_kernel_threads && item == ShelterItem::KernelThreads;
+            steps.extend(sheltering.into_iter().filter(|(item, _)| !waits(*item)).map(|(_, step)| step));
         }
         steps.extend(self.settle_masks());
         steps.extend(self.settle_controls()?);

@@ -97,6 +97,11 @@ impl LinuxMachine {
         }
     }
 
+    /// Whether masks of kernel threads are forgotten by one of these.
+    pub(crate) fn move_kernel_threads(&self, view: &View, steps: &[Step]) -> bool {
+        steps.iter().any(|step| moves_kernel_threads(&self.os, view, step))
+    }
+
     /// Puts notes of the masks in front of steps that would erase them. A mask that one of the `earlier` steps of the same change
     /// sets is not worth a note: as it is now it will not be then.
     pub(crate) fn noting_masks(
@@ -106,7 +111,7 @@ impl LinuxMachine {
         steps: Vec<Step>,
     ) -> Result<Vec<Step>, Refusal> {
         let mut notes = Vec::new();
-        if steps.iter().any(|step| moves_kernel_threads(&self.os, view, step)) {
+        if self.move_kernel_threads(view, &steps) {
             notes = self.confined_kernel_threads(&self.online_now()?);
         }
         if !self.forgets_masks() {

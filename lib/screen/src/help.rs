@@ -15,6 +15,7 @@ pub const LINES: &[&str] = &[
     "Changes: each shows its plan first, and is made when you press y",
     "m              move the selected CPU to another set",
     "b              bind the selected process to a set",
+    "p              give the selected process a scheduling class or a priority",
     "f              fence CPUs",
     "u              undo the last change that was made here",
     "",

@@ -46,6 +46,7 @@ pub enum Wish {
     Slower,
     Move,
     Bind,
+    Class,
     Fence,
     Undo,
     /// So many seconds on, or back.
@@ -85,6 +86,7 @@ pub fn wish(key: KeyEvent) -> Option<Wish> {
         KeyCode::Char('-') => Wish::Slower,
         KeyCode::Char('m') => Wish::Move,
         KeyCode::Char('b') => Wish::Bind,
+        KeyCode::Char('p') => Wish::Class,
         KeyCode::Char('f') => Wish::Fence,
         KeyCode::Char('u') => Wish::Undo,
         KeyCode::Char(',') => Wish::Go(-1),

@@ -17,6 +17,11 @@ pub enum Change {
         /// The set that it is bound to.
         from: u32,
     },
+    /// A process gets a scheduling class or a priority.
+    Class {
+        /// The process.
+        pid: u32,
+    },
     /// CPUs are fenced.
     Fence,
 }
@@ -37,7 +42,7 @@ pub struct Target {
 pub struct Edit {
     /// What is done.
     pub words: Vec<String>,
-    /// What undoes it.
+    /// What undoes it; empty where only the machine knows: see [`crate::Screen::planned`].
     pub undo: Vec<String>,
 }
 
@@ -51,6 +56,7 @@ impl Change {
         match self {
             Change::Move { cpu, from } => format!("move CPU {cpu} from set {from} to set: "),
             Change::Bind { pid, from } => format!("bind process {pid}, now in set {from}, to set: "),
+            Change::Class { pid } => format!("class of process {pid}, as CLASS [PRIORITY] (RT 5, TS -10): "),
             Change::Fence => "fence, as NAME CPUS (trading 2-5): ".to_owned(),
         }
     }
@@ -109,6 +115,18 @@ impl Change {
                 };
                 Ok(Edit { words: step(Some(to)), undo: step(back) })
             }
+            Change::Class { pid } => {
+                let classed = |class: &str, more: &[&str]| {
+                    let (class, pid) = (class.to_uppercase(), pid.to_string());
+                    let command = [&["priocntl", "-s", "-c", &class], more, &["-i", "pid", &pid]].concat();
+                    Ok(Edit { words: words(&command), undo: Vec::new() })
+                };
+                match answer.split_whitespace().collect::<Vec<_>>()[..] {
+                    [class] if class.chars().all(char::is_alphabetic) => classed(class, &[]),
+                    [class, priority] => classed(class, &["-p", priority]),
+                    _ => Err("a class is needed, and may have a priority: RT 5".to_owned()),
+                }
+            }
             Change::Fence => match answer.split_whitespace().collect::<Vec<_>>()[..] {
                 [name, cpus] => Ok(Edit {
                     words: words(&["fence", "--name", name, cpus]),
@@ -161,6 +179,12 @@ mod tests {
         assert_eq!(told(&moved, " 0 ", &sets), Ok(["psrset -r 3".into(), "psrset -a 1 3".into()]));
         let bound = Change::Bind { pid: 77, from: 0 };
         assert_eq!(told(&bound, "1", &sets), Ok(["psrset -b 1 77".into(), "psrset -u 77".into()]));
+        let class = Change::Class { pid: 7 };
+        assert_eq!(
+            told(&class, "rt 5", &sets),
+            Ok(["priocntl -s -c RT -p 5 -i pid 7".into(), String::new()])
+        );
+        assert_eq!(told(&class, "TS", &sets), Ok(["priocntl -s -c TS -i pid 7".into(), String::new()]));
         assert_eq!(
             told(&Change::Fence, "trading 2-5", &sets),
             Ok(["fence --name trading 2-5".into(), "fence --off trading".into()])
@@ -189,6 +213,13 @@ mod tests {
         let moved = Change::Move { cpu: 3, from: 1 };
         assert_eq!(told(&moved, "9", &sets), Err("there is no set `9`; there are 0, 1".into()));
         assert_eq!(told(&moved, "1", &sets), Err("CPU 3 is in set 1 already".into()));
+        let class = Change::Class { pid: 7 };
+        for answer in ["", "5", "RT 5 6"] {
+            assert_eq!(
+                told(&class, answer, &sets),
+                Err("a class is needed, and may have a priority: RT 5".into())
+            );
+        }
         assert!(told(&Change::Fence, "2-5", &sets).unwrap_err().contains("a name and CPUs"));
     }
 }

@@ -146,8 +146,18 @@ impl Screen {
     }
 
     /// What a change would do: the lines that the command said, and whether it would go.
-    pub fn planned(&mut self, lines: Vec<String>, goes: bool) {
-        if let Some(Prompt::Planning(edit)) = self.prompt.take() {
+    ///
+    /// `undo` is what takes it back, where only the machine knows: what a process was before.
+    pub fn planned(&mut self, mut lines: Vec<String>, goes: bool, undo: Option<Vec<String>>) {
+        if let Some(Prompt::Planning(mut edit)) = self.prompt.take() {
+            if edit.undo.is_empty() {
+                edit.undo = undo.unwrap_or_default();
+            }
+            let is_lasting = goes && edit.undo.is_empty();
+            if is_lasting {
+                lines.push("it could not be undone here, so it is not made".to_owned());
+            }
+            let goes = goes && !is_lasting;
             self.prompt = Some(if goes { Prompt::Confirm(edit, lines) } else { Prompt::Message(lines) });
         }
     }
@@ -266,12 +276,14 @@ impl Screen {
             Wish::Step => self.pace = Pace { is_paused: true, wants_step: true, ..self.pace },
             Wish::Faster => self.go(1),
             Wish::Slower => self.go(-1),
-            Wish::Move | Wish::Bind | Wish::Fence | Wish::Undo if self.watched == Watched::Recorded => {
+            Wish::Move | Wish::Bind | Wish::Class | Wish::Fence | Wish::Undo
+                if self.watched == Watched::Recorded =>
+            {
                 self.say(vec!["this is a recording: nothing can be changed in it".to_owned()]);
             }
             Wish::Go(seconds) if self.watched == Watched::Recorded => return Action::Go(seconds),
             Wish::Go(_) => self.say(vec!["only in a recording time goes back: top --replay".to_owned()]),
-            Wish::Move | Wish::Bind | Wish::Fence => self.ask(wish),
+            Wish::Move | Wish::Bind | Wish::Class | Wish::Fence => self.ask(wish),
             Wish::Undo => match self.undo.pop() {
                 None => self.say(vec!["nothing was changed here that could be undone".to_owned()]),
                 Some(Edit { words, undo }) => {
@@ -334,6 +346,9 @@ impl Screen {
         let change = match wish {
             Wish::Fence => Some(Change::Fence),
             Wish::Move => number(cpu::ID).zip(number(cpu::SET)).map(|(cpu, from)| Change::Move { cpu, from }),
+            Wish::Class => {
+                number(process::PID).or_else(|| number(thread::PID)).map(|pid| Change::Class { pid })
+            }
             _ => {
                 let pid = number(process::PID).or_else(|| number(thread::PID));
                 let from = number(process::SET).or_else(|| number(thread::SET));

@@ -192,7 +192,7 @@ fn a_change_shows_its_plan_and_is_made_after_yes_and_undone() {
     };
     let plan = words(key(&mut screen, KeyCode::Enter));
     assert_eq!(plan, "poolcfg --dry-run -d -c transfer to pset web_set (cpu 1)");
-    screen.planned(vec!["cpuset.cpus: 0-1 -> 0".to_owned()], true);
+    screen.planned(vec!["cpuset.cpus: 0-1 -> 0".to_owned()], true, None);
     let lines = drawn(&mut screen, 80, 24);
     assert!(lines.iter().any(|line| line.contains("cpuset.cpus: 0-1 -> 0")), "{lines:#?}");
     assert_eq!(lines[23], "y: do it   any other key: leave it");
@@ -207,12 +207,47 @@ fn a_change_shows_its_plan_and_is_made_after_yes_and_undone() {
 }
 
 #[test]
+fn a_class_is_given_back_as_the_machine_says_it_was() {
+    let mut screen = screen();
+    drawn(&mut screen, 80, 24);
+    typed(&mut screen, "3");
+    drawn(&mut screen, 80, 24);
+    typed(&mut screen, "p");
+    let asked = drawn(&mut screen, 80, 24)[23].clone();
+    assert!(
+        asked.starts_with("class of process ") && asked.ends_with(", as CLASS [PRIORITY] (RT 5, TS -10): _"),
+        "{asked}"
+    );
+    typed(&mut screen, "rt 5");
+    let words = |action| match action {
+        Action::Plan(words) | Action::Run(words) => words.join(" "),
+        other => panic!("{other:?}"),
+    };
+    assert!(words(key(&mut screen, KeyCode::Enter)).starts_with("priocntl --dry-run -s -c RT -p 5 -i pid "));
+    let back = ["priocntl", "-s", "--as", "TS 0 0", "-i", "pid", "7"].map(str::to_owned).to_vec();
+    screen.planned(vec!["policy:7/7@60: other 0 -> rr 6".to_owned()], true, Some(back));
+    assert!(words(key(&mut screen, KeyCode::Char('y'))).starts_with("priocntl -s -c RT -p 5 -i pid "));
+    screen.done(Vec::new(), true);
+    assert_eq!(words(key(&mut screen, KeyCode::Char('u'))), "priocntl -s --as TS 0 0 -i pid 7");
+    screen.done(Vec::new(), true);
+    // What cannot be given back is not taken.
+    typed(&mut screen, "pTS");
+    key(&mut screen, KeyCode::Enter);
+    screen.planned(Vec::new(), true, None);
+    let lines = drawn(&mut screen, 80, 24);
+    assert!(
+        lines.iter().any(|line| line.contains("could not be undone here, so it is not made")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
 fn what_is_refused_is_told_and_can_be_tried_again() {
     let mut screen = screen();
     typed(&mut screen, "f");
     typed(&mut screen, "x 9");
     assert!(matches!(key(&mut screen, KeyCode::Enter), Action::Plan(_)));
-    screen.planned(vec!["fence: there is no such CPU".to_owned()], false);
+    screen.planned(vec!["fence: there is no such CPU".to_owned()], false, None);
     let lines = drawn(&mut screen, 80, 24);
     assert!(lines.iter().any(|line| line.contains("there is no such CPU")), "{lines:#?}");
     assert_eq!(key(&mut screen, KeyCode::Char('y')), Action::None, "a refused plan is not made");

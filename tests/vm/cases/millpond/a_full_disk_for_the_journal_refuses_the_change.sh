@@ -1,8 +1,8 @@
 # leaves: nothing
 . /words.sh
 mkdir tiny
-mount -t tmpfs -o size=4k,nr_inodes=3,mode=755 tmpfs tiny
-dd if=/dev/zero of=tiny/full bs=4096 count=2 2>/dev/null || true
+mount -t tmpfs -o size=64k,nr_inodes=8,mode=755 tmpfs tiny
+dd if=/dev/zero of=tiny/full bs=4096 count=32 2>/dev/null || true
 export MILLPOND_STATE=$PWD/tiny
 state before
 refused 1 psrset -c 2 <<END

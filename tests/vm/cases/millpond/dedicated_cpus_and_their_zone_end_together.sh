@@ -24,6 +24,9 @@ dedicate() {
 has_no_pool() {
     poolstat >pools.now && ! grep -q SUNWtmp pools.now
 }
+# Kernel threads of a node that were told once where to run stay there when a partition ends: what they may do is put back by us, not by the kernel.
+need millpond fence --name calm 2-3
+need millpond fence --off calm
 state before
 member_of_db
 all=$(allowed $member)
