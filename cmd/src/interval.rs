@@ -47,9 +47,7 @@ pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>
 /// Takes the line of progress away.
 pub fn wait_ends(ctx: &mut Ctx<'_>) {
     if ctx.shows_progress {
-        ctx.err.control(LINE_START);
-        ctx.err.control(REST_OF_LINE);
-        ctx.err.flush();
+        clear_line(&mut ctx.err);
     }
 }
 
@@ -63,10 +61,22 @@ fn show_remaining(left: Nanos, ctx: &mut Ctx<'_>) {
 
 /// Shows a line of progress over the one before, until [`wait_ends`].
 pub fn show_progress(text: &str, ctx: &mut Ctx<'_>) {
-    ctx.err.control(LINE_START);
-    ctx.err.text(&format!("{}: {text}", ctx.prog));
-    ctx.err.control(REST_OF_LINE);
-    ctx.err.flush();
+    show_line(&format!("{}: {text}", ctx.prog), &mut ctx.err);
+}
+
+/// Shows a line over the one before, until [`clear_line`].
+pub fn show_line(text: &str, err: &mut Output<'_>) {
+    err.control(LINE_START);
+    err.text(text);
+    err.control(REST_OF_LINE);
+    err.flush();
+}
+
+/// Takes a line away that stands for a while.
+pub fn clear_line(err: &mut Output<'_>) {
+    err.control(LINE_START);
+    err.control(REST_OF_LINE);
+    err.flush();
 }
 
 /// Shows how far a work is whose length is known, once it takes more than a second.
@@ -94,19 +104,14 @@ impl<'o> Meter<'o> {
         }
         self.shown = elapsed;
         let text = part_done(part, elapsed);
-        self.err.control(LINE_START);
-        self.err.text(&format!("{}: {text}; {}", self.prog, self.keeps));
-        self.err.control(REST_OF_LINE);
-        self.err.flush();
+        show_line(&format!("{}: {text}; {}", self.prog, self.keeps), &mut self.err);
     }
 }
 
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
         if self.shown > Nanos(0) {
-            self.err.control(LINE_START);
-            self.err.control(REST_OF_LINE);
-            self.err.flush();
+            clear_line(&mut self.err);
         }
     }
 }

@@ -117,15 +117,9 @@ impl<'r> Reel<'r> {
 
     /// The next frame.
     pub fn next(&mut self) -> Option<Shot> {
-        loop {
-            match self.frames.next()? {
-                Ok(Moment { frame, run }) => {
-                    let begins = self.run.replace(run) != Some(run);
-                    return Some(Shot { frame, begins });
-                }
-                Err(error) => self.damaged.push(error.to_string()),
-            }
-        }
+        let Moment { frame, run } = self.frames.readable(&mut self.damaged)?;
+        let begins = self.run.replace(run) != Some(run);
+        Some(Shot { frame, begins })
     }
 
     /// Says what could not be read.

@@ -57,7 +57,7 @@ fn observers_of_a_recording_print_what_they_print_live() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).display().to_string();
     let (script, kept, day) = (file("script"), file("kept"), file("day"));
-    std::fs::write(&script, SCRIPT.replace("\\\n", "")).unwrap();
+    std::fs::write(&script, SCRIPT).unwrap();
     out(&["sim", "--state", &kept, "t2000", &script]);
     let fresh = || std::fs::copy(&kept, file("copy")).map(|_| file("copy")).unwrap();
     out(&["record", "--state", &fresh(), "--events", "--threads", "1", "--for", "60", "--to", &day, "1"]);
@@ -92,7 +92,7 @@ fn a_policy_is_asked_about_a_recording() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).display().to_string();
     let (script, kept, day) = (place("script"), place("kept"), place("day"));
-    std::fs::write(&script, SCRIPT.replace("\\\n", "").replace("svcadm enable pools/dynamic\n", "")).unwrap();
+    std::fs::write(&script, SCRIPT.replace("svcadm enable pools/dynamic\n", "")).unwrap();
     out(&["sim", "--state", &kept, "t2000", &script]);
     out(&["record", "--state", &kept, "--for", "60", "--to", &day, "1"]);
     // Six threads on two CPUs of a set that may have eight.
@@ -107,9 +107,9 @@ fn a_policy_is_asked_about_a_recording() {
     assert!(first["reason"].as_str().unwrap().starts_with("web 2 -> "), "{first}");
     assert_eq!(first["expected"], 0.0);
     // Here poold runs beside the recorder, and moves CPUs: the recording says so.
-    let (script_text, moved) = (SCRIPT.replace("\\\n", ""), place("moved"));
+    let moved = place("moved");
     let recorder = format!("record --for 30 --to {moved} 1\n");
-    std::fs::write(&script, script_text.replace("run 1s\n", &recorder)).unwrap();
+    std::fs::write(&script, SCRIPT.replace("run 1s\n", &recorder)).unwrap();
     out(&["sim", "t2000", &script]);
     let told: serde_json::Value =
         serde_json::from_str(&out(&["replay", &moved, "--every", "1", "--json"])).unwrap();

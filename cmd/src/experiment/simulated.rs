@@ -5,12 +5,12 @@ use crate::ctx::Ctx;
 use crate::demo;
 use crate::dress::Dress;
 use crate::failure::{Complaint, Exit, Failure};
-use crate::interval::part_done;
+use crate::interval::{clear_line, part_done, show_line};
 use millpond_cli::{Common, Flag, Parsed, Spec, help};
 use millpond_experiments::Here;
 use millpond_experiments::published::{Choices, Experiment, Lab};
 use millpond_model::Nanos;
-use millpond_session::{Output, messages_are_seen, own_program, stop_on_signal};
+use millpond_session::{messages_are_seen, own_program, stop_on_signal};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -76,18 +76,16 @@ pub(super) fn run(
         let mut tell = |what: &str| {
             if seen {
                 let mut err = err.borrow_mut();
-                clear(&mut err);
+                clear_line(&mut err);
                 err.line(format_args!("{prog}: {what}"));
                 err.flush();
             }
         };
         let mut progress = |part: f64, elapsed: Nanos| {
             if seen {
-                let mut err = err.borrow_mut();
-                clear(&mut err);
                 let done = part_done(part, elapsed);
-                err.text(&format!("{prog}: {done} of this step; Ctrl-C ends it and keeps nothing"));
-                err.flush();
+                let text = format!("{prog}: {done} of this step; Ctrl-C ends it and keeps nothing");
+                show_line(&text, &mut err.borrow_mut());
             }
         };
         match &here {
@@ -99,7 +97,7 @@ pub(super) fn run(
                 let lab = Lab::new(stop_on_signal(), Vec::new(), &mut tell);
                 let findings = experiment.run(&mut lab.showing(&mut progress), &choices);
                 if seen {
-                    clear(&mut err.borrow_mut());
+                    clear_line(&mut err.borrow_mut());
                 }
                 findings
             }
@@ -113,12 +111,6 @@ pub(super) fn run(
         Dress::Text => ctx.out.text(&findings.text()),
     }
     Ok(Exit::DONE)
-}
-
-/// Takes a line of progress away.
-fn clear(err: &mut Output<'_>) {
-    err.control("\r");
-    err.control("\x1b[K");
 }
 
 /// Whether the machine at hand is asked for.

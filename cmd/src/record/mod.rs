@@ -35,7 +35,7 @@ use crate::start::start_loads;
 use crate::values::{self, Bare};
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, units};
-use millpond_collect::{Options, RecordError, Recorder};
+use millpond_collect::{Options, RecordError, Recorder, THREADS_EVERY};
 use millpond_model::Nanos;
 use millpond_session::stop_on_signal;
 use millpond_store::{Limits, Span, Written};
@@ -126,7 +126,6 @@ pub(crate) const COMMAND: Command = Command {
 
 /// The interval that is used when none is given.
 const INTERVAL: Nanos = Nanos::from_secs(1);
-const THREADS_EVERY: Nanos = Nanos::from_secs(5);
 /// Less than this a ring of files cannot keep.
 const BYTES_LEAST: u64 = 1 << 20;
 

@@ -33,6 +33,9 @@ use std::collections::BTreeMap;
 /// How old slow figures may get.
 const SLOW_EVERY: Nanos = Nanos::from_secs(5);
 
+/// How old the list of threads and processes gets where frames go on for days and nobody says: it is the dear part of a frame.
+pub const THREADS_EVERY: Nanos = Nanos::from_secs(5);
+
 /// A frame that comes a little before the list is due reads it: the next one would be late by a whole interval.
 const DUE_SLACK: Nanos = Nanos::from_millis(50);
 

@@ -182,19 +182,15 @@ fn policy_for(request: &ClassRequest, now: Policy, rr: Quantum) -> Result<(Polic
             Err(Absent::with_help("this kernel sends no signal at the end of a slice", "leave out -q"))
         }
         ClassRequest::Rt { pri, quantum, .. } => {
-            let level = pri.map(|pri| u8::try_from(pri.clamp(0, RT_LAST.into())).unwrap_or_default() + 1);
-            Ok((
-                match (now, quantum) {
-                    (Policy::Fifo(was), None)
-                    | (Policy::Fifo(was) | Policy::Rr(was), Some(Quantum::Infinite)) => {
-                        Policy::Fifo(level.unwrap_or(was))
-                    }
-                    (_, Some(Quantum::Infinite)) => Policy::Fifo(level.unwrap_or(1)),
-                    (Policy::Rr(was) | Policy::Fifo(was), _) => Policy::Rr(level.unwrap_or(was)),
-                    _ => Policy::Rr(level.unwrap_or(1)),
-                },
-                None,
-            ))
+            let (was, has_no_slice) = match now {
+                Policy::Fifo(was) => (was, true),
+                Policy::Rr(was) => (was, false),
+                _ => (1, false),
+            };
+            let asked = |pri: i32| u8::try_from(pri.clamp(0, RT_LAST.into())).unwrap_or_default() + 1;
+            let level = pri.map_or(was, asked);
+            let is_fifo = quantum.map_or(has_no_slice, |quantum| quantum == Quantum::Infinite);
+            Ok((if is_fifo { Policy::Fifo(level) } else { Policy::Rr(level) }, None))
         }
         ClassRequest::Fx { quantum: Some(Quantum::Ticks(_)), .. } => {
             Err(Absent::with_help("SCHED_IDLE, which is FX here, has no slice of its own", "leave out -t"))

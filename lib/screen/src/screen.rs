@@ -153,12 +153,15 @@ impl Screen {
             if edit.undo.is_empty() {
                 edit.undo = undo.unwrap_or_default();
             }
-            let is_lasting = goes && edit.undo.is_empty();
-            if is_lasting {
+            let can_be_undone = !edit.undo.is_empty();
+            if goes && !can_be_undone {
                 lines.push("it could not be undone here, so it is not made".to_owned());
             }
-            let goes = goes && !is_lasting;
-            self.prompt = Some(if goes { Prompt::Confirm(edit, lines) } else { Prompt::Message(lines) });
+            self.prompt = Some(if goes && can_be_undone {
+                Prompt::Confirm(edit, lines)
+            } else {
+                Prompt::Message(lines)
+            });
         }
     }
 
@@ -343,16 +346,14 @@ impl Screen {
     )]
     fn ask(&mut self, wish: Wish) {
         let number = |id: FieldId| self.selected().and_then(|row| row.number(id)).map(|n| n as u32);
+        let pid = || number(process::PID).or_else(|| number(thread::PID));
         let change = match wish {
             Wish::Fence => Some(Change::Fence),
             Wish::Move => number(cpu::ID).zip(number(cpu::SET)).map(|(cpu, from)| Change::Move { cpu, from }),
-            Wish::Class => {
-                number(process::PID).or_else(|| number(thread::PID)).map(|pid| Change::Class { pid })
-            }
+            Wish::Class => pid().map(|pid| Change::Class { pid }),
             _ => {
-                let pid = number(process::PID).or_else(|| number(thread::PID));
                 let from = number(process::SET).or_else(|| number(thread::SET));
-                pid.map(|pid| Change::Bind { pid, from: from.unwrap_or(0) })
+                pid().map(|pid| Change::Bind { pid, from: from.unwrap_or(0) })
             }
         };
         self.prompt = Some(match change {

@@ -190,6 +190,11 @@ impl<R: Borrow<Recording>> Frames<R> {
         Frames { recording, places, next, block: None, from: Some(wall), held: None }
     }
 
+    /// The next frame that can be read. What comes before it and cannot is added to `damaged`, a sentence each.
+    pub fn readable(&mut self, damaged: &mut Vec<String>) -> Option<Moment> {
+        self.find_map(|read| read.map_err(|error| damaged.push(error.to_string())).ok())
+    }
+
     fn next_of_all(&mut self) -> Option<Result<Moment, StoreError>> {
         loop {
             if let Some(block) = &mut self.block

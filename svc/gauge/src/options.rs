@@ -2,7 +2,7 @@
 
 use crate::access::{Access, Address, TOKEN_LEAST, is_token};
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
-use millpond_collect::Options as Collected;
+use millpond_collect::{Options as Collected, THREADS_EVERY};
 use millpond_model::Nanos;
 use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
@@ -161,9 +161,6 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
         stand: time("stand")?,
     })
 }
-
-/// The list is the dear part of a frame.
-const THREADS_EVERY: Nanos = Nanos::from_secs(5);
 
 /// Which requests are answered at this address, with this token.
 ///

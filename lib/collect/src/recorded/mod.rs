@@ -69,12 +69,13 @@ impl RecordedMachine {
         let name = recording.span().map(|span| span.machine).unwrap_or_default();
         let mut frames = recording.into_frames_from(from);
         // The frame before that moment comes first, where there is one.
-        let mut first =
-            read(&mut frames, &notes).ok_or_else(|| Absent::because("none of its frames can be read"))?;
-        let mut next = read(&mut frames, &notes);
+        let mut first = frames
+            .readable(&mut notes.borrow_mut())
+            .ok_or_else(|| Absent::because("none of its frames can be read"))?;
+        let mut next = frames.readable(&mut notes.borrow_mut());
         if let Some(later) = next.take_if(|_| first.frame.wall < from) {
             first = later;
-            next = read(&mut frames, &notes);
+            next = frames.readable(&mut notes.borrow_mut());
         }
         let machine = RecordedMachine {
             name,
@@ -104,7 +105,7 @@ impl RecordedMachine {
         let Some(moment) = next.take() else { return false };
         let before = self.now.replace(Rc::new(moment.frame));
         self.spacing.set(self.now.borrow().at - before.at);
-        *next = read(&mut self.frames.borrow_mut(), &self.notes);
+        *next = self.frames.borrow_mut().readable(&mut self.notes.borrow_mut());
         true
     }
 
@@ -129,11 +130,6 @@ impl RecordedMachine {
         };
         self.notes.borrow_mut().push(note);
     }
-}
-
-/// The next frame that can be read.
-fn read(frames: &mut Frames<Recording>, notes: &Notes) -> Option<Moment> {
-    frames.find_map(|read| read.map_err(|why| notes.borrow_mut().push(why.to_string())).ok())
 }
 
 fn unrecorded(what: &str) -> Absent {

@@ -2,7 +2,7 @@
 
 use super::Service;
 use crate::log::Level;
-use millpond_collect::{Options, Recorder};
+use millpond_collect::{Options, Recorder, THREADS_EVERY};
 use millpond_machine::Weight;
 use millpond_model::Nanos;
 use millpond_planner::Category;
@@ -11,9 +11,6 @@ use millpond_store::Limits;
 
 /// How often a machine is brought to what its sets want.
 const SETTLE: Nanos = Nanos::from_millis(1000);
-
-/// How old the list of threads in a recording may get.
-const THREADS_EVERY: Nanos = Nanos::from_millis(5_000);
 
 /// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
 const REMEMBER: Nanos = Nanos::from_millis(10_000);
@@ -49,7 +46,7 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Begins to record, or ends. A recording that cannot be made is told once, and keeps nothing from being done.
+    /// Begins to record, or ends. A recording that cannot be made is told, and keeps nothing from being done.
     pub(super) fn record_if(&mut self, wanted: bool) {
         if wanted == self.recorder.is_some() {
             return;
