@@ -606,7 +606,7 @@ static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 {
 	int number = 0;
 
-	if (!pid || BPF_CORE_READ(pid, level) < level)
+	if (!pid || pid->level < level)
 		return 0;
 	bpf_probe_read_kernel(&number, sizeof(number),
 			      (void *)&pid->numbers[0].nr + level * bpf_core_type_size(struct upid___m));
@@ -617,10 +617,10 @@ static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 static __always_inline void write_present(struct seq_file *seq, struct task_struct *task, struct account *account, __u64 now)
 {
 	struct present present = {};
-	struct pid___m *pid = BPF_CORE_READ(inside(task), thread_pid);
+	struct pid___m *pid = inside(task)->thread_pid;
 	__u64 since;
 
-	present.own = number_in(pid, BPF_CORE_READ(pid, level));
+	present.own = pid ? number_in(pid, pid->level) : 0;
 	if (account && account->state == LOCK) {
 		since = *(volatile __u64 *)&account->since + behind;
 		begin_waits(&present.lock, account);
@@ -644,30 +644,31 @@ int list(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
+	/* What an iterator is given, and what hangs on it, a program reads as its own: no call of a helper for each member. */
 	reader = (__u64)bpf_get_current_task_btf();
 	/* Numbers as the reader has them. */
-	level = BPF_CORE_READ(inside(bpf_get_current_task_btf()), thread_pid, level);
-	record.tid = number_in(BPF_CORE_READ(t, thread_pid), level);
-	record.pid = number_in(BPF_CORE_READ(t, group_leader, thread_pid), level);
-	record.session = number_in(BPF_CORE_READ(t, signal, pids[SESSION]), level);
-	record.flags = BPF_CORE_READ(t, flags);
-	record.state = BPF_CORE_READ(t, __state) | (__u64)BPF_CORE_READ(t, exit_state) << 32;
+	level = inside(bpf_get_current_task_btf())->thread_pid->level;
+	record.tid = number_in(t->thread_pid, level);
+	record.pid = number_in(t->group_leader->thread_pid, level);
+	record.session = number_in(t->signal->pids[SESSION], level);
+	record.flags = t->flags;
+	record.state = t->__state | (__u64)t->exit_state << 32;
 	record.on_cpu = is_on_cpu(task);
-	record.cpu = BPF_CORE_READ(t, thread_info.cpu);
-	record.prio = BPF_CORE_READ(t, prio);
-	record.static_prio = BPF_CORE_READ(t, static_prio);
-	record.policy = BPF_CORE_READ(t, policy);
-	record.started = BPF_CORE_READ(t, start_boottime);
-	record.uid = BPF_CORE_READ(t, real_cred, uid.val);
-	record.euid = BPF_CORE_READ(t, real_cred, euid.val);
-	record.runtime = BPF_CORE_READ(t, se.sum_exec_runtime);
+	record.cpu = t->thread_info.cpu;
+	record.prio = t->prio;
+	record.static_prio = t->static_prio;
+	record.policy = t->policy;
+	record.started = t->start_boottime;
+	record.uid = t->real_cred->uid.val;
+	record.euid = t->real_cred->euid.val;
+	record.runtime = t->se.sum_exec_runtime;
 	if (record.tid == record.pid)
-		record.ended_runtime = BPF_CORE_READ(t, signal, sum_sched_runtime);
-	record.user_ticks = BPF_CORE_READ(t, utime);
-	record.system_ticks = BPF_CORE_READ(t, stime);
-	record.voluntary = BPF_CORE_READ(t, nvcsw);
-	record.involuntary = BPF_CORE_READ(t, nivcsw);
-	record.run_delay = BPF_CORE_READ(t, sched_info.run_delay);
+		record.ended_runtime = t->signal->sum_sched_runtime;
+	record.user_ticks = t->utime;
+	record.system_ticks = t->stime;
+	record.voluntary = t->nvcsw;
+	record.involuntary = t->nivcsw;
+	record.run_delay = t->sched_info.run_delay;
 	BPF_CORE_READ_INTO(&record.name, t, comm);
 	record.now = bpf_ktime_get_ns();
 	if (keeps_accounts)

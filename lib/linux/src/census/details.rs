@@ -2,10 +2,10 @@
 
 use crate::census::entries::Seen;
 use crate::zones::classify;
-use crate::{LinuxMachine, names};
+use crate::{LinuxMachine, Os, names};
 use millpond_machine::facets::CensusOptions;
 use millpond_model::{CpuId, LgrpId, Named, PsetId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The zone of everything that is in no other.
 const GLOBAL: &str = "global";
@@ -61,11 +61,10 @@ impl Places {
                 own.set = PsetIdOr(set_at(&path));
                 own.zone = zones.entry(path).or_insert_with_key(|path| zone_at(machine, path)).clone();
             }
-            if options.places && options.lists_threads() && machine.os.hierarchy.is_v1() && threads.len() > 1
-            {
-                places.look_at_threads(machine, threads, own.set.0);
-            }
             places.own.insert(pid, own);
+        }
+        if options.places && options.lists_threads() && machine.os.hierarchy.is_v1() {
+            places.look_at_threads(&machine.os, seen);
         }
         if options.places
             && let Ok(topology) = machine.read_topology()
@@ -75,12 +74,16 @@ impl Places {
         places
     }
 
-    /// Version 1 lets threads of a process be in different groups.
-    fn look_at_threads(&mut self, machine: &LinuxMachine, threads: &[Seen], whole: PsetId) {
-        for seen in threads {
-            let path = machine.os.place(seen.pid, Some(seen.tid)).ok().flatten();
-            if let Some(set) = path.map(|path| set_at(&path)).filter(|set| *set != whole) {
-                self.threads.insert((seen.pid, seen.tid), set);
+    /// Version 1 lets threads of a process be in different groups. The groups are asked, not the threads: they are far fewer.
+    fn look_at_threads(&mut self, os: &Os, seen: &[Seen]) {
+        let Some(sets) = threads_of_sets(os) else { return };
+        for threads in seen.chunk_by(|a, b| a.pid == b.pid).filter(|threads| threads.len() > 1) {
+            let whole = self.set_of((threads[0].pid, threads[0].pid));
+            for seen in threads {
+                let set = sets.get(&seen.tid).copied().unwrap_or(PsetId::DEFAULT);
+                if set != whole {
+                    self.threads.insert((seen.pid, seen.tid), set);
+                }
             }
         }
     }
@@ -100,6 +103,23 @@ impl Places {
     pub(super) fn home(&self, cpu: CpuId) -> Option<LgrpId> {
         self.homes.get(&cpu).copied()
     }
+}
+
+/// The set of each thread in the groups of sets (version 1); who is in none of them is not there. `None` where the tree cannot be read.
+fn threads_of_sets(os: &Os) -> Option<HashMap<u32, PsetId>> {
+    let mount = os.hierarchy.mount()?;
+    let mut sets = HashMap::new();
+    for name in os.root.dirs(mount).ok()? {
+        let Some(set) = names::owner(&name) else { continue };
+        let mut left = vec![mount.join(&name)];
+        while let Some(dir) = left.pop() {
+            // One that is gone meanwhile has no threads.
+            let tasks = os.root.read(&dir.join("tasks")).ok().flatten().unwrap_or_default();
+            sets.extend(tasks.split_ascii_whitespace().filter_map(|tid| Some((tid.parse().ok()?, set))));
+            left.extend(os.root.dirs(&dir).unwrap_or_default().iter().map(|name| dir.join(name)));
+        }
+    }
+    Some(sets)
 }
 
 fn set_at(path: &str) -> PsetId {
@@ -142,6 +162,27 @@ fn parse_statm(text: &str, page_kib: u64) -> (Option<u64>, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Root;
+    use crate::census::entries::tests::seen;
+    use std::fs;
+
+    #[test]
+    fn threads_of_a_process_can_be_in_several_sets_with_version_1() {
+        let dir = tempfile::tempdir().unwrap();
+        let groups = dir.path().join("cgroup/cpuset");
+        for (group, tasks) in [("", "1\n7\n"), ("mpset2", ""), ("mpset2/web", "40\n42\n"), ("docker", "9\n")] {
+            fs::create_dir_all(groups.join(group)).unwrap();
+            fs::write(groups.join(group).join("tasks"), tasks).unwrap();
+        }
+        fs::write(groups.join("cpuset.cpus"), "0-3\n").unwrap();
+        let os = Os::new(Root::captured(dir.path()));
+        let mut places = Places::default();
+        let own = Own { set: PsetIdOr(PsetId(2)), ..Own::default() };
+        places.own = BTreeMap::from([(7, Own::default()), (40, own)]);
+        places.look_at_threads(&os, &[(7, 7), (7, 42), (9, 9), (40, 40), (40, 41)].map(|(p, t)| seen(p, t)));
+        let set = |lwp| places.set_of(lwp).0;
+        assert_eq!([(7, 7), (7, 42), (40, 40), (40, 41)].map(set), [0, 2, 2, 0]);
+    }
 
     #[test]
     fn sizes_are_in_pages() {

@@ -191,7 +191,7 @@ impl Kept {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::census) mod tests {
     use super::*;
 
     pub(in crate::census) fn seen(pid: u32, tid: u32) -> Seen {
