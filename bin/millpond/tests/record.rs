@@ -71,6 +71,7 @@ fn observers_of_a_recording_print_what_they_print_live() {
         ("prstat -r -c -L -n 40 -S time", "   PID"),
         ("poolstat", " id pool"),
         ("poolstat -r all", " id pool"),
+        ("pgstat -v -r Integer", "PG"),
     ] {
         let words = |rest: [&str; 2]| {
             let words = command.split(' ').chain(rest).chain(["10", "5"]).map(str::to_owned);

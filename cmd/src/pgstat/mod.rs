@@ -40,6 +40,11 @@
 //! <<processors removed: 1, 3>>
 //! ```
 //!
+//! # Recordings
+//!
+//! `--from` shows the groups of a recording of `millpond record` in place of the machine. Cores and NUMA nodes are
+//! recorded, caches and chips are not: a chip is taken to be a node.
+//!
 //! # JSON
 //!
 //! One object per report, and with `-A` one more at the end. A dash is null. The schema is `docs/reference/json/pgstat.json`.
@@ -53,6 +58,7 @@ use crate::failure::{Complaint, Exit, Failure, facet, read};
 use crate::interval::{Repetition, Rounds};
 use crate::json::{self, Describe};
 use crate::processor_groups::Hardware;
+use crate::recordings;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, help};
 use millpond_machine::facets::WatchOptions;
 use millpond_machine::{Absent, Machine};
@@ -73,7 +79,7 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::Watch,
         forms: &[
             "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
-         [interval [count]]",
+         [--from recording [--at moment]] [interval [count]]",
             "-h",
         ],
         flags: &[
@@ -99,6 +105,8 @@ pub(crate) const COMMAND: Command = Command {
             )
             .value("u", ValueKind::Text),
             Flag::letter('v', "also show user, kernel and idle time"),
+            recordings::FROM,
+            recordings::AT,
         ],
         in_shell: true,
         operands: Operands { shown: "[interval [count]]", kinds: &[ValueKind::Time] },
@@ -131,7 +139,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let options = Options::of(parsed)?;
     let repetition = options.repetition.unwrap_or(ONCE);
-    let session = ctx.reading(&parsed.common)?;
+    let session = recordings::reading(parsed, ctx)?;
     let machine = session.machine();
     let hardware = Hardware::read(machine, ctx)?;
     let mut exit = Exit::DONE;

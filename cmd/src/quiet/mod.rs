@@ -50,6 +50,12 @@
 //! watched CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts`
 //! avoids that, and shows counts without times.
 //!
+//! # Recordings
+//!
+//! `--from` looks at a recording of `millpond record --noise` in place of the machine. Counts and times of each cause
+//! are recorded, for the CPUs of sets, and no stretches. A limit on how often is judged. One on time is broken by a
+//! recorded disturbance that is longer, and cannot be judged otherwise.
+//!
 //! # JSON
 //!
 //! The schema is docs/reference/json/quiet.json.
@@ -66,6 +72,7 @@ use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::json::{self, Describe};
+use crate::recordings;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::Nanos;
 use millpond_observe::Verdict;
@@ -84,9 +91,9 @@ pub(crate) const COMMAND: Command = Command {
         group: Group::RealTime,
         forms: &[
             "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report \
-                 file] set [-- command ...]",
+                 file] [--from recording [--at moment]] set [-- command ...]",
             "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report \
-                 file] --cpu list | --pid list",
+                 file] [--from recording [--at moment]] --cpu list | --pid list",
         ],
         flags: &[
             Flag::long(
@@ -123,6 +130,8 @@ pub(crate) const COMMAND: Command = Command {
                  worst stretches",
             )
             .value("file", ValueKind::File),
+            recordings::FROM.conflicts(&["by-counts", "pid"]),
+            recordings::AT,
             Flag::long("all", "at a terminal: a line for each cause, as in a pipe"),
         ],
         permutes: true,
@@ -157,10 +166,13 @@ pub(crate) const COMMAND: Command = Command {
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
+    if parsed.long("from") && !options.command.is_empty() {
+        return Err(Failure::Usage("--from looks at what was recorded, so no command is started".to_owned()));
+    }
     if parsed.common.dry_run && !options.command.is_empty() {
         return Err(Failure::Usage("--dry-run starts nothing, so there is no command to look at".to_owned()));
     }
-    let session = ctx.reading(&parsed.common)?;
+    let session = recordings::reading(parsed, ctx)?;
     measure(&session, &options, parsed.common.json, parsed.long("all"), ctx).map(|measured| measured.exit)
 }
 

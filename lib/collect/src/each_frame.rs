@@ -8,8 +8,9 @@ use millpond_model::{
     PsetId, Roster, Sample, ThreadEntry,
 };
 use millpond_observe::catalogue::{Entity, FieldId, cpu, latency, machine, process, pset, thread};
-use millpond_observe::{Frame, Row};
+use millpond_observe::{Frame, Row, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The set of each CPU, and the time for which it was used.
 pub(crate) type Uses = BTreeMap<CpuId, (PsetId, Nanos)>;
@@ -94,13 +95,17 @@ pub(crate) fn fill(frame: &mut Frame, seen: &Seen<'_>) {
         frame.take_rows_of(Entity::Latency, listed);
         frame.take_rows_of(Entity::Noise, listed);
     } else if let Some(roster) = seen.roster {
+        let mut words = Words::default();
         let processes = roster
             .processes
             .iter()
-            .map(|p| process_row(p, seen.slow.process(p.pid, p.began), seen.has_places));
+            .map(|p| process_row(p, seen.slow.process(p.pid, p.began), seen.has_places, &mut words));
         frame.set_rows(Entity::Process, processes.collect());
-        let threads =
-            roster.threads.iter().zip(sets).map(|(thread, set)| thread_row(thread, set.map(|set| set.0)));
+        let threads = roster
+            .threads
+            .iter()
+            .zip(sets)
+            .map(|(thread, set)| thread_row(thread, set.map(|set| set.0), &mut words));
         frame.set_rows(Entity::Thread, threads.collect());
         let waits = seen.waits.into_iter().flatten().map(|(set, waits)| wait_row(*set, waits));
         frame.set_rows(Entity::Latency, waits.collect());
@@ -226,7 +231,22 @@ fn cpu_row(sample: &CpuSample, slow: &Slow) -> Row {
     slow.locate(row, sample.cpu)
 }
 
-fn process_row(entry: &ProcessEntry, placed: Option<&Placed>, has_places: bool) -> Row {
+/// Words that many rows have, each kept once.
+#[derive(Default)]
+struct Words(Vec<Arc<str>>);
+
+impl Words {
+    fn value(&mut self, word: &str) -> Value {
+        if let Some(known) = self.0.iter().find(|known| &***known == word) {
+            return Value::Text(Arc::clone(known));
+        }
+        let word: Arc<str> = word.into();
+        self.0.push(Arc::clone(&word));
+        Value::Text(word)
+    }
+}
+
+fn process_row(entry: &ProcessEntry, placed: Option<&Placed>, has_places: bool, words: &mut Words) -> Row {
     let place = placed.filter(|_| has_places);
     let standing = &entry.standing;
     Row::of(Entity::Process)
@@ -234,12 +254,12 @@ fn process_row(entry: &ProcessEntry, placed: Option<&Placed>, has_places: bool) 
         .with(process::BEGAN, entry.began)
         .with(process::NAME, entry.name.as_str())
         .with(process::USER, entry.euid)
-        .with(process::STATE, state(standing.doing).trim_end())
-        .with(process::CLASS, standing.class.to_string())
+        .with(process::STATE, words.value(state(standing.doing).trim_end()))
+        .with(process::CLASS, words.value(standing.class.word()))
         .with(process::PRIORITY, f64::from(standing.priority))
         .with(process::NICE, standing.nice.map(f64::from))
         .with(process::SET, place.map(|placed| placed.set.0))
-        .with(process::ZONE, place.map(|placed| placed.zone.as_str()))
+        .with(process::ZONE, place.map(|placed| words.value(&placed.zone)))
         .with(process::THREADS, entry.threads)
         .with(process::SIZE, placed.and_then(|placed| placed.size).map(|kib| kib * KIB))
         .with(process::RSS, placed.and_then(|placed| placed.rss).map(|kib| kib * KIB))
@@ -258,15 +278,15 @@ pub(crate) const STATES: [FieldId; MICROSTATES.len()] = [
     thread::LATENCY,
 ];
 
-fn thread_row(entry: &ThreadEntry, set: Option<u32>) -> Row {
+fn thread_row(entry: &ThreadEntry, set: Option<u32>, words: &mut Words) -> Row {
     let standing = &entry.standing;
     let row = Row::of(Entity::Thread)
         .with(thread::PID, entry.lwp.pid.0)
         .with(thread::LWP, entry.lwp.lwp.0)
         .with(thread::BEGAN, entry.began)
         .with(thread::NAME, entry.name.as_str())
-        .with(thread::STATE, state(standing.doing).trim_end())
-        .with(thread::CLASS, standing.class.to_string())
+        .with(thread::STATE, words.value(state(standing.doing).trim_end()))
+        .with(thread::CLASS, words.value(standing.class.word()))
         .with(thread::PRIORITY, f64::from(standing.priority))
         .with(thread::NICE, standing.nice.map(f64::from))
         .with(thread::CPU, standing.cpu.map(|cpu| cpu.0))

@@ -1,6 +1,7 @@
 //! The tables of `prstat` (reference §4.5). Lines have no blanks at their end.
 
 use millpond_model::{Doing, LgrpId, MICROSTATES};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// What stands for an unknown figure.
@@ -243,9 +244,9 @@ pub fn time(seconds: u64) -> String {
 
 /// `sleep`, `run`, `cpu3`.
 #[must_use]
-pub fn state(doing: Doing) -> String {
+pub fn state(doing: Doing) -> Cow<'static, str> {
     let word = match doing {
-        Doing::OnCpu(cpu) => return format!("cpu{:<3}", cpu.0),
+        Doing::OnCpu(cpu) => return Cow::Owned(format!("cpu{:<3}", cpu.0)),
         Doing::Runnable => "run",
         Doing::Capped => "wait",
         Doing::Asleep => "sleep",
@@ -253,7 +254,7 @@ pub fn state(doing: Doing) -> String {
         Doing::Idle => "idle",
         Doing::Zombie => "zombie",
     };
-    word.to_owned()
+    Cow::Borrowed(word)
 }
 
 fn nice(nice: Option<i8>) -> String {

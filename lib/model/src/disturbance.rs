@@ -114,6 +114,8 @@ pub struct Disturbed {
     pub lost: Vec<String>,
     /// What cannot be seen here, each with the reason.
     pub missing: Vec<String>,
+    /// No stretch is told, and of a cause not always the longest: a limit on time can be broken, and not kept.
+    pub has_unknown_lengths: bool,
     /// How it is seen: in a few words.
     pub source: String,
     /// What the kernel was started with and is set to.

@@ -1,6 +1,6 @@
 //! Everything that was seen at a moment, as tables of the catalogue's fields; and what happened between two moments.
 
-use crate::catalogue::{Entity, FieldId, FieldKind, fields};
+use crate::catalogue::{Entity, Field, FieldId, FieldKind, fields};
 use millpond_model::{Histogram, Nanos, WallTime, printable};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
@@ -165,16 +165,15 @@ impl Row {
         &self.values
     }
 
-    /// The order of two rows of an entity by their keys.
-    fn compare_keys(&self, other: &Row) -> Ordering {
-        let keys = fields(self.entity).iter().take_while(|field| field.kind == FieldKind::Key).count();
+    /// The order of two rows of an entity by their keys, of which there are so many.
+    fn compare_keys(&self, other: &Row, keys: usize) -> Ordering {
         let pairs = self.values.iter().zip(&other.values).take(keys);
-        let compared = pairs.map(|(a, b)| match (a, b) {
+        let mut compared = pairs.map(|(a, b)| match (a, b) {
             (Value::Number(a), Value::Number(b)) => a.total_cmp(b),
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
             (a, b) => a.rank().cmp(&b.rank()),
         });
-        compared.fold(Ordering::Equal, Ordering::then)
+        compared.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
     /// What tells it from others of its table.
@@ -281,10 +280,10 @@ impl Frame {
             let began = before.read_at(*entity).unwrap_or(before.at);
             let rows = match counts {
                 true => {
-                    let old = earlier(&now.rows, before.rows(*entity));
-                    let seconds = (now.read_at - began).as_secs_f64();
+                    let old = earlier(*entity, &now.rows, before.rows(*entity));
+                    let interval = Interval::new(*entity, began, now.read_at);
                     let pairs = now.rows.iter().zip(old);
-                    Arc::new(pairs.map(|(row, old)| rates(row, old, began, seconds)).collect())
+                    Arc::new(pairs.map(|(row, old)| interval.rates(row, old)).collect())
                 }
                 false => Arc::clone(&now.rows),
             };
@@ -365,47 +364,68 @@ fn histogram_json(histogram: &Histogram) -> Json {
 /// 2^53: to here whole numbers are exact.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// For each row that of the same key in an earlier table. Machines list things by their numbers, so that both tables are walked once.
-fn earlier<'b>(rows: &[Row], before: &'b [Row]) -> Vec<Option<&'b Row>> {
-    let ascends = |rows: &[Row]| rows.is_sorted_by(|a, b| a.compare_keys(b).is_lt());
+/// For each row of an entity that of the same key in an earlier table. Machines list things by their numbers, so that both tables are walked once.
+fn earlier<'b>(entity: Entity, rows: &[Row], before: &'b [Row]) -> Vec<Option<&'b Row>> {
+    let keys = fields(entity).iter().take_while(|field| field.kind == FieldKind::Key).count();
+    let ascends = |rows: &[Row]| rows.is_sorted_by(|a, b| a.compare_keys(b, keys).is_lt());
     if !ascends(rows) || !ascends(before) {
         let old: HashMap<RowKey, &Row> = before.iter().map(|row| (row.key(), row)).collect();
         return rows.iter().map(|row| old.get(&row.key()).copied()).collect();
     }
     let mut left = before.iter().peekable();
     let find = |row: &Row| {
-        while left.next_if(|old| old.compare_keys(row).is_lt()).is_some() {}
-        left.next_if(|old| old.compare_keys(row).is_eq())
+        while left.next_if(|old| old.compare_keys(row, keys).is_lt()).is_some() {}
+        left.next_if(|old| old.compare_keys(row, keys).is_eq())
     };
     rows.iter().map(find).collect()
 }
 
-/// A row with growth per second in the place of totals, and what was added in that of a histogram.
-fn rates(row: &Row, old: Option<&Row>, began_after: Nanos, seconds: f64) -> Row {
-    let own = fields(row.entity);
-    let began =
-        own.iter().position(|field| field.name == "began_s").and_then(|index| match row.values[index] {
-            Value::Number(at) => Some(at),
-            Value::Unknown | Value::Text(_) | Value::Histogram(_) => None,
-        });
-    let is_new = began.is_some_and(|at| at >= began_after.as_secs_f64());
-    let values = own.iter().zip(&row.values).enumerate().map(|(index, (field, value))| {
-        let before = old.map(|old| &old.values[index]).filter(|_| seconds > 0.0);
-        match (field.kind, value, before) {
-            (FieldKind::Counter, Value::Number(now), Some(Value::Number(before))) => {
-                Value::Number((now - before).max(0.0) / seconds)
-            }
-            (FieldKind::Counter, Value::Number(now), None) if old.is_none() && is_new && seconds > 0.0 => {
-                Value::Number(now.max(0.0) / seconds)
-            }
-            (FieldKind::Histogram, Value::Histogram(now), Some(Value::Histogram(before))) => {
-                Value::from(now.since(before))
-            }
-            (FieldKind::Counter | FieldKind::Histogram, ..) => Value::Unknown,
-            (FieldKind::Key | FieldKind::Label | FieldKind::Gauge, ..) => value.clone(),
+/// The time between two readings of a table.
+struct Interval {
+    fields: &'static [Field],
+    /// Where a row says when its thing began.
+    began: Option<usize>,
+    began_after_s: f64,
+    seconds: f64,
+}
+
+impl Interval {
+    fn new(entity: Entity, began_after: Nanos, ended: Nanos) -> Interval {
+        let fields = fields(entity);
+        Interval {
+            fields,
+            began: fields.iter().position(|field| field.name == "began_s"),
+            began_after_s: began_after.as_secs_f64(),
+            seconds: (ended - began_after).as_secs_f64(),
         }
-    });
-    Row { entity: row.entity, values: values.collect() }
+    }
+
+    /// A row with growth per second in the place of totals, and what was added in that of a histogram.
+    fn rates(&self, row: &Row, old: Option<&Row>) -> Row {
+        let is_over = self.seconds > 0.0;
+        let is_new = || match self.began.map(|index| &row.values[index]) {
+            Some(Value::Number(at)) => *at >= self.began_after_s,
+            _ => false,
+        };
+        let counts_from_nothing = is_over && old.is_none() && is_new();
+        let old = old.filter(|_| is_over);
+        let values = self.fields.iter().zip(&row.values).enumerate().map(|(index, (field, value))| {
+            match (field.kind, value, old.map(|old| &old.values[index])) {
+                (FieldKind::Counter, Value::Number(now), Some(Value::Number(before))) => {
+                    Value::Number((now - before).max(0.0) / self.seconds)
+                }
+                (FieldKind::Counter, Value::Number(now), None) if counts_from_nothing => {
+                    Value::Number(now.max(0.0) / self.seconds)
+                }
+                (FieldKind::Histogram, Value::Histogram(now), Some(Value::Histogram(before))) => {
+                    Value::from(now.since(before))
+                }
+                (FieldKind::Counter | FieldKind::Histogram, ..) => Value::Unknown,
+                (FieldKind::Key | FieldKind::Label | FieldKind::Gauge, ..) => value.clone(),
+            }
+        });
+        Row { entity: row.entity, values: values.collect() }
+    }
 }
 
 #[cfg(test)]

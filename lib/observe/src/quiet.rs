@@ -66,6 +66,8 @@ pub struct Quiet {
     processors: usize,
     /// Some of what was seen could not be kept.
     is_partial: bool,
+    /// As [`Disturbed::has_unknown_lengths`].
+    has_unknown_lengths: bool,
 }
 
 /// Whether the limit was kept.
@@ -101,8 +103,8 @@ impl Quiet {
         let elapsed = Nanos(seen.at.0.saturating_sub(seen.began.0));
         let processors = seen.cpus.len();
         let mut lines: BTreeMap<Cause, QuietLine> = BTreeMap::new();
-        let is_partial = !seen.lost.is_empty();
-        let mut quiet = Quiet { elapsed, processors, is_partial, ..Quiet::default() };
+        let (is_partial, has_unknown_lengths) = (!seen.lost.is_empty(), seen.has_unknown_lengths);
+        let mut quiet = Quiet { elapsed, processors, is_partial, has_unknown_lengths, ..Quiet::default() };
         for row in &seen.rows {
             quiet.count_row(row);
             match lines.get_mut(&row.cause) {
@@ -161,17 +163,15 @@ impl Quiet {
         let broken: Vec<Broken> = match limit {
             Limit::Time(most) => {
                 let counted = || self.lines.iter().filter(|line| counts(line.cause.doer));
-                if self.stretches.is_empty()
-                    && counted().next().is_some()
-                    && counted().all(|l| l.longest.is_none())
-                {
-                    return Verdict::Unknown;
-                }
                 let longer = counted().filter_map(|line| Some((line, line.longest.filter(|l| *l > most)?)));
                 let causes = longer.map(|(line, longest)| Broken::Cause(line.cause.clone(), longest));
                 let stretch = self.stretches.iter().find(|stretch| counts(stretch.cause.doer));
                 let stretch = stretch.filter(|stretch| stretch.length > most).cloned().map(Broken::Stretch);
-                causes.chain(stretch).collect()
+                let broken: Vec<Broken> = causes.chain(stretch).collect();
+                if broken.is_empty() && self.has_unknown_lengths && counted().next().is_some() {
+                    return Verdict::Unknown;
+                }
+                broken
             }
             Limit::Rate(most) => {
                 let all = self.rates.iter();
@@ -308,11 +308,24 @@ mod tests {
     #[test]
     fn without_times_a_limit_on_time_cannot_be_judged() {
         let untimed = Disturbance { total: None, longest: None, ..row(0, "eth0", Doer::Others, 2, 0, 0) };
+        let seen = |rows| Disturbed { has_unknown_lengths: true, ..seen(rows) };
         let quiet = Quiet::of(&seen(vec![untimed]), Vec::new());
         assert_eq!(quiet.judge(Limit::Time(Nanos(1)), false), Verdict::Unknown);
         assert_eq!(quiet.judge(Limit::Rate(1.0), false), Verdict::Kept);
         assert_eq!(quiet.lines[0].share, None);
         assert_eq!(Quiet::of(&seen(vec![]), vec![]).judge(Limit::Time(Nanos(1)), false), Verdict::Kept);
+    }
+
+    #[test]
+    fn where_some_lengths_are_unknown_a_limit_on_time_can_be_broken_and_not_kept() {
+        let found = vec![row(0, "cron", Doer::Others, 2, 50, 40)];
+        let seen = |rows| Disturbed { has_unknown_lengths: true, ..seen(rows) };
+        let quiet = Quiet::of(&seen(found), Vec::new());
+        assert!(matches!(quiet.judge(Limit::Time(Nanos(39)), false), Verdict::Broken(_)));
+        assert_eq!(quiet.judge(Limit::Time(Nanos(40)), false), Verdict::Unknown);
+        assert_eq!(quiet.judge(Limit::Rate(1.0), false), Verdict::Kept);
+        let nothing = Quiet::of(&seen(Vec::new()), Vec::new());
+        assert_eq!(nothing.judge(Limit::Time(Nanos(40)), false), Verdict::Kept, "nothing came");
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl DisturbanceWatch for Watch<'_> {
             going_on: Vec::new(),
             lost: Vec::new(),
             missing: Vec::new(),
+            has_unknown_lengths: false,
             source: "the simulated kernel".to_owned(),
             settings: millpond_model::KernelSettings::default(),
         })

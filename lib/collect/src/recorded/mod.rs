@@ -488,13 +488,15 @@ impl DisturbanceWatch for NoiseWatch<'_> {
                 longest_at: None,
             }
         };
+        let rows = now.iter().filter(|((cpu, _), _)| self.cpus.contains(*cpu)).map(one);
         Ok(Disturbed {
             began: self.began,
             at: frame.read_at(Entity::Noise).unwrap_or(frame.at),
             cpus: self.cpus.clone(),
-            rows: now.iter().filter(|((cpu, _), _)| self.cpus.contains(*cpu)).map(one).collect(),
+            rows: rows.filter(|row| row.count != Some(0)).collect(),
             lost,
             missing: vec!["stretches one by one: they are not recorded".to_owned()],
+            has_unknown_lengths: true,
             source: format!("recorded on machine {}", self.machine.name),
             ..Disturbed::default()
         })

@@ -170,7 +170,8 @@ mod tests {
     fn threads_of_a_process_can_be_in_several_sets_with_version_1() {
         let dir = tempfile::tempdir().unwrap();
         let groups = dir.path().join("cgroup/cpuset");
-        for (group, tasks) in [("", "1\n7\n"), ("mpset2", ""), ("mpset2/web", "40\n42\n"), ("docker", "9\n")] {
+        for (group, tasks) in [("", "1\n7\n"), ("mpset2", ""), ("mpset2/web", "40\n42\n"), ("docker", "9\n")]
+        {
             fs::create_dir_all(groups.join(group)).unwrap();
             fs::write(groups.join(group).join("tasks"), tasks).unwrap();
         }

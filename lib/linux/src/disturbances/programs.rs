@@ -224,6 +224,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
             going_on: going_on.iter().map(|stretch| self.stretch(stretch)).collect(),
             lost: self.lost(),
             missing: self.missing.clone(),
+            has_unknown_lengths: false,
             source: "programs in the kernel".to_owned(),
             settings: kernel_settings(&self.machine.os.root),
         })

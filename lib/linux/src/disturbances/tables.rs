@@ -143,6 +143,7 @@ impl DisturbanceWatch for ByTables<'_> {
             going_on: Vec::new(),
             lost: Vec::new(),
             missing: vec![format!("{untimed}: {}", self.why)],
+            has_unknown_lengths: true,
             source: "/proc/interrupts, softirqs and schedstat".to_owned(),
             settings: kernel_settings(&self.machine.os.root),
         })

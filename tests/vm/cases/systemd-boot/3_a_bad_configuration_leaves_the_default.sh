@@ -1,6 +1,8 @@
 # limit_s: 600
 . /systemd-words.sh
-within 120 systemctl -q is-active shop.service store.service
+# Of several units it is enough for systemctl that one is active.
+within 120 systemctl -q is-active shop.service
+within 120 systemctl -q is-active store.service
 within 120 sh -c 'systemctl is-failed -q millpond-pools.service'
 need_fail pooladm
 case $said in
