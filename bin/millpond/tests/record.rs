@@ -79,7 +79,12 @@ fn observers_of_a_recording_print_what_they_print_live() {
         };
         let run = |rest: [&str; 2]| out(&words(rest).iter().map(String::as_str).collect::<Vec<_>>());
         let (live, recorded) = (run(["--state", &fresh()]), run(["--from", &day]));
-        assert_eq!(later(&recorded, title), later(&live, title), "{command}");
+        // Groups that a recording does not have make others have other numbers.
+        let cut = |text: &str| match title {
+            "PG" => text.lines().map(|line| line.get(2..).unwrap_or_default().to_owned() + "\n").collect(),
+            _ => text.to_owned(),
+        };
+        assert_eq!(cut(&later(&recorded, title)), cut(&later(&live, title)), "{command}");
     }
     // Without a count reports go on to the end of the recording.
     assert_eq!(out(&["poolstat", "--from", &day, "--at", "-20s", "5"]).matches(" id pool").count(), 5);

@@ -43,7 +43,7 @@
 //! # Recordings
 //!
 //! `--from` shows the groups of a recording of `millpond record` in place of the machine. Cores and NUMA nodes are
-//! recorded, caches and chips are not: a chip is taken to be a node.
+//! recorded, caches and chips are not: a chip is taken to be a node, and groups may have other numbers than live ones.
 //!
 //! # JSON
 //!

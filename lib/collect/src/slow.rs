@@ -186,6 +186,7 @@ fn interrupt_row(one: &Interrupt) -> Row {
         .with(interrupt::ALLOWED, one.allowed.to_string())
         .with(interrupt::EFFECTIVE, one.effective.as_ref().map(ToString::to_string))
         .with(interrupt::FIXED, one.fixed.as_deref())
+        .with(interrupt::COUNT, one.count)
 }
 
 fn fence_row(one: &Fence) -> Row {

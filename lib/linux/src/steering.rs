@@ -5,14 +5,14 @@
 //! of a shield therefore restores every list, and a device that appears later is steered at the next check.
 
 use crate::files::{Replacing, replace_file};
-use crate::interrupt_names::{UNUSED, device_name};
+use crate::interrupt_names::{UNUSED, device_name, interrupt_counts};
 use crate::knob::{ControlFile, LinuxKnob, PacketMask, list_value};
 use crate::{LinuxMachine, Os};
 use millpond_machine::facets::{Interrupt, InterruptKind};
 use millpond_machine::{Interrupts, KnobError, Processors, Refusal, Step};
 use millpond_model::CpuSet;
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -277,8 +277,15 @@ fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
     // A queue that cannot steer answers with an error instead of a mask.
     let text = os.root.read(&os.control_path(&file).ok()?).ok().flatten()?;
     let allowed = file.value_of(text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
-    let what =
-        Interrupt { id: String::new(), name: String::new(), kind, allowed, effective: None, fixed: None };
+    let what = Interrupt {
+        id: String::new(),
+        name: String::new(),
+        kind,
+        allowed,
+        effective: None,
+        fixed: None,
+        count: None,
+    };
     Some(Steered { knob: LinuxKnob::File(file), what })
 }
 
@@ -319,7 +326,16 @@ pub(crate) fn explain(file: &ControlFile, error: KnobError) -> KnobError {
 
 impl Interrupts for LinuxMachine {
     fn list(&self) -> Result<Vec<Interrupt>, Refusal> {
-        Ok(self.steered().into_iter().map(|s| s.what).collect())
+        let counts = interrupt_counts(&self.os.root).unwrap_or_default();
+        let counts: HashMap<&str, u64> =
+            counts.iter().map(|row| (row.label.as_str(), row.counts.values().sum())).collect();
+        let counted = |mut what: Interrupt| {
+            if what.kind == InterruptKind::Device {
+                what.count = counts.get(what.id.as_str()).copied();
+            }
+            what
+        };
+        Ok(self.steered().into_iter().map(|s| counted(s.what)).collect())
     }
 
     fn staying(&self) -> Result<Vec<String>, Refusal> {

@@ -105,6 +105,7 @@ const PROCESSES: &[FieldId] = &[
 const INTERRUPTS: &[FieldId] = &[
     interrupt::ID,
     interrupt::KIND,
+    interrupt::COUNT,
     interrupt::ALLOWED,
     interrupt::EFFECTIVE,
     interrupt::NAME,

@@ -17,6 +17,7 @@ impl Interrupts for SimMachine {
                 allowed: allowed.clone(),
                 effective: s.tables.interrupted(device.processor).map(|cpu| CpuSet::from_iter([cpu])),
                 fixed: None,
+                count: None,
             };
             s.devices.iter().map(interrupt).collect()
         }))

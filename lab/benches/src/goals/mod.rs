@@ -4,6 +4,7 @@ mod caches;
 mod classes;
 mod demo;
 mod fence;
+mod gauge;
 mod growth;
 mod inside;
 mod isolation;
@@ -32,7 +33,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 18] = [
+pub const GROUPS: [Group; 19] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -40,6 +41,7 @@ pub const GROUPS: [Group; 18] = [
     Group { name: "prstat", measure: prstat::measure },
     Group { name: "top", measure: top::measure },
     Group { name: "record", measure: record::measure },
+    Group { name: "gauge", measure: gauge::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
     Group { name: "caches", measure: caches::measure },

@@ -4,7 +4,7 @@
 //! A refresh is measured as a sample of `mpstat` is: own CPU time from the middle of one second to the middle of the next. What accounts
 //! cost is the time of a load with `prstat -m` beside it, and without, interleaved.
 
-use super::sample::each_second;
+use super::sample::each;
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, find_program, run_ms, told};
 use std::process::Command;
@@ -92,12 +92,23 @@ pub(super) fn refresh(
     program: &str,
     arguments: &[&str],
 ) -> Result<Pairs, Trouble> {
+    refresh_for(1, bench, words, program, arguments)
+}
+
+/// The same with a pair each `span` seconds.
+pub(super) fn refresh_for(
+    span: u32,
+    bench: &Bench,
+    words: &[&str],
+    program: &str,
+    arguments: &[&str],
+) -> Result<Pairs, Trouble> {
     let peer = find_program(program)?;
     let ours = Beside::start(&mut bench.command(words))?;
     let peer = Beside::start(Command::new(peer).args(arguments))?;
     // Both are past their start, and between two refreshes.
     sleep(Duration::from_millis(2500));
-    each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
+    each(span, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
 /// The load with prstat beside it, and without, interleaved: now this first, now that.

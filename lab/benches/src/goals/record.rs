@@ -1,8 +1,10 @@
 //! What `millpond record` costs and how much it writes, with two thousand threads more, beside programs that record.
 //!
-//! The peers write what they write each second: `atop -w` all processes, `sadc -S ALL` figures of the machine and no process.
+//! Costs are means of five seconds, since threads and their places are read once in so many. The peers write what they write each second:
+//! `atop -w` all processes, `sadc -S ALL` figures of the machine and no process.
 
-use super::prstat::{Crowd, refresh};
+use super::prstat::{Crowd, refresh_for};
+use super::sample::ROUND;
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program, told};
 use std::fs;
@@ -43,11 +45,11 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             SECOND,
             "atop -w",
             "us",
-            refresh(bench, &record, "atop", &["-w", &atop, "1"]),
+            refresh_for(ROUND, bench, &record, "atop", &["-w", &atop, "1"]),
             goal,
         ));
     }
-    let peer = refresh(bench, &record, SADC, &["-S", "ALL", "1", &sadc]);
+    let peer = refresh_for(ROUND, bench, &record, SADC, &["-S", "ALL", "1", &sadc]);
     lines.push(Line::found(SECOND, "sadc -S ALL", "us", peer, Goal::RatioAtMost(1.0)));
     for (peer, goal) in [("atop", BYTES), ("sadc", Goal::None)] {
         lines.push(Line::found(FRAME, peer, "bytes", sizes(bench, peer), goal));

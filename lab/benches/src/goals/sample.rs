@@ -84,8 +84,21 @@ fn us(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64() * 1e6
 }
 
-/// A pair each second, from what ours and the peer have used until then. In microseconds.
+/// So many seconds go by until the slowest tables of a frame are read again.
+pub(super) const ROUND: u32 = 5;
+
+/// A pair each second, as [`each`].
 pub(super) fn each_second(
+    pairs: usize,
+    ours: &Beside,
+    peer: impl FnMut() -> Result<u64, Trouble>,
+) -> Result<Pairs, Trouble> {
+    each(1, pairs, ours, peer)
+}
+
+/// A pair each `span` seconds: what ours and the peer used a second meanwhile, in microseconds.
+pub(super) fn each(
+    span: u32,
     pairs: usize,
     ours: &Beside,
     mut peer: impl FnMut() -> Result<u64, Trouble>,
@@ -93,13 +106,15 @@ pub(super) fn each_second(
     let begin = Instant::now();
     let (mut ours_before, mut peer_before) = (ours.cpu_time()?.0, peer()?);
     let mut result = Pairs::default();
-    for second in 1..=3 * pairs {
-        let due = begin + Duration::from_secs(u64::try_from(second).unwrap_or(u64::MAX));
+    let mut due = begin;
+    for _ in 0..3 * pairs {
+        due += Duration::from_secs(span.into());
         sleep(due.saturating_duration_since(Instant::now()));
         let (ours_now, peer_now) = (ours.cpu_time()?.0, peer()?);
-        // On a crowded machine a sample may come after its second. Then the two seconds are one pair.
+        // On a crowded machine a sample may come after its span. Then the two are one pair.
         if ours_now > ours_before && peer_now > peer_before {
-            result.push(us(ours_now - ours_before), us(peer_now - peer_before));
+            let a_second = |used: u64| us(used) / f64::from(span);
+            result.push(a_second(ours_now - ours_before), a_second(peer_now - peer_before));
             (ours_before, peer_before) = (ours_now, peer_now);
         }
         if result.ours.len() == pairs {

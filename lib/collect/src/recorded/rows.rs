@@ -362,6 +362,7 @@ pub(super) fn interrupts(frame: &Frame) -> Vec<Interrupt> {
             allowed: word(row, interrupt::ALLOWED).unwrap_or_default(),
             effective: word(row, interrupt::EFFECTIVE),
             fixed: text(row, interrupt::FIXED).map(str::to_owned),
+            count: whole(row, interrupt::COUNT),
         })
     };
     frame.rows(Entity::Interrupt).iter().filter_map(one).collect()

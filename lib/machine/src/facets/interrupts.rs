@@ -34,6 +34,8 @@ pub struct Interrupt {
     pub effective: Option<CpuSet>,
     /// Why it cannot be moved, if so.
     pub fixed: Option<String>,
+    /// How often it came since boot, to all CPUs together, where that is counted.
+    pub count: Option<u64>,
 }
 
 /// The facet. Sheltering CPUs is a change of their state: see [`crate::Processors::prepare_state`].

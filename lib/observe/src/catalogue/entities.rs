@@ -184,6 +184,7 @@ entities! {
         ALLOWED "allowed" "ALLOWED" Label None Exact Slow "CPUs that may take it" "`/proc/irq/N/smp_affinity_list`";
         EFFECTIVE "effective" "TAKES" Label None Exact Slow "CPUs that take it" "`/proc/irq/N/effective_affinity_list`";
         FIXED "fixed" "WHY FIXED" Label None Exact Slow "why it cannot be moved, if so" "`/proc/irq`, the kernel's answer";
+        COUNT "count" "COUNT" Counter Count Exact Slow "how often it came, to all CPUs together" "`/proc/interrupts`";
     }
     /// Fences.
     fence Fence {
