@@ -21,7 +21,7 @@ const GROUPS: [Group; 7] = [
     },
     Group {
         name: "machines",
-        crates: &["machine", "rules", "sim", "bpf", "linux", "session", "collect"],
+        crates: &["machine", "rules", "sim", "bpf", "nri", "linux", "session", "collect"],
         is_shown: false,
     },
     Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },

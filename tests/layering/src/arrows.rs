@@ -75,7 +75,7 @@ const COLUMNS: [&[&str]; 8] = [
 ];
 
 /// Rooms that only the named ones may know.
-const KNOWN_ONLY_BY: [(&str, &[&str]); 9] = [
+const KNOWN_ONLY_BY: [(&str, &[&str]); 10] = [
     ("rt-layout", &["rt", "rt-malloc", "umem"]),
     ("rt", &["rt-malloc"]),
     ("linux", &["session"]),
@@ -85,10 +85,11 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 9] = [
     ("workloads", &["sim", "experiments", "cmd"]),
     ("member", &["member-c", "session", "cmd"]),
     ("member-c", &[]),
+    ("nri", &["svc"]),
 ];
 
 /// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
-const ISLANDS: [&str; 7] = ["workloads", "bpf", "rules", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
+const ISLANDS: [&str; 8] = ["workloads", "bpf", "rules", "nri", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
 
 /// Rooms whose tests hold another room against theirs, with that room.
 const COMPARED_BY: [(&str, &str); 1] = [("sim", "rules")];
@@ -201,6 +202,7 @@ fn may_use(from: &str, name: &str) -> bool {
     match (from, name) {
         ("bpf", _) => true,
         (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
+        (_, "ttrpc") => from == "nri",
         // Loom takes the place of the atomics in builds that try every order of threads, and of nothing else.
         ("rt" | "rt-layout" | "rt-malloc", name) => matches!(name, "libc" | "loom"),
         _ => true,
