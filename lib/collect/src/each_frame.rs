@@ -33,6 +33,8 @@ pub(crate) struct Seen<'a> {
     pub watching: Option<Nanos>,
     /// Sets and zones of processes are known.
     pub has_places: bool,
+    /// The roster tells them, and not an earlier one.
+    pub has_own_places: bool,
 }
 
 /// The set and the use of each CPU in a sample.
@@ -172,6 +174,9 @@ fn set_rows(seen: &Seen<'_>, sets: &[Option<PsetId>]) -> Vec<Row> {
 
 /// The set of each thread, as far as it is known.
 fn sets_of(seen: &Seen<'_>, roster: &Roster) -> Vec<Option<PsetId>> {
+    if seen.has_own_places {
+        return roster.threads.iter().map(|thread| Some(thread.standing.set)).collect();
+    }
     let began: HashMap<Pid, Nanos> = roster.processes.iter().map(|p| (p.pid, p.began)).collect();
     let set = |thread: &ThreadEntry| {
         let process = began.get(&thread.lwp.pid).copied();

@@ -78,7 +78,6 @@ pub struct Collector<'s> {
     usage: Option<Box<dyn UsageWatch + 's>>,
     noise: Option<Noise<'s>>,
     /// Looked at slowly: it reads files of each process and thread.
-    places: Option<Box<dyn CensusWatch + 's>>,
     /// What is absent from the beginning, a sentence each.
     absent: Vec<String>,
     slow: Slow,
@@ -101,13 +100,11 @@ impl<'s> Collector<'s> {
         let mut absent = Vec::new();
         let watch = WatchOptions { times_only: !options.events, touch_fenced: false };
         let counters = machine.counters().and_then(|facet| facet.watch(watch));
-        let Options { threads, places, memory, .. } = options;
+        let threads = options.threads;
         let depth = if threads { Depth::Measured } else { Depth::Use };
         let nothing = CensusOptions::default();
         let census =
             machine.census().and_then(|facet| facet.watch(CensusOptions { threads, depth, ..nothing }));
-        let where_they_are = CensusOptions { threads, memory, places, ..nothing };
-        let facet = machine.census().ok().filter(|_| places || memory);
         let usage = machine.accounting().and_then(|facet| facet.watch());
         let noise = options.noise.then(|| machine.disturbances()).transpose();
         Collector {
@@ -117,7 +114,6 @@ impl<'s> Collector<'s> {
             census: census.map_err(|why| absent.push(format!("threads and processes: {why}"))).ok(),
             usage: usage.map_err(|why| absent.push(format!("waiting by set: {why}"))).ok(),
             noise: noise.map_err(|why| absent.push(format!("OS noise: {why}"))).ok().flatten().map(Noise::of),
-            places: facet.and_then(|facet| facet.watch(where_they_are).ok()),
             absent,
             slow: Slow::default(),
             busy: BTreeMap::new(),
@@ -146,14 +142,18 @@ impl<'s> Collector<'s> {
     /// [`Refusal`] when the machine cannot be read.
     pub fn frame(&mut self) -> Result<Frame, Refusal> {
         let clock = self.machine().clock();
-        if self.slow.is_older_than(clock.now(), SLOW_EVERY) {
-            self.slow = Slow::read(self.session, self.places.as_mut());
-        }
+        let is_slow_due = self.slow.is_older_than(clock.now() + DUE_SLACK, SLOW_EVERY);
+        let Options { places, memory, .. } = self.options;
         let sample = self.counters.as_mut().map(|watch| watch.sample()).transpose()?;
         let every = self.options.threads_every;
-        let is_due = self.roster.as_ref().is_none_or(|roster| clock.now() - roster.at + DUE_SLACK >= every);
-        if is_due {
-            self.roster = self.census.as_mut().map(|watch| watch.sample()).transpose()?;
+        let is_due = (is_slow_due && (places || memory))
+            || self.roster.as_ref().is_none_or(|roster| clock.now() - roster.at + DUE_SLACK >= every);
+        if let Some(watch) = self.census.as_mut().filter(|_| is_due) {
+            watch.set_places(is_slow_due && places, is_slow_due && memory);
+            self.roster = Some(watch.sample()?);
+        }
+        if is_slow_due {
+            self.slow = Slow::read(self.session, self.roster.as_ref());
         }
         let roster = self.roster.as_ref();
         let usage = self.usage.as_mut().map(|watch| watch.sample()).transpose()?;
@@ -191,7 +191,8 @@ impl<'s> Collector<'s> {
                 noise: self.noise.as_ref().map(|noise| noise.rows.as_slice()),
                 listed: (!is_due).then_some(&self.listed),
                 watching: self.session.simulation().is_none().then(own_cpu_time),
-                has_places: self.options.places && self.places.is_some(),
+                has_places: places && self.census.is_some(),
+                has_own_places: places && is_slow_due,
             },
         );
         if is_due {

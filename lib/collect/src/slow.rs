@@ -1,9 +1,11 @@
 //! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold; and places and
 //! sizes of processes, which take files of each.
 
-use millpond_machine::facets::{CensusWatch, Interrupt};
+use millpond_machine::facets::Interrupt;
 use millpond_model::pools::{Objectives, PoolsState, UNBOUNDED};
-use millpond_model::{CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, State, Topology};
+use millpond_model::{
+    CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, Roster, State, Topology,
+};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, interrupt, pool, pset};
 use millpond_observe::{Frame, Row};
 use millpond_planner::{Decision, read_log};
@@ -52,16 +54,18 @@ impl Slow {
     }
 
     /// Reads everything. What cannot be read is told in `missing`; what a machine does not have is no news.
-    pub fn read(session: &Session, places: Option<&mut Box<dyn CensusWatch + '_>>) -> Slow {
+    ///
+    /// `roster`: with places and sizes, as far as these are wanted.
+    pub fn read(session: &Session, roster: Option<&Roster>) -> Slow {
         let machine = session.machine();
         let mut missing = Vec::new();
         let mut told = Told(&mut missing);
-        let roster =
-            places.and_then(|watch| told.known("places of threads", watch.sample())).unwrap_or_default();
-        let placed = |p: ProcessEntry| {
-            let placed = Placed { set: p.standing.set, zone: p.zone.name, size: p.size, rss: p.rss };
+        let placed = |p: &ProcessEntry| {
+            let placed = Placed { set: p.standing.set, zone: p.zone.name.clone(), size: p.size, rss: p.rss };
             ((p.pid, p.began), placed)
         };
+        let threads = roster.map(|roster| roster.threads.as_slice()).unwrap_or_default();
+        let processes = roster.map(|roster| roster.processes.as_slice()).unwrap_or_default();
         let sets =
             machine.psets().ok().and_then(|f| told.known("processor sets", f.list())).unwrap_or_default();
         let pools = machine.pools().ok();
@@ -85,8 +89,8 @@ impl Slow {
             decisions: decisions(
                 recorded.and_then(|found| found.lines).unwrap_or_default().into_iter().map(|l| l.text),
             ),
-            threads: roster.threads.into_iter().map(|t| ((t.lwp, t.began), t.standing.set)).collect(),
-            processes: roster.processes.into_iter().map(placed).collect(),
+            threads: threads.iter().map(|t| ((t.lwp, t.began), t.standing.set)).collect(),
+            processes: processes.iter().map(placed).collect(),
             missing,
         }
     }

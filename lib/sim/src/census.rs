@@ -57,6 +57,10 @@ impl CensusWatch for Watch<'_> {
         self.machine.list(self.options)
     }
 
+    fn set_places(&mut self, places: bool, memory: bool) {
+        (self.options.places, self.options.memory) = (places, memory);
+    }
+
     fn explain(&self) -> Vec<String> {
         vec!["everything is counted by the simulated machine itself; watching costs it nothing".into()]
     }

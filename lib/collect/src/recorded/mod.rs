@@ -420,6 +420,9 @@ impl CensusWatch for Watch<'_> {
         Ok(rows::roster(&self.0.frame()))
     }
 
+    /// They are told as they were recorded.
+    fn set_places(&mut self, _: bool, _: bool) {}
+
     fn explain(&self) -> Vec<String> {
         origin(self.0)
     }

@@ -112,6 +112,10 @@ impl CensusWatch for LinuxCensus<'_> {
         })
     }
 
+    fn set_places(&mut self, places: bool, memory: bool) {
+        (self.options.places, self.options.memory) = (places, memory);
+    }
+
     fn explain(&self) -> Vec<String> {
         let from = match (&self.programs, self.measures) {
             (Ok(_), true) if self.options.calls => {

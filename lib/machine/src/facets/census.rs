@@ -72,6 +72,10 @@ pub trait CensusWatch {
     /// [`Refusal`] when the machine cannot be read.
     fn sample(&mut self) -> Result<Roster, Refusal>;
 
+    /// From now on samples tell where processes and threads are, and what processes have in memory, or no longer: both take files of each process, so
+    /// that who looks often asks for them seldom.
+    fn set_places(&mut self, places: bool, memory: bool);
+
     /// Lines that say where the figures come from here, and what watching costs.
     fn explain(&self) -> Vec<String>;
 }
