@@ -94,6 +94,42 @@ fn observers_of_a_recording_print_what_they_print_live() {
 }
 
 #[test]
+fn noise_of_a_recording_is_judged_as_far_as_it_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).display().to_string();
+    let (script, kept, day) = (place("script"), place("kept"), place("day"));
+    std::fs::write(&script, "psrset -c 3 4\npsrset -e 1 spin -t 2\n").unwrap();
+    out(&["sim", "--state", &kept, "t2000", &script]);
+    out(&["record", "--state", &kept, "--noise", "--for", "60", "--to", &day, "1"]);
+    let quiet = |rest: &[&str]| millpond(&[&["quiet", "--from", &day], rest].concat());
+    // The check of the kernel comes once a second to each of the two CPUs.
+    let (status, said, err) = quiet(&["--for", "20", "--max", "500/s", "1"]);
+    assert_eq!(
+        (status, said.as_str()),
+        (
+            0,
+            "KIND   NAME     BY  COUNT  RATE/S  LONGEST  TOTAL  SHARE%  REMEDY\n\
+             tick   deadman  -      40     2.0        0      0   0.000  none: each CPU has it once a second\n\
+             total                  40     2.0               0   0.000\n\
+             watched CPUs 3-4 for 20.000 s by a recording of machine t2000; watching took 0 of it (0 times)\n\
+             quiet: no CPU was disturbed more often than 500/s\n"
+        )
+    );
+    assert_eq!(err, "millpond quiet: not told: stretches one by one: they are not recorded\n");
+    let (status, _, err) = quiet(&["--for", "20", "--max", "50us", "1"]);
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("cannot judge by 50us: how long each disturbance took is not known here\n"),
+        "{err}"
+    );
+    // It ends with the recording.
+    let (status, said, _) = quiet(&["--for", "10m", "1"]);
+    assert_eq!(status, 0);
+    assert!(said.contains("\nwatched CPUs 3-4 for 60.000 s by "), "{said}");
+    assert_eq!(quiet(&["1", "--", "true"]).0, 2);
+}
+
+#[test]
 fn a_policy_is_asked_about_a_recording() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).display().to_string();

@@ -25,9 +25,6 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-/// Where a container runtime listens for plugins.
-pub const SOCKET: &str = "/var/run/nri/nri.sock";
-
 /// What this is written for. Runtimes back to NRI 0.6 (containerd 1.7) understand it.
 const VERSION: &str = "v0.12.5";
 

@@ -158,8 +158,8 @@ impl Clock for RecordedMachine {
         let mut went = false;
         while self.now() < deadline {
             let Some(next) = self.next_at() else {
-                // One that is a little early is the one that was waited for.
-                if deadline - self.now() > Nanos(self.spacing.get().0 / 2) {
+                // One that is a little early is the one that was waited for, unless an earlier wait had it.
+                if !went || deadline - self.now() > Nanos(self.spacing.get().0 / 2) {
                     return self.end();
                 }
                 break;
@@ -500,7 +500,7 @@ impl DisturbanceWatch for NoiseWatch<'_> {
             lost,
             missing: vec!["stretches one by one: they are not recorded".to_owned()],
             has_unknown_lengths: true,
-            source: format!("recorded on machine {}", self.machine.name),
+            source: format!("a recording of machine {}", self.machine.name),
             ..Disturbed::default()
         })
     }
