@@ -85,7 +85,7 @@ pictures: tools
 	@$(CARGO) xtask pictures $(ARGS)
 
 bench: tools vm-tools
-	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna cyclictest=rt-tests atop=atop
+	@$(PACKAGES) --optional mpstat=sysstat cset=cpuset tuna=tuna cyclictest=rt-tests atop=atop htop=htop btop=btop
 	@$(CARGO) build --release --package millpond-benches
 	@$(RELEASE)
 	@$(TARGET)/release/millpond-benches $(ARGS)

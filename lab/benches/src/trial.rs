@@ -7,7 +7,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The cgroup v2 mount of a guest, which is ours alone.
 pub const CGROUP: &str = "/sys/fs/cgroup";
@@ -90,7 +91,14 @@ pub fn run_ms(command: &mut Command) -> Result<f64, Trouble> {
 }
 
 /// A program that runs beside us, and is gone when this is dropped.
-pub struct Beside(Child);
+pub struct Beside {
+    child: Child,
+    /// The program, where `child` only holds its terminal.
+    pid: u32,
+}
+
+/// The terminal of a program that wants one.
+const SIZE: &str = "stty rows 50 cols 160";
 
 impl Beside {
     /// Starts it, with its output thrown away.
@@ -100,13 +108,30 @@ impl Beside {
     pub fn start(command: &mut Command) -> Result<Beside, Trouble> {
         let name = command.get_program().to_string_lossy().into_owned();
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        told(&format!("start {name}"), quiet.spawn()).map(Beside)
+        told(&format!("start {name}"), quiet.spawn()).map(|child| Beside { pid: child.id(), child })
+    }
+
+    /// Starts it on a terminal of 160 columns and 50 lines, made by script(1), with what it draws thrown away. `words` are for a shell.
+    ///
+    /// # Errors
+    /// It could not be started, or is gone at once.
+    pub fn on_terminal(words: &str) -> Result<Beside, Trouble> {
+        let line = format!("{SIZE}; exec {words}");
+        let mut script = Command::new(find_program("script")?);
+        let mut holder =
+            Beside::start(script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color"))?;
+        sleep(Duration::from_millis(500));
+        let path = format!("/proc/{pid}/task/{pid}/children", pid = holder.pid);
+        let children = told("read the children of script", fs::read_to_string(path))?;
+        let pid = children.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
+        holder.pid = pid.ok_or_else(|| format!("{words} ended at once"))?;
+        Ok(holder)
     }
 
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.pid
     }
 
     /// The CPU time that it has used, all threads together.
@@ -128,8 +153,8 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

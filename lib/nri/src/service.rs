@@ -168,14 +168,14 @@ impl Desk {
             Method::Synchronize => self.synchronize(Synchronize::decode(question)?).encode_to_vec(),
             Method::CreateContainer => self.create(AboutContainer::decode(question)?)?.encode_to_vec(),
             Method::PostStartContainer => {
-                self.tell(Event::PostStartContainer as i32, AboutContainer::decode(question)?.container)
+                self.tell(Event::PostStart as i32, AboutContainer::decode(question)?.container)
             }
             Method::UpdateContainer => self.update(AboutContainer::decode(question)?).encode_to_vec(),
             Method::StopContainer => {
-                self.tell(Event::StopContainer as i32, AboutContainer::decode(question)?.container)
+                self.tell(Event::Stop as i32, AboutContainer::decode(question)?.container)
             }
             Method::RemoveContainer => {
-                self.tell(Event::RemoveContainer as i32, AboutContainer::decode(question)?.container)
+                self.tell(Event::Remove as i32, AboutContainer::decode(question)?.container)
             }
             Method::StateChange => {
                 let change = StateChange::decode(question)?;
@@ -226,9 +226,9 @@ impl Desk {
     /// Of an event that needs no answer.
     fn tell(&self, event: i32, container: Option<wire::Container>) -> Vec<u8> {
         let container = Container::from(container.unwrap_or_default());
-        if event == Event::PostStartContainer as i32 {
+        if event == Event::PostStart as i32 {
             self.node.started(container);
-        } else if [Event::StopContainer as i32, Event::RemoveContainer as i32].contains(&event) {
+        } else if [Event::Stop as i32, Event::Remove as i32].contains(&event) {
             self.node.ended(&container.id);
         }
         Nothing {}.encode_to_vec()

@@ -4,24 +4,18 @@
 use prost::Message;
 use std::collections::HashMap;
 
-/// What the plugin is asked, by bits from 0.
+/// What happens to containers, by the numbers of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    CreateContainer = 4,
-    PostStartContainer = 7,
-    UpdateContainer = 8,
-    StopContainer = 10,
-    RemoveContainer = 11,
+    Create = 4,
+    PostStart = 7,
+    Update = 8,
+    Stop = 10,
+    Remove = 11,
 }
 
 impl Event {
-    const ASKED: [Event; 5] = [
-        Event::CreateContainer,
-        Event::PostStartContainer,
-        Event::UpdateContainer,
-        Event::StopContainer,
-        Event::RemoveContainer,
-    ];
+    const ASKED: [Event; 5] = [Event::Create, Event::PostStart, Event::Update, Event::Stop, Event::Remove];
 
     /// All that are asked for.
     pub fn mask() -> i32 {

@@ -1,10 +1,14 @@
 //! What `millpond top` costs: a second with two thousand threads more, beside programs that list threads.
 //!
-//! The own CPU time from the middle of one second to the middle of the next, as text: drawing on a terminal adds what the terminal takes.
+//! The own CPU time from the middle of one second to the middle of the next, as text; and on terminals beside programs that draw, as the mean of four
+//! seconds: `btop` reads every two seconds, and processes, not threads.
 
 use super::prstat::{Crowd, refresh};
-use crate::line::{Goal, Line};
-use crate::trial::Bench;
+use super::sample::each;
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Beside, Trouble, find_program};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Threads that do nothing.
 const THREADS: usize = 2_000;
@@ -35,5 +39,23 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             Err(why) => Line::unresolvable(NAME, &peer, goal, why),
         }
     };
-    peers.map(line).to_vec()
+    let mut lines = peers.map(line).to_vec();
+    for (program, words) in [("htop", "htop -d 10"), ("btop", "btop")] {
+        let pairs = crowd.as_ref().map_err(Clone::clone).and_then(|_| drawn(bench, program, words));
+        lines.push(Line::found(DRAWN, words, "us", pairs, Goal::RatioAtMost(1.0)));
+    }
+    lines
+}
+
+const DRAWN: &str = "top: a second with 2,000 threads on a terminal";
+
+/// Two reports of the slowest.
+const SPAN: u32 = 4;
+
+fn drawn(bench: &Bench, program: &str, words: &str) -> Result<Pairs, Trouble> {
+    find_program(program)?;
+    let ours = Beside::on_terminal(&format!("'{}' top", bench.millpond.display()))?;
+    let peer = Beside::on_terminal(words)?;
+    sleep(Duration::from_secs(3));
+    each(SPAN, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
