@@ -77,7 +77,6 @@ pub struct Collector<'s> {
     census: Option<Box<dyn CensusWatch + 's>>,
     usage: Option<Box<dyn UsageWatch + 's>>,
     noise: Option<Noise<'s>>,
-    /// Looked at slowly: it reads files of each process and thread.
     /// What is absent from the beginning, a sentence each.
     absent: Vec<String>,
     slow: Slow,
@@ -146,14 +145,15 @@ impl<'s> Collector<'s> {
         let Options { places, memory, .. } = self.options;
         let sample = self.counters.as_mut().map(|watch| watch.sample()).transpose()?;
         let every = self.options.threads_every;
-        let is_due = (is_slow_due && (places || memory))
-            || self.roster.as_ref().is_none_or(|roster| clock.now() - roster.at + DUE_SLACK >= every);
+        let locates = is_slow_due && (places || memory);
+        let is_due =
+            locates || self.roster.as_ref().is_none_or(|roster| clock.now() - roster.at + DUE_SLACK >= every);
         if let Some(watch) = self.census.as_mut().filter(|_| is_due) {
             watch.set_places(is_slow_due && places, is_slow_due && memory);
             self.roster = Some(watch.sample()?);
         }
         if is_slow_due {
-            self.slow = Slow::read(self.session, self.roster.as_ref());
+            self.slow = Slow::read(self.session, self.roster.as_ref().filter(|_| locates));
         }
         let roster = self.roster.as_ref();
         let usage = self.usage.as_mut().map(|watch| watch.sample()).transpose()?;

@@ -3,7 +3,7 @@
 //! (containerd #13733).
 //!
 //! ```text
-//!   socket ──▶ Trunk ──connection 1──▶ the runtime's questions ──▶ Node: plain data in, plain data out
+//!   socket ──▶ trunk ──connection 1──▶ the runtime's questions ──▶ Node: plain data in, plain data out
 //!                └─────connection 2──▶ one message: the plugin registers
 //! ```
 //!

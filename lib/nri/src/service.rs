@@ -1,6 +1,6 @@
 //! The plugin's services on a socket: questions are understood, given to the [`Node`], and answered.
 
-use crate::trunk::Trunk;
+use crate::trunk::carry;
 use crate::wire::{
     self, AboutContainer, Configure, Configured, ContainerAdjustment, ContainerUpdate, Created, Event,
     KeyValue, LinuxAdjustment, LinuxUpdate, Mount, Nothing, RegisterPlugin, StateChange, Synchronize,
@@ -30,26 +30,25 @@ const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 enum Method {
     Configure,
     Synchronize,
-    Shutdown,
     CreateContainer,
-    PostStartContainer,
     UpdateContainer,
-    StopContainer,
-    RemoveContainer,
+    /// What happened to a container, and needs no answer but that it was heard.
+    Tell(Event),
+    /// The same, as older runtimes tell it.
     StateChange,
-    /// What was not asked for, and needs no answer but that it was heard.
+    /// What was not asked for.
     Other,
 }
 
 const METHODS: [(&str, Method); 18] = [
     ("Configure", Method::Configure),
     ("Synchronize", Method::Synchronize),
-    ("Shutdown", Method::Shutdown),
+    ("Shutdown", Method::Other),
     ("CreateContainer", Method::CreateContainer),
-    ("PostStartContainer", Method::PostStartContainer),
+    ("PostStartContainer", Method::Tell(Event::PostStart)),
     ("UpdateContainer", Method::UpdateContainer),
-    ("StopContainer", Method::StopContainer),
-    ("RemoveContainer", Method::RemoveContainer),
+    ("StopContainer", Method::Tell(Event::Stop)),
+    ("RemoveContainer", Method::Tell(Event::Remove)),
     ("StateChange", Method::StateChange),
     ("RunPodSandbox", Method::Other),
     ("UpdatePodSandbox", Method::Other),
@@ -68,7 +67,7 @@ pub(crate) async fn serve(
     node: Arc<dyn Node>,
     leave: oneshot::Receiver<()>,
 ) -> Parting {
-    let (plugin, runtime, end) = Trunk::of(socket).split();
+    let (plugin, runtime, end) = carry(socket);
     let (refuse, mut refused) = mpsc::channel(1);
     let desk = Arc::new(Desk { node, refuse, parts: Mutex::default() });
     let methods = METHODS.map(|(name, method)| {
@@ -167,21 +166,13 @@ impl Desk {
             Method::Configure => self.configure(Configure::decode(question)?)?.encode_to_vec(),
             Method::Synchronize => self.synchronize(Synchronize::decode(question)?).encode_to_vec(),
             Method::CreateContainer => self.create(AboutContainer::decode(question)?)?.encode_to_vec(),
-            Method::PostStartContainer => {
-                self.tell(Event::PostStart as i32, AboutContainer::decode(question)?.container)
-            }
             Method::UpdateContainer => self.update(AboutContainer::decode(question)?).encode_to_vec(),
-            Method::StopContainer => {
-                self.tell(Event::Stop as i32, AboutContainer::decode(question)?.container)
-            }
-            Method::RemoveContainer => {
-                self.tell(Event::Remove as i32, AboutContainer::decode(question)?.container)
-            }
+            Method::Tell(event) => self.tell(event as i32, AboutContainer::decode(question)?.container),
             Method::StateChange => {
                 let change = StateChange::decode(question)?;
                 self.tell(change.event, change.container)
             }
-            Method::Shutdown | Method::Other => Nothing {}.encode_to_vec(),
+            Method::Other => Nothing {}.encode_to_vec(),
         })
     }
 

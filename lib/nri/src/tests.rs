@@ -1,7 +1,7 @@
 //! A runtime that is none asks the plugin over a socket pair.
 
 use crate::service::serve;
-use crate::trunk::Trunk;
+use crate::trunk::carry;
 use crate::wire::{
     AboutContainer, Configure, Configured, Container as Told, Cpu, Created, LinuxContainer, LinuxPod,
     Nothing, Number, Pod as ToldPod, RegisterPlugin, Resources, StateChange, Synchronize, Synchronized,
@@ -109,7 +109,7 @@ impl Drop for Fake {
 
 impl Fake {
     async fn of(socket: UnixStream) -> Fake {
-        let (plugin, runtime, end) = Trunk::of(socket).split();
+        let (plugin, runtime, end) = carry(socket);
         let carrier = tokio::spawn(async { drop(end.await) });
         let (sender, registered) = mpsc::channel(1);
         let registrar: Box<dyn MethodHandler + Send + Sync> = Box::new(Registrar(sender));

@@ -21,46 +21,33 @@ const WINDOW: usize = 64 << 10;
 /// So many frames wait to be written.
 const QUEUE: usize = 64;
 
-/// The ends of connections here, and what carries them: it ends with the socket, or when it is dropped, which ends the connections.
-pub(crate) struct Trunk {
-    pub plugin: DuplexStream,
-    pub runtime: DuplexStream,
-    tasks: JoinSet<io::Result<()>>,
-}
-
-impl Trunk {
-    /// Takes a socket.
-    pub fn of(socket: impl AsyncRead + AsyncWrite + Send + 'static) -> Trunk {
-        let (from, to) = tokio::io::split(socket);
-        let (frames, queue) = mpsc::channel(QUEUE);
-        let mut tasks = JoinSet::new();
-        let mut open = |id: u32| {
-            let (near, far) = duplex(WINDOW);
-            let (read, write) = tokio::io::split(far);
-            tasks.spawn(cut(id, read, frames.clone()));
-            (near, (id, write))
-        };
-        let (plugin, to_plugin) = open(PLUGIN);
-        let (runtime, to_runtime) = open(RUNTIME);
-        tasks.spawn(send(queue, to));
-        tasks.spawn(deal(from, vec![to_plugin, to_runtime]));
-        Trunk { plugin, runtime, tasks }
-    }
-
-    /// Separates the connections from what carries them.
-    pub fn split(self) -> (DuplexStream, DuplexStream, impl Future<Output = io::Error> + Send) {
-        let mut tasks = self.tasks;
-        let end = async move {
-            loop {
-                match tasks.join_next().await {
-                    Some(Ok(Ok(()))) => {}
-                    Some(Ok(Err(why))) => return why,
-                    Some(Err(_)) | None => return io::Error::from(ErrorKind::BrokenPipe),
-                }
+/// The ends of both connections here, the plugin's first, and what carries them: it ends with the socket. Who drops it ends the connections.
+pub(crate) fn carry(
+    socket: impl AsyncRead + AsyncWrite + Send + 'static,
+) -> (DuplexStream, DuplexStream, impl Future<Output = io::Error> + Send) {
+    let (from, to) = tokio::io::split(socket);
+    let (frames, queue) = mpsc::channel(QUEUE);
+    let mut tasks = JoinSet::new();
+    let mut open = |id: u32| {
+        let (near, far) = duplex(WINDOW);
+        let (read, write) = tokio::io::split(far);
+        tasks.spawn(cut(id, read, frames.clone()));
+        (near, (id, write))
+    };
+    let (plugin, to_plugin) = open(PLUGIN);
+    let (runtime, to_runtime) = open(RUNTIME);
+    tasks.spawn(send(queue, to));
+    tasks.spawn(deal(from, vec![to_plugin, to_runtime]));
+    let end = async move {
+        loop {
+            match tasks.join_next().await {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(why))) => return why,
+                Some(Err(_)) | None => return io::Error::from(ErrorKind::BrokenPipe),
             }
-        };
-        (self.plugin, self.runtime, end)
-    }
+        }
+    };
+    (plugin, runtime, end)
 }
 
 /// Cuts what is written into frames, until nobody writes any more.
@@ -122,8 +109,8 @@ mod tests {
     fn what_is_written_on_a_connection_arrives_on_it() {
         block_on(async {
             let (here, there) = duplex(1 << 10);
-            let (mut plugin, mut runtime, _end) = Trunk::of(here).split();
-            let (mut far_plugin, mut far_runtime, _far_end) = Trunk::of(there).split();
+            let (mut plugin, mut runtime, _end) = carry(here);
+            let (mut far_plugin, mut far_runtime, _far_end) = carry(there);
             let long = vec![7; 3 * WINDOW];
             let answer = async {
                 let mut got = vec![0; long.len()];
@@ -143,7 +130,7 @@ mod tests {
     fn a_frame_is_a_number_a_length_and_bytes() {
         block_on(async {
             let (here, mut there) = duplex(1 << 10);
-            let (mut plugin, _runtime, _end) = Trunk::of(here).split();
+            let (mut plugin, _runtime, _end) = carry(here);
             plugin.write_all(b"abc").await.unwrap();
             let mut frame = [0; 11];
             there.read_exact(&mut frame).await.unwrap();
@@ -160,7 +147,7 @@ mod tests {
     fn the_end_of_the_socket_ends_connections() {
         block_on(async {
             let (here, there) = duplex(1 << 10);
-            let (mut plugin, _runtime, end) = Trunk::of(here).split();
+            let (mut plugin, _runtime, end) = carry(here);
             drop(there);
             assert_eq!(end.await.kind(), ErrorKind::UnexpectedEof);
             assert_eq!(plugin.read(&mut [0; 1]).await.unwrap(), 0);
@@ -171,7 +158,7 @@ mod tests {
     fn a_frame_that_is_too_long_ends_it() {
         block_on(async {
             let (here, mut there) = duplex(1 << 10);
-            let (_plugin, _runtime, end) = Trunk::of(here).split();
+            let (_plugin, _runtime, end) = carry(here);
             there.write_all(b"\0\0\0\x01\xff\xff\xff\xff").await.unwrap();
             assert_eq!(end.await.kind(), ErrorKind::InvalidData);
         });
@@ -182,7 +169,7 @@ mod tests {
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..200), first in 0u32..4, length in 0u32..40) {
             block_on(async {
                 let (here, mut there) = duplex(1 << 10);
-                let (mut plugin, mut runtime, end) = Trunk::of(here).split();
+                let (mut plugin, mut runtime, end) = carry(here);
                 let mut sent = [first.to_be_bytes(), length.to_be_bytes()].concat();
                 sent.extend(&bytes);
                 there.write_all(&sent).await.unwrap();

@@ -57,7 +57,6 @@ fn scraped(bench: &Bench, program: &str, option: &str) -> Result<Pairs, Trouble>
     }
     let ours = Beside::start(&mut bench.command(&["gauge", "--listen", OURS]))?;
     let peer = Beside::start(&mut peer)?;
-    sleep(Duration::from_millis(1500));
     let scraper = Scraper::start(&[OURS, THEIRS])?;
     sleep(Duration::from_millis(1500));
     let pairs = each(ROUND, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0));

@@ -80,23 +80,14 @@ fn refreshes(bench: &Bench) -> Vec<Line> {
     for (name, words, goal) in ours {
         for (program, arguments) in peers {
             let peer = format!("{program} {}", arguments.join(" "));
-            lines.push(Line::found(name, &peer, "us", refresh(bench, words, program, arguments), goal));
+            lines.push(Line::found(name, &peer, "us", refresh(1, bench, words, program, arguments), goal));
         }
     }
     lines
 }
 
+/// What ours and the peer use a second while both list threads: a pair each `span` seconds.
 pub(super) fn refresh(
-    bench: &Bench,
-    words: &[&str],
-    program: &str,
-    arguments: &[&str],
-) -> Result<Pairs, Trouble> {
-    refresh_for(1, bench, words, program, arguments)
-}
-
-/// The same with a pair each `span` seconds.
-pub(super) fn refresh_for(
     span: u32,
     bench: &Bench,
     words: &[&str],

@@ -3,7 +3,7 @@
 //! Costs are means of five seconds, since threads and their places are read once in so many. The peers write what they write each second:
 //! `atop -w` all processes, `sadc -S ALL` figures of the machine and no process.
 
-use super::prstat::{Crowd, refresh_for};
+use super::prstat::{Crowd, refresh};
 use super::sample::ROUND;
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program, told};
@@ -45,11 +45,11 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
             SECOND,
             "atop -w",
             "us",
-            refresh_for(ROUND, bench, &record, "atop", &["-w", &atop, "1"]),
+            refresh(ROUND, bench, &record, "atop", &["-w", &atop, "1"]),
             goal,
         ));
     }
-    let peer = refresh_for(ROUND, bench, &record, SADC, &["-S", "ALL", "1", &sadc]);
+    let peer = refresh(ROUND, bench, &record, SADC, &["-S", "ALL", "1", &sadc]);
     lines.push(Line::found(SECOND, "sadc -S ALL", "us", peer, Goal::RatioAtMost(1.0)));
     for (peer, goal) in [("atop", BYTES), ("sadc", Goal::None)] {
         lines.push(Line::found(FRAME, peer, "bytes", sizes(bench, peer), goal));

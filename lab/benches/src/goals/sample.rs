@@ -41,7 +41,7 @@ fn beside_sysstat(bench: &Bench) -> Result<Pairs, Trouble> {
     sleep(Duration::from_millis(250));
     let peer = Beside::start(Command::new(peer).args(["-P", "ALL", "1"]))?;
     sleep(Duration::from_millis(1375));
-    each_second(bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
+    each(1, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
 /// A captured machine has only its one report since boot, so what is counted is that report: a whole run, less a run on a
@@ -86,15 +86,6 @@ fn us(ns: u64) -> f64 {
 
 /// So many seconds go by until the slowest tables of a frame are read again.
 pub(super) const ROUND: u32 = 5;
-
-/// A pair each second, as [`each`].
-pub(super) fn each_second(
-    pairs: usize,
-    ours: &Beside,
-    peer: impl FnMut() -> Result<u64, Trouble>,
-) -> Result<Pairs, Trouble> {
-    each(1, pairs, ours, peer)
-}
 
 /// A pair each `span` seconds: what ours and the peer used a second meanwhile, in microseconds.
 pub(super) fn each(

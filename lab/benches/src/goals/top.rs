@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
                 NAME,
                 &peer,
                 "us",
-                refresh(bench, &["top", "--batch", "1"], program, arguments),
+                refresh(1, bench, &["top", "--batch", "1"], program, arguments),
                 goal,
             ),
             Err(why) => Line::unresolvable(NAME, &peer, goal, why),
