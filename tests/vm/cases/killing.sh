@@ -20,7 +20,9 @@ killed_anywhere() {
     confined=
     if [ "$cgroup" = v2 ] || [ "${kernel_threads-no}" = yes ]; then
         confined=$(pidof oom_reaper)
-        need taskset -p 1 "$confined"
+        # To the first processor that is in no set: a configuration of pools may have shared out processor 0.
+        _allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "/proc/$confined/status")
+        need taskset -p "$(printf %x $((1 << ${_allowed%%[-,]*})))" "$confined"
     fi
     state before 1 $watched
     need "$@"
