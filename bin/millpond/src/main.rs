@@ -10,9 +10,11 @@ use std::process::ExitCode;
 /// What a service does with the words after its name.
 type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 
-/// The services: what resizes sets, what runs the classes, and what serves figures.
-const SERVICES: &[Spec] = &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC];
-const RUNS: [Run; 3] = [millpond_poold::run, millpond_schedd::run, millpond_gauge::run];
+/// The services: what resizes sets, what runs the classes, what serves figures, and what keeps containers in pools.
+const SERVICES: &[Spec] =
+    &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC, millpond_node::SPEC];
+const RUNS: [Run; 4] =
+    [millpond_poold::run, millpond_schedd::run, millpond_gauge::run, millpond_node::run];
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();

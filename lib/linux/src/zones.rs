@@ -1,19 +1,25 @@
 //! The Zones facet: existing cgroups that are bound to a set as they are.
 //!
 //! A zone is called as its manager calls it (`nginx.service`, the first twelve digits of a container) or by
-//! its path. Cgroups below managers that write their lists themselves again and again are refused: whatever
-//! we wrote would last for seconds.
+//! its path. Containers of pods are called by names that the agent of a node gives them (`web/nginx-7c/nginx`).
+//! Cgroups below managers that write their lists themselves are refused: what we wrote would last until they do.
+//! The kubelet's are not where the agent answers for them.
 
-use crate::LinuxMachine;
+use crate::files::{Replacing, replace_file};
+use crate::messages::reason;
 use crate::names;
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::view::{RootTasks, View, is_within};
+use crate::{LinuxMachine, Os, is_gone};
 use millpond_machine::facets::Zone;
 use millpond_machine::{Change, Reason, Refusal, Subject, Zones};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Pid, PoolId, PsetId, printable};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The record of what containers of pods are called.
+const CONTAINERS: &str = "containers";
 
 /// How deep zones are looked for: a container of a pod of a class of a slice.
 const DEPTH_MAX: usize = 6;
@@ -50,11 +56,44 @@ fn sort(path: &str) -> Option<(&'static str, &str)> {
     Some(("group", path))
 }
 
-/// Who writes the lists of a cgroup again and again, if somebody does.
+/// What containers of pods are called, by the names that [`classify`] gives them.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerNames(BTreeMap<String, String>);
+
+impl ContainerNames {
+    /// As the agent of the node told them last. A record that cannot be understood has none.
+    pub(crate) fn told(os: &Os) -> ContainerNames {
+        let text = os.record(CONTAINERS).unwrap_or_default();
+        ContainerNames(serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// What sort of group it is, and what users call it. `None` for the root.
+    pub(crate) fn classify(&self, path: &str) -> Option<(&'static str, String)> {
+        let (kind, name) = classify(path)?;
+        let told = self.0.get(&name).filter(|_| kind == "container" && is_of_pod(path));
+        Some((kind, told.map_or(name, |told| printable(told).into_owned())))
+    }
+
+    /// Whether the agent of the node answers for a container.
+    fn knows(&self, path: &str) -> bool {
+        classify(path).is_some_and(|(kind, name)| kind == "container" && self.0.contains_key(&name))
+    }
+}
+
+/// Whether the kubelet made the group, or one above it.
+fn is_of_pod(path: &str) -> bool {
+    path.split('/').any(|part| part.starts_with("kubepods"))
+}
+
+/// What [`manager`] calls the kubelet.
+pub(crate) const KUBELET: &str = "the kubelet";
+
+/// Who writes the lists of a cgroup, if somebody does.
 pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
-    if parts().any(|p| p.starts_with("kubepods")) {
-        return Some(("the kubelet", "let the pod ask for whole CPUs instead"));
+    if is_of_pod(path) {
+        let hint = "run the agent (millpond node), and let the pod name a pool (annotation millpond.dev/pool)";
+        return Some((KUBELET, hint));
     }
     if parts().any(|p| p.starts_with("user@")) {
         return Some(("a user's own manager", "bind the processes instead (psrset -b)"));
@@ -75,9 +114,10 @@ impl LinuxMachine {
         let sets = view.sets();
         let mut found = Vec::new();
         self.collect_zones("", 0, &mut found)?;
+        let names = ContainerNames::told(&self.os);
         Ok(found
             .into_iter()
-            .filter_map(|path| classify(&path).map(|(kind, name)| (path.clone(), kind, name)))
+            .filter_map(|path| names.classify(&path).map(|(kind, name)| (path.clone(), kind, name)))
             .zip(0..)
             .map(|((path, kind, name), id)| {
                 let set =
@@ -113,8 +153,10 @@ impl LinuxMachine {
     pub(crate) fn zone_called(&self, zone: &str) -> Result<(String, Zone), Refusal> {
         let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
         let zones = self.zone_paths()?;
-        let mut matching: Vec<(String, Zone)> =
-            zones.into_iter().filter(|(path, z)| path == zone || z.name == zone).collect();
+        let is_meant = |(path, found): &(String, Zone)| {
+            path == zone || found.name == zone || classify(path).is_some_and(|(_, name)| name == zone)
+        };
+        let mut matching: Vec<(String, Zone)> = zones.into_iter().filter(is_meant).collect();
         // Anybody may call a group as they like in a tree that is theirs: it counts less than one of the system.
         matching.sort_by_key(|(path, _)| (path != zone, managers_above(path)));
         let rank = |found: &(String, Zone)| (found.0 != zone, managers_above(&found.0));
@@ -127,6 +169,7 @@ impl LinuxMachine {
             return Err(refuse(Reason::Machine(why)).hint("name it by its path"));
         }
         match manager(&path) {
+            Some((KUBELET, _)) if ContainerNames::told(&self.os).knows(&path) => Ok((path, found)),
             Some((who, hint)) => Err(refuse(Reason::ManagedElsewhere(who.to_owned())).hint(hint)),
             None => Ok((path, found)),
         }
@@ -175,6 +218,26 @@ impl Zones for LinuxMachine {
         let mut pids = self.os.pids().map_err(machine)?;
         pids.retain(|pid| self.os.place(*pid, None).ok().flatten().is_some_and(|at| is_within(&at, &path)));
         Ok(pids.into_iter().map(Pid).collect())
+    }
+
+    fn name_containers(&self, names: &BTreeMap<String, String>) -> Result<(), Refusal> {
+        let cannot = |error: &std::io::Error| {
+            let why = format!("the names of containers cannot be written: {}", reason(error));
+            Refusal::operation(Reason::Machine(why)).hint("check the state directory and its file system")
+        };
+        let file = self.os.record_file(CONTAINERS);
+        if names.is_empty() {
+            return match std::fs::remove_file(&file) {
+                Err(error) if !is_gone(&error) => Err(cannot(&error)),
+                _ => Ok(()),
+            };
+        }
+        let text = serde_json::to_string(names).unwrap_or_default();
+        if self.os.record(CONTAINERS).as_ref() == Some(&text) {
+            return Ok(());
+        }
+        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| replace_file(&file, text.as_bytes(), Replacing::default())).map_err(|e| cannot(&e))
     }
 
     fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal> {
@@ -240,6 +303,24 @@ mod tests {
         ] {
             assert_eq!(managers_above(path), above, "{path}");
         }
+    }
+
+    #[test]
+    fn containers_of_pods_are_called_as_the_agent_told() {
+        let id = "0123456789abcdef".repeat(4);
+        let names = [("0123456789ab", "web/nginx-7c/nginx"), ("nginx.service", "web/x/y")];
+        let names = names.map(|(id, name)| (id.to_owned(), name.to_owned()));
+        let names = ContainerNames(names.into_iter().collect());
+        let name = |path: &str| names.classify(path).map(|(kind, name)| format!("{kind} {name}"));
+        let of_pod = format!("/kubepods/burstable/pod7/{id}");
+        assert_eq!(name(&of_pod).as_deref(), Some("container web/nginx-7c/nginx"));
+        // What nobody but the kubelet could have made.
+        assert_eq!(name(&format!("/docker/{id}")).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(name("/system.slice/nginx.service").as_deref(), Some("unit nginx.service"));
+        let other = "1".repeat(64);
+        let unknown = format!("/kubepods.slice/cri-containerd-{other}.scope");
+        assert_eq!(name(&unknown).as_deref(), Some("container 111111111111"));
+        assert!(names.knows(&of_pod) && !names.knows(&unknown) && !names.knows("/kubepods"));
     }
 
     #[test]

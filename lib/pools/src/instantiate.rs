@@ -5,6 +5,7 @@
 //! shared out.
 
 use crate::error::PoolError;
+use crate::requests;
 use crate::share::share_out;
 use crate::validate::possible;
 use crate::zones;
@@ -83,6 +84,7 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
     }
     let ids: Vec<_> = conf.pools.iter().filter_map(|pool| pool.id).collect();
     to.zones.retain(|_, pool| ids.contains(pool));
+    requests::carry(&machine.conf, &mut to.conf);
     share_out(&mut to.conf);
     Ok(zones::bind(file, to))
 }

@@ -28,6 +28,7 @@ mod edit;
 mod error;
 mod instantiate;
 mod manager;
+pub mod requests;
 pub mod script;
 pub mod share;
 pub mod validate;

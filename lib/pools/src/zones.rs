@@ -3,6 +3,7 @@
 //! A machine keeps them beside its configuration ([`PoolsState::zones`]). In a file they are a property of the pool, `millpond.zones`: names with
 //! semicolons between them. Whatever else reads such a file sees a property of the user's own.
 
+use crate::requests;
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ pub const ZONES: &str = "millpond.zones";
 #[must_use]
 pub fn described(state: PoolsState) -> PoolsConf {
     let PoolsState { mut conf, zones, .. } = state;
+    conf.pools.iter_mut().for_each(|pool| requests::note(pool, 0));
     for pool in conf.pools.iter_mut().filter(|pool| !pool.is_default) {
         let id = pool.id;
         let own = zones.iter().filter(|(_, bound)| Some(**bound) == id).map(|(name, _)| escaped(name));

@@ -83,7 +83,7 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 10] = [
     ("bpf", &["linux"]),
     ("rules", &["bpf", "linux"]),
     ("workloads", &["sim", "experiments", "cmd"]),
-    ("member", &["member-c", "session", "cmd"]),
+    ("member", &["member-c", "session", "cmd", "svc"]),
     ("member-c", &[]),
     ("nri", &["svc"]),
 ];

@@ -1,7 +1,7 @@
 //! What costs a file per process, and is read only where it was asked for: sizes, sets and zones.
 
 use crate::census::entries::Seen;
-use crate::zones::classify;
+use crate::zones::ContainerNames;
 use crate::{LinuxMachine, Os, names};
 use millpond_machine::facets::CensusOptions;
 use millpond_model::{CpuId, LgrpId, Named, PsetId};
@@ -49,6 +49,7 @@ impl Places {
             return places;
         }
         let mut zones = BTreeMap::new();
+        let names = if options.places { ContainerNames::told(&machine.os) } else { ContainerNames::default() };
         for threads in seen.chunk_by(|a, b| a.pid == b.pid) {
             let pid = threads[0].pid;
             let mut own = Own { zone: Named { id: 0, name: GLOBAL.into() }, ..Own::default() };
@@ -59,7 +60,7 @@ impl Places {
                 && let Some(path) = machine.os.place(pid, None).ok().flatten()
             {
                 own.set = PsetIdOr(set_at(&path));
-                own.zone = zones.entry(path).or_insert_with_key(|path| zone_at(machine, path)).clone();
+                own.zone = zones.entry(path).or_insert_with_key(|path| zone_at(machine, &names, path)).clone();
             }
             places.own.insert(pid, own);
         }
@@ -127,7 +128,7 @@ fn set_at(path: &str) -> PsetId {
 }
 
 /// The zone of a process: its cgroup, or the one from which it came into a set.
-fn zone_at(machine: &LinuxMachine, path: &str) -> Named {
+fn zone_at(machine: &LinuxMachine, names: &ContainerNames, path: &str) -> Named {
     let home = match names::owner(path) {
         Some(_) => path.rsplit('/').next().and_then(names::origin).unwrap_or_default(),
         None => path.to_owned(),
@@ -136,7 +137,7 @@ fn zone_at(machine: &LinuxMachine, path: &str) -> Named {
     if home.trim_matches('/').is_empty() {
         return global;
     }
-    let Some((_, name)) = classify(&home) else { return global };
+    let Some((_, name)) = names.classify(&home) else { return global };
     use std::os::unix::fs::MetadataExt;
     let inode = machine.os.hierarchy.dir(&home).and_then(|dir| std::fs::metadata(dir).ok()).map(|m| m.ino());
     Named { id: inode.unwrap_or(0), name }

@@ -1,7 +1,7 @@
 //! Which cgroup a project or a zone is, and to which of them a process belongs.
 
 use crate::os::knob_error;
-use crate::zones::{classify, manager, managers_above};
+use crate::zones::{KUBELET, classify, manager, managers_above};
 use crate::{LinuxMachine, names};
 use millpond_machine::{KnobError, Reason, Refusal, Subject};
 use millpond_model::{ControlHolder, Pid, printable};
@@ -102,8 +102,8 @@ impl LinuxMachine {
     /// Whether another manager writes the values of a group again and again.
     pub(super) fn may_be_controlled(&self, holder: &ControlHolder, path: &str) -> Result<(), Refusal> {
         match manager(path) {
-            Some(("the kubelet", _)) => {
-                let reason = Reason::ManagedElsewhere("the kubelet".to_owned());
+            Some((KUBELET, _)) => {
+                let reason = Reason::ManagedElsewhere(KUBELET.to_owned());
                 let hint = "let the pod say it: resources.requests.cpu and resources.limits.cpu";
                 Err(Refusal::new(Subject::from(holder), reason).hint(hint))
             }

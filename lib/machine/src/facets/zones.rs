@@ -2,6 +2,7 @@
 
 use crate::{Change, Refusal};
 use millpond_model::{Pid, PsetId};
+use std::collections::BTreeMap;
 
 /// A named group of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,4 +36,15 @@ pub trait Zones {
     /// # Errors
     /// [`Refusal`]: no such zone or set, an empty set, a zone that another manager owns.
     fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal>;
+
+    /// Tells what users call containers of pods: the names that they get in place of those by which [`Zones::list`] gave them. These replace what was
+    /// told before. Whoever tells a name answers for the container: it can be bound, although the kubelet owns its group. A machine without pods takes
+    /// no names.
+    ///
+    /// # Errors
+    /// [`Refusal`] when they cannot be kept.
+    fn name_containers(&self, names: &BTreeMap<String, String>) -> Result<(), Refusal> {
+        let _ = names;
+        Ok(())
+    }
 }

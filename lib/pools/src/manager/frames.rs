@@ -1,5 +1,6 @@
 //! Frames for the planner, from two measurements of the machine.
 
+use crate::requests;
 use millpond_machine::facets::{Usage, Waited};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::pools::{CpuNode, Keyword, Objectives, PoolsState, Weighted};
@@ -46,7 +47,8 @@ impl Frames {
             Some(is.saturating_sub(before.busy.get(&cpu).map_or(is, |b| b.0)))
         };
         let importances = state.conf.importances();
-        let sets = state.conf.psets.iter().map(|pset| {
+        let minima = requests::minima(&state.conf);
+        let sets = state.conf.psets.iter().zip(minima).map(|(pset, min)| {
             let id = pset.id.unwrap_or(PsetId::DEFAULT);
             let runs = |c: &&CpuNode| c.state().is_none_or(State::runs_threads);
             let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
@@ -61,7 +63,7 @@ impl Frames {
                 name: pset.name.clone(),
                 pinned: pset.pinned(),
                 idle: idle.collect(),
-                min: of(pset.min).min(max),
+                min: of(min).min(max),
                 max,
                 importance: importances.get(&pset.ref_id).copied().unwrap_or(0),
                 objectives: held(pset.objectives.as_ref()),

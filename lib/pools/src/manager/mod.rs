@@ -121,7 +121,8 @@ impl Manager {
         if !self.is_dry {
             (state, notes) = crate::dedicated::sweep(machine, state)?;
         }
-        let changed = self.left.as_ref().is_some_and(|left| *left != state);
+        // Zones come and go with what starts and ends.
+        let changed = self.left.as_ref().is_some_and(|left| left.conf != state.conf);
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;
         drop(reads);

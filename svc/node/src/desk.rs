@@ -1,0 +1,231 @@
+//! What answers the container runtime: at once, from what it was told of containers and from the notices of pools. It changes nothing. The
+//! [`crate::service`] looks here for what is to be bound.
+
+use crate::annotations::{name_of, pool_of, requests};
+use crate::options::UnknownPool;
+use millpond_member::{MemberError, POOL_VARIABLE, Subscription, usual_state_dir};
+use millpond_model::{CpuSet, printable};
+use millpond_nri::{Adjustment, Container, Node, Pod, Runtime, Update};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A container, as far as pools are concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// `namespace/pod/container`.
+    pub(crate) name: String,
+    /// The pool that it asks for.
+    pub(crate) pool: Option<String>,
+    /// What it requests, in thousandths of a CPU.
+    pub(crate) requests: u64,
+    /// Whether it has begun: before that it has no group of processes.
+    pub(crate) runs: bool,
+}
+
+/// Everything that is known of containers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// Containers by the runtime's number.
+    pub(crate) containers: BTreeMap<String, Kept>,
+    /// These are all: the runtime has listed them since it took the plugin.
+    pub(crate) is_whole: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    known: Known,
+    has_changed: bool,
+    said: Vec<String>,
+}
+
+/// The desk.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    state: PathBuf,
+    unknown_pool: UnknownPool,
+    inside: Mutex<Inside>,
+    changed: Condvar,
+}
+
+/// The versions of containerd that are too old: before 1.7 it has another interface for plugins under the same name.
+const CONTAINERD: (&str, (u32, u32)) = ("containerd", (1, 7));
+
+impl Desk {
+    /// A desk that reads the notices in a state directory.
+    pub(crate) fn new(state: PathBuf, unknown_pool: UnknownPool) -> Desk {
+        Desk { state, unknown_pool, inside: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Inside)) {
+        let mut inside = self.inside();
+        how(&mut inside);
+        inside.has_changed = true;
+        self.changed.notify_one();
+    }
+
+    /// The runtime is gone: what it does until it is back is not heard of.
+    pub(crate) fn lose(&self) {
+        self.inside().known.is_whole = false;
+    }
+
+    /// Waits until something changed, or for that long. What is known, where it changed.
+    pub(crate) fn wait(&self, most: Duration) -> Option<Known> {
+        let mut inside = self.inside();
+        if !inside.has_changed && inside.said.is_empty() {
+            inside =
+                self.changed.wait_timeout(inside, most).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::take(&mut inside.has_changed).then(|| inside.known.clone())
+    }
+
+    /// What is known.
+    pub(crate) fn known(&self) -> Known {
+        self.inside().known.clone()
+    }
+
+    /// What is to be logged.
+    pub(crate) fn said(&self) -> Vec<String> {
+        std::mem::take(&mut self.inside().said)
+    }
+
+    fn say(&self, line: String) {
+        self.inside().said.push(line);
+        self.changed.notify_one();
+    }
+
+    /// The CPUs of a pool; `None` for the default one, which has all that the others have not.
+    fn cpus(&self, pool: &str) -> Result<Option<CpuSet>, MemberError> {
+        let mut notices = Subscription::in_dir(&self.state, pool)?;
+        Ok((!notices.is_default()).then_some(notices.size()?.cpus))
+    }
+
+    /// The CPUs that a container gets or keeps: those of its pool while that exists and has some.
+    fn list_of(&self, pool: Option<&str>) -> Option<String> {
+        let cpus = self.cpus(pool?).ok().flatten().filter(|cpus| !cpus.is_empty());
+        cpus.map(|cpus| cpus.to_string())
+    }
+
+    /// The notices, where programs in a container look for them.
+    fn view(&self) -> (String, String) {
+        let there = usual_state_dir().join(NOTICES);
+        (self.state.join(NOTICES).display().to_string(), there.display().to_string())
+    }
+}
+
+/// The directory of notices in a state directory.
+const NOTICES: &str = "pools";
+
+/// The two numbers with which a version begins, as in `v2.1.9`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+impl Node for Desk {
+    fn meet(&self, runtime: Runtime) -> Result<(), String> {
+        let Runtime { name, version: told, .. } = &runtime;
+        let (name, told) = (printable(name), printable(told));
+        let (which, least) = CONTAINERD;
+        if name == which && version(&told).is_some_and(|version| version < least) {
+            return Err(format!("{name} {told} is too old: its plugins came with 1.7"));
+        }
+        self.say(format!("{name} {told} tells of its containers"));
+        Ok(())
+    }
+
+    fn synchronize(&self, pods: Vec<Pod>, containers: Vec<Container>) -> Vec<Update> {
+        let pods: BTreeMap<String, Pod> = pods.into_iter().map(|pod| (pod.id.clone(), pod)).collect();
+        let mut known = BTreeMap::new();
+        let mut updates = Vec::new();
+        for container in containers.into_iter().filter(|container| !container.has_ended) {
+            let Some(pod) = pods.get(&container.pod) else { continue };
+            let pool = pool_of(pod, &container);
+            if let Some(cpus) = self.list_of(pool).filter(|cpus| *cpus != container.cpus) {
+                updates.push(Update { container: container.id.clone(), cpus });
+            }
+            let kept = Kept {
+                name: name_of(pod, &container),
+                pool: pool.map(str::to_owned),
+                requests: requests(container.shares),
+                runs: true,
+            };
+            known.insert(container.id, kept);
+        }
+        self.change(|inside| inside.known = Known { containers: known, is_whole: true });
+        updates
+    }
+
+    fn create(&self, pod: Pod, container: Container) -> Result<Adjustment, String> {
+        let pool = pool_of(&pod, &container);
+        let name = name_of(&pod, &container);
+        let mut adjustment = Adjustment::default();
+        if let Some(pool) = pool {
+            match self.cpus(pool) {
+                Ok(Some(cpus)) if cpus.is_empty() => {
+                    return Err(format!("pool {} has no CPU now", printable(pool)));
+                }
+                Ok(Some(_)) if !container.cpus.is_empty() => {
+                    let cpus = printable(&container.cpus);
+                    return Err(format!(
+                        "something else gave the container CPUs {cpus}: the kubelet's CPU manager, or another plugin"
+                    ));
+                }
+                Ok(cpus) => adjustment.cpus = cpus.map(|cpus| cpus.to_string()),
+                Err(why) if self.unknown_pool == UnknownPool::Refuse => {
+                    let why = format!("{why}, which annotation {} names", crate::annotations::POOL);
+                    self.say(format!("{} was refused: {why}", printable(&name)));
+                    return Err(why);
+                }
+                Err(why) => {
+                    self.say(format!("{} runs in the default pool: {why}", printable(&name)));
+                }
+            }
+            if adjustment.cpus.is_some() {
+                adjustment.environment.push((POOL_VARIABLE.to_owned(), pool.to_owned()));
+                adjustment.views.push(self.view());
+            }
+        }
+        let kept = Kept {
+            name,
+            pool: pool.map(str::to_owned),
+            requests: requests(container.shares),
+            runs: false,
+        };
+        self.change(|inside| {
+            inside.known.containers.insert(container.id, kept);
+        });
+        Ok(adjustment)
+    }
+
+    fn started(&self, container: Container) {
+        self.change(|inside| {
+            if let Some(kept) = inside.known.containers.get_mut(&container.id) {
+                kept.runs = true;
+            }
+        });
+    }
+
+    fn update(&self, pod: Pod, container: Container) -> Option<String> {
+        let pool = pool_of(&pod, &container);
+        let asked = requests(container.shares);
+        // What the runtime writes may be older than what poold decides meanwhile: it is looked at again.
+        self.change(|inside| {
+            if let Some(kept) = inside.known.containers.get_mut(&container.id) {
+                kept.requests = asked;
+            }
+        });
+        self.list_of(pool)
+    }
+
+    fn ended(&self, container: &str) {
+        self.change(|inside| {
+            inside.known.containers.remove(container);
+        });
+    }
+}

@@ -1,0 +1,66 @@
+//! Keeps the containers of a Kubernetes node in pools.
+//!
+//! A pod names its pool in an annotation:
+//!
+//! ```text
+//! metadata:
+//!   annotations:
+//!     millpond.dev/pool: web               # all its containers
+//!     millpond.dev/pool.metrics: batch     # but the container metrics
+//! ```
+//!
+//! Its containers get the CPUs of the pool when they are created, and follow what poold decides. They keep them when the kubelet
+//! changes their resources, and when the container runtime, the kubelet or this agent is restarted. Containers of pods without the annotation
+//! have the CPUs of the default pool.
+//!
+//! Run it beside poold on each node, as root and in the host's PID namespace. The chart in `deploy/` does so. It asks the runtime's interface
+//! for plugins (NRI) and needs no rights in the cluster.
+//!
+//! # Pools
+//!
+//! Pools must be enabled. With `--conf` the agent enables them and commits that file, as `pooladm -c` does, and again each time
+//! the file changes: a mounted ConfigMap is such a file. One that is wrong changes nothing; the reason is logged.
+//!
+//! A set is not made smaller than the containers of its pools request: poold takes the sum of `resources.requests.cpu` for its minimum where
+//! `pset.min` is less. `poolcfg -dc info` shows the sum, in thousandths of a CPU, as `millpond.requests` of a pool.
+//!
+//! A container whose pool does not exist is refused, with the reason in the pod's events. With `--unknown-pool default` it runs in the default
+//! pool until a pool of that name exists.
+//!
+//! # In the container
+//!
+//! `MILLPOND_POOL` names the pool, and the notices of all pools are mounted read-only where libraries of Millpond look for them. So programs
+//! that follow their pool's size do so in a pod.
+//!
+//! # Names
+//!
+//! Commands call a container of a pod `namespace/pod/container`: `poolbind -q`, `millpond zones`, `top`, metrics and `quiet`.
+//!
+//! # Refusals
+//!
+//! It ends where the kubelet's CPU manager has the policy `static`, which writes CPUs of containers as well, where the runtime has no NRI or
+//! one that is too old, and where another plugin set the CPUs of a container before it.
+
+mod annotations;
+mod conf;
+mod desk;
+mod options;
+mod service;
+
+pub use options::SPEC;
+
+use millpond_session::Output;
+use std::ffi::OsString;
+
+/// Runs with the words after its name. Gives the exit status: 0 done, 1 failed, 2 misused.
+#[must_use]
+pub fn run(words: &[OsString], out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
+    match options::parse(words) {
+        Ok(options) => service::run(&options, err),
+        Err(answer) => {
+            out.text(&answer.out);
+            err.text(&answer.err);
+            answer.status
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What it is started with.
+
+use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind};
+use millpond_session::{KUBELET_DIR, OpenOptions, PLUGIN_SOCKET};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Its description.
+pub const SPEC: Spec = Spec {
+    name: "node",
+    applet: false,
+    summary: "keep the containers of a Kubernetes node in pools",
+    section: 8,
+    group: Group::Pools,
+    forms: &[
+        "[--conf file] [--unknown-pool refuse|default] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
+        "--help | --version",
+    ],
+    flags: &[
+        Flag::long("conf", "enable pools and commit this configuration, and again when the file changes")
+            .value("file", ValueKind::File),
+        Flag::long("unknown-pool", "what becomes of a container whose pool does not exist (refuse)")
+            .value("what", ValueKind::Word(&["refuse", "default"])),
+        Flag::long("socket", "where the container runtime listens for plugins (/var/run/nri/nri.sock)")
+            .value("path", ValueKind::File),
+        Flag::long("kubelet-dir", "the directory of the kubelet (/var/lib/kubelet)")
+            .value("dir", ValueKind::Directory),
+        Flag::long("state-dir", "the state directory, in place of MILLPOND_STATE")
+            .value("dir", ValueKind::Directory),
+        Flag::both('h', "help", "print this help"),
+        Flag::long("version", "print the version"),
+    ],
+    common: &[],
+    permutes: true,
+    examples: &[
+        Example { words: "", what: "keep containers in the pools that there are" },
+        Example {
+            words: "--conf /etc/millpond/pools/pooladm.conf",
+            what: "the same, with the pools of a ConfigMap that is mounted there",
+        },
+    ],
+    files: &[
+        ("node.lock", "in the state directory: locked by the running instance"),
+        ("records/containers", "in the state directory: what containers are called"),
+    ],
+    status: &[
+        ("0", "stopped by a signal"),
+        ("1", "it cannot run on this node, or the runtime dropped it for good"),
+        ("2", "the command line is wrong"),
+    ],
+    see_also: &["poold(8)", "pooladm(8)", "poolbind(8)", "millpond-zones(1)", "millpond-member(3)"],
+    prose: millpond_cli::head!(include_str!("lib.rs")),
+    ..Spec::NEW
+};
+
+/// What becomes of a container whose pool does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownPool {
+    /// It is not created.
+    Refuse,
+    /// It runs in the default pool.
+    Default,
+}
+
+/// Understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The configuration that is committed.
+    pub conf: Option<PathBuf>,
+    /// What becomes of a container whose pool does not exist.
+    pub unknown_pool: UnknownPool,
+    /// Where the runtime listens.
+    pub socket: PathBuf,
+    /// The kubelet's directory.
+    pub kubelet: PathBuf,
+    /// The machine.
+    pub open: OpenOptions,
+}
+
+/// Parses the words after the name.
+///
+/// # Errors
+/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
+    millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
+}
+
+fn options(parsed: &Parsed) -> Result<Options, String> {
+    if let Some(word) = parsed.words().first() {
+        return Err(format!("it takes no operand, and got `{word}`"));
+    }
+    let unknown_pool = match parsed.long_value("unknown-pool").as_deref() {
+        None | Some("refuse") => UnknownPool::Refuse,
+        Some("default") => UnknownPool::Default,
+        Some(other) => return Err(format!("--unknown-pool takes refuse or default, not `{other}`")),
+    };
+    let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
+    Ok(Options {
+        conf: path("conf"),
+        unknown_pool,
+        socket: path("socket").unwrap_or_else(|| PathBuf::from(PLUGIN_SOCKET)),
+        kubelet: path("kubelet-dir").unwrap_or_else(|| PathBuf::from(KUBELET_DIR)),
+        open: OpenOptions { state: path("state-dir"), ..OpenOptions::default() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn asked(line: &str) -> Result<Options, Answer> {
+        parse(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let plain = asked("").unwrap();
+        assert_eq!((plain.conf, plain.unknown_pool), (None, UnknownPool::Refuse));
+        assert_eq!(plain.socket, PathBuf::from("/var/run/nri/nri.sock"));
+        let all = asked("--conf c --unknown-pool default --socket s --kubelet-dir k --state-dir d").unwrap();
+        assert_eq!((all.conf, all.unknown_pool), (Some(PathBuf::from("c")), UnknownPool::Default));
+        assert_eq!((all.socket, all.kubelet), (PathBuf::from("s"), PathBuf::from("k")));
+        assert_eq!(all.open.state, Some(PathBuf::from("d")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, said) in [
+            ("web", "it takes no operand, and got `web`"),
+            ("--unknown-pool create", "--unknown-pool takes refuse or default, not `create`"),
+        ] {
+            let answer = asked(line).unwrap_err();
+            assert_eq!(answer.err.lines().next(), Some(format!("node: {said}").as_str()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The loop: what runs is bound to its pool, in one change for all that is new. The desk answers the runtime beside it.
+
+use crate::annotations::{id_of, zone_of};
+use crate::conf::{Conf, Looked};
+use crate::desk::{Desk, Kept, Known};
+use crate::options::Options;
+use millpond_machine::{Machine, Reason, Refusal, Writer};
+use millpond_model::pools::{PoolNode, PoolsState};
+use millpond_model::{Nanos, PoolId, printable};
+use millpond_nri::{Parting, attend};
+use millpond_pools::{Code, PoolError, dynamic, errno, requests};
+use millpond_session::{
+    Daemon, NotifyState, Output, Session, Stopwatch, stop_daemon_on_signal, tell_manager, watchdog,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// What it is called.
+const NAME: &str = "node";
+/// A signal, and the end of the runtime, is looked for so often.
+const LOOK: Duration = Duration::from_millis(200);
+/// The configuration's file is looked at so often: the kubelet itself replaces a ConfigMap only once a minute.
+const CONF: Nanos = Nanos::from_secs(2);
+/// What is bound, and the kubelet's policy, is looked at so often although nothing is heard.
+const CHECK: Nanos = Nanos::from_secs(10);
+/// What the runtime wrote is looked at so long after it asked.
+const SETTLE: Nanos = Nanos::from_millis(500);
+/// After a failure it is tried again.
+const AGAIN: Nanos = Nanos::from_secs(1);
+/// Before the runtime is connected to again.
+const CALM: Duration = Duration::from_secs(1);
+
+/// Runs until it is asked to stop. Gives the exit status.
+pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
+    let stop = stop_daemon_on_signal();
+    match begin(options, err) {
+        Err(why) => {
+            err.line(format!("{NAME}: {why}"));
+            1
+        }
+        Ok((session, _lock, state)) => {
+            let desk = Arc::new(Desk::new(state, options.unknown_pool));
+            let status = Service {
+                options,
+                session: &session,
+                desk: &desk,
+                conf: options.conf.as_deref().map(Conf::new),
+                err,
+                names: BTreeMap::new(),
+                complaint: None,
+            }
+            .go(stop);
+            tell_manager(&[NotifyState::Stopping]);
+            status
+        }
+    }
+}
+
+fn as_nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What must be there before the loop.
+fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Daemon, PathBuf), String> {
+    if let Some(why) = objection(&options.kubelet) {
+        return Err(why);
+    }
+    let session = Session::open(&options.open).map_err(|error| error.to_string())?;
+    let state = session.state_dir().ok_or("it is for a real machine")?.to_owned();
+    let lock = Daemon::begin(&state, NAME).map_err(|error| error.to_string())?;
+    let writer = Writer::open(session.machine()).map_err(|refusal| refusal.to_string())?;
+    if let Some(repair) = writer.repaired() {
+        err.line(format!("{NAME}: {repair}"));
+    }
+    drop(writer);
+    Ok((session, lock, state))
+}
+
+/// Why the agent must not run beside this kubelet.
+fn objection(kubelet: &Path) -> Option<String> {
+    let file = millpond_session::static_cpu_manager(kubelet)?;
+    Some(format!(
+        "the kubelet's CPU manager has the policy static ({}), and gives CPUs to containers as well\n\
+         hint: set cpuManagerPolicy: none in the kubelet's configuration, remove that file, and restart the kubelet",
+        file.display()
+    ))
+}
+
+struct Service<'a, 'o> {
+    options: &'a Options,
+    session: &'a Session,
+    desk: &'a Arc<Desk>,
+    conf: Option<Conf>,
+    err: &'a mut Output<'o>,
+    /// What the machine was told that containers are called.
+    names: BTreeMap<String, String>,
+    /// What was last said to be wrong.
+    complaint: Option<String>,
+}
+
+impl Service<'_, '_> {
+    fn say(&mut self, text: &str) {
+        self.err.line(format!("{NAME}: {text}"));
+        self.err.flush();
+    }
+
+    /// Says what is wrong, unless it was said last.
+    fn complain(&mut self, why: String) {
+        if self.complaint.as_ref() != Some(&why) {
+            self.say(&why);
+            self.complaint = Some(why);
+        }
+    }
+
+    fn machine(&self) -> &dyn Machine {
+        self.session.machine()
+    }
+
+    fn go(&mut self, stop: &'static AtomicBool) -> u8 {
+        self.look_at_conf();
+        if let Err(error) = dynamic::read(self.machine()) {
+            self.say(&said(&error));
+            if self.conf.is_none() {
+                self.err.line("hint: enable them (pooladm -e), or give it --conf".to_owned());
+            }
+            return 1;
+        }
+        let (leave, partings) = match self.connect() {
+            Ok(connected) => connected,
+            Err(error) => {
+                self.say(&format!("cannot start a thread: {}", millpond_session::reason(&error)));
+                return 1;
+            }
+        };
+        let status = self.serve(stop, &partings);
+        drop(leave);
+        status
+    }
+
+    /// A thread that answers the runtime, and connects again when that was restarted. It ends when the sender is dropped.
+    fn connect(&self) -> std::io::Result<(Sender<()>, Receiver<Parting>)> {
+        let (leave, left) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
+        let (desk, socket) = (Arc::clone(self.desk), self.options.socket.clone());
+        let work = move || {
+            loop {
+                let (_stays, told) = oneshot::channel();
+                let parting = attend(&socket, Arc::clone(&desk) as _, told);
+                desk.lose();
+                if sender.send(parting).is_err() {
+                    return;
+                }
+                if left.recv_timeout(CALM) != Err(mpsc::RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("node-nri".to_owned()).spawn(work)?;
+        Ok((leave, receiver))
+    }
+
+    fn serve(&mut self, stop: &'static AtomicBool, partings: &Receiver<Parting>) -> u8 {
+        let watch = Stopwatch::start();
+        let (mut conf_due, mut check_due, mut alive) = (CONF, CHECK, Nanos(0));
+        let mut again: Option<Nanos> = None;
+        let mut was_connected = false;
+        tell_manager(&[NotifyState::Ready]);
+        while !stop.load(Ordering::Relaxed) {
+            let news = self.desk.wait(LOOK);
+            for line in self.desk.said() {
+                self.say(&line);
+            }
+            was_connected |= news.as_ref().is_some_and(|known| known.is_whole);
+            while let Ok(parting) = partings.try_recv() {
+                if let Some(status) = self.parted(&parting, was_connected) {
+                    return status;
+                }
+            }
+            let now = watch.elapsed();
+            if watchdog().is_some_and(|every| now - alive >= as_nanos(every / 2)) {
+                tell_manager(&[NotifyState::Watchdog]);
+                alive = now;
+            }
+            if now >= conf_due {
+                conf_due = now + CONF;
+                if self.look_at_conf() {
+                    again = Some(now);
+                }
+            }
+            if news.is_some() {
+                // The runtime may write an older list after it was answered.
+                check_due = check_due.min(now + SETTLE);
+            }
+            let mut due = news.is_some() || again.is_some_and(|again| now >= again);
+            if now >= check_due {
+                check_due = now + CHECK;
+                due = true;
+                if let Some(why) = objection(&self.options.kubelet) {
+                    self.say(&why);
+                    return 1;
+                }
+            }
+            if due {
+                let known = news.unwrap_or_else(|| self.desk.known());
+                again = match self.bind(&known) {
+                    Ok(()) => {
+                        self.complaint = None;
+                        None
+                    }
+                    Err(why) => {
+                        self.complain(why);
+                        Some(now + AGAIN)
+                    }
+                };
+            }
+        }
+        0
+    }
+
+    /// The runtime is gone. The exit status, where there is no use in waiting for it.
+    fn parted(&mut self, parting: &Parting, was_connected: bool) -> Option<u8> {
+        let why = printable(&parting.to_string()).into_owned();
+        match parting {
+            Parting::Refused(_) => {
+                self.say(&why);
+                Some(1)
+            }
+            _ if was_connected => {
+                self.complain(format!("{why}; containers keep their CPUs, and it is connected to again"));
+                None
+            }
+            Parting::NoRuntime { .. } => {
+                self.say(&why);
+                let hint = "the runtime's plugins (NRI) may be off: containerd 1.7 needs disable = false in the section \
+                            plugins.\"io.containerd.nri.v1.nri\" of its configuration, CRI-O enable_nri = true";
+                self.err.line(format!("hint: {hint}"));
+                Some(1)
+            }
+            _ => {
+                self.say(&why);
+                Some(1)
+            }
+        }
+    }
+
+    /// Whether there is another configuration now.
+    fn look_at_conf(&mut self) -> bool {
+        let Some(mut conf) = self.conf.take() else { return false };
+        let looked = conf.look(self.session);
+        self.conf = Some(conf);
+        match looked {
+            Looked::Same => false,
+            Looked::Committed(notes) => {
+                self.say("the configuration of the pools was committed");
+                for note in notes {
+                    self.say(&note);
+                }
+                true
+            }
+            Looked::Failed(why) => {
+                self.complain(why);
+                false
+            }
+        }
+    }
+
+    /// Binds what runs and is not bound, forgets what ended, and notes what pools request, as one change.
+    fn bind(&mut self, known: &Known) -> Result<(), String> {
+        self.tell_names(known).map_err(|refusal| refusal.to_string())?;
+        let machine = self.session.machine();
+        let before = dynamic::read(machine).map_err(|error| said(&error))?;
+        let mut keys = BTreeMap::new();
+        for (id, _, _) in unbound(&before, known) {
+            match machine.pools().map_err(Refusal::from).and_then(|pools| pools.zone_key(zone_of(id))) {
+                Ok(key) => drop(keys.insert(id.to_owned(), key)),
+                // It ended meanwhile, and that will be heard.
+                Err(refusal) if refusal.reason == Reason::NoSuchZone => {}
+                Err(refusal) => return Err(refusal.to_string()),
+            }
+        }
+        let to = wanted(before.clone(), known, &keys);
+        let is_new = to != before;
+        let change = dynamic::prepare(machine, Some(to)).map_err(|error| said(&error))?;
+        if !is_new && change.steps.is_empty() {
+            return Ok(());
+        }
+        let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
+        let state = dynamic::read(machine).map_err(|error| said(&error))?;
+        let to = wanted(state.clone(), known, &keys);
+        let done = dynamic::commit(&writer, machine, Some(to.clone())).map_err(|error| said(&error))?;
+        drop(writer);
+        for line in told(&state, &to, known).into_iter().chain(done.notes) {
+            self.say(&line);
+        }
+        Ok(())
+    }
+
+    fn tell_names(&mut self, known: &Known) -> Result<(), Refusal> {
+        if !known.is_whole && known.containers.len() < self.names.len() {
+            return Ok(());
+        }
+        let name = |(id, kept): (&String, &Kept)| (zone_of(id).to_owned(), kept.name.clone());
+        let names: BTreeMap<String, String> = known.containers.iter().map(name).collect();
+        if names != self.names {
+            self.machine().zones()?.name_containers(&names)?;
+            self.names = names;
+        }
+        Ok(())
+    }
+}
+
+fn said(error: &PoolError) -> String {
+    if error.code == Code::System(errno::NOT_ACTIVE) {
+        return "pools are disabled".to_owned();
+    }
+    match &error.hint {
+        Some(hint) => format!("{error}\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+/// The pool that a container is to be in; `None` for the default one, or one that does not exist or has no CPU now.
+fn pool_for<'s>(state: &'s PoolsState, kept: &Kept) -> Option<&'s PoolNode> {
+    let pool = state.conf.pools.iter().find(|pool| Some(&pool.name) == kept.pool.as_ref())?;
+    let has_cpus = state.conf.pset_of(pool).is_some_and(|set| set.size() > 0);
+    (!pool.is_default && has_cpus).then_some(pool)
+}
+
+/// The containers that run and are bound to another pool than theirs, or to none: the number, what is known, and the pool.
+fn unbound<'k>(state: &PoolsState, known: &'k Known) -> Vec<(&'k str, &'k Kept, PoolId)> {
+    let bound: BTreeMap<&str, PoolId> =
+        state.zones.iter().filter_map(|(zone, pool)| Some((id_of(zone)?, *pool))).collect();
+    let running = known.containers.iter().filter(|(_, kept)| kept.runs);
+    running
+        .filter_map(|(id, kept)| Some((id.as_str(), kept, pool_for(state, kept)?.id?)))
+        .filter(|(id, _, pool)| bound.get(id) != Some(pool))
+        .collect()
+}
+
+/// The configuration with everything bound whose group of processes is known.
+fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> PoolsState {
+    let mut to = state.clone();
+    if known.is_whole {
+        to.zones.retain(|zone, _| id_of(zone).is_none_or(|id| known.containers.contains_key(id)));
+    }
+    for (id, _, pool) in unbound(&state, known) {
+        let same = to.zones.keys().find(|zone| id_of(zone) == Some(id)).cloned();
+        to.zones.extend(same.or_else(|| keys.get(id).cloned()).map(|key| (key, pool)));
+    }
+    if known.is_whole {
+        let mut sums: BTreeMap<Option<PoolId>, u64> = BTreeMap::new();
+        for kept in known.containers.values() {
+            let pool = pool_for(&state, kept).and_then(|pool| pool.id);
+            let sum = sums.entry(pool).or_default();
+            *sum = sum.saturating_add(kept.requests);
+        }
+        for pool in &mut to.conf.pools {
+            let of = if pool.is_default { None } else { pool.id };
+            requests::note(pool, sums.get(&of).copied().unwrap_or(0));
+        }
+    }
+    to
+}
+
+/// What was bound and what was forgotten, in words.
+fn told(before: &PoolsState, after: &PoolsState, known: &Known) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut ended = BTreeSet::new();
+    for (zone, pool) in &after.zones {
+        if before.zones.get(zone) == Some(pool) {
+            continue;
+        }
+        let kept = id_of(zone).and_then(|id| known.containers.get(id));
+        let name = kept.map_or(zone.as_str(), |kept| &kept.name);
+        let called = after.conf.pools.iter().find(|p| p.id == Some(*pool)).map_or("", |p| &p.name);
+        lines.push(format!("{} is in pool {}", printable(name), printable(called)));
+    }
+    for zone in before.zones.keys().filter(|zone| !after.zones.contains_key(*zone)) {
+        ended.extend(id_of(zone).map(zone_of));
+    }
+    if !ended.is_empty() {
+        let noun = if ended.len() == 1 { "container" } else { "containers" };
+        let ids: Vec<&str> = ended.into_iter().collect();
+        lines.push(format!("{noun} {} ended", ids.join(", ")));
+    }
+    lines
+}
