@@ -18,7 +18,7 @@ pub struct Unavailable {
 
 impl Unavailable {
     /// Both halves at once.
-    pub(crate) fn new(why: impl Into<String>, what_would_help: impl Into<String>) -> Self {
+    pub fn new(why: impl Into<String>, what_would_help: impl Into<String>) -> Self {
         Self { why: why.into(), what_would_help: what_would_help.into() }
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::apt::Apt;
 use crate::cache::Cache;
-use crate::capability::Unavailable;
+use crate::capability::{Unavailable, busybox};
 use crate::guest::Guest;
 use crate::image::{Image, ImageError};
 
@@ -164,6 +164,59 @@ pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavai
     // The suite of the kernel whose tracer it reads.
     let rtla = Packages { name: "rtla", suite: "trixie", packages: &["rtla"], with_dependencies: true };
     rtla.obtain(cache, note)
+}
+
+/// A version of containerd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Containerd {
+    /// 1.7, whose plugins are off by default.
+    V1_7,
+    /// The newest that Debian has, 2.1 or later.
+    Newest,
+}
+
+/// What runs containers, and an image for them.
+#[derive(Debug, Clone)]
+pub struct ContainerTools {
+    /// The directory of containerd's own programs.
+    pub bin: PathBuf,
+    /// What starts containers.
+    pub runc: PathBuf,
+    /// What is in their image.
+    pub busybox: PathBuf,
+}
+
+/// Gets containerd, and a runc that the host's libraries are enough for: from the cache, else from Debian's archive. They are unpacked and not
+/// installed: no service is started or enabled. `note` hears about long work.
+///
+/// # Errors
+/// Why they cannot be had, or do not run here, and what would help.
+pub fn obtain_containerd(
+    version: Containerd,
+    cache: &Cache,
+    note: &dyn Fn(&str),
+) -> Result<ContainerTools, Unavailable> {
+    let (name, suite) = match version {
+        Containerd::V1_7 => ("containerd-1.7", "trixie"),
+        Containerd::Newest => ("containerd-newest", "sid"),
+    };
+    let packages = &["containerd"];
+    let containerd = Packages { name, suite, packages, with_dependencies: false }.obtain(cache, note)?;
+    let packages = &["runc", "libseccomp2"];
+    let runc = Packages { name: "runc", suite: SUITE, packages, with_dependencies: false }.obtain(cache, note)?;
+    let tools = ContainerTools {
+        bin: containerd.join("usr/bin"),
+        runc: runc.join("usr/sbin/runc"),
+        busybox: busybox()?,
+    };
+    for program in [tools.bin.join("containerd"), tools.runc.clone()] {
+        let said = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+        if !said.is_ok_and(|said| said.status.success()) {
+            let why = format!("Debian's {} does not run here", program.display());
+            return Err(Unavailable::new(why, "run these tests on a newer system"));
+        }
+    }
+    Ok(tools)
 }
 
 /// Gets the programs that take CPUs out of general use by hand (cset, tuna and `TuneD`) with all that they need: a tree to `chroot` into.

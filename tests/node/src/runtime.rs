@@ -1,0 +1,226 @@
+//! The runtime itself, and daemons beside it.
+
+use crate::Cri;
+use millpond_vm::ContainerTools;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For so long something that must come is waited for, on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name of the image that [`Runtime::begin`] imports.
+pub const IMAGE: &str = "localhost/busybox:local";
+
+/// Waits until something is so.
+///
+/// # Errors
+/// What `is` gave last, when it is not so after a minute.
+pub fn eventually<T>(mut is: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    let begun = Instant::now();
+    loop {
+        match is() {
+            Err(why) if begun.elapsed() > PATIENCE => return Err(why),
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+            done => return done,
+        }
+    }
+}
+
+/// A process in the background whose lines are kept. It is killed when it is dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Daemon {
+    /// Starts it. What it writes to standard error is kept.
+    ///
+    /// # Errors
+    /// The system's, in words.
+    pub fn start(command: &mut Command) -> Result<Daemon, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (kept, stderr) = (Arc::clone(&lines), child.stderr.take());
+        thread::spawn(move || {
+            for line in stderr.map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(line.unwrap_or_default());
+            }
+        });
+        Ok(Daemon { child, lines })
+    }
+
+    /// What it has written.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until it has written a line with that text.
+    ///
+    /// # Errors
+    /// All that it wrote instead.
+    pub fn says(&self, text: &str) -> Result<(), String> {
+        eventually(|| {
+            let lines = self.lines();
+            if lines.iter().any(|line| line.contains(text)) {
+                return Ok(());
+            }
+            Err(format!("`{text}` was not said, but:\n{}", lines.join("\n")))
+        })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it, and waits for its end.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits for its own end.
+    ///
+    /// # Errors
+    /// It did not end.
+    pub fn end(&mut self) -> Result<ExitStatus, String> {
+        eventually(|| self.child.try_wait().ok().flatten().ok_or_else(|| "it did not end".to_owned()))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// containerd.
+#[derive(Debug)]
+pub struct Runtime {
+    tools: ContainerTools,
+    dir: PathBuf,
+    daemon: Daemon,
+}
+
+impl Runtime {
+    /// Starts containerd with everything that it keeps below `dir`, and an image of busybox.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn begin(tools: ContainerTools, dir: &Path) -> Result<Runtime, String> {
+        let wrote = fs::create_dir_all(dir.join("image"))
+            .and_then(|()| fs::write(dir.join("config.toml"), configuration(&tools, dir)));
+        wrote.map_err(|error| error.to_string())?;
+        let daemon = daemon(&tools, dir)?;
+        let runtime = Runtime { tools, dir: dir.to_owned(), daemon };
+        runtime.cri()?;
+        let image = dir.join("image");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/image.sh");
+        done(Command::new("sh").arg(script).arg(&runtime.tools.busybox).arg(IMAGE).arg(&image))?;
+        let mut import = Command::new(runtime.tools.bin.join("ctr"));
+        import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import", "--local"]);
+        // 1.7 imports so anyhow.
+        let import_old = || {
+            let mut import = Command::new(runtime.tools.bin.join("ctr"));
+            import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import"]);
+            done(import.arg(image.join("image.tar")))
+        };
+        done(import.arg(image.join("image.tar"))).or_else(|_| import_old())?;
+        Ok(runtime)
+    }
+
+    /// Kills it, and starts it again on what it has. Containers live on.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.daemon.kill();
+        self.daemon = daemon(&self.tools, &self.dir)?;
+        self.cri().map(drop)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("containerd.sock")
+    }
+
+    /// Where plugins connect.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        self.dir.join("nri.sock")
+    }
+
+    /// A connection, as a kubelet has one.
+    ///
+    /// # Errors
+    /// In words, with what it wrote.
+    pub fn cri(&self) -> Result<Cri, String> {
+        eventually(|| {
+            let cri = Cri::connect(&self.socket(), &self.dir.join("logs"))?;
+            cri.version().map_err(|status| status.message().to_owned())?;
+            Ok(cri)
+        })
+        .map_err(|why| format!("{why}\n{}", self.daemon.lines().join("\n")))
+    }
+}
+
+fn daemon(tools: &ContainerTools, dir: &Path) -> Result<Daemon, String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(tools.bin.join("containerd"));
+    command.arg("-c").arg(dir.join("config.toml"));
+    // It finds what watches over containers there.
+    command.env("PATH", format!("{}:{path}", tools.bin.display()));
+    Daemon::start(&mut command)
+}
+
+/// Runs a command to its end.
+fn done(command: &mut Command) -> Result<(), String> {
+    let said = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if said.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}: {}", said.status, String::from_utf8_lossy(&said.stderr)))
+}
+
+/// The second version of the file is understood by 1.7 and by 2.
+fn configuration(tools: &ContainerTools, dir: &Path) -> String {
+    let (dir, runc) = (dir.display(), tools.runc.display());
+    format!(
+        r#"version = 2
+root = "{dir}/root"
+state = "{dir}/state"
+[grpc]
+  address = "{dir}/containerd.sock"
+[ttrpc]
+  address = "{dir}/containerd.sock.ttrpc"
+[plugins."io.containerd.nri.v1.nri"]
+  disable = false
+  disable_connections = false
+  plugin_config_path = "{dir}/nri/conf.d"
+  plugin_path = "{dir}/nri/plugins"
+  socket_path = "{dir}/nri.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{dir}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{IMAGE}"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{dir}/cni/bin"
+    conf_dir = "{dir}/cni/conf"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        BinaryName = "{runc}"
+        SystemdCgroup = false
+"#
+    )
+}

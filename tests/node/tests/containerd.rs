@@ -1,0 +1,299 @@
+//! The agent beside a real containerd on this host. Pools keep others where they are, so that nothing but what is started here is touched.
+
+use millpond_node_tests::{Cri, Daemon, IMAGE, Runtime, RunningPod, eventually};
+use millpond_vm::{Cache, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What keeps a container running.
+const SLEEP: &[&str] = &["sleep", "1000000"];
+
+/// Why the tests cannot run here, if they cannot.
+fn unavailable() -> Option<Unavailable> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(Unavailable::new("containers are made by root", "run these tests as root"));
+    }
+    let state = Path::new("/run/millpond/records/pools");
+    if state.exists() || Path::new("/var/lib/kubelet").exists() {
+        return Some(Unavailable::new("pools or a kubelet are in use here", "run these tests on another machine"));
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (cpus < 2).then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
+}
+
+struct Node {
+    program: PathBuf,
+    dir: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+impl Node {
+    fn begin(version: Containerd) -> Result<Node, Unavailable> {
+        if let Some(why) = unavailable() {
+            return Err(why);
+        }
+        let tools = obtain_containerd(version, &Cache::from_environment()?, &|note| eprintln!("{note}"))?;
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = Runtime::begin(tools, &dir.path().join("containerd"))
+            .map_err(|why| Unavailable::new(why, "run these tests where a container runtime can run"))?;
+        let node = Node { program: cargo_binary("millpond").unwrap(), dir, runtime };
+        node.ok(&["pooladm", "-e", "--keep-others"]);
+        node.ok(&[
+            "poolcfg",
+            "-d",
+            "-c",
+            "create pset webset ( uint pset.min = 0 ; uint pset.max = 1 )\ncreate pool web\n\
+             associate pool web ( pset webset )\ntransfer to pset webset ( cpu 1 )",
+        ]);
+        Ok(node)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words).env("MILLPOND_STATE", self.state()).env_remove("MILLPOND_KILL_AT");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Result<String, String> {
+        let said = self.command(words).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        if said.status.success() { Ok(out.into_owned()) } else { Err(format!("{words:?}: {out}{err}")) }
+    }
+
+    fn ok(&self, words: &[&str]) -> String {
+        self.run(words).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn agent_with(&self, more: &[&str], kill_at: Option<&str>) -> Daemon {
+        let mut command = self.command(&["node", "--kubelet-dir"]);
+        command.arg(self.dir.path()).arg("--socket").arg(self.runtime.plugins()).args(more);
+        command.envs(kill_at.map(|at| ("MILLPOND_KILL_AT", at)));
+        Daemon::start(&mut command).unwrap()
+    }
+
+    fn agent(&self) -> Daemon {
+        let agent = self.agent_with(&[], None);
+        agent.says("tells of its containers").unwrap();
+        agent
+    }
+
+    /// The other CPU for the pool, by one commit.
+    fn swap(&self, from: u32, to: u32) {
+        let script = format!("transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )");
+        self.ok(&["poolcfg", "-d", "-c", &script]);
+    }
+
+    /// What the pool's containers request, in thousandths.
+    fn requests(&self) -> Option<u64> {
+        let info = self.ok(&["poolcfg", "-dc", "info pool web"]);
+        let line = info.lines().find(|line| line.contains("millpond.requests"))?;
+        line.split_ascii_whitespace().last()?.parse().ok()
+    }
+
+    fn zones(&self) -> String {
+        self.ok(&["zones"])
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.run(&["pooladm", "-d"]);
+    }
+}
+
+/// The CPUs that a container may use, as it sees them itself.
+fn cpus(cri: &Cri, container: &str) -> String {
+    let said = cri.exec(container, &["grep", "Cpus_allowed_list", "/proc/self/status"]).unwrap();
+    said.split_ascii_whitespace().last().unwrap_or_default().to_owned()
+}
+
+fn has(cri: &Cri, container: &str, list: &str) {
+    let is = || {
+        let is = cpus(cri, container);
+        if is == list { Ok(()) } else { Err(format!("{container} has {is}, not {list}")) }
+    };
+    eventually(is).unwrap();
+}
+
+fn pod_in(cri: &Cri, name: &str, pool: &str) -> RunningPod {
+    cri.run_pod(name, &[("millpond.dev/pool", pool)]).unwrap()
+}
+
+fn start(cri: &Cri, pod: &RunningPod, name: &str, milli: u32) -> String {
+    cri.start(pod, name, (IMAGE, SLEEP), milli).unwrap()
+}
+
+fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
+    // Pools of the host are one, whatever their state directory.
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match Node::begin(version) {
+        Ok(mut node) => test(&mut node),
+        Err(why) if is_required() => panic!("{}; hint: {}", why.why, why.what_would_help),
+        Err(why) => eprintln!("SKIPPED: {}; hint: {}", why.why, why.what_would_help),
+    }
+}
+
+fn containers_are_in_pools(node: &mut Node) {
+    let cri = node.runtime.cri().unwrap();
+    let all = fs::read_to_string("/proc/self/status").unwrap();
+    let all = all.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let mut agent = node.agent();
+
+    let plain = cri.run_pod("plain", &[]).unwrap();
+    let free = start(&cri, &plain, "main", 100);
+    has(&cri, &free, &all);
+    let web = cri.run_pod("web", &[("millpond.dev/pool", "web"), ("millpond.dev/pool.log", "pool_default")]);
+    let web = web.unwrap();
+    let main = start(&cri, &web, "main", 1500);
+    // From its first moment on, not only once it is bound.
+    assert_eq!(cpus(&cri, &main), "1");
+    let log = start(&cri, &web, "log", 0);
+    has(&cri, &log, &all);
+    agent.says("default/web/main is in pool web").unwrap();
+
+    // What a program in it sees.
+    assert_eq!(cri.exec(&main, &["sh", "-c", "echo $MILLPOND_POOL"]).unwrap(), "web\n");
+    let notice = cri.exec(&main, &["cat", "/run/millpond/pools/web"]).unwrap();
+    assert!(notice.contains("\nprocessors 1\n"), "{notice}");
+    assert!(cri.exec(&main, &["sh", "-c", "echo x > /run/millpond/pools/web"]).is_err());
+
+    // What the machine calls it, and what it requests.
+    assert!(node.zones().contains("default/web/main"), "{}", node.zones());
+    assert_eq!(node.requests(), Some(1500));
+    cri.resize(&main, 250).unwrap();
+    has(&cri, &main, "1");
+    eventually(|| match node.requests() {
+        Some(250) => Ok(()),
+        other => Err(format!("{other:?} are requested")),
+    })
+    .unwrap();
+
+    // It follows its pool, and a change by the runtime does not take it back.
+    node.swap(1, 0);
+    assert_eq!(cpus(&cri, &main), "0");
+    cri.resize(&main, 300).unwrap();
+    has(&cri, &main, "0");
+
+    // A runtime that is restarted finds the agent again.
+    node.runtime.restart().unwrap();
+    let cri = node.runtime.cri().unwrap();
+    eventually(|| {
+        let told = agent.lines().iter().filter(|line| line.contains("tells of its containers")).count();
+        if told == 2 { Ok(()) } else { Err(agent.lines().join("\n")) }
+    })
+    .unwrap();
+    has(&cri, &main, "0");
+    let second = start(&cri, &web, "second", 0);
+    assert_eq!(cpus(&cri, &second), "0");
+
+    // An agent that was killed finds what began and ended meanwhile.
+    agent.kill();
+    let late = pod_in(&cri, "late", "web");
+    let while_dead = start(&cri, &late, "main", 0);
+    assert_eq!(cpus(&cri, &while_dead), all);
+    node.swap(0, 1);
+    has(&cri, &main, "1");
+    cri.remove(&web).unwrap();
+    let agent = node.agent();
+    has(&cri, &while_dead, "1");
+    eventually(|| {
+        let zones = node.zones();
+        if zones.contains("default/web/") { Err(zones) } else { Ok(()) }
+    })
+    .unwrap();
+    eventually(|| node.requests().map_or(Ok(()), |some| Err(format!("{some} are requested")))).unwrap();
+    drop(agent);
+    for pod in [&plain, &late] {
+        cri.remove(pod).unwrap();
+    }
+}
+
+fn unknown_pools_are_refused(node: &mut Node) {
+    let cri = node.runtime.cri().unwrap();
+    let agent = node.agent();
+    let pod = pod_in(&cri, "lost", "shop");
+    let refused = cri.start(&pod, "main", (IMAGE, SLEEP), 0).unwrap_err();
+    assert!(refused.message().contains("there is no pool shop"), "{}", refused.message());
+    agent.says("default/lost/main was refused: there is no pool shop").unwrap();
+    drop(agent);
+
+    let agent = node.agent_with(&["--unknown-pool", "default"], None);
+    agent.says("tells of its containers").unwrap();
+    let main = start(&cri, &pod, "main", 0);
+    agent.says("default/lost/main runs in the default pool: there is no pool shop").unwrap();
+    node.ok(&["poolcfg", "-d", "-c", "create pool shop\nassociate pool shop ( pset webset )"]);
+    has(&cri, &main, "1");
+    cri.remove(&pod).unwrap();
+}
+
+fn an_agent_dies_at_every_step(node: &mut Node) {
+    let cri = node.runtime.cri().unwrap();
+    let mut deaths = 0;
+    for moment in
+        ["begin", "intended", "step-1", "step-2", "step-3", "step-4", "step-5", "applied", "committed"]
+    {
+        let mut agent = node.agent_with(&[], Some(moment));
+        let pod = pod_in(&cri, &format!("at-{moment}"), "web");
+        let main = start(&cri, &pod, "main", 500);
+        let outlived = agent.says("main is in pool web").is_ok();
+        if !outlived {
+            assert!(!agent.end().unwrap().success());
+            deaths += 1;
+        }
+        drop(agent);
+        let agent = node.agent();
+        has(&cri, &main, "1");
+        eventually(|| match node.requests() {
+            Some(500) => Ok(()),
+            other => Err(format!("{other:?} are requested after a death at {moment}: {:?}", agent.lines())),
+        })
+        .unwrap();
+        cri.remove(&pod).unwrap();
+        eventually(|| node.requests().map_or(Ok(()), |some| Err(format!("{some} are requested")))).unwrap();
+        let doctor = node.run(&["doctor"]).unwrap_or_else(|said| said);
+        assert!(!doctor.contains("begun and not finished"), "{doctor}");
+    }
+    assert!(deaths >= 4, "{deaths} deaths");
+}
+
+#[test]
+fn containers_are_in_pools_with_the_newest_containerd() {
+    with(Containerd::Newest, |node| {
+        containers_are_in_pools(node);
+        unknown_pools_are_refused(node);
+    });
+}
+
+#[test]
+fn containers_are_in_pools_with_containerd_1_7() {
+    with(Containerd::V1_7, containers_are_in_pools);
+}
+
+#[test]
+fn an_agent_that_is_killed_at_every_step_loses_nothing() {
+    with(Containerd::Newest, an_agent_dies_at_every_step);
+}
+
+#[test]
+fn the_agent_does_not_run_where_it_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = cargo_binary("millpond").unwrap();
+    let said = |more: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg("node").args(more).env("MILLPOND_STATE", dir.path().join("state"));
+        let said = command.output().unwrap();
+        assert_eq!(said.status.code(), Some(1));
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    };
+    let kubelet = dir.path().display().to_string();
+    fs::write(dir.path().join("cpu_manager_state"), r#"{"policyName":"static"}"#).unwrap();
+    let why = said(&["--kubelet-dir", &kubelet]);
+    assert!(why.starts_with("node: the kubelet's CPU manager has the policy static ("), "{why}");
+    assert!(why.contains("\nhint: set cpuManagerPolicy: none"), "{why}");
+}
