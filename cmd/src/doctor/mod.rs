@@ -31,10 +31,10 @@ use class_scheduler::ClassScheduler;
 use millpond_cli::{Example, Flag, Group, MISUSED, Parsed, Spec};
 use millpond_machine::{Absent, Finding, Knob, Machine, Writer};
 use millpond_model::{CpuId, CpuSet, KernelFeature, Pset, PsetId, PsetMode, printable};
-use millpond_session::{JournalFault, Session};
+use millpond_session::{JournalFault, KUBELET_DIR, Kind, Session, static_cpu_manager};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Diagnosis>()];
@@ -129,6 +129,9 @@ struct Diagnosis {
     unsettled: Vec<String>,
     /// Interrupts that cannot leave no-intr CPUs. They are no fault.
     staying: Vec<String>,
+    /// The file that says that the kubelet gives CPUs to containers itself; only where it does. It is no fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    static_cpu_manager: Option<PathBuf>,
     /// What `--repair` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<Repaired>,
@@ -179,6 +182,9 @@ impl Diagnosis {
                 Ok(interrupts) => read("interrupts", interrupts.staying())?,
                 Err(_) => Vec::new(),
             },
+            static_cpu_manager: (session.kind() == Kind::Real)
+                .then(|| static_cpu_manager(Path::new(KUBELET_DIR)))
+                .flatten(),
             repair,
         })
     }
@@ -231,6 +237,12 @@ impl Diagnosis {
         }
         for line in &self.staying {
             ctx.out.line(printable(line));
+        }
+        if let Some(file) = &self.static_cpu_manager {
+            let file = file.display();
+            ctx.out.line(format_args!(
+                "the kubelet's CPU manager has the policy static ({file}): millpond node does not run beside it"
+            ));
         }
         for step in &self.unsettled {
             ctx.out.line(format_args!("not as the sets want it: {}", printable(step)));

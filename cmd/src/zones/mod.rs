@@ -17,8 +17,8 @@
 //! group       any other cgroup, by its path: /batch
 //! ```
 //!
-//! Cgroups of Kubernetes and of user managers of systemd are listed, but cannot be bound: their manager rewrites their
-//! CPU lists.
+//! Cgroups of user managers of systemd are listed, but cannot be bound: their manager rewrites their CPU lists. Those of
+//! Kubernetes can where `millpond node` runs, which calls containers of pods `namespace/pod/container`.
 //!
 //! POOL is a dash while pools are disabled. SET is the set of its pool or of `psrset -b -z`; a dash is the default set.
 //! The number of a zone (`poolbind -i zoneid`) is its line, from 0. On a simulated machine zones are those of Solaris,

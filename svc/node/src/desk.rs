@@ -229,3 +229,140 @@ impl Node for Desk {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::fs;
+
+    fn desk(unknown_pool: UnknownPool) -> (Desk, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("pools")).unwrap();
+        let desk = Desk::new(dir.path().to_owned(), unknown_pool);
+        notice(&dir, "pool_default", 0, "0-1,4-7");
+        notice(&dir, "web", 1, "2-3");
+        (desk, dir)
+    }
+
+    fn notice(dir: &tempfile::TempDir, pool: &str, number: u32, cpus: &str) {
+        let size = cpus.parse::<CpuSet>().unwrap().len();
+        let text = format!("pool {number}\nprocessors {cpus}\nsize {size}\nserial 1\n");
+        fs::write(dir.path().join("pools").join(pool), text).unwrap();
+    }
+
+    fn pod(pool: Option<&str>) -> Pod {
+        let annotations = pool.map(|pool| ("millpond.dev/pool".to_owned(), pool.to_owned()));
+        Pod {
+            id: "p".into(),
+            namespace: "shop".into(),
+            name: "web-7c".into(),
+            annotations: annotations.into_iter().collect(),
+            ..Pod::default()
+        }
+    }
+
+    fn container(id: &str, shares: u64) -> Container {
+        Container {
+            id: id.into(),
+            pod: "p".into(),
+            name: "main".into(),
+            shares: Some(shares),
+            ..Container::default()
+        }
+    }
+
+    fn runtime(name: &str, version: &str) -> Runtime {
+        Runtime { name: name.into(), version: version.into(), patience: Duration::from_secs(2) }
+    }
+
+    #[test]
+    fn a_container_is_made_with_the_cpus_of_its_pool() {
+        let (desk, dir) = desk(UnknownPool::Refuse);
+        let made = desk.create(pod(Some("web")), container("a", 512)).unwrap();
+        assert_eq!(made.cpus.as_deref(), Some("2-3"));
+        assert_eq!(made.environment, [("MILLPOND_POOL".to_owned(), "web".to_owned())]);
+        let here = dir.path().join("pools").display().to_string();
+        assert_eq!(made.views, [(here, "/run/millpond/pools".to_owned())]);
+        let kept = Kept { name: "shop/web-7c/main".into(), pool: Some("web".into()), requests: 500, runs: false };
+        assert_eq!(desk.wait(Duration::ZERO).unwrap().containers["a"], kept);
+        desk.started(container("a", 512));
+        assert!(desk.wait(Duration::ZERO).unwrap().containers["a"].runs);
+        desk.ended("a");
+        assert!(desk.wait(Duration::ZERO).unwrap().containers.is_empty());
+        assert!(desk.wait(Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn who_asks_for_no_pool_or_the_default_one_is_left_alone() {
+        let (desk, _dir) = desk(UnknownPool::Refuse);
+        for pool in [None, Some("pool_default")] {
+            assert_eq!(desk.create(pod(pool), container("a", 2)).unwrap(), Adjustment::default());
+            assert_eq!(desk.update(pod(pool), container("a", 2)), None);
+        }
+    }
+
+    #[test]
+    fn a_container_keeps_its_pool_whatever_the_runtime_is_asked() {
+        let (desk, dir) = desk(UnknownPool::Refuse);
+        desk.create(pod(Some("web")), container("a", 512)).unwrap();
+        assert_eq!(desk.update(pod(Some("web")), container("a", 1024)).as_deref(), Some("2-3"));
+        assert_eq!(desk.known().containers["a"].requests, 1000);
+        notice(&dir, "web", 1, "2-5");
+        assert_eq!(desk.update(pod(Some("web")), container("a", 1024)).as_deref(), Some("2-5"));
+    }
+
+    #[test]
+    fn what_runs_already_is_taken_over() {
+        let (desk, _dir) = desk(UnknownPool::Refuse);
+        desk.create(pod(None), container("gone", 2)).unwrap();
+        let right = Container { cpus: "2-3".into(), ..container("right", 2) };
+        let ended = Container { has_ended: true, ..container("ended", 2) };
+        let all = vec![container("wrong", 2), right, ended];
+        let updates = desk.synchronize(vec![pod(Some("web"))], all);
+        assert_eq!(updates, [Update { container: "wrong".into(), cpus: "2-3".into() }]);
+        let known = desk.wait(Duration::ZERO).unwrap();
+        assert!(known.is_whole && known.containers.values().all(|kept| kept.runs));
+        assert_eq!(known.containers.keys().collect::<Vec<_>>(), ["right", "wrong"]);
+        desk.lose();
+        assert!(!desk.known().is_whole);
+    }
+
+    #[test]
+    fn a_pool_that_does_not_exist_is_refused_or_passed_over() {
+        let (strict, _dir) = desk(UnknownPool::Refuse);
+        let why = strict.create(pod(Some("shop\n")), container("a", 2)).unwrap_err();
+        assert_eq!(why, "there is no pool shop, which annotation millpond.dev/pool names");
+        assert_eq!(strict.said(), [format!("shop/web-7c/main was refused: {why}")]);
+        assert!(strict.known().containers.is_empty());
+        let (lenient, _dir) = desk(UnknownPool::Default);
+        assert_eq!(lenient.create(pod(Some("shop")), container("a", 2)).unwrap(), Adjustment::default());
+        assert_eq!(lenient.said(), ["shop/web-7c/main runs in the default pool: there is no pool shop"]);
+    }
+
+    #[test]
+    fn what_another_one_has_decided_is_refused() {
+        let (desk, dir) = desk(UnknownPool::Refuse);
+        let set = Container { cpus: "0".into(), ..container("a", 2) };
+        let why = desk.create(pod(Some("web")), set).unwrap_err();
+        assert!(why.starts_with("something else gave the container CPUs 0: "), "{why}");
+        notice(&dir, "web", 1, "");
+        assert_eq!(desk.create(pod(Some("web")), container("a", 2)).unwrap_err(), "pool web has no CPU now");
+    }
+
+    #[test]
+    fn a_runtime_that_is_too_old_is_refused() {
+        let (desk, _dir) = desk(UnknownPool::Refuse);
+        for (name, version, taken) in [
+            ("containerd", "v1.7.24", true),
+            ("containerd", "2.1.9~ds1", true),
+            ("containerd", "v1.6.20", false),
+            ("cri-o", "1.26.0", true),
+            ("containerd", "unknown", true),
+        ] {
+            assert_eq!(desk.meet(runtime(name, version)).is_ok(), taken, "{name} {version}");
+        }
+        assert_eq!(version("v2.1.9"), Some((2, 1)));
+    }
+}

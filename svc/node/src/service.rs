@@ -391,3 +391,85 @@ fn told(before: &PoolsState, after: &PoolsState, known: &Known) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use millpond_model::pools::{PoolsConf, PsetNode};
+    use millpond_model::{CpuId, PsetId, State};
+
+    /// Four CPUs, of which pool web (1) has two; pool idle (2) has none.
+    fn state(zones: &[(&str, u32)]) -> PoolsState {
+        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
+        for (name, number) in [("web", 1), ("idle", 2)] {
+            conf.psets.push(PsetNode::new(name, format!("pset_{number}"), Some(PsetId(number))));
+            let (pool, set) = (format!("pool_{number}"), format!("pset_{number}"));
+            conf.pools.push(PoolNode::new(name, pool, set, Some(PoolId(number))));
+        }
+        conf.move_cpu(CpuId(2), "web");
+        conf.move_cpu(CpuId(3), "web");
+        let zones = zones.iter().map(|(name, pool)| ((*name).to_owned(), PoolId(*pool))).collect();
+        PoolsState { conf, keep_others: false, zones }
+    }
+
+    fn id(digit: char) -> String {
+        String::from(digit).repeat(64)
+    }
+
+    fn group(digit: char) -> String {
+        format!("/kubepods/burstable/pod7/{}", id(digit))
+    }
+
+    fn known(containers: &[(char, Option<&str>, u64, bool)]) -> Known {
+        let one = |(digit, pool, requests, runs): &(char, Option<&str>, u64, bool)| {
+            let pool = pool.map(str::to_owned);
+            (id(*digit), Kept { name: format!("shop/{digit}/main"), pool, requests: *requests, runs: *runs })
+        };
+        Known { containers: containers.iter().map(one).collect(), is_whole: true }
+    }
+
+    #[test]
+    fn what_runs_in_a_pool_is_bound_and_its_requests_are_noted() {
+        let known = known(&[
+            ('a', Some("web"), 1500, true),
+            ('b', Some("web"), 250, false),
+            ('c', None, 100, true),
+            ('d', Some("idle"), 7, true),
+        ]);
+        let before = state(&[]);
+        let new: Vec<_> = unbound(&before, &known).into_iter().map(|(id, _, pool)| (id.to_owned(), pool)).collect();
+        assert_eq!(new, [(id('a'), PoolId(1))]);
+        let to = wanted(before.clone(), &known, &BTreeMap::from([(id('a'), group('a'))]));
+        assert_eq!(to.zones, BTreeMap::from([(group('a'), PoolId(1))]));
+        let requests: Vec<u64> = to.conf.pools.iter().map(requests::of_pool).collect();
+        assert_eq!(requests, [107, 1750, 0]);
+        assert_eq!(told(&before, &to, &known), ["shop/a/main is in pool web"]);
+        assert_eq!(wanted(to.clone(), &known, &BTreeMap::new()), to);
+    }
+
+    #[test]
+    fn what_ended_is_forgotten_once_all_are_known() {
+        let bound = [(group('a'), 1), (group('b'), 1), ("/system.slice/x.service".to_owned(), 1)];
+        let bound: Vec<(&str, u32)> = bound.iter().map(|(zone, pool)| (zone.as_str(), *pool)).collect();
+        let before = state(&bound);
+        let mut known = known(&[('a', None, 0, true)]);
+        known.is_whole = false;
+        assert_eq!(wanted(before.clone(), &known, &BTreeMap::new()), before);
+        known.is_whole = true;
+        let to = wanted(before.clone(), &known, &BTreeMap::new());
+        // One that was bound by hand stays, and what is no container of a pod is not ours.
+        assert_eq!(to.zones.len(), 2);
+        assert!(to.zones.contains_key(&group('a')));
+        assert_eq!(told(&before, &to, &known), ["container bbbbbbbbbbbb ended"]);
+    }
+
+    #[test]
+    fn the_annotation_wins_over_another_binding() {
+        let mut before = state(&[]);
+        before.zones.insert(group('a'), PoolId(2));
+        let to = wanted(before, &known(&[('a', Some("web"), 0, true)]), &BTreeMap::new());
+        assert_eq!(to.zones, BTreeMap::from([(group('a'), PoolId(1))]));
+    }
+}

@@ -65,15 +65,18 @@ impl Daemon {
     /// Waits until it has written a line with that text.
     ///
     /// # Errors
-    /// All that it wrote instead.
-    pub fn says(&self, text: &str) -> Result<(), String> {
+    /// All that it wrote instead, after a minute or when it has ended.
+    pub fn says(&mut self, text: &str) -> Result<(), String> {
         eventually(|| {
+            let has_ended = self.child.try_wait().is_ok_and(|ended| ended.is_some());
             let lines = self.lines();
             if lines.iter().any(|line| line.contains(text)) {
-                return Ok(());
+                return Ok(Ok(()));
             }
-            Err(format!("`{text}` was not said, but:\n{}", lines.join("\n")))
+            let why = format!("`{text}` was not said, but:\n{}", lines.join("\n"));
+            if has_ended { Ok(Err(why)) } else { Err(why) }
         })
+        .flatten()
     }
 
     /// Its process.

@@ -77,7 +77,7 @@ impl Node {
     }
 
     fn agent(&self) -> Daemon {
-        let agent = self.agent_with(&[], None);
+        let mut agent = self.agent_with(&[], None);
         agent.says("tells of its containers").unwrap();
         agent
     }
@@ -126,6 +126,11 @@ fn pod_in(cri: &Cri, name: &str, pool: &str) -> RunningPod {
 
 fn start(cri: &Cri, pod: &RunningPod, name: &str, milli: u32) -> String {
     cri.start(pod, name, (IMAGE, SLEEP), milli).unwrap()
+}
+
+/// How often a runtime took the agent.
+fn connections(agent: &Daemon) -> usize {
+    agent.lines().iter().filter(|line| line.contains("tells of its containers")).count()
 }
 
 fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
@@ -180,14 +185,27 @@ fn containers_are_in_pools(node: &mut Node) {
     cri.resize(&main, 300).unwrap();
     has(&cri, &main, "0");
 
+    // Everybody asks at once while the pool changes: nobody waits for long, or the runtime would drop the agent.
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (node, main) = (&*node, &main);
+            scope.spawn(move || {
+                let cri = node.runtime.cri().unwrap();
+                (0..10).for_each(|round| cri.resize(main, 300 + 10 * n + round).unwrap());
+            });
+        }
+        for _ in 0..5 {
+            node.swap(0, 1);
+            node.swap(1, 0);
+        }
+    });
+    has(&cri, &main, "0");
+    assert_eq!(connections(&agent), 1);
+
     // A runtime that is restarted finds the agent again.
     node.runtime.restart().unwrap();
     let cri = node.runtime.cri().unwrap();
-    eventually(|| {
-        let told = agent.lines().iter().filter(|line| line.contains("tells of its containers")).count();
-        if told == 2 { Ok(()) } else { Err(agent.lines().join("\n")) }
-    })
-    .unwrap();
+    eventually(|| if connections(&agent) == 2 { Ok(()) } else { Err(agent.lines().join("\n")) }).unwrap();
     has(&cri, &main, "0");
     let second = start(&cri, &web, "second", 0);
     assert_eq!(cpus(&cri, &second), "0");
@@ -216,14 +234,14 @@ fn containers_are_in_pools(node: &mut Node) {
 
 fn unknown_pools_are_refused(node: &mut Node) {
     let cri = node.runtime.cri().unwrap();
-    let agent = node.agent();
+    let mut agent = node.agent();
     let pod = pod_in(&cri, "lost", "shop");
     let refused = cri.start(&pod, "main", (IMAGE, SLEEP), 0).unwrap_err();
     assert!(refused.message().contains("there is no pool shop"), "{}", refused.message());
     agent.says("default/lost/main was refused: there is no pool shop").unwrap();
     drop(agent);
 
-    let agent = node.agent_with(&["--unknown-pool", "default"], None);
+    let mut agent = node.agent_with(&["--unknown-pool", "default"], None);
     agent.says("tells of its containers").unwrap();
     let main = start(&cri, &pod, "main", 0);
     agent.says("default/lost/main runs in the default pool: there is no pool shop").unwrap();
