@@ -25,7 +25,11 @@ const GROUPS: [Group; 7] = [
         is_shown: false,
     },
     Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },
-    Group { name: "pools", crates: &["pools", "poold", "gauge", "node", "node-tests", "member", "member-c"], is_shown: false },
+    Group {
+        name: "pools",
+        crates: &["pools", "poold", "gauge", "node", "node-tests", "member", "member-c"],
+        is_shown: false,
+    },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },
     Group {
         name: "commands",

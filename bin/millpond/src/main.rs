@@ -13,8 +13,7 @@ type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 /// The services: what resizes sets, what runs the classes, what serves figures, and what keeps containers in pools.
 const SERVICES: &[Spec] =
     &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC, millpond_node::SPEC];
-const RUNS: [Run; 4] =
-    [millpond_poold::run, millpond_schedd::run, millpond_gauge::run, millpond_node::run];
+const RUNS: [Run; 4] = [millpond_poold::run, millpond_schedd::run, millpond_gauge::run, millpond_node::run];
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();

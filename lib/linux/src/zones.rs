@@ -92,7 +92,8 @@ pub(crate) const KUBELET: &str = "the kubelet";
 pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
     if is_of_pod(path) {
-        let hint = "run the agent (millpond node), and let the pod name a pool (annotation millpond.dev/pool)";
+        let hint =
+            "run the agent (millpond node), and let the pod name a pool (annotation millpond.dev/pool)";
         return Some((KUBELET, hint));
     }
     if parts().any(|p| p.starts_with("user@")) {

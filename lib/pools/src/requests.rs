@@ -42,7 +42,8 @@ pub(crate) fn minima(conf: &PoolsConf) -> Vec<u64> {
 }
 
 fn within(asked: &[(u64, u64)], total: u64) -> Vec<u64> {
-    let mut minima: Vec<u64> = asked.iter().map(|(min, asked)| asked.div_ceil(1000).min(total).max(*min)).collect();
+    let mut minima: Vec<u64> =
+        asked.iter().map(|(min, asked)| asked.div_ceil(1000).min(total).max(*min)).collect();
     let sum = |minima: &[u64]| minima.iter().fold(0, |all: u64, min| all.saturating_add(*min));
     while sum(&minima) > total {
         let beyond = |at: &usize| i128::from(minima[*at]) * 1000 - i128::from(asked[*at].1);

@@ -78,8 +78,7 @@ impl Desk {
     pub(crate) fn wait(&self, most: Duration) -> Option<Known> {
         let mut inside = self.inside();
         if !inside.has_changed && inside.said.is_empty() {
-            inside =
-                self.changed.wait_timeout(inside, most).unwrap_or_else(PoisonError::into_inner).0;
+            inside = self.changed.wait_timeout(inside, most).unwrap_or_else(PoisonError::into_inner).0;
         }
         std::mem::take(&mut inside.has_changed).then(|| inside.known.clone())
     }
@@ -191,12 +190,8 @@ impl Node for Desk {
                 adjustment.views.push(self.view());
             }
         }
-        let kept = Kept {
-            name,
-            pool: pool.map(str::to_owned),
-            requests: requests(container.shares),
-            runs: false,
-        };
+        let kept =
+            Kept { name, pool: pool.map(str::to_owned), requests: requests(container.shares), runs: false };
         self.change(|inside| {
             inside.known.containers.insert(container.id, kept);
         });
@@ -285,7 +280,8 @@ mod tests {
         assert_eq!(made.environment, [("MILLPOND_POOL".to_owned(), "web".to_owned())]);
         let here = dir.path().join("pools").display().to_string();
         assert_eq!(made.views, [(here, "/run/millpond/pools".to_owned())]);
-        let kept = Kept { name: "shop/web-7c/main".into(), pool: Some("web".into()), requests: 500, runs: false };
+        let kept =
+            Kept { name: "shop/web-7c/main".into(), pool: Some("web".into()), requests: 500, runs: false };
         assert_eq!(desk.wait(Duration::ZERO).unwrap().containers["a"], kept);
         desk.started(container("a", 512));
         assert!(desk.wait(Duration::ZERO).unwrap().containers["a"].runs);

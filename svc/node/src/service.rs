@@ -14,9 +14,9 @@ use millpond_session::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -439,7 +439,8 @@ mod tests {
             ('d', Some("idle"), 7, true),
         ]);
         let before = state(&[]);
-        let new: Vec<_> = unbound(&before, &known).into_iter().map(|(id, _, pool)| (id.to_owned(), pool)).collect();
+        let new: Vec<_> =
+            unbound(&before, &known).into_iter().map(|(id, _, pool)| (id.to_owned(), pool)).collect();
         assert_eq!(new, [(id('a'), PoolId(1))]);
         let to = wanted(before.clone(), &known, &BTreeMap::from([(id('a'), group('a'))]));
         assert_eq!(to.zones, BTreeMap::from([(group('a'), PoolId(1))]));

@@ -1,5 +1,6 @@
 //! What a kubelet asks a container runtime, as far as these tests do. The numbers of fields are those of api.proto of k8s.io/cri-api, version v1.
 
+use crate::runtime::PODS;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::collections::HashMap;
@@ -207,7 +208,7 @@ impl Cri {
         let namespaces = Namespaces { network: 2, pid: 1 };
         let config = PodConfig {
             linux: Some(LinuxPod {
-                cgroup: format!("/kubepods/burstable/pod{uid}"),
+                cgroup: format!("/{PODS}/burstable/pod{uid}"),
                 security: Some(Security { namespaces: Some(namespaces) }),
             }),
             name: Some(PodName { name: name.to_owned(), uid, namespace: "default".to_owned() }),
@@ -253,8 +254,7 @@ impl Cri {
     /// # Errors
     /// The runtime's.
     pub fn resize(&self, container: &str, milli: u32) -> Result<(), Status> {
-        let update =
-            UpdateContainer { container: container.to_owned(), resources: Some(shares(milli)) };
+        let update = UpdateContainer { container: container.to_owned(), resources: Some(shares(milli)) };
         self.ask("UpdateContainerResources", update).map(|Nothing {}| ())
     }
 

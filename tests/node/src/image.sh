@@ -1,4 +1,4 @@
-# Makes an image of busybox for a container runtime (a docker-archive): image.sh BUSYBOX NAME DIR writes DIR/image.tar.
+# Makes an image of busybox for a container runtime (a docker-archive): BUSYBOX NAME DIR writes DIR/image.tar.
 set -e
 busybox=$1
 name=$2
@@ -8,7 +8,7 @@ cp "$busybox" root/bin/busybox
 for applet in sh sleep cat grep nproc ls taskset date echo true yes kill; do
     ln -sf busybox "root/bin/$applet"
 done
-tar -C root --owner=0 --group=0 --sort=name -cf layer.tar .
+tar -C root -cf layer.tar .
 layer=$(sha256sum layer.tar | cut -d' ' -f1)
 mkdir -p "$layer"
 mv layer.tar "$layer/layer.tar"

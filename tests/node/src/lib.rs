@@ -4,4 +4,4 @@ mod cri;
 mod runtime;
 
 pub use cri::{Cri, RunningPod};
-pub use runtime::{Daemon, IMAGE, Runtime, eventually};
+pub use runtime::{Daemon, IMAGE, Runtime, eventually, tools_of_guest};

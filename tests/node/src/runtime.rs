@@ -16,6 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The name of the image that [`Runtime::begin`] imports.
 pub const IMAGE: &str = "localhost/busybox:local";
 
+/// The cgroup of all pods: it begins as the kubelet names its own, and is none of a kubelet.
+pub(crate) const PODS: &str = "kubepods-tests";
+
+/// Names the directory of containerd, runc and busybox in a guest.
+pub const TOOLS: &str = "MILLPOND_NODE_TOOLS";
+
+/// The tools of a guest, where this runs in one.
+#[must_use]
+pub fn tools_of_guest() -> Option<ContainerTools> {
+    let bin = PathBuf::from(std::env::var_os(TOOLS)?);
+    Some(ContainerTools { runc: bin.join("runc"), busybox: bin.join("busybox"), bin })
+}
+
 /// Waits until something is so.
 ///
 /// # Errors
@@ -127,8 +140,9 @@ impl Runtime {
         let runtime = Runtime { tools, dir: dir.to_owned(), daemon };
         runtime.cri()?;
         let image = dir.join("image");
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/image.sh");
-        done(Command::new("sh").arg(script).arg(&runtime.tools.busybox).arg(IMAGE).arg(&image))?;
+        let mut script = Command::new("sh");
+        script.args(["-c", include_str!("image.sh"), "sh"]);
+        done(script.arg(&runtime.tools.busybox).arg(IMAGE).arg(&image))?;
         let mut import = Command::new(runtime.tools.bin.join("ctr"));
         import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import", "--local"]);
         // 1.7 imports so anyhow.
@@ -175,6 +189,74 @@ impl Runtime {
     }
 }
 
+impl Drop for Runtime {
+    /// Containers outlive their runtime: they, who watches over them, what is mounted for them and their cgroups go.
+    fn drop(&mut self) {
+        self.daemon.kill();
+        let trees = trees_of_pods();
+        for _ in 0..50 {
+            let inside = trees.iter().flat_map(|tree| processes_below(tree));
+            let all: Vec<i32> = inside.chain(started_for(&self.dir)).collect();
+            if all.is_empty() {
+                break;
+            }
+            for pid in all.into_iter().filter_map(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mine = mounts
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|at| Path::new(at).starts_with(&self.dir));
+        for at in mine.collect::<Vec<_>>().into_iter().rev() {
+            let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
+        }
+        trees.iter().for_each(|tree| remove_groups(tree));
+    }
+}
+
+/// The cgroups that hold all pods, in every hierarchy.
+fn trees_of_pods() -> Vec<PathBuf> {
+    let top = Path::new("/sys/fs/cgroup");
+    let hierarchies = fs::read_dir(top).into_iter().flatten().flatten().map(|entry| entry.path());
+    hierarchies.chain([top.to_owned()]).map(|dir| dir.join(PODS)).filter(|dir| dir.is_dir()).collect()
+}
+
+fn groups_below(tree: &Path) -> Vec<PathBuf> {
+    let below = fs::read_dir(tree).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all: Vec<PathBuf> =
+        below.filter(|path| path.is_dir()).flat_map(|path| groups_below(&path)).collect();
+    all.push(tree.to_owned());
+    all
+}
+
+fn processes_below(tree: &Path) -> Vec<i32> {
+    let of = |dir: PathBuf| fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let all: Vec<String> = groups_below(tree).into_iter().map(of).collect();
+    all.iter().flat_map(|text| text.lines()).filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn remove_groups(tree: &Path) {
+    for dir in groups_below(tree) {
+        let _ = fs::remove_dir(dir);
+    }
+}
+
+/// Processes that name the directory on their command line, and are not the test.
+fn started_for(dir: &Path) -> Vec<i32> {
+    let named = dir.display().to_string();
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let names = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(&named))
+    };
+    pids.filter(|pid| *pid != own).filter(names).collect()
+}
+
 fn daemon(tools: &ContainerTools, dir: &Path) -> Result<Daemon, String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(tools.bin.join("containerd"));
@@ -196,6 +278,9 @@ fn done(command: &mut Command) -> Result<(), String> {
 /// The second version of the file is understood by 1.7 and by 2.
 fn configuration(tools: &ContainerTools, dir: &Path) -> String {
     let (dir, runc) = (dir.display(), tools.runc.display());
+    // A guest has a file system in memory, which nothing can be laid over, and whose root cannot be changed for another one.
+    let in_memory = std::env::var_os(TOOLS).is_some();
+    let snapshotter = if in_memory { "native" } else { "overlayfs" };
     format!(
         r#"version = 2
 root = "{dir}/root"
@@ -219,11 +304,13 @@ state = "{dir}/state"
     bin_dir = "{dir}/cni/bin"
     conf_dir = "{dir}/cni/conf"
   [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "{snapshotter}"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         BinaryName = "{runc}"
         SystemdCgroup = false
+        NoPivotRoot = {in_memory}
 "#
     )
 }

@@ -1,6 +1,8 @@
-//! The agent beside a real containerd on this host. Pools keep others where they are, so that nothing but what is started here is touched.
+//! The agent beside a real containerd: on this host, where pools keep others where they are, so that nothing but what is started here is touched; and
+//! in a guest, where they keep others out.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
-use millpond_node_tests::{Cri, Daemon, IMAGE, Runtime, RunningPod, eventually};
+use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually, tools_of_guest};
 use millpond_vm::{Cache, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,16 +18,30 @@ fn unavailable() -> Option<Unavailable> {
     }
     let state = Path::new("/run/millpond/records/pools");
     if state.exists() || Path::new("/var/lib/kubelet").exists() {
-        return Some(Unavailable::new("pools or a kubelet are in use here", "run these tests on another machine"));
+        return Some(Unavailable::new(
+            "pools or a kubelet are in use here",
+            "run these tests on another machine",
+        ));
     }
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (cpus < 2).then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
+    (cpus_here() < 2)
+        .then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
+}
+
+fn cpus_here() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many CPUs the pool may have.
+fn most() -> usize {
+    (cpus_here() - 1).min(3)
 }
 
 struct Node {
     program: PathBuf,
     dir: tempfile::TempDir,
     runtime: Runtime,
+    /// Pools do not keep others out.
+    keeps_others: bool,
 }
 
 impl Node {
@@ -33,19 +49,23 @@ impl Node {
         if let Some(why) = unavailable() {
             return Err(why);
         }
-        let tools = obtain_containerd(version, &Cache::from_environment()?, &|note| eprintln!("{note}"))?;
+        let in_guest = tools_of_guest();
+        let keeps_others = in_guest.is_none();
+        let tools = match in_guest {
+            Some(tools) => tools,
+            None => obtain_containerd(version, &Cache::from_environment()?, &|note| eprintln!("{note}"))?,
+        };
         let dir = tempfile::tempdir().unwrap();
         let runtime = Runtime::begin(tools, &dir.path().join("containerd"))
             .map_err(|why| Unavailable::new(why, "run these tests where a container runtime can run"))?;
-        let node = Node { program: cargo_binary("millpond").unwrap(), dir, runtime };
-        node.ok(&["pooladm", "-e", "--keep-others"]);
-        node.ok(&[
-            "poolcfg",
-            "-d",
-            "-c",
-            "create pset webset ( uint pset.min = 0 ; uint pset.max = 1 )\ncreate pool web\n\
+        let node = Node { program: cargo_binary("millpond").unwrap(), dir, runtime, keeps_others };
+        node.ok(if keeps_others { &["pooladm", "-e", "--keep-others"] } else { &["pooladm", "-e"] });
+        let script = format!(
+            "create pset webset ( uint pset.min = 0 ; uint pset.max = {} )\ncreate pool web\n\
              associate pool web ( pset webset )\ntransfer to pset webset ( cpu 1 )",
-        ]);
+            most()
+        );
+        node.ok(&["poolcfg", "-d", "-c", &script]);
         Ok(node)
     }
 
@@ -84,7 +104,8 @@ impl Node {
 
     /// The other CPU for the pool, by one commit.
     fn swap(&self, from: u32, to: u32) {
-        let script = format!("transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )");
+        let script =
+            format!("transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )");
         self.ok(&["poolcfg", "-d", "-c", &script]);
     }
 
@@ -93,6 +114,14 @@ impl Node {
         let info = self.ok(&["poolcfg", "-dc", "info pool web"]);
         let line = info.lines().find(|line| line.contains("millpond.requests"))?;
         line.split_ascii_whitespace().last()?.parse().ok()
+    }
+
+    /// What those have that are in no pool, while the pool has one CPU.
+    fn rest(&self, without: u32) -> String {
+        let all = (0..cpus_here()).filter(|cpu| self.keeps_others || *cpu != without as usize);
+        all.map(|cpu| millpond_model::CpuId(u32::try_from(cpu).unwrap()))
+            .collect::<millpond_model::CpuSet>()
+            .to_string()
     }
 
     fn zones(&self) -> String {
@@ -146,21 +175,20 @@ fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
 
 fn containers_are_in_pools(node: &mut Node) {
     let cri = node.runtime.cri().unwrap();
-    let all = fs::read_to_string("/proc/self/status").unwrap();
-    let all = all.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
     let mut agent = node.agent();
 
     let plain = cri.run_pod("plain", &[]).unwrap();
     let free = start(&cri, &plain, "main", 100);
-    has(&cri, &free, &all);
+    has(&cri, &free, &node.rest(1));
     let web = cri.run_pod("web", &[("millpond.dev/pool", "web"), ("millpond.dev/pool.log", "pool_default")]);
     let web = web.unwrap();
     let main = start(&cri, &web, "main", 1500);
     // From its first moment on, not only once it is bound.
     assert_eq!(cpus(&cri, &main), "1");
     let log = start(&cri, &web, "log", 0);
-    has(&cri, &log, &all);
+    has(&cri, &log, &node.rest(1));
     agent.says("default/web/main is in pool web").unwrap();
+    has(&cri, &free, &node.rest(1));
 
     // What a program in it sees.
     assert_eq!(cri.exec(&main, &["sh", "-c", "echo $MILLPOND_POOL"]).unwrap(), "web\n");
@@ -214,7 +242,9 @@ fn containers_are_in_pools(node: &mut Node) {
     agent.kill();
     let late = pod_in(&cri, "late", "web");
     let while_dead = start(&cri, &late, "main", 0);
-    assert_eq!(cpus(&cri, &while_dead), all);
+    if node.keeps_others {
+        assert_eq!(cpus(&cri, &while_dead), node.rest(0));
+    }
     node.swap(0, 1);
     has(&cri, &main, "1");
     cri.remove(&web).unwrap();
@@ -278,6 +308,47 @@ fn an_agent_dies_at_every_step(node: &mut Node) {
         assert!(!doctor.contains("begun and not finished"), "{doctor}");
     }
     assert!(deaths >= 4, "{deaths} deaths");
+}
+
+fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
+    if most() < 2 {
+        eprintln!(
+            "SKIPPED: a pool of one CPU cannot grow; hint: run these tests on a machine with four CPUs"
+        );
+        return;
+    }
+    let cri = node.runtime.cri().unwrap();
+    let mut agent = node.agent();
+    let mut poold = Daemon::start(&mut node.command(&["poold"])).unwrap();
+    let pod = pod_in(&cri, "busy", "web");
+    let main = start(&cri, &pod, "main", 0);
+    agent.says("default/busy/main is in pool web").unwrap();
+    let spin = "for n in 1 2 3; do while :; do :; done & done; echo $! > /tmp/last";
+    cri.exec(&main, &["sh", "-c", spin]).unwrap();
+    let size = || cpus(&cri, &main).parse::<millpond_model::CpuSet>().unwrap().len();
+    let becomes = |wanted: usize| {
+        eventually(|| match size() {
+            size if size == wanted => Ok(()),
+            other => Err(format!("the container has {other} CPUs, not {wanted}")),
+        })
+    };
+    becomes(most()).unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
+    cri.exec(
+        &main,
+        &["sh", "-c", "kill -9 $(cat /tmp/last) $(($(cat /tmp/last) - 1)) $(($(cat /tmp/last) - 2))"],
+    )
+    .unwrap();
+    // Nobody in it needs any. What is requested stays.
+    becomes(1).unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
+    cri.resize(&main, 1500).unwrap();
+    becomes(2).unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
+    poold.kill();
+    cri.remove(&pod).unwrap();
+}
+
+#[test]
+fn a_pool_follows_its_containers() {
+    with(Containerd::Newest, a_pool_grows_with_what_its_containers_need);
 }
 
 #[test]

@@ -90,5 +90,6 @@ pub use report::{CaseResult, Report, Verdict};
 pub use run::VmError;
 pub use shape::{Shape, ShapeError};
 pub use userland::{
-    ContainerTools, Containerd, obtain_containerd, obtain_debian, obtain_irqbalance, obtain_isolators, obtain_nginx, obtain_rtla, obtain_systemd,
+    ContainerTools, Containerd, obtain_containerd, obtain_debian, obtain_irqbalance, obtain_isolators,
+    obtain_nginx, obtain_rtla, obtain_systemd,
 };

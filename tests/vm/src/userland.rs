@@ -203,7 +203,8 @@ pub fn obtain_containerd(
     let packages = &["containerd"];
     let containerd = Packages { name, suite, packages, with_dependencies: false }.obtain(cache, note)?;
     let packages = &["runc", "libseccomp2"];
-    let runc = Packages { name: "runc", suite: SUITE, packages, with_dependencies: false }.obtain(cache, note)?;
+    let runc =
+        Packages { name: "runc", suite: SUITE, packages, with_dependencies: false }.obtain(cache, note)?;
     let tools = ContainerTools {
         bin: containerd.join("usr/bin"),
         runc: runc.join("usr/sbin/runc"),

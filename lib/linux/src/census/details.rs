@@ -49,7 +49,8 @@ impl Places {
             return places;
         }
         let mut zones = BTreeMap::new();
-        let names = if options.places { ContainerNames::told(&machine.os) } else { ContainerNames::default() };
+        let names =
+            if options.places { ContainerNames::told(&machine.os) } else { ContainerNames::default() };
         for threads in seen.chunk_by(|a, b| a.pid == b.pid) {
             let pid = threads[0].pid;
             let mut own = Own { zone: Named { id: 0, name: GLOBAL.into() }, ..Own::default() };
@@ -60,7 +61,8 @@ impl Places {
                 && let Some(path) = machine.os.place(pid, None).ok().flatten()
             {
                 own.set = PsetIdOr(set_at(&path));
-                own.zone = zones.entry(path).or_insert_with_key(|path| zone_at(machine, &names, path)).clone();
+                own.zone =
+                    zones.entry(path).or_insert_with_key(|path| zone_at(machine, &names, path)).clone();
             }
             places.own.insert(pid, own);
         }

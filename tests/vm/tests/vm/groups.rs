@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use millpond_vm::{
-    Accel, Cache, Case, CaseError, Cgroup, Flavour, Guest, Image, Kernel, KernelId, Nic, Report, Series,
-    Shape, ShapeError, cargo_binary, cargo_example, obtain_irqbalance, obtain_rtla,
+    Accel, Cache, Case, CaseError, Cgroup, Containerd, Flavour, Guest, Image, Kernel, KernelId, Nic, Report,
+    Series, Shape, ShapeError, cargo_binary, cargo_example, cargo_test_binary, obtain_containerd,
+    obtain_irqbalance, obtain_rtla,
 };
 
 use crate::itself;
@@ -148,6 +149,24 @@ fn commands_rt(guest: Guest) -> Result<Guest, String> {
         Ok(tree) => Ok(guest.image(&Image::new().tree("/opt/rtla", &tree).map_err(|e| e.to_string())?)),
         Err(_) => Ok(guest),
     }
+}
+
+/// Our commands with containerd and the tests of the agent; where it cannot be had, the case says so.
+fn containers(guest: Guest) -> Result<Guest, String> {
+    let guest = commands_alone(guest)?.memory_mb(3072);
+    let cache = Cache::from_environment().map_err(|e| e.to_string())?;
+    let Ok(tools) = obtain_containerd(Containerd::Newest, &cache, &|note| println!("vm: {note}")) else {
+        return Ok(guest);
+    };
+    let tests = cargo_test_binary("containerd").map_err(|e| e.to_string())?;
+    let place = Path::new("/opt/containers");
+    let mut image = Image::new().program("node-tests", &tests).map_err(|e| e.to_string())?;
+    let own = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| tools.bin.join(name));
+    for program in own.into_iter().chain([tools.runc, tools.busybox]) {
+        let name = program.file_name().unwrap_or_default().to_owned();
+        image = image.program_at(&place.join(name), &program).map_err(|e| e.to_string())?;
+    }
+    Ok(guest.image(&image))
 }
 
 /// [`v1`] with our commands.
@@ -349,6 +368,8 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         groups.push(counted("6.17-counted", Series::V6_17, &["counted"])?);
         groups.push(counted("7.3-counted", Series::V7_3, &["counted"])?);
         groups.push(counted("6.17-shares", Series::V6_17, &["shares"])?);
+        let with_containers = on_v2("6.17-containers", Series::V6_17, Shape::flat(4, 1))?;
+        groups.push(Group { refine: containers, cases: cases(&["containers"])?, ..with_containers });
         let endurance = classes_on("6.17-classes-endurance", Series::V6_17)?;
         groups.push(Group { cases: cases(&["endurance"])?, ..endurance });
         groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);

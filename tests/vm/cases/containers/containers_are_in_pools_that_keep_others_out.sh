@@ -1,0 +1,11 @@
+# limit_s: 1500
+# leaves: anything
+# The tests of the agent with a real containerd, which keep others in their place on a host, where pools keep them out (cgroup version 2).
+. /words.sh
+[ -x /opt/containers/containerd ] || skip "containerd cannot be had here" "allow the download of Debian's packages"
+mkdir -p /containers /etc /var/lib /var/log
+mount -t tmpfs tmpfs /containers
+echo '127.0.0.1 localhost' >/etc/hosts
+: >/etc/resolv.conf
+export TMPDIR=/containers MILLPOND_NODE_TOOLS=/opt/containers MILLPOND_BIN_MILLPOND=/usr/local/bin/millpond PATH=/opt/containers:$PATH
+need node-tests --nocapture --test-threads 1 newest killed follows
