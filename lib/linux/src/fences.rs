@@ -69,6 +69,12 @@ const SETTINGS: [ShelterItem; 3] = [ShelterItem::IdleLatency, ShelterItem::Gover
 const NO: &str = "0";
 const YES: &str = "1";
 
+/// Whether the original mask of a kernel thread, which it has again, needs no keeping while others have CPUs to themselves. One that is all that they
+/// leave does: threads that may run anywhere have the same mask then.
+fn is_told_by_itself(original: &CpuSet, taken: &CpuSet, online: &CpuSet) -> bool {
+    original.is_disjoint(taken) && (taken.is_empty() || original & online != online - taken)
+}
+
 /// The mask of a kernel thread, as its knob has it.
 fn mask_value(mask: &CpuSet, online: &CpuSet) -> Value {
     if online.is_subset(mask) { ALL.to_owned() } else { mask.to_string() }
@@ -153,7 +159,7 @@ impl LinuxMachine {
             let list = list?;
             // With version 1 the kernel forgets every mask when the last set goes.
             let stays = taken.is_empty() || !self.os.hierarchy.is_v1();
-            let is_whole = original == ALL || (stays && list.is_disjoint(&taken));
+            let is_whole = original == ALL || (stays && is_told_by_itself(&list, &taken, online));
             if away.is_empty() && (!is_kept || is_whole) {
                 let step = toward(baselines, &knob, Some(is), None)?;
                 return Some((ShelterItem::KernelThreads, step));
@@ -610,6 +616,15 @@ mod tests {
         assert_eq!(latency_value(Nanos(1)), "1");
         assert_eq!(latency_value(Nanos(20_000)), "20");
         assert_eq!(latency_value(Nanos(20_001)), "21");
+    }
+
+    #[test]
+    fn a_mask_that_is_all_that_is_left_is_kept_in_mind() {
+        let list = |text: &str| text.parse::<CpuSet>().unwrap();
+        let is = |original: &str, taken: &str| is_told_by_itself(&list(original), &list(taken), &list("0-3"));
+        assert!(is("0-1", "") && is("0", "2-3"));
+        // All kernel threads have 0-1 then.
+        assert!(!is("0-1", "2-3") && !is("1-2", "2-3"));
     }
 
     #[test]

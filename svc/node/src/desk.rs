@@ -166,8 +166,9 @@ impl Node for Desk {
         let mut adjustment = Adjustment::default();
         if let Some(pool) = pool {
             match self.cpus(pool) {
+                // poold gives it one, now that something is in it.
                 Ok(Some(cpus)) if cpus.is_empty() => {
-                    return Err(format!("pool {} has no CPU now", printable(pool)));
+                    self.say(format!("{} waits for a CPU of pool {}", printable(&name), printable(pool)));
                 }
                 Ok(Some(_)) if !container.cpus.is_empty() => {
                     let cpus = printable(&container.cpus);
@@ -339,12 +340,19 @@ mod tests {
 
     #[test]
     fn what_another_one_has_decided_is_refused() {
-        let (desk, dir) = desk(UnknownPool::Refuse);
+        let (desk, _dir) = desk(UnknownPool::Refuse);
         let set = Container { cpus: "0".into(), ..container("a", 2) };
         let why = desk.create(pod(Some("web")), set).unwrap_err();
         assert!(why.starts_with("something else gave the container CPUs 0: "), "{why}");
+    }
+
+    #[test]
+    fn a_pool_without_cpus_is_waited_for() {
+        let (desk, dir) = desk(UnknownPool::Refuse);
         notice(&dir, "web", 1, "");
-        assert_eq!(desk.create(pod(Some("web")), container("a", 2)).unwrap_err(), "pool web has no CPU now");
+        assert_eq!(desk.create(pod(Some("web")), container("a", 2)).unwrap(), Adjustment::default());
+        assert_eq!(desk.said(), ["shop/web-7c/main waits for a CPU of pool web"]);
+        assert_eq!(desk.update(pod(Some("web")), container("a", 2)), None);
     }
 
     #[test]

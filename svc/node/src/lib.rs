@@ -13,8 +13,8 @@
 //! changes their resources, and when the container runtime, the kubelet or this agent is restarted. Containers of pods without the annotation
 //! have the CPUs of the default pool.
 //!
-//! Run it beside poold on each node, as root and in the host's PID namespace. The chart in `deploy/` does so. It asks the runtime's interface
-//! for plugins (NRI) and needs no rights in the cluster.
+//! Run it beside poold on each node, as root and in the host's PID namespace. The manifests in `deploy/kubernetes` do
+//! so. It is a plugin of the container runtime (NRI) and needs no rights in the cluster.
 //!
 //! # Pools
 //!
@@ -38,8 +38,8 @@
 //!
 //! # Refusals
 //!
-//! It ends where the kubelet's CPU manager has the policy `static`, which writes CPUs of containers as well, where the runtime has no NRI or
-//! one that is too old, and where another plugin set the CPUs of a container before it.
+//! It ends where the kubelet's CPU manager has the policy `static`, which writes CPUs of containers as well, and where the runtime has no
+//! NRI or one that is too old. A container that names a pool and whose CPUs another plugin has set before is refused.
 
 mod annotations;
 mod conf;

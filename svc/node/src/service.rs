@@ -209,9 +209,9 @@ impl Service<'_, '_> {
             if due {
                 let known = news.unwrap_or_else(|| self.desk.known());
                 again = match self.bind(&known) {
-                    Ok(()) => {
+                    Ok(waits) => {
                         self.complaint = None;
-                        None
+                        waits.then_some(now)
                     }
                     Err(why) => {
                         self.complain(why);
@@ -270,8 +270,9 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Binds what runs and is not bound, forgets what ended, and notes what pools request, as one change.
-    fn bind(&mut self, known: &Known) -> Result<(), String> {
+    /// Binds what runs and is not bound, forgets what ended, and notes what pools request, as one change. Whether something waits for a CPU of its
+    /// pool.
+    fn bind(&mut self, known: &Known) -> Result<bool, String> {
         self.tell_names(known).map_err(|refusal| refusal.to_string())?;
         let machine = self.session.machine();
         let before = dynamic::read(machine).map_err(|error| said(&error))?;
@@ -288,7 +289,7 @@ impl Service<'_, '_> {
         let is_new = to != before;
         let change = dynamic::prepare(machine, Some(to)).map_err(|error| said(&error))?;
         if !is_new && change.steps.is_empty() {
-            return Ok(());
+            return Ok(waits(&before, known));
         }
         let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
         let state = dynamic::read(machine).map_err(|error| said(&error))?;
@@ -298,7 +299,7 @@ impl Service<'_, '_> {
         for line in told(&state, &to, known).into_iter().chain(done.notes) {
             self.say(&line);
         }
-        Ok(())
+        Ok(waits(&to, known))
     }
 
     fn tell_names(&mut self, known: &Known) -> Result<(), Refusal> {
@@ -325,11 +326,20 @@ fn said(error: &PoolError) -> String {
     }
 }
 
-/// The pool that a container is to be in; `None` for the default one, or one that does not exist or has no CPU now.
+/// The pool that a container is to be in; `None` for the default one, or one that does not exist.
 fn pool_for<'s>(state: &'s PoolsState, kept: &Kept) -> Option<&'s PoolNode> {
-    let pool = state.conf.pools.iter().find(|pool| Some(&pool.name) == kept.pool.as_ref())?;
-    let has_cpus = state.conf.pset_of(pool).is_some_and(|set| set.size() > 0);
-    (!pool.is_default && has_cpus).then_some(pool)
+    let pool = state.conf.pools.iter().find(|pool| Some(&pool.name) == kept.pool.as_ref());
+    pool.filter(|pool| !pool.is_default)
+}
+
+fn has_cpus(state: &PoolsState, pool: &PoolNode) -> bool {
+    state.conf.pset_of(pool).is_some_and(|set| set.size() > 0)
+}
+
+/// Whether a container that runs waits for the first CPU of its pool.
+fn waits(state: &PoolsState, known: &Known) -> bool {
+    let mut running = known.containers.values().filter(|kept| kept.runs);
+    running.any(|kept| pool_for(state, kept).is_some_and(|pool| !has_cpus(state, pool)))
 }
 
 /// The containers that run and are bound to another pool than theirs, or to none: the number, what is known, and the pool.
@@ -338,7 +348,9 @@ fn unbound<'k>(state: &PoolsState, known: &'k Known) -> Vec<(&'k str, &'k Kept, 
         state.zones.iter().filter_map(|(zone, pool)| Some((id_of(zone)?, *pool))).collect();
     let running = known.containers.iter().filter(|(_, kept)| kept.runs);
     running
-        .filter_map(|(id, kept)| Some((id.as_str(), kept, pool_for(state, kept)?.id?)))
+        .filter_map(|(id, kept)| Some((id.as_str(), kept, pool_for(state, kept)?)))
+        .filter(|(_, _, pool)| has_cpus(state, pool))
+        .filter_map(|(id, kept, pool)| Some((id, kept, pool.id?)))
         .filter(|(id, _, pool)| bound.get(id) != Some(pool))
         .collect()
 }
@@ -357,8 +369,10 @@ fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> 
         let mut sums: BTreeMap<Option<PoolId>, u64> = BTreeMap::new();
         for kept in known.containers.values() {
             let pool = pool_for(&state, kept).and_then(|pool| pool.id);
+            // A pool with a container has a CPU, whatever that requests.
+            let least = u64::from(pool.is_some());
             let sum = sums.entry(pool).or_default();
-            *sum = sum.saturating_add(kept.requests);
+            *sum = sum.saturating_add(kept.requests.max(least));
         }
         for pool in &mut to.conf.pools {
             let of = if pool.is_default { None } else { pool.id };
@@ -445,7 +459,8 @@ mod tests {
         let to = wanted(before.clone(), &known, &BTreeMap::from([(id('a'), group('a'))]));
         assert_eq!(to.zones, BTreeMap::from([(group('a'), PoolId(1))]));
         let requests: Vec<u64> = to.conf.pools.iter().map(requests::of_pool).collect();
-        assert_eq!(requests, [107, 1750, 0]);
+        assert_eq!(requests, [100, 1750, 7]);
+        assert!(waits(&before, &known));
         assert_eq!(told(&before, &to, &known), ["shop/a/main is in pool web"]);
         assert_eq!(wanted(to.clone(), &known, &BTreeMap::new()), to);
     }

@@ -8,8 +8,16 @@
 
 . /words.sh
 watched=
+confined=
 thorough=no
 [ ! -e /thorough ] || thorough=yes
+
+# Since Linux 7.0 a thread of the kernel that is let run everywhere while there is a set stays out of it afterwards: so only once the case is over.
+trap '
+    _status=$?
+    [ -z "$confined" ] || taskset -p "$(printf %x $(((1 << cpus) - 1)))" "$confined" >/dev/null
+    _stopped $_status
+' EXIT
 
 killed_anywhere() {
     undo=$1
@@ -17,7 +25,6 @@ killed_anywhere() {
     # A thread of the kernel that somebody confined: one that is always there, sleeps and belongs to no node. Those of a node (kswapd0) the kernel lets
     # run on all of that again whenever a CPU comes on-line.
     # With version 1 it is in the default set, which may not have CPU 0, and its mask is looked at by cases of fences alone.
-    confined=
     if [ "$cgroup" = v2 ] || [ "${kernel_threads-no}" = yes ]; then
         confined=$(pidof oom_reaper)
         # To the first processor that is in no set: a configuration of pools may have shared out processor 0.
@@ -46,7 +53,6 @@ killed_anywhere() {
     done
     echo "$*: $steps steps, $deaths deaths"
     [ $deaths -ge 5 ] || fail "only $deaths deaths"
-    [ -z "$confined" ] || need taskset -p "$(printf %x $(((1 << cpus) - 1)))" "$confined"
 }
 
 # Options stand before the first operand.
