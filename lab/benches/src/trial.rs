@@ -139,16 +139,23 @@ impl Beside {
     /// # Errors
     /// It is gone.
     pub fn cpu_time(&self) -> Result<Nanos, Trouble> {
-        // A threaded program would need the sum over its tasks; the watchers that are measured have one thread,
-        // and the kernel keeps this number exactly, where `/proc/PID/stat` has ticks.
-        let mut total = 0_u64;
-        let tasks = told("read its threads", fs::read_dir(format!("/proc/{}/task", self.pid())))?;
-        for task in tasks.flatten() {
-            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            total += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        }
-        if total == 0 { Err(format!("process {} is gone", self.pid())) } else { Ok(Nanos(total)) }
+        cpu_time_of(self.pid())
     }
+}
+
+/// What the threads of a process have used, all together.
+///
+/// # Errors
+/// It is gone.
+pub fn cpu_time_of(pid: u32) -> Result<Nanos, Trouble> {
+    // The kernel keeps this number exactly, where `/proc/PID/stat` has ticks. Of threads that ended it knows none.
+    let mut total = 0_u64;
+    let tasks = told("read its threads", fs::read_dir(format!("/proc/{pid}/task")))?;
+    for task in tasks.flatten() {
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        total += text.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    }
+    if total == 0 { Err(format!("process {pid} is gone")) } else { Ok(Nanos(total)) }
 }
 
 impl Drop for Beside {

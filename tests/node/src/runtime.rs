@@ -165,6 +165,12 @@ impl Runtime {
         self.cri().map(drop)
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
     fn socket(&self) -> PathBuf {
         self.dir.join("containerd.sock")
     }

@@ -27,8 +27,10 @@ fn unavailable() -> Option<Unavailable> {
         .then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
 }
 
+/// Of the machine: the test itself may have fewer while pools keep it out.
 fn cpus_here() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    online.trim().parse::<millpond_model::CpuSet>().unwrap().len()
 }
 
 /// How many CPUs the pool may have.
@@ -330,7 +332,7 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
     let pod = pod_in(&cri, "busy", "web");
     let main = start(&cri, &pod, "main", 0);
     agent.says("default/busy/main is in pool web").unwrap();
-    let spin = "for n in 1 2 3; do while :; do :; done & done; echo $! > /tmp/last";
+    let spin = "for n in 1 2 3; do while :; do :; done >/dev/null 2>&1 & done; echo $! > /tmp/last";
     cri.exec(&main, &["sh", "-c", spin]).unwrap();
     let size = || cpus(&cri, &main).parse::<millpond_model::CpuSet>().unwrap().len();
     let becomes = |wanted: usize| {
@@ -345,12 +347,16 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
         &["sh", "-c", "kill -9 $(cat /tmp/last) $(($(cat /tmp/last) - 1)) $(($(cat /tmp/last) - 2))"],
     )
     .unwrap();
-    // Nobody in it needs any. What is requested stays.
+    // Nobody in it needs any, and others do. What is requested stays.
+    let others = cri.run_pod("others", &[]).unwrap();
+    let rest = start(&cri, &others, "main", 0);
+    cri.exec(&rest, &["sh", "-c", spin]).unwrap();
     becomes(1).unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
     cri.resize(&main, 1500).unwrap();
     becomes(2).unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
     poold.kill();
     cri.remove(&pod).unwrap();
+    cri.remove(&others).unwrap();
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod inside;
 mod isolation;
 mod latstat;
 mod neighbour;
+mod node;
 mod pools;
 mod prstat;
 mod record;
@@ -33,7 +34,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 19] = [
+pub const GROUPS: [Group; 20] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -42,6 +43,7 @@ pub const GROUPS: [Group; 19] = [
     Group { name: "top", measure: top::measure },
     Group { name: "record", measure: record::measure },
     Group { name: "gauge", measure: gauge::measure },
+    Group { name: "node", measure: node::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
     Group { name: "caches", measure: caches::measure },

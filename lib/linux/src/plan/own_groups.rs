@@ -221,7 +221,8 @@ impl Planner<'_> {
         let knob = LinuxKnob::CpusetController("/".into());
         let kept = self.view.baseline(&knob).is_some();
         let used = self.view.groups.iter().any(|(path, g)| {
-            path != "/" && names::owner(path).is_none() && (!g.cpus.is_empty() || g.partition.is_some())
+            let uses = !g.cpus.is_empty() || g.partition.is_some() || g.controller;
+            path != "/" && names::owner(path).is_none() && uses
         });
         // Somebody else may use it by now; then it is given back at the first check after that ended.
         if kept && self.targets.is_empty() && !used {

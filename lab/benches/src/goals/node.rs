@@ -1,0 +1,207 @@
+//! What the agent of a node costs: containers that are made and resized with it and without it, what it uses while nothing happens, and how long a
+//! container waits for the first CPU of its pool. The container runtime is Debian's, with all that it keeps in a directory of its own.
+
+use super::sample::{ROUND, each};
+use crate::line::{Goal, Line, Pairs};
+use crate::trial::{Bench, Beside, Trouble, cpu_time_of, told};
+use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually};
+use millpond_vm::{Cache, Containerd, obtain_containerd};
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const MADE: &str = "node: a container, made and started";
+const RESIZED: &str = "node: a container, resized";
+const SECOND: &str = "node: a second of the agent with ten containers";
+const FIRST_CPU: &str = "node: from the start of a container to the first CPU of its empty pool";
+const ALONE: &str = "containerd alone";
+const BESIDE: &str = "containerd in the same second";
+
+/// Of a CPU: 0.2 percent.
+const SECOND_GOAL: Goal = Goal::OursAtMost(2_000.0);
+/// What a quarter of a second of demand may take.
+const FIRST_CPU_GOAL: Goal = Goal::OursAtMost(250.0);
+
+/// Containers that are there while a second is looked at.
+const CONTAINERS: usize = 10;
+
+/// The lines of these goals.
+pub fn measure(bench: &Bench) -> Vec<Line> {
+    let node = Node::begin(bench);
+    let line = |name, peer, unit, goal, pairs: fn(&Node<'_>, &Bench) -> Result<Pairs, Trouble>| match &node {
+        Ok(node) => Line::found(name, peer, unit, pairs(node, bench), goal),
+        Err(why) => Line::unresolvable(name, peer, goal, why),
+    };
+    vec![
+        line(MADE, ALONE, "ms", Goal::None, made),
+        line(RESIZED, ALONE, "ms", Goal::None, resized),
+        line(SECOND, BESIDE, "us", SECOND_GOAL, second),
+        line(FIRST_CPU, "a container in a pool with a CPU", "ms", FIRST_CPU_GOAL, first_cpu),
+    ]
+}
+
+struct Node<'b> {
+    bench: &'b Bench,
+    runtime: Runtime,
+}
+
+impl<'b> Node<'b> {
+    /// A runtime, and a pool of one CPU beside others that stay where they are.
+    fn begin(bench: &'b Bench) -> Result<Node<'b>, Trouble> {
+        if Path::new("/var/lib/kubelet").exists() || Path::new("/run/millpond/records/pools").exists() {
+            return Err("pools or a kubelet are in use here".to_owned());
+        }
+        let cache = Cache::from_environment().map_err(|why| why.to_string())?;
+        let tools = obtain_containerd(Containerd::Newest, &cache, &|_| {}).map_err(|why| why.to_string())?;
+        let runtime = Runtime::begin(tools, &bench.scratch.join("containerd"))?;
+        let node = Node { bench, runtime };
+        node.ok(&["pooladm", "-e", "--keep-others"])?;
+        node.ok(&[
+            "poolcfg",
+            "-d",
+            "-c",
+            "create pset webset ( uint pset.min = 0 ; uint pset.max = 1 )\ncreate pool web\n\
+             associate pool web ( pset webset )\ntransfer to pset webset ( cpu 1 )",
+        ])?;
+        Ok(node)
+    }
+
+    fn ok(&self, words: &[&str]) -> Result<(), Trouble> {
+        let said = told("start millpond", self.bench.command(words).output())?;
+        let why = || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr));
+        if said.status.success() { Ok(()) } else { Err(why()) }
+    }
+
+    fn agent_command(&self) -> Command {
+        let mut command = self.bench.command(&["node", "--kubelet-dir"]);
+        command.arg(&self.bench.scratch).arg("--socket").arg(self.runtime.plugins());
+        command
+    }
+
+    fn agent(&self) -> Result<Daemon, Trouble> {
+        let mut agent = Daemon::start(&mut self.agent_command())?;
+        agent.says("tells of its containers")?;
+        Ok(agent)
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        let _ = self.ok(&["pooladm", "-d"]);
+    }
+}
+
+fn pod(cri: &Cri, name: &str) -> Result<RunningPod, Trouble> {
+    cri.run_pod(name, &[("millpond.dev/pool", "web")]).map_err(|why| why.message().to_owned())
+}
+
+fn start(cri: &Cri, pod: &RunningPod, name: &str) -> Result<String, Trouble> {
+    let started = cri.start(pod, name, (IMAGE, &["sleep", "1000000"]), 10);
+    started.map_err(|why| why.message().to_owned())
+}
+
+fn remove(cri: &Cri, pod: &RunningPod) -> Result<(), Trouble> {
+    cri.remove(pod).map_err(|why| why.message().to_owned())
+}
+
+fn ms(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1e3
+}
+
+/// In turns, so that both meet the same machine.
+fn with_and_without(
+    node: &Node<'_>,
+    bench: &Bench,
+    act: impl Fn(&Cri) -> Result<f64, Trouble>,
+) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    act(&cri)?;
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let agent = node.agent()?;
+        let ours = act(&cri)?;
+        drop(agent);
+        // The runtime has seen that it went.
+        sleep(Duration::from_millis(200));
+        pairs.push(ours, act(&cri)?);
+    }
+    Ok(pairs)
+}
+
+fn made(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    with_and_without(node, bench, |cri| {
+        let pod = pod(cri, "made")?;
+        let begun = Instant::now();
+        start(cri, &pod, "main")?;
+        let took = ms(begun);
+        remove(cri, &pod)?;
+        Ok(took)
+    })
+}
+
+fn resized(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    let pod = pod(&cri, "resized")?;
+    let main = start(&cri, &pod, "main")?;
+    let pairs = with_and_without(node, bench, |cri| {
+        let begun = Instant::now();
+        for milli in 10..20 {
+            cri.resize(&main, milli).map_err(|why| why.message().to_owned())?;
+        }
+        Ok(ms(begun) / 10.0)
+    });
+    remove(&cri, &pod)?;
+    pairs
+}
+
+fn second(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    let ours = Beside::start(&mut node.agent_command())?;
+    sleep(Duration::from_secs(1));
+    let pod = pod(&cri, "many")?;
+    for n in 0..CONTAINERS {
+        start(&cri, &pod, &format!("c{n}"))?;
+    }
+    sleep(Duration::from_secs(2));
+    let pairs = each(ROUND, bench.pairs, &ours, || cpu_time_of(node.runtime.pid()).map(|time| time.0));
+    remove(&cri, &pod)?;
+    pairs
+}
+
+/// Until the container's own list is the pool's.
+fn until_it_has(cri: &Cri, container: &str, list: &str) -> Result<(), Trouble> {
+    eventually(|| {
+        let said = cri.exec(container, &["grep", "Cpus_allowed_list", "/proc/self/status"]);
+        let said = said.map_err(|why| why.message().to_owned())?;
+        let is = said.split_ascii_whitespace().last().unwrap_or_default();
+        if is == list { Ok(()) } else { Err(format!("the container has {is}")) }
+    })
+}
+
+fn first_cpu(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    let _agent = node.agent()?;
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let timed = |name: &str| {
+            let pod = pod(&cri, name)?;
+            let main = start(&cri, &pod, "main")?;
+            let begun = Instant::now();
+            until_it_has(&cri, &main, "1")?;
+            Ok::<_, Trouble>((ms(begun), pod))
+        };
+        node.ok(&["poolcfg", "-d", "-c", "transfer to pset pset_default ( cpu 1 )"])?;
+        let poold = Daemon::start(&mut bench.command(&["poold"]))?;
+        sleep(Duration::from_secs(1));
+        let (ours, first) = timed("first")?;
+        // The pool has its CPU now: what asking takes.
+        let (peer, next) = timed("next")?;
+        pairs.push(ours, peer);
+        drop(poold);
+        remove(&cri, &first)?;
+        remove(&cri, &next)?;
+        sleep(Duration::from_secs(1));
+    }
+    Ok(pairs)
+}
