@@ -1,6 +1,6 @@
 //! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
-use millpond_cli::Spec;
+use millpond_cli::{Answer, Spec};
 use millpond_cmd::{Ctx, run};
 use millpond_session::{Output, refuse_writes_past_the_limit};
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,29 @@ type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 /// The services: what resizes sets, what runs the classes, what serves figures, and what keeps containers in pools.
 const SERVICES: &[Spec] =
     &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC, millpond_node::SPEC];
-const RUNS: [Run; 4] = [millpond_poold::run, millpond_schedd::run, millpond_gauge::run, millpond_node::run];
+const RUNS: [Run; 4] = [
+    |words, out, err| serve(millpond_poold::parse(words), millpond_poold::run, out, err),
+    |words, out, err| serve(millpond_schedd::parse(words), millpond_schedd::run, out, err),
+    |words, out, err| serve(millpond_gauge::parse(words), millpond_gauge::run, out, err),
+    |words, out, err| serve(millpond_node::parse(words), millpond_node::run, out, err),
+];
+
+/// Runs a service as it was understood, or answers. Gives the exit status: 2 for words that are wrong.
+fn serve<O>(
+    understood: Result<O, Answer>,
+    run: fn(&O, &mut Output<'_>) -> u8,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> u8 {
+    match understood {
+        Ok(options) => run(&options, err),
+        Err(answer) => {
+            out.text(&answer.out);
+            err.text(&answer.err);
+            answer.status
+        }
+    }
+}
 
 fn main() -> ExitCode {
     refuse_writes_past_the_limit();

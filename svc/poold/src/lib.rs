@@ -19,20 +19,5 @@ mod log;
 mod options;
 mod service;
 
-pub use options::SPEC;
-
-use millpond_session::Output;
-use std::ffi::OsString;
-
-/// Runs with the words after its name. Gives the exit status: 0 done, 1 failed, 2 misused.
-#[must_use]
-pub fn run(words: &[OsString], out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
-    match options::parse(words) {
-        Ok(options) => service::run(&options, err),
-        Err(answer) => {
-            out.text(&answer.out);
-            err.text(&answer.err);
-            answer.status
-        }
-    }
-}
+pub use options::{Options, SPEC, parse};
+pub use service::run;

@@ -17,14 +17,18 @@ fn poold(file: &Path, words: &str) -> (u8, String) {
     let words = words.split_ascii_whitespace().map(OsString::from);
     let kept = ["--state".into(), file.as_os_str().to_owned()];
     let words: Vec<OsString> = words.chain(kept).collect();
-    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let options = match millpond_poold::parse(&words) {
+        Ok(options) => options,
+        Err(answer) => return (answer.status, answer.out + &answer.err),
+    };
+    let mut err = Vec::new();
     let status = {
-        let (mut out, mut err) = (Output::to(&mut out), Output::to(&mut err));
-        let status = millpond_poold::run(&words, &mut out, &mut err);
-        let _ = (out.finish(), err.finish());
+        let mut err = Output::to(&mut err);
+        let status = millpond_poold::run(&options, &mut err);
+        let _ = err.finish();
         status
     };
-    (status, String::from_utf8(out).unwrap() + &String::from_utf8(err).unwrap())
+    (status, String::from_utf8(err).unwrap())
 }
 
 /// Two pools on four processors: `a` with 1 and six spinning threads, `b` with 1 and none.
