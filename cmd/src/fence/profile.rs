@@ -2,18 +2,10 @@
 
 use crate::failure::{Complaint, Failure};
 use millpond_cli::Parsed;
-use millpond_formats::fence_profile::{self, CommandSetting, Profile};
+use millpond_formats::fence_profile::{self, BUILT_IN, CommandSetting, Profile};
 use millpond_model::{MachineSetting, ShelterItem};
 use millpond_session::{profile_file, read_text};
 use std::path::Path;
-
-/// The profiles that are built in, the default first.
-pub(super) const BUILT_IN: [(&str, &str); 4] = [
-    ("low-latency", include_str!("../../../docs/profiles/low-latency.toml")),
-    ("hpc", include_str!("../../../docs/profiles/hpc.toml")),
-    ("vm-host", include_str!("../../../docs/profiles/vm-host.toml")),
-    ("gentle", include_str!("../../../docs/profiles/gentle.toml")),
-];
 
 /// Their names, for completion.
 pub(super) const NAMES: &[&str] = &["low-latency", "hpc", "vm-host", "gentle"];

@@ -30,6 +30,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
+/// The profiles that are built in, the default first: the name and the text of each.
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("low-latency", include_str!("../../../docs/profiles/low-latency.toml")),
+    ("hpc", include_str!("../../../docs/profiles/hpc.toml")),
+    ("vm-host", include_str!("../../../docs/profiles/vm-host.toml")),
+    ("gentle", include_str!("../../../docs/profiles/gentle.toml")),
+];
+
 /// The longest latency that may be asked for, in microseconds.
 const LATENCY_MAX_US: u64 = 1_000_000;
 

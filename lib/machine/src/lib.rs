@@ -35,6 +35,7 @@
 mod abandoned;
 mod absent;
 mod change;
+mod cores;
 mod execute;
 pub mod facets;
 mod journal;
@@ -47,6 +48,7 @@ mod refusal;
 pub use abandoned::{PutBack, put_back_abandoned};
 pub use absent::Absent;
 pub use change::{Baseline, Change, Knob, Step, Value};
+pub use cores::ActiveCores;
 pub use execute::{Committed, Finding, Repair, Writer, is_at_rest, repair};
 pub use facets::{
     Accounting, Census, Clock, Controls, Counters, Dispatcher, Disturbances, Fences, HardwareCounters,

@@ -1,5 +1,6 @@
 //! What pods say: which pool a container asks for, what it requests, and what it is called.
 
+use millpond_model::{CpuSet, FenceName};
 use millpond_nri::{Container, Pod};
 
 /// The annotation of a pod. With a dot and the name of a container behind it, of that container alone.
@@ -9,6 +10,50 @@ pub(crate) const POOL: &str = "millpond.dev/pool";
 pub(crate) fn pool_of<'p>(pod: &'p Pod, container: &Container) -> Option<&'p str> {
     let own = pod.annotations.get(&format!("{POOL}.{}", container.name));
     own.or_else(|| pod.annotations.get(POOL)).map(|name| name.trim()).filter(|name| !name.is_empty())
+}
+
+/// The annotation of a pod that is to have a fence of its own: a profile.
+pub(crate) const FENCE: &str = "millpond.dev/fence";
+
+/// The CPUs of that fence, as a list.
+pub(crate) const FENCE_CPUS: &str = "millpond.dev/fence-cpus";
+
+/// How the names of fences of pods begin.
+const FENCE_PREFIX: &str = "pod-";
+
+/// So much of a pod's number is in the name of its fence.
+const FENCE_NUMBER_MAX: usize = 28;
+
+/// A fence that a pod asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FenceAsked {
+    pub(crate) name: FenceName,
+    pub(crate) profile: String,
+    pub(crate) cpus: CpuSet,
+}
+
+/// The fence that a pod asks for; `None` where it asks for none.
+///
+/// # Errors
+/// Why what it asks for makes no sense.
+pub(crate) fn fence_of(pod: &Pod) -> Result<Option<FenceAsked>, String> {
+    let Some(profile) = pod.annotations.get(FENCE).map(|word| word.trim()) else { return Ok(None) };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if profile.is_empty() || !profile.chars().all(is_name) {
+        return Err(format!("annotation {FENCE} takes the name of a profile, such as low-latency"));
+    }
+    let list = pod.annotations.get(FENCE_CPUS).map_or("", |list| list.trim());
+    let cpus = list.parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty());
+    let cpus = cpus.ok_or_else(|| format!("annotation {FENCE_CPUS} takes a list of CPUs, such as 2-3,6"))?;
+    let number = pod.uid.chars().filter(|c| is_name(*c)).take(FENCE_NUMBER_MAX);
+    let name = FENCE_PREFIX.chars().chain(number).collect::<String>();
+    let name = name.parse().map_err(|why| format!("the pod has no number to call a fence by: {why}"))?;
+    Ok(Some(FenceAsked { name, profile: profile.to_owned(), cpus }))
+}
+
+/// Whether a fence is one of a pod.
+pub(crate) fn is_of_pod(fence: &FenceName) -> bool {
+    fence.as_str().starts_with(FENCE_PREFIX)
 }
 
 /// What users call a container.
@@ -44,6 +89,8 @@ pub(crate) fn id_of(group: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn pod(annotations: &[(&str, &str)]) -> Pod {
@@ -68,6 +115,26 @@ mod tests {
         assert_eq!(name_of(&both, &container("log")), "shop/web-7c/log");
         assert_eq!(pool_of(&pod(&[("millpond.dev/pool", " ")]), &container("nginx")), None);
         assert_eq!(pool_of(&pod(&[]), &container("nginx")), None);
+    }
+
+    #[test]
+    fn a_pod_can_ask_for_a_fence() {
+        let asked = |annotations| fence_of(&Pod { uid: "3d2f-11:22/x".into(), ..pod(annotations) });
+        let fence = asked(&[("millpond.dev/fence", "low-latency"), ("millpond.dev/fence-cpus", "2-3, 6")]);
+        let name = "pod-3d2f-1122x".parse().unwrap();
+        let cpus = "2-3,6".parse().unwrap();
+        let wanted = FenceAsked { name, profile: "low-latency".into(), cpus };
+        assert!(is_of_pod(&wanted.name));
+        assert_eq!(
+            fence.unwrap_err(),
+            "annotation millpond.dev/fence-cpus takes a list of CPUs, such as 2-3,6"
+        );
+        let fence = asked(&[("millpond.dev/fence", "low-latency"), ("millpond.dev/fence-cpus", "2-3,6")]);
+        assert_eq!(fence.unwrap(), Some(wanted));
+        assert_eq!(asked(&[]).unwrap(), None);
+        let why =
+            asked(&[("millpond.dev/fence", "../shadow"), ("millpond.dev/fence-cpus", "2")]).unwrap_err();
+        assert_eq!(why, "annotation millpond.dev/fence takes the name of a profile, such as low-latency");
     }
 
     #[test]

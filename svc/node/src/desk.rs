@@ -1,7 +1,7 @@
 //! What answers the container runtime: at once, from what it was told of containers and from the notices of pools. It changes nothing. The
 //! [`crate::service`] looks here for what is to be bound.
 
-use crate::annotations::{name_of, pool_of, requests};
+use crate::annotations::{FenceAsked, fence_of, name_of, pool_of, requests};
 use crate::options::UnknownPool;
 use millpond_member::{MemberError, POOL_VARIABLE, Subscription, usual_state_dir};
 use millpond_model::{CpuSet, printable};
@@ -16,8 +16,10 @@ use std::time::Duration;
 pub(crate) struct Kept {
     /// `namespace/pod/container`.
     pub(crate) name: String,
-    /// The pool that it asks for.
+    /// The pool that it asks for: that of the pod's fence, where it names none of its own.
     pub(crate) pool: Option<String>,
+    /// The fence of its pod.
+    pub(crate) fence: Option<FenceAsked>,
     /// What it requests, in thousandths of a CPU.
     pub(crate) requests: u64,
     /// Whether it has begun: before that it has no group of processes.
@@ -98,6 +100,19 @@ impl Desk {
         self.changed.notify_one();
     }
 
+    /// What is known of a container from its pod, but whether it runs.
+    fn kept(pod: &Pod, container: &Container) -> Result<Kept, String> {
+        let fence = fence_of(pod)?;
+        let pool = pool_of(pod, container).map(str::to_owned);
+        Ok(Kept {
+            name: name_of(pod, container),
+            pool: pool.or_else(|| fence.as_ref().map(|fence| fence.name.to_string())),
+            fence,
+            requests: requests(container.shares),
+            runs: false,
+        })
+    }
+
     /// The CPUs of a pool; `None` for the default one, which has all that the others have not.
     fn cpus(&self, pool: &str) -> Result<Option<CpuSet>, MemberError> {
         let mut notices = Subscription::in_dir(&self.state, pool)?;
@@ -144,31 +159,26 @@ impl Node for Desk {
         let mut updates = Vec::new();
         for container in containers.into_iter().filter(|container| !container.has_ended) {
             let Some(pod) = pods.get(&container.pod) else { continue };
-            let pool = pool_of(pod, &container);
-            if let Some(cpus) = self.list_of(pool).filter(|cpus| *cpus != container.cpus) {
+            // One that makes no sense was refused, or began without the agent: then it is in no pool.
+            let Ok(kept) = Self::kept(pod, &container) else { continue };
+            if let Some(cpus) = self.list_of(kept.pool.as_deref()).filter(|cpus| *cpus != container.cpus) {
                 updates.push(Update { container: container.id.clone(), cpus });
             }
-            let kept = Kept {
-                name: name_of(pod, &container),
-                pool: pool.map(str::to_owned),
-                requests: requests(container.shares),
-                runs: true,
-            };
-            known.insert(container.id, kept);
+            known.insert(container.id, Kept { runs: true, ..kept });
         }
         self.change(|inside| inside.known = Known { containers: known, is_whole: true });
         updates
     }
 
     fn create(&self, pod: Pod, container: Container) -> Result<Adjustment, String> {
-        let pool = pool_of(&pod, &container);
-        let name = name_of(&pod, &container);
+        let kept = Self::kept(&pod, &container)?;
+        let (name, pool) = (&kept.name, kept.pool.as_deref());
         let mut adjustment = Adjustment::default();
         if let Some(pool) = pool {
             match self.cpus(pool) {
                 // poold gives it one, now that something is in it.
                 Ok(Some(cpus)) if cpus.is_empty() => {
-                    self.say(format!("{} waits for a CPU of pool {}", printable(&name), printable(pool)));
+                    self.say(format!("{} waits for a CPU of pool {}", printable(name), printable(pool)));
                 }
                 Ok(Some(_)) if !container.cpus.is_empty() => {
                     let cpus = printable(&container.cpus);
@@ -177,13 +187,15 @@ impl Node for Desk {
                     ));
                 }
                 Ok(cpus) => adjustment.cpus = cpus.map(|cpus| cpus.to_string()),
+                // Its fence is made once it runs.
+                Err(_) if kept.fence.as_ref().is_some_and(|fence| fence.name.as_str() == pool) => {}
                 Err(why) if self.unknown_pool == UnknownPool::Refuse => {
                     let why = format!("{why}, which annotation {} names", crate::annotations::POOL);
-                    self.say(format!("{} was refused: {why}", printable(&name)));
+                    self.say(format!("{} was refused: {why}", printable(name)));
                     return Err(why);
                 }
                 Err(why) => {
-                    self.say(format!("{} runs in the default pool: {why}", printable(&name)));
+                    self.say(format!("{} runs in the default pool: {why}", printable(name)));
                 }
             }
             if adjustment.cpus.is_some() {
@@ -191,8 +203,6 @@ impl Node for Desk {
                 adjustment.views.push(self.view());
             }
         }
-        let kept =
-            Kept { name, pool: pool.map(str::to_owned), requests: requests(container.shares), runs: false };
         self.change(|inside| {
             inside.known.containers.insert(container.id, kept);
         });
@@ -208,7 +218,7 @@ impl Node for Desk {
     }
 
     fn update(&self, pod: Pod, container: Container) -> Option<String> {
-        let pool = pool_of(&pod, &container);
+        let pool = Self::kept(&pod, &container).ok().and_then(|kept| kept.pool);
         let asked = requests(container.shares);
         // What the runtime writes may be older than what poold decides meanwhile: it is looked at again.
         self.change(|inside| {
@@ -216,7 +226,7 @@ impl Node for Desk {
                 kept.requests = asked;
             }
         });
-        self.list_of(pool)
+        self.list_of(pool.as_deref())
     }
 
     fn ended(&self, container: &str) {
@@ -281,8 +291,13 @@ mod tests {
         assert_eq!(made.environment, [("MILLPOND_POOL".to_owned(), "web".to_owned())]);
         let here = dir.path().join("pools").display().to_string();
         assert_eq!(made.views, [(here, "/run/millpond/pools".to_owned())]);
-        let kept =
-            Kept { name: "shop/web-7c/main".into(), pool: Some("web".into()), requests: 500, runs: false };
+        let kept = Kept {
+            name: "shop/web-7c/main".into(),
+            pool: Some("web".into()),
+            fence: None,
+            requests: 500,
+            runs: false,
+        };
         assert_eq!(desk.wait(Duration::ZERO).unwrap().containers["a"], kept);
         desk.started(container("a", 512));
         assert!(desk.wait(Duration::ZERO).unwrap().containers["a"].runs);

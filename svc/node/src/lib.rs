@@ -27,6 +27,19 @@
 //! A container whose pool does not exist is refused, with the reason in the pod's events. With `--unknown-pool default` it runs in the default
 //! pool until a pool of that name exists.
 //!
+//! # Fences
+//!
+//! ```text
+//! metadata:
+//!   annotations:
+//!     millpond.dev/fence: low-latency      # a profile: millpond fence --profiles
+//!     millpond.dev/fence-cpus: 2-3         # CPUs of the node
+//! ```
+//!
+//! While a container of such a pod runs, these CPUs are behind a fence (`millpond fence`) that keeps away what the profile names, interrupts
+//! included. The fence is the set of a pool `pod-NUMBER`, in which the pod's containers are. It goes with the last of them. Settings of the
+//! whole machine that a profile asks for are left out.
+//!
 //! # In the container
 //!
 //! `MILLPOND_POOL` names the pool, and the notices of all pools are mounted read-only where libraries of Millpond look for them. So programs
@@ -44,6 +57,7 @@
 mod annotations;
 mod conf;
 mod desk;
+mod fences;
 mod options;
 mod service;
 

@@ -3,6 +3,7 @@
 use crate::annotations::{id_of, zone_of};
 use crate::conf::{Conf, Looked};
 use crate::desk::{Desk, Kept, Known};
+use crate::fences::PodFences;
 use crate::options::Options;
 use millpond_machine::{Machine, Reason, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsState};
@@ -53,6 +54,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
                 conf: options.conf.as_deref().map(Conf::new),
                 err,
                 names: BTreeMap::new(),
+                fences: PodFences::default(),
                 complaint: None,
             }
             .go(stop);
@@ -100,6 +102,7 @@ struct Service<'a, 'o> {
     err: &'a mut Output<'o>,
     /// What the machine was told that containers are called.
     names: BTreeMap<String, String>,
+    fences: PodFences,
     /// What was last said to be wrong.
     complaint: Option<String>,
 }
@@ -207,7 +210,11 @@ impl Service<'_, '_> {
                 }
             }
             if due {
+                let is_new = news.is_some();
                 let known = news.unwrap_or_else(|| self.desk.known());
+                for line in self.fences.follow(self.session.machine(), &known, !is_new) {
+                    self.say(&line);
+                }
                 again = match self.bind(&known) {
                     Ok(waits) => {
                         self.complaint = None;
@@ -439,7 +446,16 @@ mod tests {
     fn known(containers: &[(char, Option<&str>, u64, bool)]) -> Known {
         let one = |(digit, pool, requests, runs): &(char, Option<&str>, u64, bool)| {
             let pool = pool.map(str::to_owned);
-            (id(*digit), Kept { name: format!("shop/{digit}/main"), pool, requests: *requests, runs: *runs })
+            (
+                id(*digit),
+                Kept {
+                    name: format!("shop/{digit}/main"),
+                    pool,
+                    fence: None,
+                    requests: *requests,
+                    runs: *runs,
+                },
+            )
         };
         Known { containers: containers.iter().map(one).collect(), is_whole: true }
     }

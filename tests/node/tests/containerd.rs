@@ -202,6 +202,8 @@ fn containers_are_in_pools(node: &mut Node) {
 
     // What the machine calls it, and what it requests.
     assert!(node.zones().contains("default/web/main"), "{}", node.zones());
+    let use_of_zones = node.ok(&["prstat", "-Z", "-c", "1", "1"]);
+    assert!(use_of_zones.contains("default/web/main"), "{use_of_zones}");
     assert_eq!(node.requests(), Some(1500));
     cri.resize(&main, 250).unwrap();
     has(&cri, &main, "1");
@@ -357,6 +359,49 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
     poold.kill();
     cri.remove(&pod).unwrap();
     cri.remove(&others).unwrap();
+}
+
+/// In a guest alone: a fence moves interrupts and kernel threads.
+fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
+    if node.keeps_others {
+        eprintln!("SKIPPED: fences are for guests; hint: MILLPOND_VM=all has a guest with containers");
+        return;
+    }
+    let cri = node.runtime.cri().unwrap();
+    let mut agent = node.agent();
+    let others = cri.run_pod("others", &[]).unwrap();
+    let rest = start(&cri, &others, "main", 0);
+    let asks = |profile| [("millpond.dev/fence", profile), ("millpond.dev/fence-cpus", "2-3")];
+    let fast = cri.run_pod("fast", &asks("low-latency")).unwrap();
+    let main = start(&cri, &fast, "main", 0);
+    agent.says("default/fast/main is behind fence pod-fast-uid").unwrap();
+    has(&cri, &main, "2-3");
+    has(&cri, &rest, "0");
+    assert!(node.ok(&["fence"]).contains("pod-fast-uid"), "{}", node.ok(&["fence"]));
+    // It is the pod's, and another container of it finds it there.
+    let second = start(&cri, &fast, "second", 0);
+    assert_eq!(cpus(&cri, &second), "2-3");
+    // An agent that was killed takes it down when its pod is gone.
+    agent.kill();
+    cri.remove(&fast).unwrap();
+    let mut agent = node.agent();
+    agent.says("fence pod-fast-uid is gone").unwrap();
+    has(&cri, &rest, &node.rest(1));
+    let wrong = cri.run_pod("wrong", &asks("../shadow")).unwrap();
+    let refused = cri.start(&wrong, "main", (IMAGE, SLEEP), 0).unwrap_err();
+    assert!(refused.message().contains("takes the name of a profile"), "{}", refused.message());
+    let unknown = cri.run_pod("unknown", &asks("own")).unwrap();
+    let main = start(&cri, &unknown, "main", 0);
+    agent.says("default/unknown/main cannot be fenced: there is no profile own").unwrap();
+    has(&cri, &main, &node.rest(1));
+    for pod in [others, wrong, unknown] {
+        cri.remove(&pod).unwrap();
+    }
+}
+
+#[test]
+fn a_pod_can_have_a_fence() {
+    with(Containerd::Newest, a_pod_has_a_fence_while_it_runs);
 }
 
 #[test]

@@ -8,4 +8,4 @@ mount -t tmpfs tmpfs /containers
 echo '127.0.0.1 localhost' >/etc/hosts
 : >/etc/resolv.conf
 export TMPDIR=/containers MILLPOND_NODE_TOOLS=/opt/containers MILLPOND_BIN_MILLPOND=/usr/local/bin/millpond PATH=/opt/containers:$PATH
-need node-tests --nocapture --test-threads 1 newest killed follows
+need node-tests --nocapture --test-threads 1 newest killed follows fence
