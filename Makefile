@@ -36,7 +36,7 @@ PACKAGES = sh xtask/packages.sh
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 RELEASE  = $(CARGO) $(AUDITABLE) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
-.PHONY: all build demo test test-all check docs packages pictures bench install reference release-notes tools
+.PHONY: all build demo test test-all check docs packages image pictures bench install reference release-notes tools
 
 all: build
 
@@ -96,6 +96,15 @@ install: build
 packages: AUDITABLE = auditable
 packages: package-tools build
 	@$(CARGO) xtask packages
+
+# An image of the program alone, for a container runtime: docs/guides/kubernetes.md. The program is static where the C library can be.
+image: build
+	@if ldd $(TARGET)/program/millpond >/dev/null 2>&1; then \
+	    echo 'make: the program needs libraries, and an image has none' >&2; \
+	    echo 'hint: install libc6-dev with libc.a, and build it again' >&2; exit 1; fi
+	@rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
+	@sh deploy/image.sh $(TARGET)/program/millpond millpond:latest $(TARGET)/image
+	@echo $(TARGET)/image/image.tar
 
 release-notes:
 	@$(CARGO) xtask notes $(ARGS)

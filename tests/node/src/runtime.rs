@@ -29,6 +29,9 @@ pub fn tools_of_guest() -> Option<ContainerTools> {
     Some(ContainerTools { runc: bin.join("runc"), busybox: bin.join("busybox"), bin })
 }
 
+/// What containers of the image need of busybox.
+const APPLETS: [&str; 4] = ["sh", "sleep", "cat", "grep"];
+
 /// Waits until something is so.
 ///
 /// # Errors
@@ -141,8 +144,8 @@ impl Runtime {
         runtime.cri()?;
         let image = dir.join("image");
         let mut script = Command::new("sh");
-        script.args(["-c", include_str!("image.sh"), "sh"]);
-        done(script.arg(&runtime.tools.busybox).arg(IMAGE).arg(&image))?;
+        script.args(["-c", include_str!("../../../deploy/image.sh"), "sh"]);
+        done(script.arg(&runtime.tools.busybox).arg(IMAGE).arg(&image).args(APPLETS))?;
         let mut import = Command::new(runtime.tools.bin.join("ctr"));
         import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import", "--local"]);
         // 1.7 imports so anyhow.
