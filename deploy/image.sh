@@ -1,5 +1,5 @@
 # Makes an image of one static program for a container runtime (a docker-archive): PROGRAM NAME DIR [LINK...] writes DIR/image.tar.
-# The program lies in /bin, with links of these names to it. Without links it is what the image runs.
+# The program lies in /bin, with links of these names to it, as busybox needs them; then the image sleeps. Without links it is what the image runs.
 set -e
 program=$1
 name=$2
@@ -13,7 +13,7 @@ mkdir -p root/tmp root/proc root/sys root/dev root/etc root/run root/var/log
 runs="\"Entrypoint\":[\"/bin/$base\"]"
 for link; do
     ln -sf "$base" "root/bin/$link"
-    runs='"Cmd":["/bin/sh"]'
+    runs='"Cmd":["sleep","1000000"]'
 done
 tar -C root -cf layer.tar .
 layer=$(sha256sum layer.tar | cut -d' ' -f1)

@@ -175,6 +175,7 @@ impl Node for Desk {
         let (name, pool) = (&kept.name, kept.pool.as_deref());
         let mut adjustment = Adjustment::default();
         if let Some(pool) = pool {
+            let mut has_pool = true;
             match self.cpus(pool) {
                 // poold gives it one, now that something is in it.
                 Ok(Some(cpus)) if cpus.is_empty() => {
@@ -186,7 +187,8 @@ impl Node for Desk {
                         "something else gave the container CPUs {cpus}: the kubelet's CPU manager, or another plugin"
                     ));
                 }
-                Ok(cpus) => adjustment.cpus = cpus.map(|cpus| cpus.to_string()),
+                Ok(Some(cpus)) => adjustment.cpus = Some(cpus.to_string()),
+                Ok(None) => has_pool = false,
                 // Its fence is made once it runs.
                 Err(_) if kept.fence.as_ref().is_some_and(|fence| fence.name.as_str() == pool) => {}
                 Err(why) if self.unknown_pool == UnknownPool::Refuse => {
@@ -195,10 +197,11 @@ impl Node for Desk {
                     return Err(why);
                 }
                 Err(why) => {
+                    has_pool = false;
                     self.say(format!("{} runs in the default pool: {why}", printable(name)));
                 }
             }
-            if adjustment.cpus.is_some() {
+            if has_pool {
                 adjustment.environment.push((POOL_VARIABLE.to_owned(), pool.to_owned()));
                 adjustment.views.push(self.view());
             }
@@ -354,6 +357,23 @@ mod tests {
     }
 
     #[test]
+    fn a_fence_of_a_pod_is_the_pool_of_its_containers() {
+        let (desk, dir) = desk(UnknownPool::Refuse);
+        let asks = [("millpond.dev/fence", "gentle"), ("millpond.dev/fence-cpus", "6")];
+        let asks = asks.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let fast = Pod { uid: "7".into(), annotations: asks.into_iter().collect(), ..pod(None) };
+        let made = desk.create(fast.clone(), container("a", 2)).unwrap();
+        assert_eq!((made.cpus, made.environment[0].1.as_str()), (None, "pod-7"));
+        assert_eq!(desk.known().containers["a"].pool.as_deref(), Some("pod-7"));
+        notice(&dir, "pod-7", 3, "6");
+        assert_eq!(desk.create(fast.clone(), container("b", 2)).unwrap().cpus.as_deref(), Some("6"));
+        assert_eq!(desk.update(fast.clone(), container("a", 2)).as_deref(), Some("6"));
+        let mut wrong = fast;
+        wrong.annotations.remove("millpond.dev/fence-cpus");
+        assert!(desk.create(wrong, container("c", 2)).is_err());
+    }
+
+    #[test]
     fn what_another_one_has_decided_is_refused() {
         let (desk, _dir) = desk(UnknownPool::Refuse);
         let set = Container { cpus: "0".into(), ..container("a", 2) };
@@ -365,7 +385,8 @@ mod tests {
     fn a_pool_without_cpus_is_waited_for() {
         let (desk, dir) = desk(UnknownPool::Refuse);
         notice(&dir, "web", 1, "");
-        assert_eq!(desk.create(pod(Some("web")), container("a", 2)).unwrap(), Adjustment::default());
+        let made = desk.create(pod(Some("web")), container("a", 2)).unwrap();
+        assert_eq!((made.cpus, made.environment.len(), made.views.len()), (None, 1, 1));
         assert_eq!(desk.said(), ["shop/web-7c/main waits for a CPU of pool web"]);
         assert_eq!(desk.update(pod(Some("web")), container("a", 2)), None);
     }
