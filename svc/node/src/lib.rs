@@ -13,7 +13,7 @@
 //! changes their resources, and when the container runtime, the kubelet or this agent is restarted. Containers of pods without the annotation
 //! have the CPUs of the default pool.
 //!
-//! Run it beside poold on each node, as root and in the host's PID namespace. The manifests in `deploy/kubernetes` do
+//! Run it beside poold on each node, as root and in the host's PID namespace. The manifests in `deploy/kubernetes/node` do
 //! so. It is a plugin of the container runtime (NRI) and needs no rights in the cluster.
 //!
 //! # Pools

@@ -2,6 +2,7 @@
 //! in a guest, where they keep others out.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
+use millpond_model::CpuSet;
 use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually, tools_of_guest};
 use millpond_vm::{Cache, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
 use std::fs;
@@ -30,7 +31,17 @@ fn unavailable() -> Option<Unavailable> {
 /// Of the machine: the test itself may have fewer while pools keep it out.
 fn cpus_here() -> usize {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    online.trim().parse::<millpond_model::CpuSet>().unwrap().len()
+    online.trim().parse::<CpuSet>().unwrap().len()
+}
+
+/// Whether a container can be run at all, before there is an agent.
+fn runs_a_container(runtime: &Runtime) -> Result<(), String> {
+    let said = |status: tonic::Status| status.message().to_owned();
+    let cri = runtime.cri()?;
+    let pod = cri.run_pod("probe", &[]).map_err(said)?;
+    let main = cri.start(&pod, "main", (IMAGE, SLEEP), 0).map_err(said)?;
+    cri.exec(&main, &["cat", "/proc/self/status"]).map_err(said)?;
+    cri.remove(&pod).map_err(said)
 }
 
 /// How many CPUs the pool may have.
@@ -59,6 +70,7 @@ impl Node {
         };
         let dir = tempfile::tempdir().unwrap();
         let runtime = Runtime::begin(tools, &dir.path().join("containerd"))
+            .and_then(|runtime| runs_a_container(&runtime).map(|()| runtime))
             .map_err(|why| Unavailable::new(why, "run these tests where a container runtime can run"))?;
         let node = Node { program: cargo_binary("millpond").unwrap(), dir, runtime, keeps_others };
         node.ok(if keeps_others { &["pooladm", "-e", "--keep-others"] } else { &["pooladm", "-e"] });
@@ -121,9 +133,7 @@ impl Node {
     /// What those have that are in no pool, while the pool has one CPU.
     fn rest(&self, without: u32) -> String {
         let all = (0..cpus_here()).filter(|cpu| self.keeps_others || *cpu != without as usize);
-        all.map(|cpu| millpond_model::CpuId(u32::try_from(cpu).unwrap()))
-            .collect::<millpond_model::CpuSet>()
-            .to_string()
+        all.map(|cpu| millpond_model::CpuId(u32::try_from(cpu).unwrap())).collect::<CpuSet>().to_string()
     }
 
     fn zones(&self) -> String {
@@ -290,6 +300,47 @@ fn unknown_pools_are_refused(node: &mut Node) {
     cri.remove(&pod).unwrap();
 }
 
+/// What a mounted `ConfigMap` is to the agent.
+fn a_configuration_is_committed_whenever_it_changes(node: &mut Node) {
+    let file = node.dir.path().join("pooladm.conf");
+    let text = include_str!("../../../deploy/kubernetes/node/pooladm.conf");
+    fs::write(&file, text).unwrap();
+    let mut agent = node.agent_with(&["--conf", &file.display().to_string()], None);
+    agent.says("the configuration of the pools was committed").unwrap();
+    agent.says("tells of its containers").unwrap();
+    let cri = node.runtime.cri().unwrap();
+    let pod = pod_in(&cri, "configured", "web");
+    let main = start(&cri, &pod, "main", 0);
+    eventually(|| match cpus(&cri, &main).parse::<CpuSet>().unwrap().len() {
+        1 => Ok(()),
+        other => Err(format!("{other} CPUs")),
+    })
+    .unwrap();
+    fs::write(&file, text.replace("name=\"web\" active", "name=\"web active")).unwrap();
+    agent.says("pooladm.conf:").unwrap();
+    let web = |info: &str| node.ok(&["poolcfg", "-dc", "info pool web"]).contains(info);
+    assert!(web("pool.importance 10"), "{}", node.ok(&["poolcfg", "-dc", "info pool web"]));
+    fs::write(&file, text.replace("importance=\"10\"", "importance=\"20\"")).unwrap();
+    eventually(|| if web("pool.importance 20") { Ok(()) } else { Err(agent.lines().join("\n")) }).unwrap();
+    cri.remove(&pod).unwrap();
+}
+
+#[test]
+fn the_manifests_are_rendered() {
+    for (base, parts) in [("node", 4), ("monitoring", 5)] {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes");
+        let Ok(said) = Command::new("kubectl").arg("kustomize").arg(Path::new(dir).join(base)).output()
+        else {
+            eprintln!("SKIPPED: there is no program kubectl here; hint: install kubernetes-client");
+            return;
+        };
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        assert_eq!(text.lines().filter(|line| line.starts_with("kind: ")).count(), parts, "{text}");
+        assert_eq!(text.matches("image: millpond:latest").count(), 3);
+    }
+}
+
 fn an_agent_dies_at_every_step(node: &mut Node) {
     let cri = node.runtime.cri().unwrap();
     let mut deaths = 0;
@@ -336,7 +387,7 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
     agent.says("default/busy/main is in pool web").unwrap();
     let spin = "for n in 1 2 3; do while :; do :; done >/dev/null 2>&1 & done; echo $! > /tmp/last";
     cri.exec(&main, &["sh", "-c", spin]).unwrap();
-    let size = || cpus(&cri, &main).parse::<millpond_model::CpuSet>().unwrap().len();
+    let size = || cpus(&cri, &main).parse::<CpuSet>().unwrap().len();
     let becomes = |wanted: usize| {
         eventually(|| match size() {
             size if size == wanted => Ok(()),
@@ -414,6 +465,7 @@ fn containers_are_in_pools_with_the_newest_containerd() {
     with(Containerd::Newest, |node| {
         containers_are_in_pools(node);
         unknown_pools_are_refused(node);
+        a_configuration_is_committed_whenever_it_changes(node);
     });
 }
 
