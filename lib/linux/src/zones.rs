@@ -81,7 +81,7 @@ impl ContainerNames {
 }
 
 /// Whether the kubelet made the group, or one above it.
-fn is_of_pod(path: &str) -> bool {
+pub(crate) fn is_of_pod(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with("kubepods"))
 }
 
