@@ -99,11 +99,12 @@ packages: package-tools build
 
 # An image of the program alone, for a container runtime: docs/guides/kubernetes.md. The program is static where the C library can be.
 image: build
-	@if ldd $(TARGET)/program/millpond >/dev/null 2>&1; then \
+	@if ldd $(TARGET)/program/millpond 2>/dev/null | grep -q '=>'; then \
 	    echo 'make: the program needs libraries, and an image has none' >&2; \
 	    echo 'hint: install libc6-dev with libc.a, and build it again' >&2; exit 1; fi
 	@rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
-	@sh deploy/image.sh $(TARGET)/program/millpond millpond:latest $(TARGET)/image
+	@strip -o $(TARGET)/image/millpond $(TARGET)/program/millpond
+	@sh deploy/image.sh $(TARGET)/image/millpond millpond:latest $(TARGET)/image
 	@echo $(TARGET)/image/image.tar
 
 release-notes:
