@@ -128,6 +128,12 @@ pub fn unit(path: &str) -> Option<String> {
     is_unit.then(|| name.strip_prefix('_').unwrap_or(name).to_owned())
 }
 
+/// Whether the kubelet made the group, or one above it.
+#[must_use]
+pub fn is_of_pod(path: &str) -> bool {
+    path.split('/').any(|part| part.starts_with("kubepods"))
+}
+
 /// Origin cgroup a path is: a set's (also below it), the default one's, or nobody's of ours.
 #[must_use]
 pub fn owner(path: &str) -> Option<PsetId> {

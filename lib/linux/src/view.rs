@@ -6,7 +6,6 @@ use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
 use crate::numa;
 use crate::os::knob_error;
-use crate::zones::is_of_pod;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Fencing, LgrpId, Others, PoolId, PsetId, PsetMode, SetMemory};
@@ -372,7 +371,7 @@ impl View {
             unit.is_some_and(|unit| self.groups.values().any(|group| group.units.contains(&unit)))
         };
         // The runtime removes the group of a container that ended without a word to us. A partition that goes so makes the kernel complain (6.17).
-        let may_be_partition = !self.present(label).any(|zone| is_of_pod(zone));
+        let may_be_partition = !self.present(label).any(|zone| names::is_of_pod(zone));
         match (label.mode, self.present(label).filter(|zone| !moved(zone)).count()) {
             (PsetMode::Shared, _) => PsetMode::Shared,
             (_, 0) if self.v1 || self.partitions => PsetMode::Own,

@@ -70,7 +70,7 @@ impl ContainerNames {
     /// What sort of group it is, and what users call it. `None` for the root.
     pub(crate) fn classify(&self, path: &str) -> Option<(&'static str, String)> {
         let (kind, name) = classify(path)?;
-        let told = self.0.get(&name).filter(|_| kind == "container" && is_of_pod(path));
+        let told = self.0.get(&name).filter(|_| kind == "container" && names::is_of_pod(path));
         Some((kind, told.map_or(name, |told| printable(told).into_owned())))
     }
 
@@ -80,18 +80,13 @@ impl ContainerNames {
     }
 }
 
-/// Whether the kubelet made the group, or one above it.
-pub(crate) fn is_of_pod(path: &str) -> bool {
-    path.split('/').any(|part| part.starts_with("kubepods"))
-}
-
 /// What [`manager`] calls the kubelet.
 pub(crate) const KUBELET: &str = "the kubelet";
 
 /// Who writes the lists of a cgroup, if somebody does.
 pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
-    if is_of_pod(path) {
+    if names::is_of_pod(path) {
         let hint =
             "run the agent (millpond node), and let the pod name a pool (annotation millpond.dev/pool)";
         return Some((KUBELET, hint));
