@@ -28,7 +28,9 @@ killed_anywhere() {
     if [ "$cgroup" = v2 ] || [ "${kernel_threads-no}" = yes ]; then
         confined=$(pidof oom_reaper)
         # To the first processor that is in no set: a configuration of pools may have shared out processor 0.
-        _allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "/proc/$confined/status")
+        # Since Linux 7.0 its mask has those of sets as well, on which the kernel does not let it be confined.
+        _allowed=$(cat "$root/cpuset.cpus.effective" 2>/dev/null) ||
+            _allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "/proc/$confined/status")
         need taskset -p "$(printf %x $((1 << ${_allowed%%[-,]*})))" "$confined"
     fi
     state before 1 $watched
