@@ -293,9 +293,9 @@ impl Service<'_, '_> {
             }
         }
         let to = wanted(before.clone(), known, &keys);
-        let is_new = to != before;
-        let change = dynamic::prepare(machine, Some(to)).map_err(|error| said(&error))?;
-        if !is_new && change.steps.is_empty() {
+        // The machine may have other lists than the configuration says: the runtime writes them, too.
+        let is_so = || Ok(dynamic::prepare(machine, Some(to.clone()))?.steps.is_empty());
+        if to == before && is_so().map_err(|error: PoolError| said(&error))? {
             return Ok(waits(&before, known));
         }
         let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
