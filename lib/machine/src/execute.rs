@@ -197,11 +197,11 @@ impl<'m> Writer<'m> {
     /// Undoes steps, the newest first, and gives the refusal of the whole. What could not be undone is in its hint.
     fn put_back(&self, applied: &[Step], refusal: Refusal) -> Refusal {
         self.machine.undoing();
-        let stays = |step: &Step| match put_back_one(self.machine, step) {
-            Finding::Refused(why) => Some(format!("{}: {why}", self.machine.called(&step.knob))),
+        let stays = |(knob, finding): (Knob, Finding)| match finding {
+            Finding::Refused(why) => Some(format!("{}: {why}", self.machine.called(&knob))),
             _ => None,
         };
-        let left: Vec<String> = applied.iter().rev().filter_map(stays).collect();
+        let left: Vec<String> = put_back_all(&self.machine, applied).into_iter().filter_map(stays).collect();
         if left.is_empty() { refusal } else { refusal.hint(format!("not put back: {}", left.join("; "))) }
     }
 }
@@ -237,7 +237,7 @@ fn cannot_journal(error: JournalError) -> Refusal {
 }
 
 /// Puts back what an unfinished operation did: newest step first, each only where the knob still has one of
-/// the two values that the journal names. The caller holds the lock.
+/// the values that the journal names. The caller holds the lock.
 ///
 /// # Errors
 /// [`Refusal`] when the journal cannot be read or written.
@@ -245,24 +245,51 @@ pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
     let journal: &dyn Journal = machine.journal();
     journal.forget_other_boots(&machine.boot_id()).map_err(cannot_journal)?;
     let Some(operation) = journal.unfinished().map_err(cannot_journal)? else { return Ok(None) };
-    // A knob that several steps set may still have what one of the earlier ones names.
-    let is_named = |knob: &Knob, is: &Option<Value>| {
-        operation.steps.iter().any(|s| s.knob == *knob && (s.before == *is || s.after == *is))
-    };
-    let finding = |step: &Step| match put_back_one(machine, step) {
-        Finding::Foreign { is } if is_named(&step.knob, &is) => Finding::Untouched,
-        finding => finding,
-    };
-    let findings = operation.steps.iter().rev().map(|step| (step.knob.clone(), finding(step))).collect();
+    let findings = put_back_all(&machine, &operation.steps);
     journal.abort().map_err(cannot_journal)?;
     Ok(Some(Repair { what: operation.what, findings }))
 }
 
-fn put_back_one(machine: &dyn Machine, step: &Step) -> Finding {
+/// What is read and written when steps are put back.
+trait Knobs {
+    fn value(&self, knob: &Knob) -> Result<Option<Value>, KnobError>;
+    fn give(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError>;
+}
+
+impl Knobs for &dyn Machine {
+    fn value(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+        self.read(knob)
+    }
+
+    fn give(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+        self.write(knob, value)
+    }
+}
+
+/// Puts back steps, the newest first. What comes of each is beside its knob.
+fn put_back_all(knobs: &dyn Knobs, steps: &[Step]) -> Vec<(Knob, Finding)> {
+    let is_named = |knob: &Knob, is: &Option<Value>| {
+        steps.iter().any(|s| s.knob == *knob && (s.before == *is || s.after == *is))
+    };
+    let finding = |(at, step): (usize, &Step)| {
+        let is_first = !steps[..at].iter().any(|before| before.knob == step.knob);
+        match put_back_one(knobs, step) {
+            // The value is of another step. One before this one puts it back; where there is none, a later one could not: a mask stays narrow
+            // while a partition stands.
+            Finding::Foreign { is } if is_named(&step.knob, &is) && is_first => write_back(knobs, step),
+            Finding::Foreign { is } if is_named(&step.knob, &is) => Finding::Untouched,
+            Finding::Refused(_) if !is_first => Finding::Untouched,
+            finding => finding,
+        }
+    };
+    steps.iter().enumerate().rev().map(|(at, step)| (step.knob.clone(), finding((at, step)))).collect()
+}
+
+fn put_back_one(knobs: &dyn Knobs, step: &Step) -> Finding {
     if step.is_note() {
         return Finding::Untouched;
     }
-    let is = match machine.read(&step.knob) {
+    let is = match knobs.value(&step.knob) {
         Ok(value) => value,
         Err(KnobError::Gone) => return Finding::Gone,
         Err(error) => return Finding::Refused(error.to_string()),
@@ -273,9 +300,69 @@ fn put_back_one(machine: &dyn Machine, step: &Step) -> Finding {
     if is != step.after {
         return if is.is_none() { Finding::Gone } else { Finding::Foreign { is } };
     }
-    match machine.write(&step.knob, step.before.as_ref()) {
+    write_back(knobs, step)
+}
+
+fn write_back(knobs: &dyn Knobs, step: &Step) -> Finding {
+    match knobs.give(&step.knob, step.before.as_ref()) {
         Ok(()) => Finding::PutBack,
         Err(KnobError::Gone) => Finding::Gone,
         Err(error) => Finding::Refused(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    /// A kernel (Linux 7.2) that narrows a mask while there is a partition, and leaves it narrow when that ends.
+    #[derive(Default)]
+    struct Kernel(RefCell<BTreeMap<String, String>>);
+
+    impl Knobs for Kernel {
+        fn value(&self, knob: &Knob) -> Result<Option<Value>, KnobError> {
+            Ok(self.0.borrow().get(&knob.0).cloned())
+        }
+
+        fn give(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
+            let has_partition = self.0.borrow().contains_key("partition");
+            let narrowed = |value: &Value| if has_partition { "0".to_owned() } else { value.clone() };
+            match value {
+                Some(value) => drop(self.0.borrow_mut().insert(knob.0.clone(), narrowed(value))),
+                None => drop(self.0.borrow_mut().remove(&knob.0)),
+            }
+            Ok(())
+        }
+    }
+
+    fn step(knob: &str, before: Option<&str>, after: Option<&str>) -> Step {
+        Step::new(Knob(knob.to_owned()), before.map(str::to_owned), after.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_mask_that_stays_narrow_while_a_partition_stands_is_put_back_by_the_oldest_step() {
+        let steps = [
+            step("mask", Some("0-3"), Some("all")).falling(),
+            step("partition", None, Some("root")),
+            step("mask", Some("0-3"), Some("0")),
+        ];
+        let kernel = Kernel::default();
+        let has = [("mask", "0"), ("partition", "root")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        kernel.0.replace(BTreeMap::from(has));
+        let findings: Vec<Finding> = put_back_all(&kernel, &steps).into_iter().map(|(_, f)| f).collect();
+        assert_eq!(findings, [Finding::PutBack, Finding::PutBack, Finding::PutBack]);
+        assert_eq!(kernel.0.take(), BTreeMap::from([("mask".to_owned(), "0-3".to_owned())]));
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_stays() {
+        let steps = [step("mask", Some("0-3"), Some("0"))];
+        let kernel = Kernel::default();
+        kernel.0.borrow_mut().insert("mask".to_owned(), "5".to_owned());
+        let findings: Vec<Finding> = put_back_all(&kernel, &steps).into_iter().map(|(_, f)| f).collect();
+        assert_eq!(findings, [Finding::Foreign { is: Some("5".to_owned()) }]);
+        assert_eq!(kernel.0.borrow()["mask"], "5");
     }
 }

@@ -1,4 +1,4 @@
-# limit_s: 3000
+# limit_s: 7200
 # leaves: nothing
 . /classes.sh
 starts_schedd --whole --audit

@@ -1,4 +1,4 @@
-# limit_s: 1800
+# limit_s: 5400
 # leaves: nothing
 . /classes.sh
 spin 1

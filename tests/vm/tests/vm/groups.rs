@@ -383,7 +383,7 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
             cases: thorough.cases.into_iter().filter(|c| c.name().contains("sigkill")).collect(),
             ..thorough
         };
-        groups.push(patient(thorough, 4));
+        groups.push(patient(thorough, 8));
     }
     Ok(groups)
 }
