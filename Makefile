@@ -36,7 +36,7 @@ PACKAGES = sh xtask/packages.sh
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 RELEASE  = $(CARGO) $(AUDITABLE) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
-.PHONY: all build demo test test-all check docs packages image pictures bench install reference release-notes tools
+.PHONY: all build demo test test-all check docs packages image controller-image image-of-program pictures bench install reference release-notes tools
 
 all: build
 
@@ -97,15 +97,23 @@ packages: AUDITABLE = auditable
 packages: package-tools build
 	@$(CARGO) xtask packages
 
-# An image of the program alone, for a container runtime: docs/guides/kubernetes.md. The program is static where the C library can be.
-image: build
-	@if ldd $(TARGET)/program/millpond 2>/dev/null | grep -q '=>'; then \
+# Images of one program each, for a container runtime: docs/guides/kubernetes.md. The program is static where the C library can be.
+image: IMAGE = millpond
+image: build image-of-program
+
+controller-image: IMAGE = millpond-controller
+controller-image: tools
+	@$(CARGO) rustc --profile program --package millpond-controller --bin millpond-controller -- $(shell sh xtask/link_flags.sh)
+	@$(MAKE) --no-print-directory image-of-program IMAGE=$(IMAGE)
+
+image-of-program:
+	@if ldd $(TARGET)/program/$(IMAGE) 2>/dev/null | grep -q '=>'; then \
 	    echo 'make: the program needs libraries, and an image has none' >&2; \
 	    echo 'hint: install libc6-dev with libc.a, and build it again' >&2; exit 1; fi
-	@rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
-	@strip -o $(TARGET)/image/millpond $(TARGET)/program/millpond
-	@sh deploy/image.sh $(TARGET)/image/millpond millpond:latest $(TARGET)/image
-	@echo $(TARGET)/image/image.tar
+	@rm -rf $(TARGET)/image/$(IMAGE) && mkdir -p $(TARGET)/image/$(IMAGE)
+	@strip -o $(TARGET)/image/$(IMAGE)/$(IMAGE) $(TARGET)/program/$(IMAGE)
+	@sh deploy/image.sh $(TARGET)/image/$(IMAGE)/$(IMAGE) $(IMAGE):latest $(TARGET)/image/$(IMAGE)
+	@echo $(TARGET)/image/$(IMAGE)/image.tar
 
 release-notes:
 	@$(CARGO) xtask notes $(ARGS)

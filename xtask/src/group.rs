@@ -27,7 +27,7 @@ const GROUPS: [Group; 7] = [
     Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },
     Group {
         name: "pools",
-        crates: &["pools", "poold", "gauge", "node", "node-tests", "member", "member-c"],
+        crates: &["pools", "poold", "gauge", "node", "controller", "node-tests", "member", "member-c"],
         is_shown: false,
     },
     Group { name: "kernels", crates: &["live", "vm"], is_shown: true },

@@ -30,6 +30,10 @@ impl Wish {
         self.only.is_empty() || self.only.iter().any(|name| name == group)
     }
 
+    fn wants_slow(&self, group: &matrix::Slow) -> bool {
+        self.all && self.wants(group.name) && !(group.is_asked_for && self.only.is_empty())
+    }
+
     /// The first word of `only` that names no group.
     #[must_use]
     pub fn unknown(&self) -> Option<&String> {
@@ -47,7 +51,7 @@ impl Wish {
 /// # Errors
 /// [`BuildError`] when the tests cannot be built.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
-    let slow: Vec<_> = matrix::GROUPS.iter().filter(|group| wish.all && wish.wants(group.name)).collect();
+    let slow: Vec<_> = matrix::GROUPS.iter().filter(|group| wish.wants_slow(group)).collect();
     if wish.all {
         matrix::announce(&slow);
     }
@@ -140,6 +144,9 @@ mod tests {
         let wish = |all, names: &[&str]| Wish { all, only: names.iter().map(|&n| n.to_owned()).collect() };
         assert_eq!(wish(true, &["values", "documents", "fuzz"]).unknown(), None);
         assert_eq!(wish(false, &["values", "fuzz"]).unknown().map(String::as_str), Some("fuzz"));
+        let slow = |name: &str| matrix::GROUPS.iter().find(|group| group.name == name).unwrap();
+        assert!(wish(true, &["kubernetes"]).wants_slow(slow("kubernetes")));
+        assert!(!wish(true, &[]).wants_slow(slow("kubernetes")) && wish(true, &[]).wants_slow(slow("miri")));
         assert!(wish(true, &[]).wants("fuzz") && !wish(true, &["miri"]).wants("fuzz"));
     }
 }

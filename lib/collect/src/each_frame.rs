@@ -3,6 +3,7 @@
 use crate::slow::{Placed, Slow};
 use millpond_formats::prstat::state;
 use millpond_machine::facets::{Usage, Waited};
+use millpond_formats::node_files::{CONFIGURATION, REFUSED};
 use millpond_model::{
     COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, Histogram, MICROSTATES, Nanos, Pid, ProcessEntry,
     PsetId, Roster, Sample, ThreadEntry,
@@ -123,6 +124,8 @@ fn machine_row(seen: &Seen<'_>) -> Row {
         .with(machine::NAME, seen.name)
         .with(machine::SCHEDULER, seen.slow.scheduler.as_deref())
         .with(machine::OBJECTIVES, seen.slow.objectives())
+        .with(machine::CONFIGURATION, seen.slow.system_property(CONFIGURATION))
+        .with(machine::REFUSED, seen.slow.system_property(REFUSED))
         .with(machine::WATCHING, seen.watching);
     if let Some(sample) = seen.sample {
         row = row.with(machine::CPUS, sample.cpus.len() as u64);

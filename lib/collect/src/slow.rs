@@ -125,6 +125,11 @@ impl Slow {
         self.pools.as_ref().and_then(|state| objectives(state.conf.system.objectives.as_ref()))
     }
 
+    /// A property of the whole configuration, one that is a text.
+    pub fn system_property(&self, name: &str) -> Option<&str> {
+        self.pools.as_ref().and_then(|state| state.conf.system.user.string(name))
+    }
+
     /// What is known of a CPU beside its figures.
     pub fn locate(&self, row: Row, id: CpuId) -> Row {
         let place = self.topology.as_ref().and_then(|topology| topology.processor(id));

@@ -37,6 +37,7 @@ mod lgroups;
 pub mod lgrpinfo;
 mod lwps;
 pub mod mpstat;
+pub mod node_files;
 mod operands;
 pub mod pg;
 pub mod plgrp;

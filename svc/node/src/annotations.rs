@@ -1,6 +1,7 @@
 //! What pods say: which pool a container asks for, what it requests, and what it is called.
 
-use millpond_model::{CpuSet, FenceName};
+use millpond_formats::node_files::{NodeFence, cpus_of};
+use millpond_model::FenceName;
 use millpond_nri::{Container, Pod};
 
 /// The annotation of a pod. With a dot and the name of a container behind it, of that container alone.
@@ -24,31 +25,22 @@ const FENCE_PREFIX: &str = "pod-";
 /// So much of a pod's number is in the name of its fence.
 const FENCE_NUMBER_MAX: usize = 28;
 
-/// A fence that a pod asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FenceAsked {
-    pub(crate) name: FenceName,
-    pub(crate) profile: String,
-    pub(crate) cpus: CpuSet,
-}
-
 /// The fence that a pod asks for; `None` where it asks for none.
 ///
 /// # Errors
 /// Why what it asks for makes no sense.
-pub(crate) fn fence_of(pod: &Pod) -> Result<Option<FenceAsked>, String> {
+pub(crate) fn fence_of(pod: &Pod) -> Result<Option<NodeFence>, String> {
     let Some(profile) = pod.annotations.get(FENCE).map(|word| word.trim()) else { return Ok(None) };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if profile.is_empty() || !profile.chars().all(is_name) {
         return Err(format!("annotation {FENCE} takes the name of a profile, such as low-latency"));
     }
-    let list = pod.annotations.get(FENCE_CPUS).map_or("", |list| list.trim());
-    let cpus = list.parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty());
-    let cpus = cpus.ok_or_else(|| format!("annotation {FENCE_CPUS} takes a list of CPUs, such as 2-3,6"))?;
+    let list = pod.annotations.get(FENCE_CPUS).map_or("", String::as_str);
+    let cpus = cpus_of(list).map_err(|why| format!("annotation {FENCE_CPUS}: {why}"))?;
     let number = pod.uid.chars().filter(|c| is_name(*c)).take(FENCE_NUMBER_MAX);
     let name = FENCE_PREFIX.chars().chain(number).collect::<String>();
     let name = name.parse().map_err(|why| format!("the pod has no number to call a fence by: {why}"))?;
-    Ok(Some(FenceAsked { name, profile: profile.to_owned(), cpus }))
+    Ok(Some(NodeFence { name, profile: profile.to_owned(), cpus }))
 }
 
 /// Whether a fence is one of a pod.
@@ -123,7 +115,7 @@ mod tests {
         let fence = asked(&[("millpond.dev/fence", "low-latency"), ("millpond.dev/fence-cpus", "2-")]);
         let name = "pod-3d2f-1122x".parse().unwrap();
         let cpus = "2-3,6".parse().unwrap();
-        let wanted = FenceAsked { name, profile: "low-latency".into(), cpus };
+        let wanted = NodeFence { name, profile: "low-latency".into(), cpus };
         assert!(is_of_pod(&wanted.name));
         assert_eq!(
             fence.unwrap_err(),

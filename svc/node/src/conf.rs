@@ -1,15 +1,33 @@
-//! The configuration of pools that the agent commits: a file that others change, such as a mounted ConfigMap.
+//! The configuration of pools that the agent commits: a file that others change, such as a mounted ConfigMap, or a directory with the files of all
+//! nodes.
 
+use millpond_formats::node_files::{
+    NODES, NodeFence, configuration_of, fences_file, pools_file, read_fences,
+};
 use millpond_formats::pools::xml;
 use millpond_machine::Writer;
+use millpond_model::pools::PoolsConf;
 use millpond_pools::{PoolError, dynamic, instantiate};
 use millpond_session::Session;
 use std::path::{Path, PathBuf};
 
-/// The file, with its text when it was looked at last.
+/// The file or the directory, with what was read when it was looked at last.
 pub(crate) struct Conf {
-    file: PathBuf,
-    seen: Option<String>,
+    path: PathBuf,
+    /// Who this node is, where the path is a directory.
+    node: Option<String>,
+    seen: Option<Texts>,
+    fences: Vec<NodeFence>,
+    refusal: Option<String>,
+}
+
+/// What a node reads.
+#[derive(Clone, PartialEq, Eq)]
+struct Texts {
+    /// The file of the pools, with its name; `None` where the node has no pools.
+    pools: Option<(String, String)>,
+    /// That of the fences, empty where there is none.
+    fences: (String, String),
 }
 
 /// What came of a look.
@@ -23,32 +41,95 @@ pub(crate) enum Looked {
 }
 
 impl Conf {
-    pub(crate) fn new(file: &Path) -> Conf {
-        Conf { file: file.to_owned(), seen: None }
+    pub(crate) fn new(path: &Path, node: Option<String>) -> Conf {
+        Conf { path: path.to_owned(), node, seen: None, fences: Vec::new(), refusal: None }
     }
 
-    /// Commits the file if its text is another one. One that failed is tried again when it changes.
+    /// The fences of the node.
+    pub(crate) fn fences(&self) -> &[NodeFence] {
+        &self.fences
+    }
+
+    /// Why what was read last is not in force.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Commits what is read if it is other than before. One that failed is tried again when it changes.
     pub(crate) fn look(&mut self, session: &Session) -> Looked {
-        let name = self.file.display().to_string();
-        let text = match session.pools_file(Some(&name)).read() {
-            Ok(Some(text)) => text,
+        let texts = match self.read(session) {
+            Ok(Some(texts)) => texts,
             // Whoever replaces it may have taken it away for a moment.
             Ok(None) if self.seen.is_some() => return Looked::Same,
-            Ok(None) => return Looked::Failed(format!("there is no file {name}")),
-            Err(error) => return Looked::Failed(format!("{name} cannot be read: {error}")),
+            Ok(None) => return self.failed(format!("there is no file {}", self.file().display())),
+            Err(why) => return self.failed(why),
         };
-        if self.seen.as_ref() == Some(&text) {
+        if self.seen.as_ref() == Some(&texts) {
             return Looked::Same;
         }
-        let committed = commit(session, &name, &text);
-        self.seen = Some(text);
-        committed.map_or_else(Looked::Failed, Looked::Committed)
+        let committed = commit(session, texts.pools.as_ref());
+        let (name, text) = &texts.fences;
+        let fences = read_fences(text).map_err(|why| format!("{name}:{why}"));
+        self.seen = Some(texts.clone());
+        match committed.and_then(|notes| Ok((notes, fences?))) {
+            Ok((notes, fences)) => {
+                self.fences = fences;
+                self.refusal = None;
+                Looked::Committed(notes)
+            }
+            Err(why) => self.failed(why),
+        }
+    }
+
+    fn failed(&mut self, why: String) -> Looked {
+        self.refusal = Some(why.clone());
+        Looked::Failed(why)
+    }
+
+    /// What must be there.
+    fn file(&self) -> PathBuf {
+        if self.node.is_some() { self.path.join(NODES) } else { self.path.clone() }
+    }
+
+    /// What the node reads; `None` where there is nothing.
+    fn read(&self, session: &Session) -> Result<Option<Texts>, String> {
+        let read = |file: &Path| {
+            let name = file.display().to_string();
+            let text = session.pools_file(Some(&name)).read();
+            let text = text.map_err(|error| format!("{name} cannot be read: {error}"))?;
+            Ok::<_, String>(text.map(|text| (name, text)))
+        };
+        let Some((name, text)) = read(&self.file())? else { return Ok(None) };
+        let Some(node) = &self.node else {
+            return Ok(Some(Texts { pools: Some((name, text)), fences: Default::default() }));
+        };
+        let Some(configuration) = configuration_of(&text, node) else {
+            return Ok(Some(Texts { pools: None, fences: Default::default() }));
+        };
+        // The name is that of a resource of the cluster: no path.
+        if configuration.contains('/') {
+            return Err(format!("{name}: the configuration of {node} has a name with a stroke"));
+        }
+        let pools = self.path.join(pools_file(configuration));
+        let Some(pools) = read(&pools)? else {
+            return Err(format!("the pools of NodePools {configuration} make no sense, as its status says"));
+        };
+        let fences = read(&self.path.join(fences_file(configuration)))?.unwrap_or_default();
+        Ok(Some(Texts { pools: Some(pools), fences }))
     }
 }
 
-fn commit(session: &Session, name: &str, text: &str) -> Result<Vec<String>, String> {
-    let conf = xml::read(text)
-        .map_err(|error| format!("{name}:{}:{}: {error}; {}", error.line, error.column, error.hint()))?;
+/// Commits a file, or no pools but the default one.
+fn commit(session: &Session, file: Option<&(String, String)>) -> Result<Vec<String>, String> {
+    let (name, conf) = match file {
+        Some((name, text)) => {
+            let conf = xml::read(text).map_err(|error| {
+                format!("{name}:{}:{}: {error}; {}", error.line, error.column, error.hint())
+            })?;
+            (name.as_str(), conf)
+        }
+        None => ("a node without pools", PoolsConf::fresh([])),
+    };
     let machine = session.machine();
     let said = |error: PoolError| match error.hint {
         Some(ref hint) => format!("{name} cannot be committed: {error}\nhint: {hint}"),

@@ -1,8 +1,9 @@
 //! What answers the container runtime: at once, from what it was told of containers and from the notices of pools. It changes nothing. The
 //! [`crate::service`] looks here for what is to be bound.
 
-use crate::annotations::{FenceAsked, fence_of, name_of, pool_of, requests};
+use crate::annotations::{fence_of, name_of, pool_of, requests};
 use crate::options::UnknownPool;
+use millpond_formats::node_files::NodeFence;
 use millpond_member::{MemberError, POOL_VARIABLE, Subscription, usual_state_dir};
 use millpond_model::{CpuSet, printable};
 use millpond_nri::{Adjustment, Container, Node, Pod, Runtime, Update};
@@ -19,7 +20,7 @@ pub(crate) struct Kept {
     /// The pool that it asks for: that of the pod's fence, where it names none of its own.
     pub(crate) pool: Option<String>,
     /// The fence of its pod.
-    pub(crate) fence: Option<FenceAsked>,
+    pub(crate) fence: Option<NodeFence>,
     /// What it requests, in thousandths of a CPU.
     pub(crate) requests: u64,
     /// Whether it has begun: before that it has no group of processes.

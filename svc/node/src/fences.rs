@@ -1,11 +1,12 @@
-//! Fences of pods: made when a container of the pod runs, and taken down when none does. Each is the set of a pool of its name.
+//! Fences of the node's configuration, and of pods: those are made when a container of the pod runs, and taken down when none does. Each is the set of a pool of its name.
 
-use crate::annotations::{FenceAsked, is_of_pod};
+use crate::annotations::is_of_pod;
 use crate::desk::Known;
-use millpond_formats::fence_profile::{self, BUILT_IN};
+use millpond_formats::fence_profile::{self, BUILT_IN, Profile};
+use millpond_formats::node_files::{FENCE_PREFIX, NodeFence};
 use millpond_machine::facets::FenceWish;
 use millpond_machine::{ActiveCores, Fences, Machine, Refusal, Writer};
-use millpond_model::{CpuId, FenceName};
+use millpond_model::{CpuId, Fence, FenceName};
 use millpond_session::{profile_file, read_text};
 use std::collections::BTreeMap;
 
@@ -19,10 +20,20 @@ pub(crate) struct PodFences {
 impl PodFences {
     /// Makes those that are wanted and do not stand, and takes down those that are wanted no more. Gives what is to be logged. `again`: what failed before is
     /// tried once more.
-    pub(crate) fn follow(&mut self, machine: &dyn Machine, known: &Known, again: bool) -> Vec<String> {
+    pub(crate) fn follow(
+        &mut self,
+        machine: &dyn Machine,
+        known: &Known,
+        of_node: &[NodeFence],
+        again: bool,
+    ) -> Vec<String> {
         let asked = known.containers.values().filter(|kept| kept.runs);
-        let wanted: BTreeMap<&FenceName, (&FenceAsked, &str)> = asked
-            .filter_map(|kept| kept.fence.as_ref().map(|fence| (&fence.name, (fence, kept.name.as_str()))))
+        let asked = asked.filter_map(|kept| Some((kept.fence.as_ref()?, kept.name.as_str())));
+        let wanted: BTreeMap<&FenceName, (&NodeFence, &str)> = of_node
+            .iter()
+            .map(|fence| (fence, "the node's pool"))
+            .chain(asked)
+            .map(|(fence, whose)| (&fence.name, (fence, whose)))
             .collect();
         self.failed.retain(|name, _| wanted.contains_key(name));
         let Ok(fences) = machine.fences() else { return Vec::new() };
@@ -30,45 +41,75 @@ impl PodFences {
             Ok(standing) => standing,
             Err(refusal) => return vec![refusal.to_string()],
         };
-        let stands = |name: &FenceName| standing.iter().any(|fence| fence.fencing.name == *name);
+        // Before all containers are known, one may be missing here. A fence of the node that is to be another one is made anew.
+        let is_over = |fence: &Fence| match wanted.get(&fence.fencing.name) {
+            None => is_of_node(&fence.fencing.name) || is_of_pod(&fence.fencing.name) && known.is_whole,
+            Some((asked, _)) => is_of_node(&asked.name) && !is_same(machine, fence, asked),
+        };
+        let (over, standing): (Vec<&Fence>, Vec<&Fence>) = standing.iter().partition(|fence| is_over(fence));
         let mut said = Vec::new();
-        for (name, (asked, container)) in wanted.iter().filter(|(name, _)| !stands(name)) {
+        for name in over.into_iter().map(|fence| &fence.fencing.name) {
+            match take_down(machine, fences, name) {
+                Ok(()) => said.push(format!("fence {name} is gone")),
+                Err(refusal) => said.push(refusal.to_string()),
+            }
+        }
+        let stands = |name: &FenceName| standing.iter().any(|fence| fence.fencing.name == *name);
+        for (name, (asked, whose)) in wanted.iter().filter(|(name, _)| !stands(name)) {
             if self.failed.contains_key(name) && !again {
                 continue;
             }
             match put_up(machine, fences, asked) {
                 Ok(notes) => {
                     self.failed.remove(name);
-                    said.push(format!("{container} is behind fence {name}: {}", asked.cpus.named()));
+                    said.push(format!("{whose} is behind fence {name}: {}", asked.cpus.named()));
                     said.extend(notes);
                 }
                 Err(why) => {
-                    let line = format!("{container} cannot be fenced: {why}");
+                    let line = format!("{whose} cannot be fenced: {why}");
                     if self.failed.insert((*name).clone(), why.clone()).as_ref() != Some(&why) {
                         said.push(line);
                     }
                 }
             }
         }
-        // Before all containers are known, one may be missing here.
-        let over = standing.iter().map(|fence| &fence.fencing.name).filter(|name| is_of_pod(name));
-        for name in over.filter(|name| known.is_whole && !wanted.contains_key(name)) {
-            match take_down(machine, fences, name) {
-                Ok(()) => said.push(format!("fence {name} is gone")),
-                Err(refusal) => said.push(refusal.to_string()),
-            }
-        }
         said
+    }
+
+    /// Why a fence of the node could not be made.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let mut of_node = self.failed.iter().filter(|(name, _)| is_of_node(name));
+        of_node.next().map(|(name, why)| format!("fence {name}: {why}"))
     }
 }
 
-fn put_up(machine: &dyn Machine, fences: &dyn Fences, asked: &FenceAsked) -> Result<Vec<String>, String> {
+/// Whether a fence is one of the node's configuration.
+fn is_of_node(fence: &FenceName) -> bool {
+    fence.as_str().starts_with(FENCE_PREFIX)
+}
+
+/// Whether a fence has the profile and the CPUs that are asked for. One whose profile is not there any more stays.
+fn is_same(machine: &dyn Machine, fence: &Fence, asked: &NodeFence) -> bool {
+    let cpus = profile(&asked.profile).and_then(|profile| cpus_of(machine, &profile, asked));
+    let has = |cpu: &CpuId| fence.cpus.contains(*cpu) || fence.fencing.stopped.contains_key(cpu);
+    let all = fence.cpus.len() + fence.fencing.stopped.len();
+    fence.fencing.profile == asked.profile
+        && cpus.is_ok_and(|cpus| fence.fencing.shelter.siblings_off || cpus.len() == all && cpus.iter().all(has))
+}
+
+/// The CPUs of a fence: those that are asked for, and the other strands of their cores where the profile says so.
+fn cpus_of(machine: &dyn Machine, profile: &Profile, asked: &NodeFence) -> Result<Vec<CpuId>, String> {
+    let cpus: Vec<CpuId> = asked.cpus.iter().collect();
+    if !profile.whole_cores || profile.shelter.siblings_off {
+        return Ok(cpus);
+    }
+    Ok(ActiveCores::of(machine).map_err(|refusal| refusal.to_string())?.whole(&cpus))
+}
+
+fn put_up(machine: &dyn Machine, fences: &dyn Fences, asked: &NodeFence) -> Result<Vec<String>, String> {
     let profile = profile(&asked.profile)?;
     let said = |refusal: Refusal| refusal.to_string();
-    let mut cpus: Vec<CpuId> = asked.cpus.iter().collect();
-    if profile.whole_cores && !profile.shelter.siblings_off {
-        cpus = ActiveCores::of(machine).map_err(said)?.whole(&cpus);
-    }
+    let cpus = cpus_of(machine, &profile, asked)?;
     let mut shelter = profile.shelter;
     // A pod does not decide about the whole machine.
     shelter.global.clear();
@@ -84,7 +125,7 @@ fn take_down(machine: &dyn Machine, fences: &dyn Fences, name: &FenceName) -> Re
 }
 
 /// A profile of this node, or one that is built in.
-fn profile(name: &str) -> Result<fence_profile::Profile, String> {
+fn profile(name: &str) -> Result<Profile, String> {
     let text = match profile_file(name) {
         Some(file) => read_text(&file).map_err(|why| format!("profile {name} cannot be read: {why}"))?,
         None => match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {

@@ -21,6 +21,11 @@
 //! Pools must be enabled. With `--conf` the agent enables them and commits that file, as `pooladm -c` does, and again each time
 //! the file changes: a mounted ConfigMap is such a file. One that is wrong changes nothing; the reason is logged.
 //!
+//! With `--node` as well the path is a directory with the files of all nodes, which the controller of a cluster writes from resources
+//! `NodePools`: `nodes`, which names the configuration of each node, and for each configuration `NAME.xml` with its pools and `NAME.fences`. A
+//! fence of a line there stands while the line does. A node without a line in `nodes` has no pools but the default one. `poolcfg -dc info`
+//! shows which configuration the node has as `millpond.configuration`, and why it did not take one as `millpond.refused`.
+//!
 //! A set is not made smaller than the containers of its pools request: poold takes the sum of `resources.requests.cpu` for its minimum where
 //! `pset.min` is less. `poolcfg -dc info` shows the sum, in thousandths of a CPU, as `millpond.requests` of a pool.
 //!

@@ -13,12 +13,14 @@ pub const SPEC: Spec = Spec {
     section: 8,
     group: Group::Pools,
     forms: &[
-        "[--conf file] [--unknown-pool refuse|default] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
+        "[--conf path [--node name]] [--unknown-pool refuse|default] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
         "--help | --version",
     ],
     flags: &[
         Flag::long("conf", "enable pools and commit this configuration, and again when the file changes")
-            .value("file", ValueKind::File),
+            .value("path", ValueKind::File),
+        Flag::long("node", "the path is a directory with the files of all nodes, and this node is called so")
+            .value("name", ValueKind::Text),
         Flag::long("unknown-pool", "what becomes of a container whose pool does not exist (refuse)")
             .value("what", ValueKind::Word(&["refuse", "default"])),
         Flag::long("socket", "where the container runtime listens for plugins (/var/run/nri/nri.sock)")
@@ -37,6 +39,10 @@ pub const SPEC: Spec = Spec {
         Example {
             words: "--conf /etc/millpond/pools/pooladm.conf",
             what: "the same, with the pools of a ConfigMap that is mounted there",
+        },
+        Example {
+            words: "--conf /etc/millpond/nodes --node worker-3",
+            what: "the same, with what the controller of the cluster says of this node",
         },
     ],
     files: &[
@@ -67,6 +73,8 @@ pub enum UnknownPool {
 pub struct Options {
     /// The configuration that is committed.
     pub conf: Option<PathBuf>,
+    /// What the node is called, where that is a directory with the files of all nodes.
+    pub node: Option<String>,
     /// What becomes of a container whose pool does not exist.
     pub unknown_pool: UnknownPool,
     /// Where the runtime listens.
@@ -95,8 +103,16 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
         Some(other) => return Err(format!("--unknown-pool takes refuse or default, not `{other}`")),
     };
     let path = |name: &str| parsed.long_value(name).map(PathBuf::from);
+    let node = parsed.long_value("node");
+    if node.is_some() && path("conf").is_none() {
+        return Err("--node needs --conf, the directory with the files of all nodes".to_owned());
+    }
+    if node.as_ref().is_some_and(|node| node.is_empty() || node.contains(char::is_whitespace)) {
+        return Err("--node takes the name of a node of the cluster".to_owned());
+    }
     Ok(Options {
         conf: path("conf"),
+        node,
         unknown_pool,
         socket: path("socket").unwrap_or_else(|| PathBuf::from(PLUGIN_SOCKET)),
         kubelet: path("kubelet-dir").unwrap_or_else(|| PathBuf::from(KUBELET_DIR)),
@@ -116,6 +132,7 @@ mod tests {
 
     #[test]
     fn words_are_understood() {
+        assert_eq!(asked("--conf d --node worker-3").unwrap().node.as_deref(), Some("worker-3"));
         let plain = asked("").unwrap();
         assert_eq!((plain.conf, plain.unknown_pool), (None, UnknownPool::Refuse));
         assert_eq!(plain.socket, PathBuf::from("/var/run/nri/nri.sock"));
@@ -129,6 +146,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (line, said) in [
             ("web", "it takes no operand, and got `web`"),
+            ("--node a", "--node needs --conf, the directory with the files of all nodes"),
             ("--unknown-pool create", "--unknown-pool takes refuse or default, not `create`"),
         ] {
             let answer = asked(line).unwrap_err();

@@ -5,6 +5,7 @@ use crate::conf::{Conf, Looked};
 use crate::desk::{Desk, Kept, Known};
 use crate::fences::PodFences;
 use crate::options::Options;
+use millpond_formats::node_files::REFUSED;
 use millpond_machine::{Machine, Reason, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsState};
 use millpond_model::{Nanos, PoolId, printable};
@@ -34,6 +35,8 @@ const CHECK: Nanos = Nanos::from_secs(10);
 const SETTLE: Nanos = Nanos::from_millis(500);
 /// After a failure it is tried again.
 const AGAIN: Nanos = Nanos::from_secs(1);
+/// So much of why a configuration is refused is kept.
+const REFUSAL_MAX: usize = 400;
 /// Before the runtime is connected to again.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -51,7 +54,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
                 options,
                 session: &session,
                 desk: &desk,
-                conf: options.conf.as_deref().map(Conf::new),
+                conf: options.conf.as_deref().map(|path| Conf::new(path, options.node.clone())),
                 err,
                 names: BTreeMap::new(),
                 fences: PodFences::default(),
@@ -127,7 +130,9 @@ impl Service<'_, '_> {
 
     fn go(&mut self, stop: &'static AtomicBool) -> u8 {
         self.look_at_conf();
-        if let Err(error) = dynamic::read(self.machine()) {
+        let pools = dynamic::read(self.machine());
+        // The controller may not have written yet what this node has.
+        if let (Err(error), None) = (pools, &self.options.node) {
             self.say(&said(&error));
             if self.conf.is_none() {
                 self.err.line("hint: enable them (pooladm -e), or give it --conf".to_owned());
@@ -192,7 +197,8 @@ impl Service<'_, '_> {
             }
             if now >= conf_due {
                 conf_due = now + CONF;
-                if self.look_at_conf() {
+                let before = self.refusal();
+                if self.look_at_conf() || self.refusal() != before {
                     again = Some(now);
                 }
             }
@@ -212,7 +218,8 @@ impl Service<'_, '_> {
             if due {
                 let is_new = news.is_some();
                 let known = news.unwrap_or_else(|| self.desk.known());
-                for line in self.fences.follow(self.session.machine(), &known, !is_new) {
+                let of_node = self.conf.as_ref().map(Conf::fences).unwrap_or_default();
+                for line in self.fences.follow(self.session.machine(), &known, of_node, !is_new) {
                     self.say(&line);
                 }
                 again = match self.bind(&known) {
@@ -292,7 +299,8 @@ impl Service<'_, '_> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
-        let to = wanted(before.clone(), known, &keys);
+        let why = self.refusal();
+        let to = refused(wanted(before.clone(), known, &keys), why.as_deref());
         // The machine may have other lists than the configuration says: the runtime writes them, too.
         let is_so = || Ok(dynamic::prepare(machine, Some(to.clone()))?.steps.is_empty());
         if to == before && is_so().map_err(|error: PoolError| said(&error))? {
@@ -300,13 +308,20 @@ impl Service<'_, '_> {
         }
         let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
         let state = dynamic::read(machine).map_err(|error| said(&error))?;
-        let to = wanted(state.clone(), known, &keys);
+        let to = refused(wanted(state.clone(), known, &keys), why.as_deref());
         let done = dynamic::commit(&writer, machine, Some(to.clone())).map_err(|error| said(&error))?;
         drop(writer);
         for line in told(&state, &to, known).into_iter().chain(done.notes) {
             self.say(&line);
         }
         Ok(waits(&to, known))
+    }
+
+    /// Why the configuration of the node is not in force as a whole, in one line.
+    fn refusal(&self) -> Option<String> {
+        let of_conf = self.conf.as_ref().and_then(Conf::refusal).map(str::to_owned);
+        let why = of_conf.or_else(|| self.fences.refusal())?;
+        Some(printable(&why.replace("\nhint: ", "; ")).chars().take(REFUSAL_MAX).collect())
     }
 
     fn tell_names(&mut self, known: &Known) -> Result<(), Refusal> {
@@ -387,6 +402,17 @@ fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> 
         }
     }
     to
+}
+
+/// The configuration with the property that says why it is not what the cluster wants.
+fn refused(mut state: PoolsState, why: Option<&str>) -> PoolsState {
+    let properties = &mut state.conf.system.user;
+    match why {
+        Some(why) if properties.string(REFUSED) == Some(why) => {}
+        Some(why) => properties.set(REFUSED, why),
+        None => drop(properties.remove(REFUSED)),
+    }
+    state
 }
 
 /// What was bound and what was forgotten, in words.
@@ -479,6 +505,15 @@ mod tests {
         assert!(waits(&before, &known));
         assert_eq!(told(&before, &to, &known), ["shop/a/main is in pool web"]);
         assert_eq!(wanted(to.clone(), &known, &BTreeMap::new()), to);
+    }
+
+    #[test]
+    fn a_refusal_is_noted_until_it_is_over() {
+        let before = state(&[]);
+        let noted = refused(before.clone(), Some("9 CPUs are wanted"));
+        assert_eq!(noted.conf.system.user.string(REFUSED), Some("9 CPUs are wanted"));
+        assert_eq!(refused(noted.clone(), Some("9 CPUs are wanted")), noted);
+        assert_eq!(refused(noted, None), before);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! A real container runtime with everything that it keeps in a directory of its own, what a kubelet asks it, and the agent beside it.
 
+mod cluster;
 mod cri;
+mod node;
 mod runtime;
 
+pub use cluster::{Cluster, PARTS, free_port, kubelet};
 pub use cri::{Cri, RunningPod};
+pub use node::{Node, cpus_here, most, with};
 pub use runtime::{Daemon, IMAGE, Runtime, eventually, tools_of_guest};

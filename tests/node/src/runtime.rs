@@ -174,7 +174,7 @@ impl Runtime {
         self.daemon.pid()
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.join("containerd.sock")
     }
 
@@ -276,7 +276,7 @@ fn daemon(tools: &ContainerTools, dir: &Path) -> Result<Daemon, String> {
 }
 
 /// Runs a command to its end.
-fn done(command: &mut Command) -> Result<(), String> {
+pub(crate) fn done(command: &mut Command) -> Result<(), String> {
     let said = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if said.status.success() {
         return Ok(());

@@ -1,153 +1,17 @@
-//! The agent beside a real containerd: on this host, where pools keep others where they are, so that nothing but what is started here is touched; and
-//! in a guest, where they keep others out.
+//! The agent beside a real containerd.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use millpond_model::CpuSet;
-use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually, tools_of_guest};
-use millpond_vm::{Cache, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
+use millpond_node_tests::{
+    Cri, Daemon, IMAGE, Node, PARTS, RunningPod, cpus_here, eventually, kubelet, most, with,
+};
+use millpond_vm::{Containerd, cargo_binary};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What keeps a container running.
 const SLEEP: &[&str] = &["sleep", "1000000"];
-
-/// Why the tests cannot run here, if they cannot.
-fn unavailable() -> Option<Unavailable> {
-    if !rustix::process::geteuid().is_root() {
-        return Some(Unavailable::new("containers are made by root", "run these tests as root"));
-    }
-    let state = Path::new("/run/millpond/records/pools");
-    if state.exists() || Path::new("/var/lib/kubelet").exists() {
-        return Some(Unavailable::new(
-            "pools or a kubelet are in use here",
-            "run these tests on another machine",
-        ));
-    }
-    (cpus_here() < 2)
-        .then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
-}
-
-/// Of the machine: the test itself may have fewer while pools keep it out.
-fn cpus_here() -> usize {
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    online.trim().parse::<CpuSet>().unwrap().len()
-}
-
-/// Whether a container can be run at all, before there is an agent.
-fn runs_a_container(runtime: &Runtime) -> Result<(), String> {
-    let said = |status: tonic::Status| status.message().to_owned();
-    let cri = runtime.cri()?;
-    let pod = cri.run_pod("probe", &[]).map_err(said)?;
-    let main = cri.start(&pod, "main", (IMAGE, SLEEP), 0).map_err(said)?;
-    cri.exec(&main, &["cat", "/proc/self/status"]).map_err(said)?;
-    cri.remove(&pod).map_err(said)
-}
-
-/// How many CPUs the pool may have.
-fn most() -> usize {
-    (cpus_here() - 1).min(3)
-}
-
-struct Node {
-    program: PathBuf,
-    dir: tempfile::TempDir,
-    runtime: Runtime,
-    /// Pools do not keep others out.
-    keeps_others: bool,
-}
-
-impl Node {
-    fn begin(version: Containerd) -> Result<Node, Unavailable> {
-        if let Some(why) = unavailable() {
-            return Err(why);
-        }
-        let in_guest = tools_of_guest();
-        let keeps_others = in_guest.is_none();
-        let tools = match in_guest {
-            Some(tools) => tools,
-            None => obtain_containerd(version, &Cache::from_environment()?, &|note| eprintln!("{note}"))?,
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let runtime = Runtime::begin(tools, &dir.path().join("containerd"))
-            .and_then(|runtime| runs_a_container(&runtime).map(|()| runtime))
-            .map_err(|why| Unavailable::new(why, "run these tests where a container runtime can run"))?;
-        let node = Node { program: cargo_binary("millpond").unwrap(), dir, runtime, keeps_others };
-        node.ok(if keeps_others { &["pooladm", "-e", "--keep-others"] } else { &["pooladm", "-e"] });
-        let script = format!(
-            "create pset webset ( uint pset.min = 0 ; uint pset.max = {} )\ncreate pool web\n\
-             associate pool web ( pset webset )\ntransfer to pset webset ( cpu 1 )",
-            most()
-        );
-        node.ok(&["poolcfg", "-d", "-c", &script]);
-        Ok(node)
-    }
-
-    fn state(&self) -> PathBuf {
-        self.dir.path().join("state")
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(words).env("MILLPOND_STATE", self.state()).env_remove("MILLPOND_KILL_AT");
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Result<String, String> {
-        let said = self.command(words).output().unwrap();
-        let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-        if said.status.success() { Ok(out.into_owned()) } else { Err(format!("{words:?}: {out}{err}")) }
-    }
-
-    fn ok(&self, words: &[&str]) -> String {
-        self.run(words).unwrap_or_else(|why| panic!("{why}"))
-    }
-
-    fn agent_with(&self, more: &[&str], kill_at: Option<&str>) -> Daemon {
-        let mut command = self.command(&["node", "--kubelet-dir"]);
-        command.arg(self.dir.path()).arg("--socket").arg(self.runtime.plugins()).args(more);
-        command.envs(kill_at.map(|at| ("MILLPOND_KILL_AT", at)));
-        Daemon::start(&mut command).unwrap()
-    }
-
-    fn agent(&self) -> Daemon {
-        let mut agent = self.agent_with(&[], None);
-        agent.says("tells of its containers").unwrap();
-        agent
-    }
-
-    /// The other CPU for the pool, by one commit.
-    fn swap(&self, from: u32, to: u32) {
-        let script =
-            format!("transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )");
-        self.ok(&["poolcfg", "-d", "-c", &script]);
-    }
-
-    /// What the pool's containers request, in thousandths.
-    fn requests(&self) -> Option<u64> {
-        let info = self.ok(&["poolcfg", "-dc", "info pool web"]);
-        let line = info.lines().find(|line| line.contains("millpond.requests"))?;
-        line.split_ascii_whitespace().last()?.parse().ok()
-    }
-
-    /// What those have that are in no pool, while the pool has one CPU.
-    fn rest(&self, without: u32) -> String {
-        let all = (0..cpus_here()).filter(|cpu| self.keeps_others || *cpu != without as usize);
-        all.map(|cpu| millpond_model::CpuId(u32::try_from(cpu).unwrap())).collect::<CpuSet>().to_string()
-    }
-
-    fn zones(&self) -> String {
-        self.ok(&["zones"])
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Err(why) = self.run(&["pooladm", "-d"]) {
-            eprintln!("pools stay: {why}");
-        }
-    }
-}
 
 /// The CPUs that a container may use, as it sees them itself.
 fn cpus(cri: &Cri, container: &str) -> String {
@@ -174,17 +38,6 @@ fn start(cri: &Cri, pod: &RunningPod, name: &str, milli: u32) -> String {
 /// How often a runtime took the agent.
 fn connections(agent: &Daemon) -> usize {
     agent.lines().iter().filter(|line| line.contains("tells of its containers")).count()
-}
-
-fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
-    // Pools of the host are one, whatever their state directory.
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match Node::begin(version) {
-        Ok(mut node) => test(&mut node),
-        Err(why) if is_required() => panic!("{}; hint: {}", why.why, why.what_would_help),
-        Err(why) => eprintln!("SKIPPED: {}; hint: {}", why.why, why.what_would_help),
-    }
 }
 
 fn containers_are_in_pools(node: &mut Node) {
@@ -326,9 +179,64 @@ fn a_configuration_is_committed_whenever_it_changes(node: &mut Node) {
     cri.remove(&pod).unwrap();
 }
 
+/// What the controller of a cluster writes for all nodes, as it is mounted.
+fn the_files_of_all_nodes_are_followed(node: &mut Node) {
+    let dir = node.dir.path().join("nodes-of-the-cluster");
+    fs::create_dir(&dir).unwrap();
+    let pools = |tag: &str, least: &str| {
+        include_str!("../../../deploy/kubernetes/node/pooladm.conf")
+            .replace(
+                "<pool name=\"pool_default\"",
+                &format!(
+                    "<property name=\"millpond.configuration\" type=\"string\">{tag}</property>\n<pool name=\"pool_default\""
+                ),
+            )
+            .replace("name=\"web\" default=\"false\" min=\"1\"", &format!("name=\"web\" default=\"false\" min=\"{least}\""))
+    };
+    let write = |file: &str, text: &str| {
+        fs::write(dir.join("next"), text).unwrap();
+        fs::rename(dir.join("next"), dir.join(file)).unwrap();
+    };
+    let mut agent = node.agent_with(&["--conf", &dir.display().to_string(), "--node", "n2"], None);
+    agent.says("there is no file").unwrap();
+    // It tells of its pools as they are until there is something to follow.
+    agent.says("tells of its containers").unwrap();
+    write("shop.xml", &pools("shop-1-aa", "1"));
+    write("nodes", "n1 other\nn2 shop\n");
+    agent.says("the configuration of the pools was committed").unwrap();
+    let system = || node.ok(&["poolcfg", "-dc", "info system"]);
+    let said = |what: &'static str| {
+        eventually(|| if system().contains(what) { Ok(()) } else { Err(system()) }).unwrap();
+    };
+    said("millpond.configuration shop-1-aa");
+    assert!(!system().contains("millpond.refused"));
+    // What a node cannot have is told, and it keeps what it has.
+    write("shop.xml", &pools("shop-2-aa", "60000"));
+    said("millpond.refused");
+    said("millpond.configuration shop-1-aa");
+    write("shop.xml", &pools("shop-3-aa", "1"));
+    said("millpond.configuration shop-3-aa");
+    eventually(|| if system().contains("millpond.refused") { Err(system()) } else { Ok(()) }).unwrap();
+    if !node.keeps_others {
+        let profile = "packets gentle 2-3\n";
+        write("shop.fences", &format!("node-{profile}"));
+        agent.says("is behind fence node-packets").unwrap();
+        assert!(node.ok(&["fence"]).contains("node-packets"), "{}", node.ok(&["fence"]));
+        write("shop.fences", "node-packets own 2-3\n");
+        said("fence node-packets: there is no profile own");
+        write("shop.fences", "");
+        eventually(|| if node.ok(&["fence"]).contains("packets") { Err(node.ok(&["fence"])) } else { Ok(()) })
+            .unwrap();
+    }
+    // A node that nothing selects any more has the default pool alone.
+    write("nodes", "n1 other\n");
+    let pools = || node.ok(&["poolcfg", "-dc", "info"]);
+    eventually(|| if pools().contains("pool web") { Err(pools()) } else { Ok(()) }).unwrap();
+}
+
 #[test]
 fn the_manifests_are_rendered() {
-    for (base, parts) in [("node", 4), ("monitoring", 5)] {
+    for (base, parts) in [("node", 4), ("monitoring", 5), ("controller", 13)] {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes");
         let Ok(said) = Command::new("kubectl").arg("kustomize").arg(Path::new(dir).join(base)).output()
         else {
@@ -339,6 +247,7 @@ fn the_manifests_are_rendered() {
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
         assert_eq!(text.lines().filter(|line| line.starts_with("kind: ")).count(), parts, "{text}");
         assert_eq!(text.matches("image: millpond:latest").count(), 3);
+        assert_eq!(text.contains("--token-file"), base != "node");
     }
 }
 
@@ -451,6 +360,77 @@ fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     }
 }
 
+/// How long the main program of the static pod sleeps: no other one does.
+const STATIC_SLEEP: &str = "36001";
+
+/// What the kernel lets the main program of the static pod run on.
+fn cpus_of_the_static_pod() -> Result<String, String> {
+    let pids = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+    let sleeps = |dir: &Path| {
+        fs::read(dir.join("cmdline")).is_ok_and(|line| line == format!("sleep\0{STATIC_SLEEP}\0").into_bytes())
+    };
+    let dir = pids.flatten().map(|entry| entry.path()).find(|dir| sleeps(dir)).ok_or("it does not run")?;
+    let status = fs::read_to_string(dir.join("status")).map_err(|error| error.to_string())?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    Ok(list.unwrap_or_default().trim().to_owned())
+}
+
+/// A kubelet on its own makes what stands in files.
+fn a_static_pod_is_in_its_pool(node: &mut Node) {
+    let Some(parts) = std::env::var_os(PARTS) else {
+        eprintln!("SKIPPED: no kubelet was built; hint: cargo xtask test --all --only kubernetes builds one");
+        return;
+    };
+    let manifests = node.dir.path().join("manifests");
+    fs::create_dir(&manifests).unwrap();
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: shop, namespace: default, annotations: {{millpond.dev/pool: web}}}}\n\
+         spec:\n  hostNetwork: true\n  terminationGracePeriodSeconds: 1\n  containers: [{{name: main, image: {IMAGE}, \
+         imagePullPolicy: Never, command: [sleep, \"{STATIC_SLEEP}\"], resources: {{requests: {{cpu: 250m}}}}}}]\n"
+    );
+    fs::write(manifests.join("shop.yaml"), pod).unwrap();
+    let mut agent = node.agent();
+    let dir = node.dir.path().join("kubelet");
+    let start = |runtime| kubelet(Path::new(&parts), &dir, runtime, None, Some(&manifests)).unwrap();
+    let mut own = start(&node.runtime);
+    agent
+        .says("default/shop-here/main is in pool web")
+        .unwrap_or_else(|why| panic!("{why}\n{}", own.lines().join("\n")));
+    let has = |cpus: &str| {
+        let is = || match cpus_of_the_static_pod()? {
+            is if is == cpus => Ok(()),
+            other => Err(other),
+        };
+        eventually(is).unwrap();
+    };
+    has("1");
+    assert_eq!(node.requests(), Some(250));
+    if cpus_here() > 2 {
+        node.swap(1, 2);
+        has("2");
+        node.swap(2, 1);
+    }
+    // The kubelet is killed, and the agent: the next ones find everything as it was.
+    own.kill();
+    agent.kill();
+    let (_own, agent) = (start(&node.runtime), node.agent());
+    has("1");
+    eventually(|| if node.zones().contains("default/shop-here/main") { Ok(()) } else { Err(node.zones()) })
+        .unwrap_or_else(|why| panic!("{why}\n{}", agent.lines().join("\n")));
+    fs::remove_file(manifests.join("shop.yaml")).unwrap();
+    eventually(|| match cpus_of_the_static_pod() {
+        Err(_) => Ok(()),
+        Ok(cpus) => Err(format!("it still runs on {cpus}")),
+    })
+    .unwrap();
+    eventually(|| if node.zones().contains("shop-here") { Err(node.zones()) } else { Ok(()) }).unwrap();
+}
+
+#[test]
+fn a_kubelet_alone_makes_pods_of_files() {
+    with(Containerd::Newest, a_static_pod_is_in_its_pool);
+}
+
 #[test]
 fn a_pod_can_have_a_fence() {
     with(Containerd::Newest, a_pod_has_a_fence_while_it_runs);
@@ -467,6 +447,7 @@ fn containers_are_in_pools_with_the_newest_containerd() {
         containers_are_in_pools(node);
         unknown_pools_are_refused(node);
         a_configuration_is_committed_whenever_it_changes(node);
+        the_files_of_all_nodes_are_followed(node);
     });
 }
 

@@ -10,6 +10,7 @@
 //! | miri | code that is `unsafe` keeps the language's rules | a nightly toolchain with miri |
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
+//! | kubernetes | pools in a cluster of one node, and a controller of a thousand; only by `--only kubernetes` | go, etcd, kubectl, openssl |
 //! | valgrind | as address, with the system calls that we make ourselves | valgrind |
 //!
 //! What a machine lacks is said before anything runs, and again in the table: a group that cannot run is skipped, never passed.
@@ -17,6 +18,7 @@
 mod arm;
 mod c;
 mod fuzz;
+mod kubernetes;
 mod laws;
 mod loom;
 mod miri;
@@ -42,22 +44,25 @@ pub struct Slow {
     pub name: &'static str,
     /// Whether it runs the executables that the other groups run.
     pub needs_tests: bool,
+    /// Whether it runs only where it is named.
+    pub is_asked_for: bool,
     /// Why it cannot run here at all, if so: what is lacking, and how to get it.
     lacks: fn() -> Option<String>,
     run: fn(&Built) -> Outcome,
 }
 
 /// Every group, the cheapest first.
-pub const GROUPS: [Slow; 9] = [
-    Slow { name: "loom", needs_tests: false, lacks: || None, run: loom::run },
-    Slow { name: "arm", needs_tests: false, lacks: arm::lacks, run: arm::run },
-    Slow { name: "c", needs_tests: true, lacks: c::lacks, run: c::run },
-    Slow { name: "laws", needs_tests: true, lacks: || None, run: laws::run },
-    Slow { name: "fuzz", needs_tests: false, lacks: || None, run: fuzz::run },
-    Slow { name: "address", needs_tests: false, lacks: sanitizers::lacks_address, run: sanitizers::address },
-    Slow { name: "thread", needs_tests: false, lacks: sanitizers::lacks_thread, run: sanitizers::thread },
-    Slow { name: "valgrind", needs_tests: true, lacks: valgrind::lacks, run: valgrind::run },
-    Slow { name: "miri", needs_tests: false, lacks: miri::lacks, run: miri::run },
+pub const GROUPS: [Slow; 10] = [
+    Slow { name: "loom", needs_tests: false, is_asked_for: false, lacks: || None, run: loom::run },
+    Slow { name: "arm", needs_tests: false, is_asked_for: false, lacks: arm::lacks, run: arm::run },
+    Slow { name: "c", needs_tests: true, is_asked_for: false, lacks: c::lacks, run: c::run },
+    Slow { name: "laws", needs_tests: true, is_asked_for: false, lacks: || None, run: laws::run },
+    Slow { name: "fuzz", needs_tests: false, is_asked_for: false, lacks: || None, run: fuzz::run },
+    Slow { name: "address", needs_tests: false, is_asked_for: false, lacks: sanitizers::lacks_address, run: sanitizers::address },
+    Slow { name: "thread", needs_tests: false, is_asked_for: false, lacks: sanitizers::lacks_thread, run: sanitizers::thread },
+    Slow { name: "valgrind", needs_tests: true, is_asked_for: false, lacks: valgrind::lacks, run: valgrind::run },
+    Slow { name: "miri", needs_tests: false, is_asked_for: false, lacks: miri::lacks, run: miri::run },
+    Slow { name: "kubernetes", needs_tests: true, is_asked_for: true, lacks: kubernetes::lacks, run: kubernetes::run },
 ];
 
 /// Says aloud what cannot be done on this machine.
@@ -91,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_a_skip_with_its_reason() {
         let lacks = || Some("there is no tool".to_owned());
-        let group = Slow { name: "none", needs_tests: false, lacks, run: |_| unreachable!() };
+        let group = Slow { name: "none", needs_tests: false, is_asked_for: false, lacks, run: |_| unreachable!() };
         let row = run(&group, &Built::default());
         assert_eq!((row.tally.passed, row.tally.failed, row.tally.skipped), (0, 0, 1));
         assert_eq!(row.tally.reasons, ["none: there is no tool"]);

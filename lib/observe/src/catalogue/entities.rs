@@ -68,6 +68,8 @@ entities! {
         MEMORY "memory_bytes" "MEMORY" Gauge Bytes Exact Free "memory of the machine" "`/proc/meminfo`: MemTotal";
         SCHEDULER "scheduler" "SCHEDULER" Label None Exact Slow "the sched_ext scheduler that is loaded" "`/sys/kernel/sched_ext`";
         OBJECTIVES "objectives" "OBJECTIVES" Label None Exact Slow "what poold strives for everywhere, as poolcfg(8) writes it" "our configuration of pools";
+        CONFIGURATION "configuration" "CONFIGURATION" Label None Exact Slow "the configuration of the cluster that its pools have" "our configuration of pools";
+        REFUSED "refused" "REFUSED" Label None Exact Slow "why it did not take a newer one" "our configuration of pools";
         WATCHING "watching_s" "WATCH" Counter Seconds Exact Free "CPU time of the program that watches" "`CLOCK_PROCESS_CPUTIME_ID`";
     }
     /// Pools.

@@ -8,4 +8,5 @@ mount -t tmpfs tmpfs /containers
 echo '127.0.0.1 localhost' >/etc/hosts
 : >/etc/resolv.conf
 export TMPDIR=/containers MILLPOND_NODE_TOOLS=/opt/containers MILLPOND_BIN_MILLPOND=/usr/local/bin/millpond PATH=/opt/containers:$PATH
-need node-tests --nocapture --test-threads 1 newest killed follows fence
+[ ! -x /opt/containers/bin/kubelet ] || export MILLPOND_KUBERNETES=/opt/containers
+need node-tests --nocapture --test-threads 1 newest killed follows fence kubelet

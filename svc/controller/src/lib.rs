@@ -1,0 +1,73 @@
+//! Gives the nodes of a Kubernetes cluster their pools.
+//!
+//! Which pools a node has is said by a resource of the cluster:
+//!
+//! ```text
+//! apiVersion: millpond.dev/v1alpha1
+//! kind: NodePools
+//! metadata:
+//!   name: web
+//! spec:
+//!   nodeSelector:
+//!     kubernetes.io/os: linux
+//!   pools:
+//!     - name: web
+//!       min: 2
+//!       importance: 10
+//!       objectives: utilization < 80
+//!   fences:
+//!     - name: packets
+//!       profile: low-latency
+//!       cpus: 2-3
+//! ```
+//!
+//! The controller watches these and the labels of nodes. It writes one ConfigMap with a file for each resource, and a line for each node that
+//! names its file. The agent of each node (`millpond node`) mounts it. Then the controller asks the nodes what they have, and writes that
+//! into the status: `kubectl get nodepools` shows how many nodes have the pools, and their sizes.
+//!
+//! Of resources that select the same node the oldest has it. A node that no resource selects has no pools.
+//!
+//! # Rights
+//!
+//! It reads nodes, and pods of its namespace. It writes that ConfigMap, statuses of NodePools, its Lease, and events. It cannot change
+//! pods, read secrets but the token that it is given as a file, or reach a node but by the port of gauge.
+//!
+//! # More than one
+//!
+//! Instances hold a Lease in turn, and the one that holds it writes. Another one takes over within 20 seconds of its end.
+
+mod agents;
+mod lease;
+mod options;
+mod plan;
+mod render;
+mod resource;
+mod service;
+mod status;
+mod table;
+
+pub use options::{Asked, Options, SPEC, parse};
+
+use kube::CustomResourceExt;
+use std::fmt::Display;
+
+/// The definition of the resource, for `kubectl apply`: JSON, which is YAML.
+///
+/// # Errors
+/// It cannot be written as JSON: a mistake in its description.
+pub fn definition() -> serde_json::Result<String> {
+    let mut text = serde_json::to_string_pretty(&resource::NodePools::crd())?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Runs until it is asked to stop.
+///
+/// # Errors
+/// Why it cannot.
+pub fn run(options: &Options) -> Result<(), String> {
+    let said = |error: &dyn Display| error.to_string();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| said(&error))?;
+    runtime.block_on(service::serve(options)).map_err(|error| said(&error))
+}

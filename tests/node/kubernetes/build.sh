@@ -1,0 +1,54 @@
+# Builds parts of Kubernetes by the ordinary Go client, once: DIR PART... makes DIR/bin/PART of kube-apiserver, kube-controller-manager, kube-scheduler,
+# kubelet and kwok. DIR holds one version of each; others are built again.
+set -eu
+kubernetes=1.37.2
+kwok=0.8.0
+dir=$1
+shift
+mkdir -p "$dir/bin" "$dir/module"
+command -v go >/dev/null || { echo 'there is no go here: apt-get install golang' >&2; exit 1; }
+
+# k8s.io/kubernetes names its libraries by paths in its own tree, which a module that requires it must replace.
+write_module() {
+    cd "$dir/module"
+    [ ! -f go.mod ] || return 0
+    origin=$(GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@v$kubernetes" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
+    {
+        echo 'module parts'
+        sed -n 's/^go \(.*\)$/go \1/p' "$origin"
+        echo "require k8s.io/kubernetes v$kubernetes"
+        sed -n "s|^\(\t\)*\(k8s.io/[a-z0-9-]*\) => ./staging/.*|replace \2 => \2 v0.${kubernetes#*.}|p" "$origin"
+    } >go.mod.new
+    cat >parts.go <<'GO'
+//go:build tools
+
+package parts
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kube-scheduler"
+	_ "k8s.io/kubernetes/cmd/kubelet"
+)
+GO
+    mv go.mod.new go.mod
+    go mod tidy -e >tidy.log 2>&1 || { tail -5 tidy.log >&2; rm go.mod; exit 1; }
+}
+
+for part; do
+    case $part in
+    kwok) want="kwok $kwok" ;;
+    *) want="$part $kubernetes" ;;
+    esac
+    [ "$(cat "$dir/bin/$part.version" 2>/dev/null)" != "$want" ] || continue
+    echo "building $part" >&2
+    case $part in
+    kwok) CGO_ENABLED=0 GOBIN="$dir/bin" go install "sigs.k8s.io/kwok/cmd/kwok@v$kwok" ;;
+    *)
+        write_module
+        (cd "$dir/module" && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X k8s.io/component-base/version.gitVersion=v$kubernetes" \
+            -o "$dir/bin/$part" "k8s.io/kubernetes/cmd/$part")
+        ;;
+    esac
+    echo "$want" >"$dir/bin/$part.version"
+done
