@@ -34,6 +34,7 @@ use crate::failure::{Exit, Failure, facet, read};
 use crate::json::{self, Describe};
 use crate::pools;
 use millpond_cli::{Example, Group, MISUSED, Parsed, Spec};
+use millpond_machine::Machine;
 use millpond_machine::facets::Zone;
 use millpond_model::PsetId;
 use millpond_model::pools::{DEFAULT_POOL, PoolsState};
@@ -91,7 +92,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         id: zone.id,
         name: &zone.name,
         kind: &zone.kind,
-        pool: state.as_ref().map(|state| pool_of(zone, state)),
+        pool: state.as_ref().map(|state| pool_of(zone, state, machine)),
         set: Some(zone.set).filter(|set| !set.is_default()),
     });
     let rows: Vec<Row<'_>> = rows.collect();
@@ -107,13 +108,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// The pool that a zone is bound to. A machine may keep zones by their names or by their paths.
-fn pool_of(zone: &Zone, state: &PoolsState) -> String {
+/// The pool that a zone is bound to. A machine may keep zones by their names or by their paths; a container that has been given a name is found by that.
+fn pool_of(zone: &Zone, state: &PoolsState, machine: &dyn Machine) -> String {
     let is = |key: &str| {
         let last = key.rsplit('/').next().unwrap_or(key);
         key == zone.name || last == zone.name || (zone.kind == "container" && last.contains(&zone.name))
     };
-    let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| *pool);
+    let named_so = || machine.pools().ok()?.zone_key(&zone.name).ok();
+    let by_name = || named_so().and_then(|key| state.zones.get(&key));
+    let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| pool);
+    let id = id.or_else(|| if state.zones.is_empty() || zone.kind != "container" { None } else { by_name() }).copied();
     let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id == Some(id)));
     let pool = named.or_else(|| state.conf.default_pool());
     pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name.clone())

@@ -47,7 +47,7 @@ impl Asker {
     }
 
     async fn answer(&self, at: SocketAddr) -> Result<Heard, String> {
-        let mut request = Request::get(format!("http://{at}/api/v1/frame?tables=machines,pools,sets"));
+        let mut request = Request::get(format!("http://{at}/api/v1/frame?tables=machine,pools,sets"));
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

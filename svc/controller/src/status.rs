@@ -32,10 +32,10 @@ pub(crate) enum Heard {
     Said(Report),
 }
 
-/// Reads a frame of gauge with the tables machines, pools and sets. Fields that are missing are not known.
+/// Reads a frame of gauge with the tables machine, pools and sets. Fields that are missing are not known.
 pub(crate) fn report_of(frame: &Value) -> Report {
     let rows = |table: &str| frame[table].as_array().map(Vec::as_slice).unwrap_or_default();
-    let machine = rows("machines").first();
+    let machine = rows("machine").first();
     let text = |name: &str| machine.and_then(|row| row[name].as_str()).map(str::to_owned);
     let size_of = |set: &Value| {
         let set = rows("sets").iter().find(|row| word(&row["set"]) == word(set))?;
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_frame_is_read() {
         let frame = json!({
-            "machines": [{"machine": "real", "configuration": "web-3-01234567"}],
+            "machine": [{"machine": "real", "configuration": "web-3-01234567"}],
             "pools": [{"pool": 0, "name": "pool_default", "set": 0}, {"pool": 1, "name": "web", "set": "2"}],
             "sets": [{"set": 0, "size": 6}, {"set": 2, "size": 2}],
         });

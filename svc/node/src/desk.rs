@@ -41,6 +41,8 @@ struct Inside {
     known: Known,
     has_changed: bool,
     said: Vec<String>,
+    /// A runtime took the plugin once.
+    was_taken: bool,
 }
 
 /// The desk.
@@ -75,6 +77,11 @@ impl Desk {
     /// The runtime is gone: what it does until it is back is not heard of.
     pub(crate) fn lose(&self) {
         self.inside().known.is_whole = false;
+    }
+
+    /// Whether a runtime took the plugin since the agent began: one that is gone then comes back.
+    pub(crate) fn was_taken(&self) -> bool {
+        self.inside().was_taken
     }
 
     /// Waits until something changed, or for that long. What is known, where it changed.
@@ -150,6 +157,7 @@ impl Node for Desk {
         if name == which && version(&told).is_some_and(|version| version < least) {
             return Err(format!("{name} {told} is too old: its plugins came with 1.7"));
         }
+        self.inside().was_taken = true;
         self.say(format!("{name} {told} tells of its containers"));
         Ok(())
     }

@@ -177,16 +177,14 @@ impl Service<'_, '_> {
         let watch = Stopwatch::start();
         let (mut conf_due, mut check_due, mut alive) = (CONF, CHECK, Nanos(0));
         let mut again: Option<Nanos> = None;
-        let mut was_connected = false;
         tell_manager(&[NotifyState::Ready]);
         while !stop.load(Ordering::Relaxed) {
             let news = self.desk.wait(LOOK);
             for line in self.desk.said() {
                 self.say(&line);
             }
-            was_connected |= news.as_ref().is_some_and(|known| known.is_whole);
             while let Ok(parting) = partings.try_recv() {
-                if let Some(status) = self.parted(&parting, was_connected) {
+                if let Some(status) = self.parted(&parting) {
                     return status;
                 }
             }
@@ -238,14 +236,14 @@ impl Service<'_, '_> {
     }
 
     /// The runtime is gone. The exit status, where there is no use in waiting for it.
-    fn parted(&mut self, parting: &Parting, was_connected: bool) -> Option<u8> {
+    fn parted(&mut self, parting: &Parting) -> Option<u8> {
         let why = printable(&parting.to_string()).into_owned();
         match parting {
             Parting::Refused(_) => {
                 self.say(&why);
                 Some(1)
             }
-            _ if was_connected => {
+            _ if self.desk.was_taken() => {
                 self.complain(format!("{why}; containers keep their CPUs, and it is connected to again"));
                 None
             }

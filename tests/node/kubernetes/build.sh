@@ -1,8 +1,9 @@
 # Builds parts of Kubernetes by the ordinary Go client, once: DIR PART... makes DIR/bin/PART of kube-apiserver, kube-controller-manager, kube-scheduler,
-# kubelet and kwok. DIR holds one version of each; others are built again.
+# kubelet, kwok, and containerd with its companions, newer than Debian's. DIR holds one version of each; others are built again.
 set -eu
 kubernetes=1.37.2
 kwok=0.8.0
+containerd=2.4.2
 dir=$1
 shift
 mkdir -p "$dir/bin" "$dir/module"
@@ -38,12 +39,18 @@ GO
 for part; do
     case $part in
     kwok) want="kwok $kwok" ;;
+    containerd) want="containerd $containerd" ;;
     *) want="$part $kubernetes" ;;
     esac
     [ "$(cat "$dir/bin/$part.version" 2>/dev/null)" != "$want" ] || continue
     echo "building $part" >&2
     case $part in
     kwok) CGO_ENABLED=0 GOBIN="$dir/bin" go install "sigs.k8s.io/kwok/cmd/kwok@v$kwok" ;;
+    containerd)
+        for program in containerd containerd-shim-runc-v2 ctr; do
+            CGO_ENABLED=0 GOBIN="$dir/bin" go install "github.com/containerd/containerd/v2/cmd/$program@v$containerd"
+        done
+        ;;
     *)
         write_module
         (cd "$dir/module" && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X k8s.io/component-base/version.gitVersion=v$kubernetes" \

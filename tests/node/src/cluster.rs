@@ -5,7 +5,7 @@ use crate::runtime::{Daemon, PODS, Runtime, done, eventually};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -183,12 +183,13 @@ pub fn kubelet(
     shell.arg(parts.join("bin/kubelet")).arg(format!("--config={}", dir.join("kubelet.yaml").display()));
     shell.arg(format!("--root-dir={}", dir.join("root").display()));
     shell.arg(format!("--cert-dir={}", dir.join("certificates").display()));
-    shell.args(["--hostname-override=here", "--node-ip=127.0.0.1"]);
+    shell.args(["--hostname-override=here".to_owned(), format!("--node-ip={}", own_address()?)]);
     shell.args(access.map(|file| format!("--kubeconfig={}", file.display())));
     Daemon::start(&mut shell)
 }
 
-/// A kubelet writes some settings of the whole machine. It does not where they read as it wants them, which they do in a mount namespace of its own.
+/// A kubelet writes some settings of the whole machine, and sockets of device plugins below `/var/lib`. It does not where the settings read as it wants
+/// them, which they do in a mount namespace of its own, and that has a directory of its own.
 const SETTINGS: &str = "
 set -e
 dir=$1
@@ -207,6 +208,8 @@ kernel/panic_on_oops 1
 kernel/keys/root_maxkeys 1000000
 kernel/keys/root_maxbytes 25000000
 END
+mkdir -p \"$dir/lib\"
+mount --bind \"$dir/lib\" /var/lib
 exec \"$@\"";
 
 fn configuration(dir: &Path, runtime: &Runtime, manifests: Option<&Path>) -> String {
@@ -241,6 +244,19 @@ fn groups_for_pods() -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// An address of this machine by which others reach it: a kubelet takes no other one for its own.
+///
+/// # Errors
+/// In words.
+pub fn own_address() -> Result<IpAddr, String> {
+    // Nothing is sent: the kernel chooses the address by which it would be.
+    let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    asked.map(|address| address.ip()).map_err(|error| format!("this machine has no address: {error}"))
 }
 
 /// A port that nobody listens on now.

@@ -4,7 +4,7 @@
 
 use crate::runtime::{Daemon, IMAGE, Runtime, tools_of_guest};
 use millpond_model::CpuSet;
-use millpond_vm::{Cache, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
+use millpond_vm::{Cache, ContainerTools, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,12 +70,22 @@ impl Node {
         if let Some(why) = unavailable() {
             return Err(why);
         }
-        let in_guest = tools_of_guest();
-        let keeps_others = in_guest.is_none();
-        let tools = match in_guest {
+        let tools = match tools_of_guest() {
             Some(tools) => tools,
             None => obtain_containerd(version, &Cache::from_environment()?, &|note| eprintln!("{note}"))?,
         };
+        Node::begin_with(tools)
+    }
+
+    /// The same with these programs of a runtime.
+    ///
+    /// # Errors
+    /// Why it cannot be here.
+    pub fn begin_with(tools: ContainerTools) -> Result<Node, Unavailable> {
+        if let Some(why) = unavailable() {
+            return Err(why);
+        }
+        let keeps_others = tools_of_guest().is_none();
         let dir = tempfile::tempdir().unwrap();
         let runtime = Runtime::begin(tools, &dir.path().join("containerd"))
             .and_then(|runtime| runs_a_container(&runtime).map(|()| runtime))
@@ -176,10 +186,15 @@ impl Drop for Node {
 
 /// Tries something on it, or says why that cannot be here.
 pub fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
+    with_node(|| Node::begin(version), test);
+}
+
+/// The same with one that is made so.
+pub fn with_node(begin: impl FnOnce() -> Result<Node, Unavailable>, test: impl FnOnce(&mut Node)) {
     // Pools of the host are one, whatever their state directory.
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match Node::begin(version) {
+    match begin() {
         Ok(mut node) => test(&mut node),
         Err(why) if is_required() => panic!("{}; hint: {}", why.why, why.what_would_help),
         Err(why) => eprintln!("SKIPPED: {}; hint: {}", why.why, why.what_would_help),

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// For so long something that must come is waited for, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The name of the image that [`Runtime::begin`] imports.
 pub const IMAGE: &str = "localhost/busybox:local";
@@ -35,7 +35,7 @@ const APPLETS: [&str; 4] = ["sh", "sleep", "cat", "grep"];
 /// Waits until something is so.
 ///
 /// # Errors
-/// What `is` gave last, when it is not so after a minute.
+/// What `is` gave last, when it is not so after three minutes: a host may be busy.
 pub fn eventually<T>(mut is: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     let begun = Instant::now();
     loop {
@@ -81,7 +81,7 @@ impl Daemon {
     /// Waits until it has written a line with that text.
     ///
     /// # Errors
-    /// All that it wrote instead, after a minute or when it has ended.
+    /// All that it wrote instead, after three minutes or when it has ended.
     pub fn says(&mut self, text: &str) -> Result<(), String> {
         eventually(|| {
             let has_ended = self.child.try_wait().is_ok_and(|ended| ended.is_some());

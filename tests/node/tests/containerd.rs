@@ -64,7 +64,9 @@ fn containers_are_in_pools(node: &mut Node) {
     assert!(cri.exec(&main, &["sh", "-c", "echo x > /run/millpond/pools/web"]).is_err());
 
     // What the machine calls it, and what it requests.
-    assert!(node.zones().contains("default/web/main"), "{}", node.zones());
+    let zones = node.zones();
+    let row = zones.lines().find(|line| line.starts_with("default/web/main ")).unwrap_or_else(|| panic!("{zones}"));
+    assert_eq!(row.split_ascii_whitespace().skip(1).take(2).collect::<Vec<_>>(), ["container", "web"]);
     let use_of_zones = node.ok(&["prstat", "-Z", "-c", "1", "1"]);
     assert!(use_of_zones.contains("default/web/main"), "{use_of_zones}");
     assert_eq!(node.requests(), Some(1500));
@@ -204,7 +206,7 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
     write("shop.xml", &pools("shop-1-aa", "1"));
     write("nodes", "n1 other\nn2 shop\n");
     agent.says("the configuration of the pools was committed").unwrap();
-    let system = || node.ok(&["poolcfg", "-dc", "info system"]);
+    let system = || node.ok(&["poolcfg", "-dc", "info"]);
     let said = |what: &'static str| {
         eventually(|| if system().contains(what) { Ok(()) } else { Err(system()) }).unwrap();
     };

@@ -8,7 +8,7 @@ use crate::run::as_test;
 use std::process::Command;
 
 /// What the tests start.
-const PARTS: [&str; 4] = ["kube-apiserver", "kube-scheduler", "kubelet", "kwok"];
+const PARTS: [&str; 5] = ["kube-apiserver", "kube-scheduler", "kubelet", "kwok", "containerd"];
 
 /// Programs that must be there, with their packages.
 const NEEDED: [(&str, &str); 4] =

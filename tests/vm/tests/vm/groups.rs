@@ -169,7 +169,7 @@ fn containers(guest: Guest) -> Result<Guest, String> {
     // Where somebody has built one: `kubernetes` of the slow matrix does.
     let kubelet = match std::env::var_os("MILLPOND_KUBERNETES") {
         Some(parts) => Path::new(&parts).join("bin/kubelet"),
-        None => tests.ancestors().nth(3).unwrap_or(place).join("kubernetes/bin/kubelet"),
+        None => tests.ancestors().nth(3).unwrap_or(place).join("matrix/kubernetes/bin/kubelet"),
     };
     if kubelet.exists() {
         image = image.program_at(&place.join("bin/kubelet"), &kubelet).map_err(|e| e.to_string())?;
