@@ -117,7 +117,9 @@ fn pool_of(zone: &Zone, state: &PoolsState, machine: &dyn Machine) -> String {
     let named_so = || machine.pools().ok()?.zone_key(&zone.name).ok();
     let by_name = || named_so().and_then(|key| state.zones.get(&key));
     let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| pool);
-    let id = id.or_else(|| if state.zones.is_empty() || zone.kind != "container" { None } else { by_name() }).copied();
+    let id = id
+        .or_else(|| if state.zones.is_empty() || zone.kind != "container" { None } else { by_name() })
+        .copied();
     let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id == Some(id)));
     let pool = named.or_else(|| state.conf.default_pool());
     pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name.clone())

@@ -1,9 +1,9 @@
 //! The tables that are filled from what is read at each frame.
 
 use crate::slow::{Placed, Slow};
+use millpond_formats::node_files::{CONFIGURATION, REFUSED};
 use millpond_formats::prstat::state;
 use millpond_machine::facets::{Usage, Waited};
-use millpond_formats::node_files::{CONFIGURATION, REFUSED};
 use millpond_model::{
     COLUMNS, Column, CpuId, CpuSample, CpuSet, Doing, Histogram, MICROSTATES, Nanos, Pid, ProcessEntry,
     PsetId, Roster, Sample, ThreadEntry,

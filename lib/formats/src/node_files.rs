@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn a_node_finds_its_configuration() {
-        let nodes = BTreeMap::from([("a", "web"), ("a-2", "batch")].map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let nodes =
+            BTreeMap::from([("a", "web"), ("a-2", "batch")].map(|(a, b)| (a.to_owned(), b.to_owned())));
         let text = write_nodes(&nodes);
         assert_eq!(text, "a web\na-2 batch\n");
         assert_eq!(configuration_of(&text, "a"), Some("web"));
@@ -113,7 +114,8 @@ mod tests {
         let text = [write_fence("dpdk", "low-latency", "2-3"), write_fence("a", "gentle", "5")].concat();
         assert_eq!(text, "node-dpdk low-latency 2-3\nnode-a gentle 5\n");
         let fences = read_fences(&text).unwrap();
-        let told: Vec<_> = fences.iter().map(|f| (f.name.to_string(), f.profile.as_str(), f.cpus.iter().count())).collect();
+        let told: Vec<_> =
+            fences.iter().map(|f| (f.name.to_string(), f.profile.as_str(), f.cpus.iter().count())).collect();
         assert_eq!(told, [("node-dpdk".to_owned(), "low-latency", 2), ("node-a".to_owned(), "gentle", 1)]);
         assert_eq!(read_fences("").unwrap(), []);
     }

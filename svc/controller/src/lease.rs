@@ -109,7 +109,6 @@ impl Holding {
             Err(error) => Err(error),
         }
     }
-
 }
 
 impl Seen {
@@ -125,7 +124,8 @@ impl Seen {
             None => Step::TakeOver,
             Some(_) => {
                 let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
-                let patience = seconds.and_then(|s| u64::try_from(s).ok()).map_or(DURATION, Duration::from_secs);
+                let patience =
+                    seconds.and_then(|s| u64::try_from(s).ok()).map_or(DURATION, Duration::from_secs);
                 if now.duration_since(since) >= patience { Step::TakeOver } else { Step::Wait }
             }
         }

@@ -47,7 +47,10 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// The ConfigMap would be too large.
-pub(crate) fn plan(objects: &BTreeMap<String, Known>, nodes: &BTreeMap<String, Labels>) -> Result<Plan, String> {
+pub(crate) fn plan(
+    objects: &BTreeMap<String, Known>,
+    nodes: &BTreeMap<String, Labels>,
+) -> Result<Plan, String> {
     let mut by_age: Vec<(&String, &Known)> = objects.iter().collect();
     by_age.sort_by_key(|(name, known)| {
         let born = known.object.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -64,7 +67,7 @@ pub(crate) fn plan(objects: &BTreeMap<String, Known>, nodes: &BTreeMap<String, L
     }
     plan.data.insert(NODES.to_owned(), write_nodes(&plan.nodes));
     for (name, known) in objects {
-        // One that makes no sense keeps what its nodes have: their line stays, and the agents find no file.
+        // One that is invalid keeps what its nodes have: their line stays, and the agents find no file.
         if let Ok(rendered) = &known.rendered {
             plan.data.insert(pools_file(name), rendered.pools.clone());
             plan.data.insert(fences_file(name), rendered.fences.clone());
@@ -72,7 +75,9 @@ pub(crate) fn plan(objects: &BTreeMap<String, Known>, nodes: &BTreeMap<String, L
     }
     let bytes: usize = plan.data.iter().map(|(key, text)| key.len() + text.len()).sum();
     if bytes > DATA_MAX {
-        return Err(format!("the ConfigMap would have {bytes} bytes, and holds {DATA_MAX}: select fewer nodes"));
+        return Err(format!(
+            "the ConfigMap would have {bytes} bytes, and holds {DATA_MAX}: select fewer nodes"
+        ));
     }
     Ok(plan)
 }
@@ -112,18 +117,19 @@ pub(crate) mod tests {
     #[test]
     fn a_node_has_the_resource_that_selects_it() {
         let objects = known(vec![
-            object("web", 1, &json!({"nodeSelector": {"shape": "big"}, "pools": [{"name": "web", "min": 2}]})),
+            object(
+                "web",
+                1,
+                &json!({"nodeSelector": {"shape": "big"}, "pools": [{"name": "web", "min": 2}]}),
+            ),
             object("batch", 2, &json!({"nodeSelector": {"shape": "small"}})),
         ]);
         let plan = plan(&objects, &nodes(&[("a", "big"), ("b", "small"), ("c", "other")])).unwrap();
         assert_eq!(plan.data["nodes"], "a web\nb batch\n");
-        assert_eq!(plan.data.keys().collect::<Vec<_>>(), [
-            "batch.fences",
-            "batch.xml",
-            "nodes",
-            "web.fences",
-            "web.xml"
-        ]);
+        assert_eq!(
+            plan.data.keys().collect::<Vec<_>>(),
+            ["batch.fences", "batch.xml", "nodes", "web.fences", "web.xml"]
+        );
         assert!(plan.overlaps.is_empty());
     }
 
@@ -140,19 +146,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_that_makes_no_sense_has_no_files_and_keeps_its_nodes() {
+    fn one_that_is_invalid_has_no_files_and_keeps_its_nodes() {
         let bad = json!({"pools": [{"name": "web", "objectives": "speed > 9"}]});
         let objects = known(vec![object("bad", 1, &bad), object("late", 2, &json!({}))]);
         let plan = plan(&objects, &nodes(&[("n", "big")])).unwrap();
         assert_eq!(plan.data["nodes"], "n bad\n");
         assert_eq!(plan.data.keys().collect::<Vec<_>>(), ["late.fences", "late.xml", "nodes"]);
         let why = objects["bad"].rendered.as_ref().unwrap_err();
-        assert!(why.starts_with("spec.pools[web].objectives, column 1: unrecognized objective name for pset: speed > 9; "), "{why}");
+        assert!(
+            why.starts_with(
+                "spec.pools[web].objectives, column 1: unrecognized objective name for pset: speed > 9; "
+            ),
+            "{why}"
+        );
     }
 
     #[test]
     fn a_map_that_is_too_large_is_refused() {
-        let many: Vec<(String, String)> = (0..60_000).map(|n| (format!("node-{n:05}"), "big".to_owned())).collect();
+        let many: Vec<(String, String)> =
+            (0..60_000).map(|n| (format!("node-{n:05}"), "big".to_owned())).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
         let objects = known(vec![object("everywhere", 1, &json!({}))]);
         assert!(plan(&objects, &nodes(&many)).unwrap_err().contains("holds 1000000"));

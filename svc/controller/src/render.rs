@@ -24,7 +24,7 @@ const UID_DIGITS: usize = 8;
 /// The files of a resource.
 ///
 /// # Errors
-/// What makes no sense, with its path in the resource.
+/// What is invalid, with its path in the resource.
 pub(crate) fn render(object: &NodePools) -> Result<Rendered, String> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let uid: String = object.metadata.uid.iter().flat_map(|uid| uid.chars()).take(UID_DIGITS).collect();
@@ -133,10 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_place() {
+    fn what_is_invalid_is_told_with_its_place() {
         let fence = |name: &str, cpus: &str| json!({"name": name, "profile": "gentle", "cpus": cpus});
         for (spec, why) in [
-            (json!({"pools": [{"name": "a"}, {"name": "a"}]}), "spec.pools[a]: there is another pool of this name"),
+            (
+                json!({"pools": [{"name": "a"}, {"name": "a"}]}),
+                "spec.pools[a]: there is another pool of this name",
+            ),
             (json!({"pools": [{"name": "a", "min": 2, "max": 1}]}), "spec.pools[a]: min is greater than max"),
             (
                 json!({"fences": [fence("a", "1-3"), fence("b", "3")]}),

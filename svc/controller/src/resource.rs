@@ -161,7 +161,7 @@ pub struct NodePoolsStatus {
     /// CPUs of each pool, the least and the most of all nodes.
     #[serde(default)]
     pub sizes: String,
-    /// Accepted: the pools make sense. Ready: every node that it selects has them.
+    /// Accepted: the pools are valid. Ready: every node that it selects has them.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

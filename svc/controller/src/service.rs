@@ -192,9 +192,8 @@ impl Service<'_> {
             Ok(event) => {
                 let keep = |object: NodePools| Some((object.name_any(), Known::new(object)));
                 // Our own statuses come back, and are no news.
-                let of = |known: &Known| {
-                    (known.object.metadata.uid.clone(), known.object.metadata.generation)
-                };
+                let of =
+                    |known: &Known| (known.object.metadata.uid.clone(), known.object.metadata.generation);
                 let changed = self.objects.take(event, keep, |was, is| of(was) != of(is));
                 self.is_due(changed);
             }
@@ -261,7 +260,9 @@ impl Service<'_> {
 
     /// The nodes that are to be asked, in a round.
     fn begin_round(&mut self) -> Vec<(String, IpAddr)> {
-        let (Some(nodes), Some(agents)) = (self.nodes.whole(), self.agents.whole()) else { return Vec::new() };
+        let (Some(nodes), Some(agents)) = (self.nodes.whole(), self.agents.whole()) else {
+            return Vec::new();
+        };
         let token = match &self.options.token_file {
             Some(file) => match std::fs::read_to_string(file) {
                 Ok(token) => Some(token.trim().to_owned()),

@@ -77,7 +77,8 @@ pub(crate) fn status_of(
     let generation = known.object.metadata.generation.unwrap_or(0);
     let lost = plan.overlaps.get(name);
     let selected = nodes.keys().filter(|node| {
-        plan.nodes.get(*node).is_some_and(|owner| owner == name) || lost.is_some_and(|lost| lost.contains_key(*node))
+        plan.nodes.get(*node).is_some_and(|owner| owner == name)
+            || lost.is_some_and(|lost| lost.contains_key(*node))
     });
     let was: BTreeMap<&str, &NodeStatus> =
         before.node_status.iter().map(|node| (node.name.as_str(), node)).collect();
@@ -98,17 +99,20 @@ pub(crate) fn status_of(
     let is_ready = |node: &NodeStatus| node.conditions.iter().any(|c| c.status == YES);
     let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
     let ready = all.iter().filter(|node| is_ready(node)).count();
-    let whole = match all.iter().find(|node| !is_ready(node)).and_then(|node| Some((node, node.conditions.first()?))) {
-        _ if all.is_empty() => (YES, "NoNodes", "it selects no node".to_owned()),
-        None => (YES, "AllNodes", format!("{ready} nodes have these pools")),
-        Some((first, why)) => {
-            let what = format!("{} of {} nodes; {}: {}", all.len() - ready, all.len(), first.name, why.message);
-            let is_known = all.iter().flat_map(|node| &node.conditions).any(|c| c.status == NO);
-            (if is_known { NO } else { UNKNOWN }, "SomeNodes", what)
-        }
-    };
+    let whole =
+        match all.iter().find(|node| !is_ready(node)).and_then(|node| Some((node, node.conditions.first()?)))
+        {
+            _ if all.is_empty() => (YES, "NoNodes", "it selects no node".to_owned()),
+            None => (YES, "AllNodes", format!("{ready} nodes have these pools")),
+            Some((first, why)) => {
+                let what =
+                    format!("{} of {} nodes; {}: {}", all.len() - ready, all.len(), first.name, why.message);
+                let is_known = all.iter().flat_map(|node| &node.conditions).any(|c| c.status == NO);
+                (if is_known { NO } else { UNKNOWN }, "SomeNodes", what)
+            }
+        };
     let accepted = match &known.rendered {
-        Ok(_) => (YES, "Valid", "the pools make sense".to_owned()),
+        Ok(_) => (YES, "Valid", "the pools are valid".to_owned()),
         Err(why) => (NO, "Invalid", format!("{why}; nodes keep the pools that they have")),
     };
     let conditions = vec![
@@ -133,7 +137,7 @@ pub(crate) fn status_of(
 fn node_verdict(known: &Known, heard: &Heard) -> Verdict {
     let rendered = match &known.rendered {
         Ok(rendered) => rendered,
-        Err(_) => return (NO, "Invalid", "the pools make no sense".to_owned()),
+        Err(_) => return (NO, "Invalid", "the pools are invalid".to_owned()),
     };
     match heard {
         Heard::NotYet => (UNKNOWN, "NotAsked", "its agent was not asked yet".to_owned()),
@@ -293,7 +297,10 @@ mod tests {
         let plan = plan(&objects, &nodes).unwrap();
         let status = |name: &str| status_of(name, &objects[name], &plan, &nodes, &BTreeMap::new(), at(1));
         let old = status("old");
-        assert_eq!((old.conditions[0].status.as_str(), old.conditions[0].reason.as_str()), ("False", "Invalid"));
+        assert_eq!(
+            (old.conditions[0].status.as_str(), old.conditions[0].reason.as_str()),
+            ("False", "Invalid")
+        );
         assert_eq!(
             old.conditions[0].message,
             "spec.pools[web]: min is greater than max; nodes keep the pools that they have"

@@ -112,7 +112,7 @@ impl Conf {
         }
         let pools = self.path.join(pools_file(configuration));
         let Some(pools) = read(&pools)? else {
-            return Err(format!("the pools of NodePools {configuration} make no sense, as its status says"));
+            return Err(format!("the pools of NodePools {configuration} are invalid, as its status says"));
         };
         let fences = read(&self.path.join(fences_file(configuration)))?.unwrap_or_default();
         Ok(Some(Texts { pools: Some(pools), fences }))

@@ -94,7 +94,8 @@ fn is_same(machine: &dyn Machine, fence: &Fence, asked: &NodeFence) -> bool {
     let has = |cpu: &CpuId| fence.cpus.contains(*cpu) || fence.fencing.stopped.contains_key(cpu);
     let all = fence.cpus.len() + fence.fencing.stopped.len();
     fence.fencing.profile == asked.profile
-        && cpus.is_ok_and(|cpus| fence.fencing.shelter.siblings_off || cpus.len() == all && cpus.iter().all(has))
+        && cpus
+            .is_ok_and(|cpus| fence.fencing.shelter.siblings_off || cpus.len() == all && cpus.iter().all(has))
 }
 
 /// The CPUs of a fence: those that are asked for, and the other strands of their cores where the profile says so.

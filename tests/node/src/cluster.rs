@@ -60,8 +60,7 @@ impl Cluster {
             .args([format!("--service-account-signing-key-file={}", in_dir("sa.key"))])
             .args(["--service-account-issuer=https://127.0.0.1", "--service-cluster-ip-range=10.0.0.0/24"]);
         let server = Daemon::start(&mut server)?;
-        let cluster =
-            Cluster { dir: dir.to_owned(), parts: parts.to_owned(), port, server, _store: etcd };
+        let cluster = Cluster { dir: dir.to_owned(), parts: parts.to_owned(), port, server, _store: etcd };
         cluster.write_access("access", TOKEN)?;
         let is_ready = || cluster.kubectl(["get", "--raw", "/readyz"]);
         eventually(is_ready).map_err(|why| format!("{why}\n{}", cluster.server.lines().join("\n")))?;

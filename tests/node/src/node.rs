@@ -1,10 +1,18 @@
 //! The machine on which the agent is tried: this host, where pools keep others where they are, so that nothing but what is started here is touched; or a
 //! guest, where they keep others out.
-#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::panic, clippy::missing_panics_doc, reason = "for tests alone")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "for tests alone"
+)]
 
 use crate::runtime::{Daemon, IMAGE, Runtime, tools_of_guest};
 use millpond_model::CpuSet;
-use millpond_vm::{Cache, ContainerTools, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd};
+use millpond_vm::{
+    Cache, ContainerTools, Containerd, Unavailable, cargo_binary, is_required, obtain_containerd,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -84,7 +84,7 @@ impl Daemon {
     /// All that it wrote instead, after three minutes or when it has ended.
     pub fn says(&mut self, text: &str) -> Result<(), String> {
         eventually(|| {
-            let has_ended = self.child.try_wait().is_ok_and(|ended| ended.is_some());
+            let has_ended = self.has_ended();
             let lines = self.lines();
             if lines.iter().any(|line| line.contains(text)) {
                 return Ok(Ok(()));
@@ -99,6 +99,11 @@ impl Daemon {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
 
     /// Kills it, and waits for its end.

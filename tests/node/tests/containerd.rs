@@ -65,7 +65,8 @@ fn containers_are_in_pools(node: &mut Node) {
 
     // What the machine calls it, and what it requests.
     let zones = node.zones();
-    let row = zones.lines().find(|line| line.starts_with("default/web/main ")).unwrap_or_else(|| panic!("{zones}"));
+    let row =
+        zones.lines().find(|line| line.starts_with("default/web/main ")).unwrap_or_else(|| panic!("{zones}"));
     assert_eq!(row.split_ascii_whitespace().skip(1).take(2).collect::<Vec<_>>(), ["container", "web"]);
     let use_of_zones = node.ok(&["prstat", "-Z", "-c", "1", "1"]);
     assert!(use_of_zones.contains("default/web/main"), "{use_of_zones}");
@@ -227,8 +228,10 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
         write("shop.fences", "node-packets own 2-3\n");
         said("fence node-packets: there is no profile own");
         write("shop.fences", "");
-        eventually(|| if node.ok(&["fence"]).contains("packets") { Err(node.ok(&["fence"])) } else { Ok(()) })
-            .unwrap();
+        eventually(
+            || if node.ok(&["fence"]).contains("packets") { Err(node.ok(&["fence"])) } else { Ok(()) },
+        )
+        .unwrap();
     }
     // A node that nothing selects any more has the default pool alone.
     write("nodes", "n1 other\n");
@@ -369,7 +372,8 @@ const STATIC_SLEEP: &str = "36001";
 fn cpus_of_the_static_pod() -> Result<String, String> {
     let pids = fs::read_dir("/proc").map_err(|error| error.to_string())?;
     let sleeps = |dir: &Path| {
-        fs::read(dir.join("cmdline")).is_ok_and(|line| line == format!("sleep\0{STATIC_SLEEP}\0").into_bytes())
+        fs::read(dir.join("cmdline"))
+            .is_ok_and(|line| line == format!("sleep\0{STATIC_SLEEP}\0").into_bytes())
     };
     let dir = pids.flatten().map(|entry| entry.path()).find(|dir| sleeps(dir)).ok_or("it does not run")?;
     let status = fs::read_to_string(dir.join("status")).map_err(|error| error.to_string())?;

@@ -58,11 +58,35 @@ pub const GROUPS: [Slow; 10] = [
     Slow { name: "c", needs_tests: true, is_asked_for: false, lacks: c::lacks, run: c::run },
     Slow { name: "laws", needs_tests: true, is_asked_for: false, lacks: || None, run: laws::run },
     Slow { name: "fuzz", needs_tests: false, is_asked_for: false, lacks: || None, run: fuzz::run },
-    Slow { name: "address", needs_tests: false, is_asked_for: false, lacks: sanitizers::lacks_address, run: sanitizers::address },
-    Slow { name: "thread", needs_tests: false, is_asked_for: false, lacks: sanitizers::lacks_thread, run: sanitizers::thread },
-    Slow { name: "valgrind", needs_tests: true, is_asked_for: false, lacks: valgrind::lacks, run: valgrind::run },
+    Slow {
+        name: "address",
+        needs_tests: false,
+        is_asked_for: false,
+        lacks: sanitizers::lacks_address,
+        run: sanitizers::address,
+    },
+    Slow {
+        name: "thread",
+        needs_tests: false,
+        is_asked_for: false,
+        lacks: sanitizers::lacks_thread,
+        run: sanitizers::thread,
+    },
+    Slow {
+        name: "valgrind",
+        needs_tests: true,
+        is_asked_for: false,
+        lacks: valgrind::lacks,
+        run: valgrind::run,
+    },
     Slow { name: "miri", needs_tests: false, is_asked_for: false, lacks: miri::lacks, run: miri::run },
-    Slow { name: "kubernetes", needs_tests: true, is_asked_for: true, lacks: kubernetes::lacks, run: kubernetes::run },
+    Slow {
+        name: "kubernetes",
+        needs_tests: true,
+        is_asked_for: true,
+        lacks: kubernetes::lacks,
+        run: kubernetes::run,
+    },
 ];
 
 /// Says aloud what cannot be done on this machine.
@@ -96,7 +120,8 @@ mod tests {
     #[test]
     fn what_is_lacking_is_a_skip_with_its_reason() {
         let lacks = || Some("there is no tool".to_owned());
-        let group = Slow { name: "none", needs_tests: false, is_asked_for: false, lacks, run: |_| unreachable!() };
+        let group =
+            Slow { name: "none", needs_tests: false, is_asked_for: false, lacks, run: |_| unreachable!() };
         let row = run(&group, &Built::default());
         assert_eq!((row.tally.passed, row.tally.failed, row.tally.skipped), (0, 0, 1));
         assert_eq!(row.tally.reasons, ["none: there is no tool"]);
