@@ -1,6 +1,7 @@
 //! The goals, one file for each group of lines.
 
 mod caches;
+mod callbacks;
 mod classes;
 mod demo;
 mod fence;

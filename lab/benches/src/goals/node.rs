@@ -1,6 +1,7 @@
 //! What the agent of a node costs: containers that are made and resized with it and without it, what it uses while nothing happens, and how long a
 //! container waits for the first CPU of its pool. The container runtime is Debian's, with all that it keeps in a directory of its own.
 
+use super::callbacks::Between;
 use super::sample::{ROUND, each};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, cpu_time_of, told};
@@ -15,11 +16,16 @@ const MADE: &str = "node: a container, made and started";
 const RESIZED: &str = "node: a container, resized";
 const SECOND: &str = "node: a second of the agent with ten containers";
 const FIRST_CPU: &str = "node: from the start of a container to the first CPU of its empty pool";
+const CALLBACK: &str = "node: the slowest of a hundred answers to the runtime, while ten containers are resized and the pool changes";
+const MEMORY: &str = "node: memory of the agent with ten containers, at most";
 const ALONE: &str = "containerd alone";
 const BESIDE: &str = "containerd in the same second";
 
 /// Of a CPU: 0.2 percent.
 const SECOND_GOAL: Goal = Goal::OursAtMost(2_000.0);
+/// A runtime drops a plugin that is silent for two seconds; users feel less.
+const CALLBACK_GOAL: Goal = Goal::OursAtMost(5.0);
+const MEMORY_GOAL: Goal = Goal::OursAtMost(30.0);
 /// What a quarter of a second of demand may take.
 const FIRST_CPU_GOAL: Goal = Goal::OursAtMost(250.0);
 
@@ -37,6 +43,8 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         line(MADE, ALONE, "ms", Goal::None, made),
         line(RESIZED, ALONE, "ms", Goal::None, resized),
         line(SECOND, BESIDE, "us", SECOND_GOAL, second),
+        line(CALLBACK, "a resize as its caller sees it", "ms", CALLBACK_GOAL, callback),
+        line(MEMORY, "containerd", "MB", MEMORY_GOAL, memory),
         line(FIRST_CPU, "a container in a pool with a CPU", "ms", FIRST_CPU_GOAL, first_cpu),
     ]
 }
@@ -167,6 +175,89 @@ fn second(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
     let pairs = each(ROUND, bench.pairs, &ours, || cpu_time_of(node.runtime.pid()).map(|time| time.0));
     remove(&cri, &pod)?;
     pairs
+}
+
+/// Ten containers that are resized ten times each by four callers, while CPUs of the pool are swapped. Gives the slowest answer, and the slowest resize.
+fn resized_at_once(node: &Node<'_>, between: &Between, mains: &[String]) -> Result<(f64, f64), Trouble> {
+    drop(between.take());
+    let slowest = std::thread::scope(|scope| {
+        let callers: Vec<_> = mains
+            .chunks(3)
+            .map(|mains| {
+                scope.spawn(move || {
+                    let cri = node.runtime.cri()?;
+                    let mut slowest: f64 = 0.0;
+                    for (main, milli) in
+                        mains.iter().flat_map(|main| (20..30).map(move |milli| (main, milli)))
+                    {
+                        let begun = Instant::now();
+                        cri.resize(main, milli).map_err(|why| why.message().to_owned())?;
+                        slowest = slowest.max(ms(begun));
+                    }
+                    Ok::<_, Trouble>(slowest)
+                })
+            })
+            .collect();
+        for (from, to) in [(1, 0), (0, 1)] {
+            node.ok(&[
+                "poolcfg",
+                "-d",
+                "-c",
+                &format!(
+                    "transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )"
+                ),
+            ])?;
+        }
+        let ended =
+            callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller panicked".to_owned())?);
+        ended.collect::<Result<Vec<f64>, Trouble>>()
+    })?;
+    let answers = between.take();
+    let answer = answers.iter().max().ok_or("the runtime asked nothing")?;
+    Ok((answer.as_secs_f64() * 1e3, slowest.into_iter().fold(0.0, f64::max)))
+}
+
+fn callback(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    let between = Between::begin(&bench.scratch.join("between.sock"), &node.runtime.plugins())?;
+    let mut command = bench.command(&["node", "--kubelet-dir"]);
+    command.arg(&bench.scratch).arg("--socket").arg(between.socket());
+    let mut agent = Daemon::start(&mut command)?;
+    agent.says("tells of its containers")?;
+    let pod = pod(&cri, "asked")?;
+    let mains: Vec<String> =
+        (0..CONTAINERS).map(|n| start(&cri, &pod, &format!("c{n}"))).collect::<Result<_, _>>()?;
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let (ours, peer) = resized_at_once(node, &between, &mains)?;
+        pairs.push(ours, peer);
+    }
+    remove(&cri, &pod)?;
+    Ok(pairs)
+}
+
+/// The most memory that a process had, in megabytes.
+fn most_memory(pid: u32) -> Result<f64, Trouble> {
+    let status = told("read a status", std::fs::read_to_string(format!("/proc/{pid}/status")))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().map_err(|_| line.to_owned())?;
+    Ok(kilobytes * 1024.0 / 1e6)
+}
+
+fn memory(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
+    let cri = node.runtime.cri()?;
+    let mut pairs = Pairs::default();
+    for _ in 0..bench.pairs {
+        let agent = node.agent()?;
+        let pod = pod(&cri, "kept")?;
+        for n in 0..CONTAINERS {
+            start(&cri, &pod, &format!("c{n}"))?;
+        }
+        sleep(Duration::from_secs(1));
+        pairs.push(most_memory(agent.pid())?, most_memory(node.runtime.pid())?);
+        remove(&cri, &pod)?;
+    }
+    Ok(pairs)
 }
 
 /// Until the container may use one CPU alone, as its pool has.
