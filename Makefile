@@ -145,5 +145,6 @@ package-tools:
 # What the slow matrix uses. Groups that lack theirs are skipped, and say so.
 matrix-tools:
 	@$(PACKAGES) --optional valgrind=valgrind c++=g++
+	@case '$(ARGS)' in *kubernetes*) $(PACKAGES) --optional etcd=etcd-server kubectl=kubernetes-client openssl=openssl go=golang ;; esac
 	@$(PACKAGES) --optional qemu-system-aarch64=qemu-system-arm aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu =libc6-dev-arm64-cross
 	@sh xtask/nightly.sh

@@ -7,7 +7,7 @@ containerd=2.4.2
 dir=$1
 shift
 mkdir -p "$dir/bin" "$dir/module"
-command -v go >/dev/null || { echo 'there is no go here: apt-get install golang' >&2; exit 1; }
+go version | grep -qE 'go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo 'Go 1.21 or later is needed, which fetches the version that Kubernetes wants' >&2; exit 1; }
 
 # k8s.io/kubernetes names its libraries by paths in its own tree, which a module that requires it must replace.
 write_module() {
