@@ -36,7 +36,8 @@ pub(crate) fn fence_of(pod: &Pod) -> Result<Option<NodeFence>, String> {
         return Err(format!("annotation {FENCE} takes the name of a profile, such as low-latency"));
     }
     let list = pod.annotations.get(FENCE_CPUS).map_or("", String::as_str);
-    let cpus = cpus_of(list).map_err(|why| format!("annotation {FENCE_CPUS}: {why}"))?;
+    let cpus =
+        cpus_of(list).map_err(|_| format!("annotation {FENCE_CPUS} takes a list of CPUs, such as 2-3,6"))?;
     let number = pod.uid.chars().filter(|c| is_name(*c)).take(FENCE_NUMBER_MAX);
     let name = FENCE_PREFIX.chars().chain(number).collect::<String>();
     let name = name.parse().map_err(|why| format!("the pod has no number to call a fence by: {why}"))?;
