@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            say(&format!("controller: {why}\n"));
+            say(&format!("millpond-controller: {why}\n"));
             ExitCode::FAILURE
         }
     }

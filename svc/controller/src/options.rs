@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 /// Its description.
 pub const SPEC: Spec = Spec {
-    name: "controller",
-    applet: false,
+    name: "millpond-controller",
+    // A program of its own.
+    applet: true,
     summary: "give the nodes of a Kubernetes cluster their pools",
     section: 8,
     group: Group::Pools,
@@ -22,7 +23,7 @@ pub const SPEC: Spec = Spec {
             .value("name", ValueKind::Text),
         Flag::long("token-file", "the token of gauge on the nodes").value("file", ValueKind::File),
         Flag::long("port", "where gauge listens on the nodes (9909)").value("number", ValueKind::Text),
-        Flag::long("crd", "print the definition of the resource NodePools, as YAML"),
+        Flag::long("crd", "print the definition of the resource NodePools, as JSON"),
         Flag::both('h', "help", "print this help"),
         Flag::long("version", "print the version"),
     ],
@@ -136,7 +137,11 @@ mod tests {
             ("--namespace A/b", "--namespace takes a name of Kubernetes, not `A/b`"),
         ] {
             let answer = asked(line).unwrap_err();
-            assert_eq!(answer.err.lines().next(), Some(format!("controller: {said}").as_str()), "{line}");
+            assert_eq!(
+                answer.err.lines().next(),
+                Some(format!("millpond-controller: {said}").as_str()),
+                "{line}"
+            );
         }
     }
 }

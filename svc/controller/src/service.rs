@@ -170,7 +170,7 @@ struct Service<'o> {
 impl Service<'_> {
     fn say(&self, text: &str) {
         // Where nobody reads, nobody misses it.
-        drop(writeln!(std::io::stderr(), "controller: {text}"));
+        drop(writeln!(std::io::stderr(), "{MANAGER}: {text}"));
     }
 
     /// Says what is wrong, unless it was said last.

@@ -221,11 +221,10 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
     said("millpond.configuration shop-3-aa");
     eventually(|| if system().contains("millpond.refused") { Err(system()) } else { Ok(()) }).unwrap();
     if !node.keeps_others {
-        let profile = "packets gentle 2-3\n";
-        write("shop.fences", &format!("node-{profile}"));
+        write("shop.fences", "node-packets gentle 3\n");
         agent.says("is behind fence node-packets").unwrap();
         assert!(node.ok(&["fence"]).contains("node-packets"), "{}", node.ok(&["fence"]));
-        write("shop.fences", "node-packets own 2-3\n");
+        write("shop.fences", "node-packets own 3\n");
         said("fence node-packets: there is no profile own");
         write("shop.fences", "");
         eventually(

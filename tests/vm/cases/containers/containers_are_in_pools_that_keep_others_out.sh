@@ -7,6 +7,8 @@ mkdir -p /containers /etc /var/lib /var/log
 mount -t tmpfs tmpfs /containers
 echo '127.0.0.1 localhost' >/etc/hosts
 : >/etc/resolv.conf
+# A kubelet wants an address of its own.
+ip addr add 192.0.2.10/24 dev lo
 export TMPDIR=/containers MILLPOND_NODE_TOOLS=/opt/containers MILLPOND_BIN_MILLPOND=/usr/local/bin/millpond PATH=/opt/containers:$PATH
 [ ! -x /opt/containers/bin/kubelet ] || export MILLPOND_KUBERNETES=/opt/containers
 need node-tests --nocapture --test-threads 1 newest killed follows fence kubelet
