@@ -17,7 +17,8 @@ pub(crate) struct Conf {
     /// Who this node is, where the path is a directory.
     node: Option<String>,
     seen: Option<Texts>,
-    fences: Vec<NodeFence>,
+    /// `None` before a configuration was committed.
+    fences: Option<Vec<NodeFence>>,
     refusal: Option<String>,
 }
 
@@ -42,12 +43,12 @@ pub(crate) enum Looked {
 
 impl Conf {
     pub(crate) fn new(path: &Path, node: Option<String>) -> Conf {
-        Conf { path: path.to_owned(), node, seen: None, fences: Vec::new(), refusal: None }
+        Conf { path: path.to_owned(), node, seen: None, fences: None, refusal: None }
     }
 
-    /// The fences of the node.
-    pub(crate) fn fences(&self) -> &[NodeFence] {
-        &self.fences
+    /// The fences of the node, once they are known: those that stand stay until then.
+    pub(crate) fn fences(&self) -> Option<&[NodeFence]> {
+        self.fences.as_deref()
     }
 
     /// Why what was read last is not in force.
@@ -73,7 +74,7 @@ impl Conf {
         self.seen = Some(texts.clone());
         match committed.and_then(|notes| Ok((notes, fences?))) {
             Ok((notes, fences)) => {
-                self.fences = fences;
+                self.fences = Some(fences);
                 self.refusal = None;
                 Looked::Committed(notes)
             }

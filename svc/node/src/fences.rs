@@ -24,12 +24,13 @@ impl PodFences {
         &mut self,
         machine: &dyn Machine,
         known: &Known,
-        of_node: &[NodeFence],
+        of_node: Option<&[NodeFence]>,
         again: bool,
     ) -> Vec<String> {
         let asked = known.containers.values().filter(|kept| kept.runs);
         let asked = asked.filter_map(|kept| Some((kept.fence.as_ref()?, kept.name.as_str())));
         let wanted: BTreeMap<&FenceName, (&NodeFence, &str)> = of_node
+            .unwrap_or_default()
             .iter()
             .map(|fence| (fence, "the node's pool"))
             .chain(asked)
@@ -43,7 +44,8 @@ impl PodFences {
         };
         // Before all containers are known, one may be missing here. A fence of the node that is to be another one is made anew.
         let is_over = |fence: &Fence| match wanted.get(&fence.fencing.name) {
-            None => is_of_node(&fence.fencing.name) || is_of_pod(&fence.fencing.name) && known.is_whole,
+            None if is_of_node(&fence.fencing.name) => of_node.is_some(),
+            None => is_of_pod(&fence.fencing.name) && known.is_whole,
             Some((asked, _)) => is_of_node(&asked.name) && !is_same(machine, fence, asked),
         };
         let (over, standing): (Vec<&Fence>, Vec<&Fence>) = standing.iter().partition(|fence| is_over(fence));

@@ -216,7 +216,7 @@ impl Service<'_, '_> {
             if due {
                 let is_new = news.is_some();
                 let known = news.unwrap_or_else(|| self.desk.known());
-                let of_node = self.conf.as_ref().map(Conf::fences).unwrap_or_default();
+                let of_node = self.conf.as_ref().and_then(Conf::fences);
                 for line in self.fences.follow(self.session.machine(), &known, of_node, !is_new) {
                     self.say(&line);
                 }
