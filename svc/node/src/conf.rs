@@ -6,7 +6,8 @@ use millpond_formats::node_files::{
 };
 use millpond_formats::pools::xml;
 use millpond_machine::Writer;
-use millpond_model::pools::PoolsConf;
+use millpond_model::PsetId;
+use millpond_model::pools::{PoolNode, PoolsConf, RefId};
 use millpond_pools::{PoolError, dynamic, instantiate};
 use millpond_session::Session;
 use std::path::{Path, PathBuf};
@@ -139,7 +140,74 @@ fn commit(session: &Session, file: Option<&(String, String)>) -> Result<Vec<Stri
     let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
     dynamic::enable(&writer, machine, false).map_err(said)?;
     let state = dynamic::read(machine).map_err(said)?;
-    let to = instantiate(&conf, &state).map_err(said)?;
+    let standing = machine.fences().map_or(Ok(Vec::new()), |fences| fences.list());
+    let standing = standing.map_err(|refusal| refusal.to_string())?;
+    let sets: Vec<PsetId> = standing.iter().map(|fence| fence.set).collect();
+    let mut to = instantiate(&with_fences(conf, &state.conf, &sets), &state).map_err(said)?;
+    for set in &mut to.conf.psets {
+        let was = state.conf.psets.iter().find(|was| was.id == set.id);
+        if let Some(was) = was.filter(|was| was.id.is_some_and(|id| sets.contains(&id))) {
+            (set.min, set.max) = (was.min, was.max);
+        }
+    }
     let done = dynamic::commit(&writer, machine, Some(to)).map_err(said)?;
     Ok(done.notes)
+}
+
+/// A file with the pools and sets of fences that stand, which no file has: committed without them it would take them away, and the machine refuses that.
+fn with_fences(mut file: PoolsConf, is: &PoolsConf, fenced: &[PsetId]) -> PoolsConf {
+    for set in is.psets.iter().filter(|set| set.id.is_some_and(|id| fenced.contains(&id))) {
+        if file.pset(&set.name).is_some() {
+            continue;
+        }
+        // Keys of the file are its own.
+        let key = RefId::from(format!("fence {}", set.name));
+        for pool in is.pools.iter().filter(|pool| pool.pset == set.ref_id) {
+            if file.pool(&pool.name).is_none() {
+                let ref_id = RefId::from(format!("fence pool {}", pool.name));
+                file.pools.push(PoolNode { pset: key.clone(), ref_id, ..pool.clone() });
+            }
+        }
+        let mut set = set.clone();
+        set.ref_id = key;
+        // It gets no CPU that is shared out, and gives none.
+        (set.min, set.max) = (set.size(), set.size());
+        file.psets.push(set);
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use millpond_model::pools::{PoolsState, PsetNode};
+    use millpond_model::{CpuId, PoolId, State};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_fence_that_stands_outlives_a_commit() {
+        let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
+        let set = |name: &str, id| {
+            let mut set = PsetNode::new(name, "pset_1", id);
+            (set.min, set.max) = (1, 2);
+            set
+        };
+        conf.psets.push(set("pod-7", Some(PsetId(1))));
+        conf.pools.push(PoolNode::new("pod-7", "pool_1", "pset_1", Some(PoolId(1))));
+        conf.move_cpu(CpuId(3), "pod-7");
+        let state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() };
+        // In the file another set has the same key.
+        let mut file = PoolsConf::fresh([]);
+        file.psets.push(set("web", None));
+        file.pools.push(PoolNode::new("web", "pool_1", "pset_1", None));
+        let kept = with_fences(file.clone(), &state.conf, &[PsetId(1)]);
+        let to = instantiate(&kept, &state).unwrap().conf;
+        let fence = to.pool("pod-7").unwrap();
+        assert_eq!(to.pset_of(fence).map(PsetNode::cpu_set), Some([CpuId(3)].into_iter().collect()));
+        assert!(to.pset("web").is_some_and(|web| web.size() > 0));
+        assert_eq!(to.pset_of(to.pool("web").unwrap()).unwrap().name, "web");
+        assert_eq!(with_fences(file.clone(), &state.conf, &[]), file);
+    }
 }
