@@ -114,12 +114,10 @@ fn pool_of(zone: &Zone, state: &PoolsState, machine: &dyn Machine) -> String {
         let last = key.rsplit('/').next().unwrap_or(key);
         key == zone.name || last == zone.name || (zone.kind == "container" && last.contains(&zone.name))
     };
-    let named_so = || machine.pools().ok()?.zone_key(&zone.name).ok();
-    let by_name = || named_so().and_then(|key| state.zones.get(&key));
-    let id = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| pool);
-    let id = id
-        .or_else(|| if state.zones.is_empty() || zone.kind != "container" { None } else { by_name() })
-        .copied();
+    let by_name = || state.zones.get(&machine.pools().ok()?.zone_key(&zone.name).ok()?);
+    let may_have_name = zone.kind == "container" && !state.zones.is_empty();
+    let bound = state.zones.iter().find(|(key, _)| is(key)).map(|(_, pool)| pool);
+    let id = bound.or_else(|| may_have_name.then(by_name).flatten()).copied();
     let named = id.and_then(|id| state.conf.pools.iter().find(|pool| pool.id == Some(id)));
     let pool = named.or_else(|| state.conf.default_pool());
     pool.map_or_else(|| DEFAULT_POOL.to_owned(), |pool| pool.name.clone())

@@ -4,7 +4,6 @@ use crate::render::{Rendered, render};
 use crate::resource::NodePools;
 use millpond_formats::node_files::{NODES, fences_file, pools_file, write_nodes};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A ConfigMap holds so many bytes of data: the limit of the API server is 1 MiB for its request.
 const DATA_MAX: usize = 1_000_000;
@@ -13,17 +12,17 @@ const DATA_MAX: usize = 1_000_000;
 pub(crate) type Labels = BTreeMap<String, String>;
 
 /// A resource with its files, or why it has none.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Known {
     /// The resource as it was last seen.
-    pub(crate) object: Arc<NodePools>,
+    pub(crate) object: NodePools,
     pub(crate) rendered: Result<Rendered, String>,
 }
 
 impl Known {
     pub(crate) fn new(object: NodePools) -> Known {
         let rendered = render(&object);
-        Known { object: Arc::new(object), rendered }
+        Known { object, rendered }
     }
 
     fn selects(&self, labels: &Labels) -> bool {

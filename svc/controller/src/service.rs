@@ -6,7 +6,7 @@ use crate::lease::{EVERY, Holding};
 use crate::options::Options;
 use crate::plan::{Known, Labels, Plan, plan};
 use crate::resource::{NodePools, NodePoolsStatus};
-use crate::status::{Heard, status_of};
+use crate::status::{Cluster, Heard, status_of};
 use crate::table::Table;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep_until;
 
 /// Who the API server is told has written.
 const MANAGER: &str = "millpond-controller";
@@ -96,10 +96,11 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Ended> {
     let mut asking = FuturesUnordered::new();
     let mut to_ask: Vec<(String, IpAddr)> = Vec::new();
     let (mut round_due, mut lease_due) = (Instant::now(), Instant::now());
-    let mut tick = interval(Duration::from_millis(50));
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     service.say("watching the cluster");
     loop {
+        let is_idle = to_ask.is_empty() && asking.is_empty();
+        let next_round = Some(round_due).filter(|_| is_idle && service.is_planned());
+        let wake = service.next_due(next_round).map_or(lease_due, |due| due.min(lease_due));
         tokio::select! {
             _ = terminated.recv() => break,
             _ = interrupted.recv() => break,
@@ -108,7 +109,7 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Ended> {
             Some(event) = agents_seen.next() => service.see_agents(event),
             Some(event) = maps_seen.next() => service.see_maps(event),
             Some((node, heard)) = asking.next(), if !asking.is_empty() => service.hear(node, heard),
-            _ = tick.tick() => {}
+            () = sleep_until(wake.into()) => {}
         }
         let now = Instant::now();
         if now >= lease_due {
@@ -187,55 +188,42 @@ impl Service<'_> {
         }
     }
 
+    /// What a watch shows; where it fails that is said, and it begins anew by itself.
+    fn shown<K>(&mut self, what: &str, event: watching::Result<Event<K>>) -> Option<Event<K>> {
+        event.map_err(|error| self.complain(format!("{what} cannot be watched: {error}"))).ok()
+    }
+
     fn see_objects(&mut self, event: watching::Result<Event<NodePools>>) {
-        match event {
-            Ok(event) => {
-                let keep = |object: NodePools| Some((object.name_any(), Known::new(object)));
-                // Our own statuses come back, and are no news.
-                let of =
-                    |known: &Known| (known.object.metadata.uid.clone(), known.object.metadata.generation);
-                let changed = self.objects.take(event, keep, |was, is| of(was) != of(is));
-                self.is_due(changed);
-            }
-            Err(error) => self.complain(format!("NodePools cannot be watched: {error}")),
-        }
+        let Some(event) = self.shown("NodePools", event) else { return };
+        let keep = |object: NodePools| Some((object.name_any(), Known::new(object)));
+        // Our own statuses come back, and are no news.
+        let of = |known: &Known| (known.object.metadata.uid.clone(), known.object.metadata.generation);
+        let changed = self.objects.take(event, keep, |was, is| of(was) != of(is));
+        self.is_due(changed);
     }
 
     fn see_nodes(&mut self, event: watching::Result<Event<PartialObjectMeta<Node>>>) {
-        match event {
-            Ok(event) => {
-                let keep = |node: PartialObjectMeta<Node>| {
-                    Some((node.name_any(), node.metadata.labels.unwrap_or_default()))
-                };
-                let changed = self.nodes.take(event, keep, |was, is| was != is);
-                self.is_due(changed);
-            }
-            Err(error) => self.complain(format!("nodes cannot be watched: {error}")),
-        }
+        let Some(event) = self.shown("nodes", event) else { return };
+        let keep =
+            |node: PartialObjectMeta<Node>| Some((node.name_any(), node.metadata.labels.unwrap_or_default()));
+        let changed = self.nodes.take(event, keep, |was, is| was != is);
+        self.is_due(changed);
     }
 
     fn see_agents(&mut self, event: watching::Result<Event<Pod>>) {
-        match event {
-            Ok(event) => {
-                let keep = |pod: Pod| {
-                    let node = pod.spec.and_then(|spec| spec.node_name)?;
-                    Some((node, pod.status?.pod_ip?.parse().ok()?))
-                };
-                self.agents.take(event, keep, |was, is| was != is);
-            }
-            Err(error) => self.complain(format!("pods cannot be watched: {error}")),
-        }
+        let Some(event) = self.shown("pods", event) else { return };
+        let keep = |pod: Pod| {
+            let node = pod.spec.and_then(|spec| spec.node_name)?;
+            Some((node, pod.status?.pod_ip?.parse().ok()?))
+        };
+        self.agents.take(event, keep, |was, is| was != is);
     }
 
     fn see_maps(&mut self, event: watching::Result<Event<ConfigMap>>) {
-        match event {
-            Ok(event) => {
-                let keep = |map: ConfigMap| Some((map.name_any(), map.data.unwrap_or_default()));
-                let changed = self.maps.take(event, keep, |was, is| was != is);
-                self.is_due(changed);
-            }
-            Err(error) => self.complain(format!("ConfigMaps cannot be watched: {error}")),
-        }
+        let Some(event) = self.shown("ConfigMaps", event) else { return };
+        let keep = |map: ConfigMap| Some((map.name_any(), map.data.unwrap_or_default()));
+        let changed = self.maps.take(event, keep, |was, is| was != is);
+        self.is_due(changed);
     }
 
     async fn hold(&mut self) {
@@ -251,6 +239,12 @@ impl Service<'_> {
             self.say("another instance writes from now on");
         }
         self.was_held = is_held;
+    }
+
+    /// When something is to be done next, beside the Lease: nothing where another instance writes.
+    fn next_due(&self, next_round: Option<Instant>) -> Option<Instant> {
+        let dues = [self.plan_due, self.status_due, next_round];
+        dues.into_iter().flatten().min().filter(|_| self.holding.is_held())
     }
 
     /// Whether there are nodes to ask.
@@ -298,7 +292,6 @@ impl Service<'_> {
                 report.tag = report.tag.as_deref().map(sentence);
                 Heard::Said(report)
             }
-            Heard::NotYet => Heard::NotYet,
         };
         if self.heard.get(&node) != Some(&heard) {
             self.heard.insert(node, heard);
@@ -359,11 +352,10 @@ impl Service<'_> {
         let (Some(objects), Some(nodes)) = (self.objects.whole(), self.nodes.whole()) else { return Ok(()) };
         self.written.retain(|name, _| objects.contains_key(name));
         for (name, known) in objects {
-            let mut known = known.clone();
-            let before = self.written.get(name).or(known.object.status.as_ref()).cloned();
-            std::sync::Arc::make_mut(&mut known.object).status.clone_from(&before);
-            let status = status_of(name, &known, &self.plan, nodes, &self.heard, Timestamp::now());
-            if before.as_ref() == Some(&status) {
+            let before = self.written.get(name).or(known.object.status.as_ref());
+            let cluster = Cluster { plan: &self.plan, nodes, heard: &self.heard };
+            let status = status_of(name, known, before, &cluster, Timestamp::now());
+            if before == Some(&status) {
                 continue;
             }
             let patch = json!({
@@ -379,7 +371,7 @@ impl Service<'_> {
                 Err(kube::Error::Api(error)) if error.code == 404 => continue,
                 Err(error) => return Err(format!("the status of {name} cannot be written: {error}")),
             }
-            self.tell(&known.object, before.as_ref(), &status).await;
+            self.tell(&known.object, before, &status).await;
             self.written.insert(name.clone(), status);
         }
         Ok(())

@@ -21,11 +21,9 @@ pub(crate) struct Report {
     pub(crate) cpus: BTreeMap<String, u32>,
 }
 
-/// What is known of the agent of a node.
+/// What is known of the agent of a node that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// It was not asked yet.
-    NotYet,
     /// Why it did not answer.
     Silent(String),
     /// It answered.
@@ -64,16 +62,25 @@ const YES: Holds = "True";
 const NO: Holds = "False";
 const UNKNOWN: Holds = "Unknown";
 
-/// The status of a resource. Conditions that did not change keep their time.
+/// What statuses are made of.
+pub(crate) struct Cluster<'c> {
+    pub(crate) plan: &'c Plan,
+    pub(crate) nodes: &'c BTreeMap<String, Labels>,
+    /// What the nodes said that were asked.
+    pub(crate) heard: &'c BTreeMap<String, Heard>,
+}
+
+/// The status of a resource. Conditions that are as in the status before keep their time.
 pub(crate) fn status_of(
     name: &str,
     known: &Known,
-    plan: &Plan,
-    nodes: &BTreeMap<String, Labels>,
-    heard: &BTreeMap<String, Heard>,
+    before: Option<&NodePoolsStatus>,
+    cluster: &Cluster<'_>,
     now: Timestamp,
 ) -> NodePoolsStatus {
-    let before = known.object.status.clone().unwrap_or_default();
+    let Cluster { plan, nodes, heard } = cluster;
+    let (before, nodes_before) = before
+        .map_or((&[][..], &[][..]), |status| (status.conditions.as_slice(), status.node_status.as_slice()));
     let generation = known.object.metadata.generation.unwrap_or(0);
     let lost = plan.overlaps.get(name);
     let selected = nodes.keys().filter(|node| {
@@ -81,11 +88,11 @@ pub(crate) fn status_of(
             || lost.is_some_and(|lost| lost.contains_key(*node))
     });
     let was: BTreeMap<&str, &NodeStatus> =
-        before.node_status.iter().map(|node| (node.name.as_str(), node)).collect();
+        nodes_before.iter().map(|node| (node.name.as_str(), node)).collect();
     let of_node = |node: &String| {
         let verdict = match lost.and_then(|lost| lost.get(node)) {
             Some(owner) => (NO, "Overlap", format!("the older NodePools {owner} selects it as well")),
-            None => node_verdict(known, heard.get(node).unwrap_or(&Heard::NotYet)),
+            None => node_verdict(known, heard.get(node)),
         };
         let conditions = was.get(node.as_str()).map(|was| was.conditions.as_slice()).unwrap_or_default();
         let cpus = match heard.get(node) {
@@ -116,8 +123,8 @@ pub(crate) fn status_of(
         Err(why) => (NO, "Invalid", format!("{why}; nodes keep the pools that they have")),
     };
     let conditions = vec![
-        condition("Accepted", accepted, &before.conditions, generation, now),
-        condition("Ready", whole, &before.conditions, generation, now),
+        condition("Accepted", accepted, before, generation, now),
+        condition("Ready", whole, before, generation, now),
     ];
     let sizes = sizes_of(known, &all);
     let nodes = count(all.len());
@@ -134,21 +141,21 @@ pub(crate) fn status_of(
     }
 }
 
-fn node_verdict(known: &Known, heard: &Heard) -> Verdict {
+fn node_verdict(known: &Known, heard: Option<&Heard>) -> Verdict {
     let rendered = match &known.rendered {
         Ok(rendered) => rendered,
         Err(_) => return (NO, "Invalid", "the pools are invalid".to_owned()),
     };
     match heard {
-        Heard::NotYet => (UNKNOWN, "NotAsked", "its agent was not asked yet".to_owned()),
-        Heard::Silent(why) => (NO, "NoAnswer", why.clone()),
+        None => (UNKNOWN, "NotAsked", "its agent was not asked yet".to_owned()),
+        Some(Heard::Silent(why)) => (NO, "NoAnswer", why.clone()),
         // Also where it has the pools, and not the fences.
-        Heard::Said(Report { refused: Some(why), .. }) => (NO, "Refused", why.clone()),
-        Heard::Said(report) if report.tag.as_ref() == Some(&rendered.tag) => {
+        Some(Heard::Said(Report { refused: Some(why), .. })) => (NO, "Refused", why.clone()),
+        Some(Heard::Said(report)) if report.tag.as_ref() == Some(&rendered.tag) => {
             (YES, "Committed", "it has these pools".to_owned())
         }
-        Heard::Said(Report { tag: Some(tag), .. }) => (NO, "Older", format!("it still has {tag}")),
-        Heard::Said(_) => (NO, "Older", "it has no pools of the cluster yet".to_owned()),
+        Some(Heard::Said(Report { tag: Some(tag), .. })) => (NO, "Older", format!("it still has {tag}")),
+        Some(Heard::Said(_)) => (NO, "Older", "it has no pools of the cluster yet".to_owned()),
     }
 }
 
@@ -198,6 +205,14 @@ mod tests {
         })
     }
 
+    fn cluster<'c>(
+        plan: &'c Plan,
+        nodes: &'c BTreeMap<String, Labels>,
+        heard: &'c BTreeMap<String, Heard>,
+    ) -> Cluster<'c> {
+        Cluster { plan, nodes, heard }
+    }
+
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
@@ -230,7 +245,7 @@ mod tests {
             ("d".to_owned(), Heard::Silent("connection refused".to_owned())),
             ("e".to_owned(), said("web-2-01234567", None, 1)),
         ]);
-        let status = status_of("web", &objects["web"], &plan, &nodes, &heard, at(100));
+        let status = status_of("web", &objects["web"], None, &cluster(&plan, &nodes, &heard), at(100));
         assert_eq!((status.nodes, status.ready, status.sizes.as_str()), (5, 2, "web 2-5"));
         let told: Vec<(&str, &str)> = status
             .node_status
@@ -254,24 +269,22 @@ mod tests {
 
     #[test]
     fn a_condition_keeps_its_time_until_it_changes() {
-        let mut object = object("web", 1, &json!({}));
+        let objects = known(vec![object("web", 1, &json!({}))]);
         let nodes = nodes(&[("a", "")]);
-        let now = |object: &NodePoolsStatus| object.conditions[1].last_transition_time.0;
-        let status = |object, heard: Heard, second| {
-            let objects = known(vec![object]);
-            let plan = plan(&objects, &nodes).unwrap();
-            let heard = BTreeMap::from([("a".to_owned(), heard)]);
-            status_of("web", &objects["web"], &plan, &nodes, &heard, at(second))
+        let plan = plan(&objects, &nodes).unwrap();
+        let now = |status: &NodePoolsStatus| status.conditions[1].last_transition_time.0;
+        let status = |before: Option<&NodePoolsStatus>, heard: Option<Heard>, second| {
+            let heard = heard.into_iter().map(|heard| ("a".to_owned(), heard)).collect();
+            status_of("web", &objects["web"], before, &cluster(&plan, &nodes, &heard), at(second))
         };
-        let first = status(object.clone(), Heard::NotYet, 100);
-        object.status = Some(first.clone());
+        let silent = |why: &str| Some(Heard::Silent(why.to_owned()));
+        let first = status(None, None, 100);
         assert_eq!(first.conditions[1].status, "Unknown");
-        let second = status(object.clone(), Heard::Silent("gone".to_owned()), 200);
+        let second = status(Some(&first), silent("gone"), 200);
         assert_eq!((now(&first), now(&second)), (at(100), at(200)));
         assert_eq!(second.conditions[1].message, "1 of 1 nodes; a: gone");
-        object.status = Some(second);
-        assert_eq!(now(&status(object.clone(), Heard::Silent("lost".to_owned()), 250)), at(200));
-        assert_eq!(now(&status(object, said("web-3-01234567", None, 1), 300)), at(300));
+        assert_eq!(now(&status(Some(&second), silent("lost"), 250)), at(200));
+        assert_eq!(now(&status(Some(&second), Some(said("web-3-01234567", None, 1)), 300)), at(300));
     }
 
     #[test]
@@ -284,7 +297,7 @@ mod tests {
         let mut heard: BTreeMap<String, Heard> =
             names.iter().map(|name| (name.clone(), said("web-3-01234567", None, 1))).collect();
         heard.insert("n0999".to_owned(), Heard::Silent("gone".to_owned()));
-        let status = status_of("web", &objects["web"], &plan, &nodes, &heard, at(1));
+        let status = status_of("web", &objects["web"], None, &cluster(&plan, &nodes, &heard), at(1));
         assert_eq!((status.nodes, status.ready, status.node_status.len()), (1000, 999, 250));
         assert_eq!(status.node_status.last().unwrap().name, "n0999");
     }
@@ -295,7 +308,9 @@ mod tests {
         let objects = known(vec![object("old", 1, &bad), object("new", 2, &json!({}))]);
         let nodes = nodes(&[("a", "")]);
         let plan = plan(&objects, &nodes).unwrap();
-        let status = |name: &str| status_of(name, &objects[name], &plan, &nodes, &BTreeMap::new(), at(1));
+        let heard = BTreeMap::new();
+        let status =
+            |name: &str| status_of(name, &objects[name], None, &cluster(&plan, &nodes, &heard), at(1));
         let old = status("old");
         assert_eq!(
             (old.conditions[0].status.as_str(), old.conditions[0].reason.as_str()),
