@@ -8,11 +8,13 @@
 //! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all CPUs | |
 //! | running and waiting threads, by set | `/proc/PID/task/TID/stat`: state and last CPU | |
 //! | a thread begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
+//! | the configuration of the pools is written | inotify, on its record | the deadline |
 
 use crate::clock::timespec;
 use crate::counters::Uses;
 use crate::counters::schedstat::{Field, SchedTable, parse_thread};
 use crate::procfs::{PROCESSOR, STATE, stat_field};
+use crate::records::RecordWatch;
 use crate::view::RootTasks;
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{Usage, UsageWatch, Waited, WakeReason};
@@ -46,6 +48,7 @@ impl Accounting for LinuxMachine {
             uses,
             delays,
             trigger: trigger(self),
+            record: self.os.root.is_live().then(|| RecordWatch::of_pools(&self.os)).flatten(),
             cpus: BTreeMap::new(),
             tasks: BTreeMap::new(),
             waited: BTreeMap::new(),
@@ -134,6 +137,7 @@ struct Watch<'a> {
     /// CPUs tell how long was waited at them.
     delays: bool,
     trigger: Option<File>,
+    record: Option<RecordWatch>,
     /// As read last, by CPU.
     cpus: BTreeMap<CpuId, Counted>,
     /// As read last, by task: its delay.
@@ -231,15 +235,29 @@ impl UsageWatch for Watch<'_> {
 
     fn wait(&mut self, deadline: Nanos) -> WakeReason {
         let clock = self.machine.clock();
-        let Some(trigger) = &self.trigger else {
-            clock.sleep_until(deadline);
-            return WakeReason::Deadline;
-        };
-        let timeout = timespec(Nanos(deadline.0.saturating_sub(clock.now().0)));
-        let mut fds = [PollFd::new(trigger, PollFlags::PRI)];
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(1..) if fds[0].revents().contains(PollFlags::PRI) => WakeReason::Pressure,
-            _ => WakeReason::Deadline,
+        if let Some(record) = &self.record {
+            record.renew();
+        }
+        let trigger = self.trigger.as_ref().map(|trigger| PollFd::new(trigger, PollFlags::PRI));
+        let record = self.record.as_ref().map(|record| PollFd::new(record, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = trigger.into_iter().chain(record).collect();
+        loop {
+            let left = deadline.0.saturating_sub(clock.now().0);
+            if fds.is_empty() {
+                clock.sleep_until(deadline);
+                return WakeReason::Deadline;
+            }
+            let Ok(1..) = poll(&mut fds, Some(&timespec(Nanos(left)))) else { return WakeReason::Deadline };
+            let has = |flag| fds.iter().any(|fd| fd.revents().contains(flag));
+            if has(PollFlags::PRI) {
+                return WakeReason::Pressure;
+            }
+            if self.record.as_ref().is_some_and(RecordWatch::was_written) {
+                return WakeReason::Changed;
+            }
+            if !has(PollFlags::IN) {
+                return WakeReason::Deadline;
+            }
         }
     }
 

@@ -9,8 +9,13 @@ use crate::messages::reason;
 use millpond_formats::pools::record::Record;
 use millpond_machine::{Reason, Refusal};
 use millpond_model::pools::PoolsState;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The record of the configuration of pools.
@@ -24,6 +29,56 @@ pub(crate) fn recorded_pools(os: &Os) -> Result<Option<PoolsState>, Refusal> {
     let text = os.record(POOLS);
     os.check_records()?;
     Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok().map(PoolsState::from)))
+}
+
+/// Notices when a record is written.
+#[derive(Debug)]
+pub(crate) struct RecordWatch {
+    inotify: OwnedFd,
+    file: PathBuf,
+}
+
+impl RecordWatch {
+    /// For the configuration of pools. `None` where the kernel has no more watches for us.
+    pub(crate) fn of_pools(os: &Os) -> Option<RecordWatch> {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let watch = RecordWatch { inotify, file: os.record_file(POOLS) };
+        watch.renew();
+        Some(watch)
+    }
+
+    /// Watches the directory of records that is there now. Watching it again is harmless.
+    pub(crate) fn renew(&self) {
+        let events = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
+        if let Some(dir) = self.file.parent() {
+            // There is none until the first record is made.
+            let _ = inotify::add_watch(&self.inotify, dir, events | WatchFlags::ONLYDIR);
+        }
+    }
+
+    /// Whether the record was written or removed since this was asked last.
+    pub(crate) fn was_written(&self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 1024];
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        let mut was_written = false;
+        loop {
+            match events.next() {
+                Ok(event) => {
+                    let name = event.file_name().map(std::ffi::CStr::to_bytes);
+                    was_written |= event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+                        || name == self.file.file_name().map(OsStrExt::as_bytes);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return was_written,
+            }
+        }
+    }
+}
+
+impl AsFd for RecordWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
 }
 
 impl Os {
@@ -70,5 +125,31 @@ impl Os {
             self.unread.borrow_mut().get_or_insert_with(why);
             T::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_written_is_noticed_once_and_no_other_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = dir.path().join("records");
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        let watch = RecordWatch { inotify, file: records.join(POOLS) };
+        watch.renew();
+        assert!(!watch.was_written());
+        fs::create_dir(&records).unwrap();
+        watch.renew();
+        fs::write(records.join("processor.1"), "x").unwrap();
+        fs::write(records.join("new"), "x").unwrap();
+        assert!(!watch.was_written());
+        fs::write(records.join(POOLS), "x").unwrap();
+        assert!(watch.was_written());
+        fs::rename(records.join("new"), records.join(POOLS)).unwrap();
+        assert!(watch.was_written());
+        fs::remove_file(records.join(POOLS)).unwrap();
+        assert!(watch.was_written() && !watch.was_written());
     }
 }

@@ -216,11 +216,15 @@ impl<'a, 'o> Service<'a, 'o> {
         let clock = self.machine().clock();
         let due = began + rhythm.interval;
         let due = end.map_or(due, |end| due.min(end));
+        let is_news = || match (self.manager.configuration(), dynamic::read(self.machine())) {
+            (Some(left), Ok(is)) => *left != is,
+            _ => true,
+        };
         let patience =
             watchdog().map(|within| Nanos(u64::try_from(within.as_nanos() / 2).unwrap_or(u64::MAX)));
         loop {
             let call = patience.map(|patience| clock.now() + patience).filter(|call| *call < due);
-            let waited = rhythm.wait(clock, watch, began, call.or(end));
+            let waited = rhythm.wait(clock, watch, began, call.or(end), &is_news);
             let is_called = waited == Ok(Wait::Over) && call.is_some_and(|call| clock.now() >= call);
             if !is_called || is_stopped() {
                 return waited;

@@ -326,6 +326,24 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
     cri.remove(&others).unwrap();
 }
 
+fn the_first_container_gets_its_pool_a_cpu_at_once(node: &mut Node) {
+    node.ok(&["poolcfg", "-d", "-c", "transfer to pset pset_default ( cpu 1 )"]);
+    let mut poold = Daemon::start(&mut node.command(&["poold", "-l", "INFO", "--interval", "1h"])).unwrap();
+    poold.says("configuration complete").unwrap();
+    let cri = node.runtime.cri().unwrap();
+    let _agent = node.agent();
+    let pod = pod_in(&cri, "first", "web");
+    let main = start(&cri, &pod, "main", 0);
+    // Nothing else wakes poold: the container sleeps.
+    eventually(|| match cpus(&cri, &main).parse::<CpuSet>().unwrap().len() {
+        1 => Ok(()),
+        other => Err(format!("the container has {other} CPUs, not 1")),
+    })
+    .unwrap_or_else(|why| panic!("{why}: {:?}", poold.lines()));
+    poold.kill();
+    cri.remove(&pod).unwrap();
+}
+
 /// In a guest alone: a fence moves interrupts and kernel threads.
 fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     if node.keeps_others {
@@ -444,6 +462,11 @@ fn a_pod_can_have_a_fence() {
 #[test]
 fn a_pool_follows_its_containers() {
     with(Containerd::Newest, a_pool_grows_with_what_its_containers_need);
+}
+
+#[test]
+fn an_empty_pool_gets_a_cpu_with_its_first_container() {
+    with(Containerd::Newest, the_first_container_gets_its_pool_a_cpu_at_once);
 }
 
 #[test]

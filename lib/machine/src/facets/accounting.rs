@@ -58,6 +58,8 @@ pub enum WakeReason {
     Deadline,
     /// Threads wait for CPUs.
     Pressure,
+    /// The configuration of the pools was written, perhaps by the program that waits.
+    Changed,
 }
 
 /// The facet.
@@ -83,7 +85,8 @@ pub trait UsageWatch {
     /// [`Refusal`] when the machine cannot be read.
     fn sample(&mut self) -> Result<Usage, Refusal>;
 
-    /// Waits until `deadline` of the machine's clock, or until threads wait for CPUs, or until the program is asked to stop.
+    /// Waits until `deadline` of the machine's clock, or until threads wait for CPUs, or until the configuration of the
+    /// pools is written, where the machine can tell, or until the program is asked to stop.
     fn wait(&mut self, deadline: Nanos) -> WakeReason;
 
     /// Lines that say where the figures come from here.

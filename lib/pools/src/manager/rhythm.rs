@@ -1,4 +1,4 @@
-//! When to measure: slowly while no thread waits, at once when one does.
+//! When to measure: slowly while no thread waits, at once when one does, or when the pools became others.
 
 use millpond_machine::facets::{UsageWatch, WakeReason};
 use millpond_machine::{Clock, Refusal};
@@ -46,7 +46,8 @@ impl Rhythm {
     }
 
     /// Waits for the end of the next interval that begins at `began`. After a long quiet time the wait for processors of a moment would be lost in the
-    /// mean of the interval: so a look is thrown away, and a short interval follows. Gives whether the interval began anew.
+    /// mean of the interval: so a look is thrown away, and a short interval follows. Gives whether the interval began anew. A configuration that
+    /// was written counts as pressure when `is_news` says that it is another one: a pool may want its first CPU.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -56,6 +57,7 @@ impl Rhythm {
         watch: &mut dyn UsageWatch,
         began: Nanos,
         end: Option<Nanos>,
+        is_news: &dyn Fn() -> bool,
     ) -> Result<Wait, Refusal> {
         let until = |after: u64| {
             let deadline = Nanos(began.0.saturating_add(after));
@@ -65,14 +67,17 @@ impl Rhythm {
             clock.sleep_until(until(self.interval.0));
             return Ok(Wait::Over);
         }
-        match watch.wait(until(self.interval.0)) {
-            WakeReason::Deadline => Ok(Wait::Over),
-            WakeReason::Pressure => {
-                match Rhythm::on_pressure(began, clock.now()) {
-                    OnPressure::Again(length) => return Ok(Wait::Again(length)),
-                    OnPressure::Until(_) => clock.sleep_until(until(PRESSED.0)),
+        loop {
+            match watch.wait(until(self.interval.0)) {
+                WakeReason::Deadline => return Ok(Wait::Over),
+                WakeReason::Changed if !is_news() => {}
+                WakeReason::Pressure | WakeReason::Changed => {
+                    match Rhythm::on_pressure(began, clock.now()) {
+                        OnPressure::Again(length) => return Ok(Wait::Again(length)),
+                        OnPressure::Until(_) => clock.sleep_until(until(PRESSED.0)),
+                    }
+                    return Ok(Wait::Over);
                 }
-                Ok(Wait::Over)
             }
         }
     }

@@ -96,7 +96,7 @@ fn reaction_ms(name: &str, (trial, trials): (usize, usize)) -> Result<f64, Troub
             begin(&machine)?;
             has_begun = true;
         }
-        let waited = rhythm.wait(&machine, watch.as_mut(), began, None);
+        let waited = rhythm.wait(&machine, watch.as_mut(), began, None, &|| true);
         if let Wait::Again(length) = told("wait on the simulated machine", waited)? {
             told("read the simulated machine", manager.look(watch.as_mut()))?;
             machine.sleep_until(machine.now() + length);
