@@ -147,4 +147,4 @@ matrix-tools:
 	@$(PACKAGES) --optional valgrind=valgrind c++=g++
 	@case '$(ARGS)' in *kubernetes*) $(PACKAGES) --optional etcd=etcd-server kubectl=kubernetes-client openssl=openssl go=golang ;; esac
 	@$(PACKAGES) --optional qemu-system-aarch64=qemu-system-arm aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu =libc6-dev-arm64-cross
-	@sh xtask/nightly.sh
+	@sh xtask/toolchains.sh

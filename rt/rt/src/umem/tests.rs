@@ -82,9 +82,8 @@ fn what_a_thread_made_another_one_frees() {
     unsafe { made.into_iter().for_each(|at| malloc::free(ptr::with_exposed_provenance_mut(at))) };
 }
 
-/// Miri has no way to wait for a lock of ours.
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "Miri has no way to wait for a lock of ours")]
 fn threads_hand_buffers_on_at_once() {
     std::thread::scope(|scope| {
         let (mut senders, receivers): (Vec<_>, Vec<_>) =

@@ -1,10 +1,15 @@
 #!/bin/sh
-# Gets the parts of a nightly toolchain that `make test-all` can use: miri, and the sources of the standard library.
+# Gets what else of Rust `make test-all` can use: the standard library of the other architecture, and of a nightly toolchain miri and the sources of
+# the standard library.
 #
 # Nothing is asked of the network when they are there. The exit status is always 0: what is lacking is said when the groups run.
 set -u
 
 command -v rustup >/dev/null 2>&1 || exit 0
+
+target=aarch64-unknown-linux-gnu
+rustup target list --installed 2>/dev/null | grep -q "^$target" || timeout 300 rustup target add "$target" >&2 ||
+    echo "make: cannot get $target; what is compiled for it will be skipped" >&2
 
 has() {
     rustup component list --installed --toolchain nightly 2>/dev/null | grep -q "^$1"
