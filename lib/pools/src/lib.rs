@@ -17,7 +17,8 @@
 //!
 //! Errors have the texts of libpool ([`PoolError`]); what is wrong in the case at hand, and what would help, stands in the hint beside it.
 //!
-//! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides.
+//! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides. What it measures can be a demand
+//! that is played on a machine on which nothing runs ([`DemandPlayer`]).
 //!
 //! What this room does not do: it reads no file, prints nothing, and does not decide how many CPUs a set should have; that is
 //! `planner`.
@@ -28,6 +29,7 @@ mod edit;
 mod error;
 mod instantiate;
 mod manager;
+mod played;
 pub mod requests;
 pub mod script;
 pub mod share;
@@ -39,3 +41,4 @@ pub use edit::{Editor, Element, Place};
 pub use error::{Code, PoolError, errno};
 pub use instantiate::instantiate;
 pub use manager::{Done, Manager, OnPressure, POLICY_PROPERTY, PRESSED, Record, Rhythm, SLOW, Turn, Wait};
+pub use played::{DemandPlayer, Served, Unserved};

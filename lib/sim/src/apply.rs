@@ -65,23 +65,28 @@ impl View<'_> {
     /// How the tables share out the CPUs.
     fn arrangement(&self) -> Arrangement {
         let tables = self.tables;
-        let places = || self.topology.processors().iter().map(|p| tables.processors.get(&p.id));
-        let where_cpu = |wanted: &dyn Fn(PsetId) -> bool| -> Vec<CpuIndex> {
-            let runs = |p: &ProcessorRecord| p.state.runs_threads() && wanted(p.set);
-            (0u32..).zip(places()).filter(|(_, p)| p.is_some_and(runs)).map(|(at, _)| CpuIndex(at)).collect()
-        };
-        let shared = |set: PsetId| tables.sets.get(&set).is_some_and(|s| s.shared);
+        let places: Vec<Option<&ProcessorRecord>> =
+            self.topology.processors().iter().map(|p| tables.processors.get(&p.id)).collect();
         let count = first_choice(tables).place() + self.choices.len();
         let mut parts: Table<PartitionId, Vec<CpuIndex>> = vec![Vec::new(); count].into();
-        parts[DEFAULT] = where_cpu(&|set| set.is_default() || shared(set));
-        parts[ASIDE] = where_cpu(&|set| set.is_default());
-        for set in tables.sets.keys() {
-            parts[part_of(*set)] = where_cpu(&|other| other == *set);
+        for (at, place) in (0u32..).map(CpuIndex).zip(&places) {
+            let Some(record) = place.filter(|record| record.state.runs_threads()) else { continue };
+            let set = tables.sets.get(&record.set);
+            if set.is_some() {
+                parts[part_of(record.set)].push(at);
+            }
+            if record.set.is_default() || set.is_some_and(|set| set.shared) {
+                parts[DEFAULT].push(at);
+            }
+            if record.set.is_default() {
+                parts[ASIDE].push(at);
+            }
         }
         for ((_, cpus), part) in &self.choices {
             parts[*part] = cpus.iter().filter_map(|cpu| self.index_of(cpu)).collect();
         }
-        Arrangement { cpus: places().map(|p| p.map_or(DEFAULT, |p| part_of(p.set))).collect(), parts }
+        let part = |place: &Option<&ProcessorRecord>| place.map_or(DEFAULT, |record| part_of(record.set));
+        Arrangement { cpus: places.iter().map(part).collect(), parts }
     }
 
     /// For each partition of an arrangement the lgroups that its memory comes from.

@@ -85,6 +85,8 @@ struct Id {
 struct Resources {
     #[prost(int64, tag = "3")]
     shares: i64,
+    #[prost(string, tag = "6")]
+    cpus: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -151,6 +153,15 @@ pub struct RunningPod {
     /// The runtime's number for it.
     pub id: String,
     config: PodConfig,
+}
+
+impl RunningPod {
+    /// The cgroup of a container of it.
+    #[must_use]
+    pub fn group_of(&self, container: &str) -> String {
+        let linux = self.config.linux.as_ref();
+        format!("{}/{container}", linux.map_or("", |linux| &linux.cgroup))
+    }
 }
 
 /// A connection to a runtime.
@@ -234,7 +245,7 @@ impl Cri {
             name: Some(Id { id: name.to_owned() }),
             image: Some(Id { id: image.to_owned() }),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
-            log: format!("{}-{name}.log", pod.id),
+            log: log(pod, name),
             linux: Some(LinuxContainer { resources: Some(shares(milli)) }),
         };
         let made: Id = self.ask(
@@ -256,6 +267,23 @@ impl Cri {
     pub fn resize(&self, container: &str, milli: u32) -> Result<(), Status> {
         let update = UpdateContainer { container: container.to_owned(), resources: Some(shares(milli)) };
         self.ask("UpdateContainerResources", update).map(|Nothing {}| ())
+    }
+
+    /// Gives a container CPUs, as a kubelet does whose CPU manager is static.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn pin(&self, container: &str, cpus: &str) -> Result<(), Status> {
+        let resources = Resources { shares: 0, cpus: cpus.to_owned() };
+        let update = UpdateContainer { container: container.to_owned(), resources: Some(resources) };
+        self.ask("UpdateContainerResources", update).map(|Nothing {}| ())
+    }
+
+    /// What a container of a pod wrote so far: each line has a time, a stream, and whether it is whole before it.
+    #[must_use]
+    pub fn written(&self, pod: &RunningPod, name: &str) -> String {
+        let text = std::fs::read_to_string(self.logs.join(log(pod, name))).unwrap_or_default();
+        text.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect::<Vec<_>>().join("\n")
     }
 
     /// Runs a command in a container: its standard output.
@@ -283,6 +311,11 @@ impl Cri {
 }
 
 /// The kubelet's arithmetic: at least 2.
+/// The file of what a container writes, among the logs.
+fn log(pod: &RunningPod, name: &str) -> String {
+    format!("{}-{name}.log", pod.id)
+}
+
 fn shares(milli: u32) -> Resources {
-    Resources { shares: (i64::from(milli) * 1024 / 1000).max(2) }
+    Resources { shares: (i64::from(milli) * 1024 / 1000).max(2), cpus: String::new() }
 }

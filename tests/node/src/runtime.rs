@@ -141,26 +141,33 @@ impl Runtime {
     /// # Errors
     /// In words.
     pub fn begin(tools: ContainerTools, dir: &Path) -> Result<Runtime, String> {
-        let wrote = fs::create_dir_all(dir.join("image"))
+        let wrote = fs::create_dir_all(dir)
             .and_then(|()| fs::write(dir.join("config.toml"), configuration(&tools, dir)));
         wrote.map_err(|error| error.to_string())?;
         let daemon = daemon(&tools, dir)?;
         let runtime = Runtime { tools, dir: dir.to_owned(), daemon };
         runtime.cri()?;
-        let image = dir.join("image");
+        runtime.import(&runtime.tools.busybox, IMAGE, &APPLETS)?;
+        Ok(runtime)
+    }
+
+    /// Makes an image of one static program with links to it.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn import(&self, program: &Path, name: &str, links: &[&str]) -> Result<(), String> {
+        let image = self.dir.join("image").join(program.file_name().unwrap_or_default());
+        fs::create_dir_all(&image).map_err(|error| error.to_string())?;
         let mut script = Command::new("sh");
         script.args(["-c", include_str!("../../../deploy/image.sh"), "sh"]);
-        done(script.arg(&runtime.tools.busybox).arg(IMAGE).arg(&image).args(APPLETS))?;
-        let mut import = Command::new(runtime.tools.bin.join("ctr"));
-        import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import", "--local"]);
-        // 1.7 imports so anyhow.
-        let import_old = || {
-            let mut import = Command::new(runtime.tools.bin.join("ctr"));
-            import.arg("-a").arg(runtime.socket()).args(["-n", "k8s.io", "image", "import"]);
+        done(script.arg(program).arg(name).arg(&image).args(links))?;
+        let import = |options: &[&str]| {
+            let mut import = Command::new(self.tools.bin.join("ctr"));
+            import.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "image", "import"]).args(options);
             done(import.arg(image.join("image.tar")))
         };
-        done(import.arg(image.join("image.tar"))).or_else(|_| import_old())?;
-        Ok(runtime)
+        // 1.7 imports so anyhow.
+        import(&["--local"]).or_else(|_| import(&[]))
     }
 
     /// Kills it, and starts it again on what it has. Containers live on.

@@ -186,6 +186,24 @@ pub struct ContainerTools {
     pub busybox: PathBuf,
 }
 
+/// Where a guest has them.
+const CONTAINERS: &str = "/opt/containers";
+
+impl ContainerTools {
+    /// They, in a directory of a guest: `/opt/containers`.
+    ///
+    /// # Errors
+    /// They or their libraries cannot be read.
+    pub fn in_image(&self, mut image: Image) -> Result<Image, ImageError> {
+        let own = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| self.bin.join(name));
+        for program in own.iter().chain([&self.runc, &self.busybox]) {
+            let name = program.file_name().unwrap_or_default();
+            image = image.program_at(&Path::new(CONTAINERS).join(name), program)?;
+        }
+        Ok(image)
+    }
+}
+
 /// Gets containerd, and a runc that the host's libraries are enough for: from the cache, else from Debian's archive. They are unpacked and not
 /// installed: no service is started or enabled. `note` hears about long work.
 ///

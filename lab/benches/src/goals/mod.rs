@@ -1,7 +1,6 @@
 //! The goals, one file for each group of lines.
 
 mod caches;
-mod callbacks;
 mod classes;
 mod demo;
 mod fence;
@@ -12,6 +11,7 @@ mod isolation;
 mod latstat;
 mod neighbour;
 mod node;
+mod pods;
 mod pools;
 mod prstat;
 mod record;
@@ -35,7 +35,7 @@ pub struct Group {
 }
 
 /// All of them, in the order in which they are run.
-pub const GROUPS: [Group; 20] = [
+pub const GROUPS: [Group; 21] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },
     Group { name: "neighbour", measure: neighbour::measure },
@@ -45,6 +45,7 @@ pub const GROUPS: [Group; 20] = [
     Group { name: "record", measure: record::measure },
     Group { name: "gauge", measure: gauge::measure },
     Group { name: "node", measure: node::measure },
+    Group { name: "pods", measure: pods::measure },
     Group { name: "latstat", measure: latstat::measure },
     Group { name: "stacks", measure: stacks::measure },
     Group { name: "caches", measure: caches::measure },

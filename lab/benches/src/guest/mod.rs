@@ -9,6 +9,7 @@
 //! millpond-benches guest wakes BUSY ROUNDS SLICE_US         how late a thread wakes up beside threads that only compute
 //! millpond-benches guest together BUSY ROUNDS COPIES WORDS  how long copies of a command take that start at once
 //! millpond-benches guest exchange ROUNDS                    a byte to another process and back
+//! millpond-benches guest pods ROUNDS                        services and batches in pods, by pools, weights and lists
 //! ```
 
 mod change;
@@ -18,6 +19,7 @@ mod lateness;
 mod library;
 pub mod neighbour;
 mod period;
+mod pods;
 
 use crate::line::Pairs;
 use crate::trial::Trouble;
@@ -49,6 +51,7 @@ pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
             took_ms.map(|took_ms| Some(json!(took_ms)))
         }
         ["exchange", rounds] => classes::exchange(number(rounds)?).map(|took_us| Some(json!(took_us))),
+        ["pods", rounds] => pods::measure(number(rounds)?).map(Some),
         ["echo"] => classes::echo().map(|()| None),
         _ => Err(format!("no such measurement: {}", words.join(" "))),
     }

@@ -21,7 +21,7 @@ use crate::dynamic;
 use crate::error::PoolError;
 use frames::Frames;
 use millpond_machine::facets::{Usage, UsageWatch};
-use millpond_machine::{Machine, Writer};
+use millpond_machine::{Clock, Machine, Writer};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
@@ -88,6 +88,24 @@ impl Manager {
     /// When the machine cannot be read.
     pub fn look(&mut self, watch: &mut dyn UsageWatch) -> Result<(), PoolError> {
         self.frames.begin(watch.sample()?);
+        Ok(())
+    }
+
+    /// Waits for the end of an interval that began at `began`, or for `end`, and begins it anew where that is better ([`Rhythm::wait`]).
+    ///
+    /// # Errors
+    /// When the machine cannot be read.
+    pub fn wait(
+        &mut self,
+        rhythm: Rhythm,
+        clock: &dyn Clock,
+        watch: &mut dyn UsageWatch,
+        (began, end): (Nanos, Option<Nanos>),
+    ) -> Result<(), PoolError> {
+        if let Wait::Again(length) = rhythm.wait(clock, watch, began, end, &|| true)? {
+            self.look(watch)?;
+            clock.sleep_until(clock.now() + length);
+        }
         Ok(())
     }
 
@@ -171,7 +189,8 @@ impl Manager {
             Ok(done) => {
                 notes.extend(done.notes);
                 let took = Nanos(machine.clock().now().0.saturating_sub(began.0));
-                self.cost = Some(took);
+                // A simulated clock stands still meanwhile, which says nothing of the cost.
+                self.cost = Some(took).filter(|took| took.0 > 0);
                 self.left = Some(wanted);
                 Ok(Done::Moved(took))
             }

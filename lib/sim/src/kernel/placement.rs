@@ -7,6 +7,7 @@ use super::partition::{Arrangement, DEFAULT, Partition};
 use super::queue::Queue;
 use super::state::Kernel;
 use super::thread::RunState;
+use std::collections::BTreeSet;
 
 impl Kernel {
     /// Whether a thread may run on a CPU.
@@ -72,12 +73,15 @@ impl Kernel {
         let mut cpus: Vec<CpuMask> = wanted.parts.iter().map(|cpus| cpus.iter().copied().collect()).collect();
         cpus.resize(most, CpuMask::default());
         self.make_parts(most);
-        for number in 0..most {
-            let own = |cpu: CpuIndex| self.cpus[cpu].part.place() == number;
-            let mixes = cpus.iter().filter(|cpus| cpus.iter().any(own));
-            let peers = mixes.flat_map(CpuMask::iter).collect();
-            let part = &mut self.parts[PartitionId::at(number)];
-            (part.cpus, part.peers) = (cpus[number].clone(), peers);
+        let mut peers = vec![CpuMask::default(); most];
+        for mixed in &cpus {
+            let owners: BTreeSet<PartitionId> = mixed.iter().map(|cpu| self.cpus[cpu].part).collect();
+            for owner in owners {
+                mixed.iter().for_each(|cpu| peers[owner.place()].insert(cpu));
+            }
+        }
+        for ((part, cpus), peers) in self.parts.iter_mut().zip(cpus).zip(peers) {
+            (part.cpus, part.peers) = (cpus, peers);
         }
     }
 

@@ -201,7 +201,9 @@ impl Queue {
         &'a self,
         threads: &'a Table<ThreadId, Thread>,
     ) -> impl Iterator<Item = ThreadId> + 'a {
-        let levels = self.levels.iter().rev().filter(|level| level.len > 0);
+        // Of a thousand queues most are empty.
+        let used = usize::try_from(self.best).map_or(0, |best| best + 1);
+        let levels = self.levels[..used].iter().rev().filter(|level| level.len > 0);
         levels.flat_map(move |level| {
             std::iter::successors(Some(level.head), |at| Some(threads[*at].next).filter(|next| *next != NONE))
         })

@@ -8,3 +8,4 @@ mod faults;
 mod instantiate;
 mod manager;
 mod random;
+mod year;

@@ -25,10 +25,14 @@ const DEFAULT_OPERATIONS: u64 = 10_000;
 const MACHINES: [&str; 2] = ["t2000", "e6900"];
 
 /// A small generator: any will do, and this one is the same everywhere.
-struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -52,10 +56,10 @@ struct World {
 }
 
 impl World {
-    fn new(machine: &str, seed: u64) -> Self {
+    fn new(machine: &str, dice: Dice) -> Self {
         let machine = SimMachine::named(machine).unwrap();
         let cpus = u64::try_from(machine.topology().unwrap().processors().len()).unwrap();
-        World { machine, cpus, dice: Dice(seed), born: Vec::new(), files: Vec::new(), did: BTreeMap::new() }
+        World { machine, cpus, dice, born: Vec::new(), files: Vec::new(), did: BTreeMap::new() }
     }
 
     fn state(&self) -> PoolsState {
@@ -182,57 +186,58 @@ impl World {
         } else {
             count.0 += 1;
         }
-        self.check(what);
+        check_pools(&self.machine, self.cpus, what);
     }
+}
 
-    fn check_memory(&self, state: &PoolsState, what: &str) {
-        let nodes = self.machine.nodes().unwrap();
-        for pset in &state.conf.psets {
-            let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
-            let (wanted, is) = self.machine.set_memory(id).unwrap();
-            // A file that does not say it leaves it as it was.
-            if let Some(local) = local_memory(pset) {
-                let want = if local { SetMemory::Local } else { SetMemory::All };
-                assert_eq!(wanted, want, "after {what}: set {}", pset.name);
+/// What must hold whatever was done to a machine of so many processors.
+pub fn check_pools(machine: &SimMachine, cpus: u64, what: &str) {
+    let state = dynamic::read(machine).unwrap();
+    machine.view(|s| s.check()).unwrap_or_else(|why| panic!("after {what}: {why}"));
+    millpond_pools::validate::whole(&state.conf).unwrap_or_else(|e| panic!("after {what}: {:?}", e.hint));
+    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    assert_eq!(total, cpus, "after {what}");
+    check_memory(machine, &state, what);
+    let sets = state.sets();
+    let pools = machine.members().unwrap();
+    machine.view(|s| {
+        let t = &s.tables;
+        for (pid, pool) in &pools {
+            let set = sets.get(pool).copied();
+            assert!(set.is_some(), "after {what}: process {pid} is in pool {pool}, which is gone");
+            let set = set.unwrap_or(PsetId::DEFAULT);
+            if t.active(set).is_empty() {
+                continue;
             }
-            let active = self.machine.view(|s| s.tables.active(id));
-            let near = |node: &&NodeStatus| !wanted.is_all() && !node.cpus.is_disjoint(&active);
-            let of = |node: &NodeStatus| node.node;
-            let mut meant: BTreeSet<LgrpId> = nodes.iter().filter(near).map(of).collect();
-            if meant.is_empty() {
-                meant = nodes.iter().map(of).collect();
+            for record in t.processes[pid].lwps.values() {
+                assert_eq!(record.set_id(), set, "after {what}: process {pid} of pool {pool}");
             }
-            assert_eq!(is, meant, "after {what}: set {} has {active}", pset.name);
         }
-    }
+        for (pid, process) in t.processes.iter().filter(|(pid, _)| !pools.contains_key(pid)) {
+            let bound = process.lwps.values().any(|l| l.set.is_some());
+            assert!(!bound, "after {what}: process {pid} is in no pool, and bound to a set");
+        }
+    });
+}
 
-    fn check(&self, what: &str) {
-        let state = self.state();
-        self.machine.view(|s| s.check()).unwrap_or_else(|why| panic!("after {what}: {why}"));
-        millpond_pools::validate::whole(&state.conf).unwrap_or_else(|e| panic!("after {what}: {:?}", e.hint));
-        let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
-        assert_eq!(total, self.cpus, "after {what}");
-        self.check_memory(&state, what);
-        let sets = state.sets();
-        let pools = self.machine.members().unwrap();
-        self.machine.view(|s| {
-            let t = &s.tables;
-            for (pid, pool) in &pools {
-                let set = sets.get(pool).copied();
-                assert!(set.is_some(), "after {what}: process {pid} is in pool {pool}, which is gone");
-                let set = set.unwrap_or(PsetId::DEFAULT);
-                if t.active(set).is_empty() {
-                    continue;
-                }
-                for record in t.processes[pid].lwps.values() {
-                    assert_eq!(record.set_id(), set, "after {what}: process {pid} of pool {pool}");
-                }
-            }
-            for (pid, process) in t.processes.iter().filter(|(pid, _)| !pools.contains_key(pid)) {
-                let bound = process.lwps.values().any(|l| l.set.is_some());
-                assert!(!bound, "after {what}: process {pid} is in no pool, and bound to a set");
-            }
-        });
+fn check_memory(machine: &SimMachine, state: &PoolsState, what: &str) {
+    let nodes = machine.nodes().unwrap();
+    for pset in &state.conf.psets {
+        let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
+        let (wanted, is) = machine.set_memory(id).unwrap();
+        // A file that does not say it leaves it as it was.
+        if let Some(local) = local_memory(pset) {
+            let want = if local { SetMemory::Local } else { SetMemory::All };
+            assert_eq!(wanted, want, "after {what}: set {}", pset.name);
+        }
+        let active = machine.view(|s| s.tables.active(id));
+        let near = |node: &&NodeStatus| !wanted.is_all() && !node.cpus.is_disjoint(&active);
+        let of = |node: &NodeStatus| node.node;
+        let mut meant: BTreeSet<LgrpId> = nodes.iter().filter(near).map(of).collect();
+        if meant.is_empty() {
+            meant = nodes.iter().map(of).collect();
+        }
+        assert_eq!(is, meant, "after {what}: set {} has {active}", pset.name);
     }
 }
 
@@ -244,7 +249,7 @@ fn whatever_is_done_to_pools_the_rules_hold_and_all_of_it_can_be_undone() {
     let mut did: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for seed in 1..=operations.div_ceil(per_world) {
         let name = MACHINES[usize::try_from(seed).unwrap() % MACHINES.len()];
-        let mut world = World::new(name, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::new(name, Dice::new(seed));
         let sets = |m: &SimMachine| m.view(|s| (s.tables.sets.len(), s.tables.pools.is_some()));
         let writer = Writer::open(&world.machine).unwrap();
         dynamic::enable(&writer, &world.machine, seed % 4 == 0).unwrap();

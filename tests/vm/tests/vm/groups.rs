@@ -161,11 +161,7 @@ fn containers(guest: Guest) -> Result<Guest, String> {
     let tests = cargo_test_binary("containerd").map_err(|e| e.to_string())?;
     let place = Path::new("/opt/containers");
     let mut image = Image::new().program("node-tests", &tests).map_err(|e| e.to_string())?;
-    let own = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| tools.bin.join(name));
-    for program in own.into_iter().chain([tools.runc, tools.busybox]) {
-        let name = program.file_name().unwrap_or_default().to_owned();
-        image = image.program_at(&place.join(name), &program).map_err(|e| e.to_string())?;
-    }
+    image = tools.in_image(image).map_err(|e| e.to_string())?;
     // Where somebody has built one: `kubernetes` of the slow matrix does.
     let kubelet = match std::env::var_os("MILLPOND_KUBERNETES") {
         Some(parts) => Path::new(&parts).join("bin/kubelet"),

@@ -11,7 +11,7 @@ use millpond_machine::{Accounting, Clock, Writer};
 use millpond_model::pools::{PoolsState, PropValue};
 use millpond_model::{Nanos, PoolId};
 use millpond_planner::{POLICIES, policy};
-use millpond_pools::{Done, Editor, Element, Manager, Place, Rhythm, Wait, dynamic};
+use millpond_pools::{Done, Editor, Element, Manager, Place, Rhythm, dynamic};
 use millpond_sim::SimMachine;
 use millpond_sim::workloads::Load;
 
@@ -96,11 +96,8 @@ fn reaction_ms(name: &str, (trial, trials): (usize, usize)) -> Result<f64, Troub
             begin(&machine)?;
             has_begun = true;
         }
-        let waited = rhythm.wait(&machine, watch.as_mut(), began, None, &|| true);
-        if let Wait::Again(length) = told("wait on the simulated machine", waited)? {
-            told("read the simulated machine", manager.look(watch.as_mut()))?;
-            machine.sleep_until(machine.now() + length);
-        }
+        let waited = manager.wait(rhythm, &machine, watch.as_mut(), (began, None));
+        told("wait on the simulated machine", waited)?;
     }
 }
 

@@ -1,10 +1,12 @@
 //! What the agent of a node costs: containers that are made and resized with it and without it, what it uses while nothing happens, and how long a
 //! container waits for the first CPU of its pool. The container runtime is Debian's, with all that it keeps in a directory of its own.
 
-use super::callbacks::Between;
-use super::sample::{ROUND, each};
+mod callbacks;
+
+use crate::goals::sample::{ROUND, each};
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, cpu_time_of, told};
+use callbacks::Between;
 use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually};
 use millpond_vm::{Cache, Containerd, obtain_containerd};
 use std::path::Path;
@@ -16,7 +18,8 @@ const MADE: &str = "node: a container, made and started";
 const RESIZED: &str = "node: a container, resized";
 const SECOND: &str = "node: a second of the agent with ten containers";
 const FIRST_CPU: &str = "node: from the start of a container to the first CPU of its empty pool";
-const CALLBACK: &str = "node: the slowest of a hundred answers to the runtime, while ten containers are resized and the pool changes";
+const CALLBACK: &str =
+    "node: 99 of 100 answers to the runtime, while ten containers are resized and the pool changes";
 const MEMORY: &str = "node: memory of the agent with ten containers, at most";
 const ALONE: &str = "containerd alone";
 const BESIDE: &str = "containerd in the same second";
@@ -177,7 +180,8 @@ fn second(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
     pairs
 }
 
-/// Ten containers that are resized ten times each by four callers, while CPUs of the pool are swapped. Gives the slowest answer, and the slowest resize.
+/// Ten containers that are resized ten times each by four callers, while CPUs of the pool are swapped. Gives the answer that
+/// 99 of 100 are as fast as, and the slowest resize.
 fn resized_at_once(node: &Node<'_>, between: &Between, mains: &[String]) -> Result<(f64, f64), Trouble> {
     drop(between.take());
     let slowest = std::thread::scope(|scope| {
@@ -212,8 +216,11 @@ fn resized_at_once(node: &Node<'_>, between: &Between, mains: &[String]) -> Resu
             callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller panicked".to_owned())?);
         ended.collect::<Result<Vec<f64>, Trouble>>()
     })?;
-    let answers = between.take();
-    let answer = answers.iter().max().ok_or("the runtime asked nothing")?;
+    let mut answers = between.take();
+    answers.sort_unstable();
+    let answer = answers
+        .get((answers.len() * 99).div_ceil(100).saturating_sub(1))
+        .ok_or("the runtime asked nothing")?;
     Ok((answer.as_secs_f64() * 1e3, slowest.into_iter().fold(0.0, f64::max)))
 }
 
