@@ -11,6 +11,7 @@
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
 //! | kubernetes | pools in a cluster of one node, and a controller of a thousand; only by `--only kubernetes` | go, etcd, kubectl, openssl |
+//! | soak | a simulated year of pools on 1,024 CPUs, and a million random operations on pools | nothing but an hour |
 //! | valgrind | as address, with the system calls that we make ourselves | valgrind |
 //!
 //! What a machine lacks is said before anything runs, and again in the table: a group that cannot run is skipped, never passed.
@@ -24,6 +25,7 @@ mod loom;
 mod miri;
 mod outcome;
 mod sanitizers;
+mod soak;
 mod tools;
 mod valgrind;
 
@@ -52,7 +54,7 @@ pub struct Slow {
 }
 
 /// Every group, the cheapest first.
-pub const GROUPS: [Slow; 10] = [
+pub const GROUPS: [Slow; 11] = [
     Slow { name: "loom", needs_tests: false, is_asked_for: false, lacks: || None, run: loom::run },
     Slow { name: "arm", needs_tests: false, is_asked_for: false, lacks: arm::lacks, run: arm::run },
     Slow { name: "c", needs_tests: true, is_asked_for: false, lacks: c::lacks, run: c::run },
@@ -79,6 +81,7 @@ pub const GROUPS: [Slow; 10] = [
         lacks: valgrind::lacks,
         run: valgrind::run,
     },
+    Slow { name: "soak", needs_tests: true, is_asked_for: false, lacks: || None, run: soak::run },
     Slow { name: "miri", needs_tests: false, is_asked_for: false, lacks: miri::lacks, run: miri::run },
     Slow {
         name: "kubernetes",

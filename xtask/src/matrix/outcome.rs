@@ -72,8 +72,13 @@ impl Outcome {
 
 /// Runs a harness and prints its counts. One that takes too long is ended.
 pub(super) fn run_harness(name: &str, command: &Command) -> Told {
+    run_limited(name, tools::limited(command))
+}
+
+/// The same, with a limit of its own.
+pub(super) fn run_limited(name: &str, command: Command) -> Told {
     let start = Instant::now();
-    let told = run_one(tools::limited(command), false);
+    let told = run_one(command, false);
     let Tally { passed, failed, .. } = told.tally;
     println!("  {name:<24}{passed:>6} passed {failed:>4} failed {:>9}", seconds(start.elapsed()));
     told

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 const STEP_SECONDS: &str = "900";
 /// Nor may a build, which takes several times as long where the machine is busy with something else.
 const BUILD_SECONDS: &str = "3600";
+const SOAK_SECONDS: &str = "7200";
 
 /// What cargo says of the workspace, as far as it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -141,6 +142,11 @@ pub fn nightly(program: &str) -> Command {
 /// The same command, ended when it takes too long.
 pub fn limited(command: &Command) -> Command {
     limited_to(STEP_SECONDS, command)
+}
+
+/// The same command, ended when a soak takes too long.
+pub fn limited_soak(command: &Command) -> Command {
+    limited_to(SOAK_SECONDS, command)
 }
 
 /// The same command, ended when it takes too long for a build.

@@ -3,7 +3,7 @@
 //! policy, the commits and the tables are the real ones.
 //!
 //! At each step, an hour of the same demand, the rules of pools hold, and no pool lacks for long a CPU that is there for it.
-//! `MILLPOND_POOL_DAYS` says how many days; the default is what a few seconds allow, and `soak` of the slow matrix asks for a year.
+//! `MILLPOND_POOL_DAYS` says how many days; without it a few hours are played, and `soak` of the slow matrix asks for a year.
 
 use crate::random::{Dice, check_pools};
 use millpond_machine::facets::Member;
@@ -27,7 +27,8 @@ const INTERVAL_MS: u64 = 600_000;
 /// What the threads of a pool may wait in an hour in which there is enough for all: a quarter of a thread on average, which is no pressure yet, and a second of
 /// a burst of 300.
 const WAITED_S: f64 = 900.0 + 300.0;
-const DEFAULT_DAYS: u32 = 1;
+/// Steps of the first day, where no days are asked for.
+const DEFAULT_STEPS: u32 = 4;
 
 /// 1,024 processors in sixteen chips.
 const MACHINE: &str = r#"{
@@ -129,11 +130,11 @@ impl Year {
         self.told.faults += u32::from(is_done);
     }
 
-    fn day(&mut self, day: u32) {
+    fn day(&mut self, day: u32, steps: u32) {
         let rhythm = Rhythm::of("millpond", Some(INTERVAL_MS));
         let manager = || Manager::new(policy("millpond").unwrap());
         let mut managed = manager();
-        for step in 0..STEPS_A_DAY {
+        for step in 0..steps {
             if self.dice.roll(20) == 0 {
                 self.fault();
             }
@@ -187,10 +188,11 @@ impl Year {
 
 #[test]
 fn pools_of_a_large_machine_follow_their_demand_day_after_day() {
-    let asked = std::env::var("MILLPOND_POOL_DAYS").ok().and_then(|days| days.parse().ok());
+    let asked: Option<u32> = std::env::var("MILLPOND_POOL_DAYS").ok().and_then(|days| days.parse().ok());
     let mut year = Year { machine: begin(), dice: Dice::new(7), down: Vec::new(), told: Told::default() };
-    for day in 0..asked.unwrap_or(DEFAULT_DAYS) {
-        year.day(day);
+    let steps = asked.map_or(DEFAULT_STEPS, |_| STEPS_A_DAY);
+    for day in 0..asked.unwrap_or(1) {
+        year.day(day, steps);
         // It goes on from what is kept of it.
         year.machine = SimMachine::load(&year.machine.save()).unwrap();
         year.told.saves += 1;
