@@ -87,6 +87,7 @@ mod table;
 mod top;
 mod umem;
 mod values;
+mod whatif;
 mod zonecfg;
 mod zones;
 

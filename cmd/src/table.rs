@@ -32,6 +32,7 @@ table! {
     poolbind
     poolstat
     replay
+    whatif
     zones
     prctl
     zonecfg

@@ -28,7 +28,7 @@
 //!
 //! The schema is docs/reference/json/replay.json.
 
-mod recorded;
+pub(crate) mod recorded;
 
 use crate::command::Command;
 use crate::ctx::Ctx;

@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, unless_absent};
 use crate::recordings;
 
+use millpond_machine::Machine;
 use millpond_model::{Move, Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outlook, Plan, Policy, StateError};
 use millpond_pools::{Manager, errno};
@@ -76,6 +77,29 @@ pub(super) fn decisions(
     every: Nanos,
     ctx: &mut Ctx<'_>,
 ) -> Result<Vec<Decision>, Failure> {
+    let mut found: Vec<Decision> = Vec::new();
+    look_through("replay", path, (at, every), ctx, &mut |_, next| {
+        if let Some(last) = found.last_mut() {
+            let moves = moves(&last.frame, &next.frame);
+            *last = decided(last.frame.clone(), moves);
+        }
+        found.push(next);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Shows each `every` of a recording, with the machine as it was then. `name` is what the command is called.
+///
+/// # Errors
+/// [`Failure`] when nothing can be read of it; what `look` gives.
+pub(crate) fn look_through(
+    name: &str,
+    path: &str,
+    (at, every): (Option<&str>, Nanos),
+    ctx: &mut Ctx<'_>,
+    look: &mut dyn FnMut(&dyn Machine, Decision) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let stop = stop_on_signal();
     let session = recordings::hold(Path::new(path), at, ctx)?;
     let machine = session.machine();
@@ -83,16 +107,15 @@ pub(super) fn decisions(
     let accounting = facet("use of CPUs", machine.accounting())?;
     let mut watch = unless_absent("watch sets", accounting.watch())?;
     let mut manager = Manager::new(Box::new(Observer)).dry();
-    let mut found: Vec<Decision> = Vec::new();
-    let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("replay {path}"), why.to_string());
+    let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("{name} {path}"), why.to_string());
+    let mut is_empty = true;
     loop {
         match manager.turn(machine, watch.as_mut()) {
             Ok(turn) => {
-                if let (Some(last), Some(next)) = (found.last_mut(), &turn.decision) {
-                    let moves = moves(&last.frame, &next.frame);
-                    *last = decided(last.frame.clone(), moves);
+                if let Some(decision) = turn.decision {
+                    is_empty = false;
+                    look(machine, decision)?;
                 }
-                found.extend(turn.decision);
             }
             Err(error) if error.code == millpond_pools::Code::System(errno::NOT_ACTIVE) => {}
             Err(error) => return Err(cannot(&error).into()),
@@ -102,9 +125,9 @@ pub(super) fn decisions(
             break;
         }
     }
-    if found.is_empty() {
+    if is_empty {
         let why = "pools were disabled while it was made, or it is shorter than two intervals";
         return Err(cannot(&why).hint("--every takes a shorter interval").into());
     }
-    Ok(found)
+    Ok(())
 }

@@ -7,6 +7,8 @@
 //!
 //! A set counts as used where a process is in one of its pools, as everywhere: who plays demand puts one there.
 
+use crate::error::PoolError;
+use crate::manager::{Manager, Rhythm, Turn};
 use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch, Waited, WakeReason};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::pools::{CpuNode, PoolsState};
@@ -104,6 +106,26 @@ impl<'m> DemandPlayer<'m> {
     #[must_use]
     pub fn served(&self) -> &BTreeMap<String, Served> {
         &self.served
+    }
+
+    /// Lets time pass until `end`, while a manager does what poold does. Each turn is told.
+    ///
+    /// # Errors
+    /// When the machine cannot be read.
+    pub fn manage(
+        &mut self,
+        manager: &mut Manager,
+        rhythm: Rhythm,
+        end: Nanos,
+        told: &mut dyn FnMut(&Turn),
+    ) -> Result<(), PoolError> {
+        let (machine, clock) = (self.machine, self.machine.clock());
+        while clock.now() < end {
+            let began = clock.now();
+            told(&manager.turn(machine, self)?);
+            manager.wait(rhythm, clock, self, (began, Some(end)))?;
+        }
+        Ok(self.pass()?)
     }
 
     fn plays(&self) -> Result<Vec<Play>, Refusal> {

@@ -6,6 +6,7 @@ use crate::{FileJournal, JournalFault};
 use jiff::tz::TimeZone;
 use millpond_linux::Root;
 use millpond_machine::{Journal, JournalError, Machine, Operation, Reason, Refusal, Writing};
+use millpond_model::Topology;
 use millpond_sim::SimMachine;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,12 @@ pub(crate) enum Holder {
 
 impl Session {
     /// A simulated machine that lives as long as the session.
+    /// A simulated machine whose CPUs stand so, on which nothing runs. Nothing of it is kept.
+    #[must_use]
+    pub fn twin(topology: Topology) -> Session {
+        Session::simulated(SimMachine::like(topology), false)
+    }
+
     pub(crate) fn simulated(machine: SimMachine, keeps_changes: bool) -> Session {
         let machine = Rc::new(machine);
         let holder = Holder::Simulated(Rc::clone(&machine));

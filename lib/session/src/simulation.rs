@@ -146,6 +146,12 @@ impl Simulation<'_> {
         self.0.start_load(&load.load)
     }
 
+    /// Starts a process that sleeps for ever.
+    #[must_use]
+    pub fn start_sleeper(&self, name: &str) -> Pid {
+        self.0.spawn(name, 1)
+    }
+
     /// Starts a workload as a process of a zone, unbound and in TS.
     ///
     /// # Errors

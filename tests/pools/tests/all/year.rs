@@ -148,16 +148,12 @@ impl Year {
             // What was measured before is another demand's.
             managed.look(&mut player).unwrap();
             let end = self.machine.now() + STEP;
-            loop {
-                let began = self.machine.now();
-                let turn = managed.turn(&self.machine, &mut player).unwrap();
-                self.told.turns += 1;
-                self.told.moved += turn.decision.map_or(0, |decision| decision.plan.moves.len() as u64);
-                if began >= end {
-                    break;
-                }
-                managed.wait(rhythm, &self.machine, &mut player, (began, Some(end))).unwrap();
-            }
+            let told = &mut self.told;
+            let turned = player.manage(&mut managed, rhythm, end, &mut |turn| {
+                told.turns += 1;
+                told.moved += turn.decision.as_ref().map_or(0, |decision| decision.plan.moves.len() as u64);
+            });
+            turned.unwrap();
             let sum = |of: fn(&Served) -> f64| player.served().values().map(of).sum::<f64>();
             (self.told.used, self.told.waited) =
                 (self.told.used + sum(|served| served.used), self.told.waited + sum(|served| served.waited));

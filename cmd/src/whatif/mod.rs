@@ -1,0 +1,236 @@
+//! Plays a recorded day under another configuration of pools, or another policy of `poold`.
+//!
+//! ```text
+//! $ millpond whatif web.xml --recorded day
+//! 3599 looks in 3599.000 s; web.xml, policy millpond
+//! POOL          CPUS   WOULD  WAITED              WOULD
+//! pool_default  2.00    2.71     0.0           0.0..0.0
+//! web           6.00    5.29   812.4          3.1..11.7
+//! CPUs moved: 0; would be 14..16
+//! demand is known in 94.1 % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits
+//! ```
+//!
+//! CPUS is the size of the pool's set, a mean over time; WAITED is how long threads of the pool waited for a CPU, added up over threads, in seconds.
+//! The columns WOULD say the same of what would have been. Waits are a range: the first figure is that of work that is not done where there is no CPU
+//! for it, as by a service whose callers give up; the second is that of work that waits and is done later, as by a batch.
+//!
+//! # The twin
+//!
+//! The demand of a set is what it used, and what its threads waited for while all of its CPUs were busy. It is played on a simulated machine whose
+//! CPUs stand as those that were recorded, in steps of `--every`. The sets begin as they were recorded, then the file is committed as
+//! `pooladm -c` does, and `poold` does what it would have done.
+//!
+//! Without a file the recorded configuration is kept: then only the policy is another one. With `--policy none` sets keep their sizes.
+//!
+//! Not modelled are caches, migrations, and that a program starts more threads where it has more CPUs. Pools that shared a set are each
+//! given the same part of its demand.
+//!
+//! # JSON
+//!
+//! The schema is docs/reference/json/whatif.json.
+
+mod twin;
+
+use crate::command::Command;
+use crate::ctx::Ctx;
+use crate::failure::{Complaint, Exit, Failure};
+use crate::interval;
+use crate::json::{self, Describe};
+use crate::pools;
+use crate::recordings;
+use crate::replay::recorded::look_through;
+use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
+use millpond_model::{Nanos, printable};
+use millpond_planner::POLICIES;
+use millpond_pools::Unserved;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::Path;
+use twin::{Day, Played, play};
+
+/// What `--json` prints.
+pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Told<'_>>()];
+
+pub(crate) const COMMAND: Command = Command {
+    spec: Spec {
+        name: "whatif",
+        summary: "play a recorded day under another configuration of pools or another policy of poold",
+        group: Group::Pools,
+        forms: &["[file] --recorded recording [--at moment] [--every time] [--policy name]"],
+        flags: &[
+            Flag::long("recorded", "the recording: a directory or file of millpond record")
+                .value("recording", ValueKind::File),
+            Flag::long("at", "begin at this moment of it: 09:41, 2026-11-27 09:41 or, before its end, -10m")
+                .value("moment", ValueKind::Text),
+            Flag::long("every", "demand stays the same for so long (1s)").value("time", ValueKind::Time),
+            Flag::long("policy", "the policy of poold: millpond (the default), solaris, or none")
+                .value("name", ValueKind::Text),
+        ],
+        permutes: true,
+        operands: Operands { shown: "[file]", kinds: &[ValueKind::File] },
+        examples: &[
+            Example {
+                words: "web.xml --recorded day",
+                what: "show what would have waited less under the configuration web.xml",
+            },
+            Example {
+                words: "--recorded day --policy none",
+                what: "show what poold was worth: the same day with sets that keep their sizes",
+            },
+        ],
+        status: &[("0", "done"), ("1", "the recording or the configuration cannot be used"), MISUSED],
+        see_also: &["replay(1)", "record(1)", "pooladm(1)"],
+        prose: millpond_cli::head!(include_str!("mod.rs")),
+        ..Spec::NEW
+    },
+    run,
+};
+
+const EVERY: Nanos = Nanos::from_secs(1);
+/// Sets keep their sizes.
+const NONE: &str = "none";
+
+/// What would have been, beside what was recorded.
+#[derive(Serialize, JsonSchema)]
+struct Told<'t> {
+    /// The configuration; the recorded one where there is none.
+    file: Option<&'t str>,
+    policy: &'t str,
+    /// Steps of the same demand.
+    looks: usize,
+    elapsed_s: f64,
+    /// Of 1, the part of the time, over sets, in which demand was below the size and so is known.
+    known: f64,
+    pools: Vec<Row<'t>>,
+    moved: u64,
+    /// Where work that finds no CPU is lost, and where it is done later.
+    would_move: [u64; 2],
+    /// Pools that were given a part of the demand of a set that they shared.
+    shared: Vec<&'t str>,
+}
+
+/// A pool; absent figures where it was not, or would not be.
+#[derive(Serialize, JsonSchema)]
+struct Row<'t> {
+    pool: &'t str,
+    cpus: Option<f64>,
+    would_have_cpus: Option<f64>,
+    waited_s: Option<f64>,
+    /// Where work that finds no CPU is lost, and where it is done later.
+    would_wait_s: Option<[f64; 2]>,
+}
+
+fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    let words = parsed.words();
+    let file = match words.as_slice() {
+        [] => None,
+        [file] => Some(file.as_str()),
+        _ => return Err(Failure::Usage("one configuration at a time".into())),
+    };
+    let Some(path) = parsed.long_value("recorded") else {
+        return Err(Failure::Usage("which recording? --recorded names it".into()));
+    };
+    let name = parsed.long_value("policy").unwrap_or_else(|| POLICIES[0].to_owned());
+    if name != NONE && !POLICIES.contains(&name.as_str()) {
+        let known = POLICIES.join(", ");
+        return Err(Failure::Operand(format!("there is no policy `{name}`; there are {known} and {NONE}")));
+    }
+    let cannot = |why: &str| Complaint::new(format!("play {path}"), why);
+    if !recordings::is_one(Path::new(&path)) && Path::new(&path).exists() {
+        return Err(cannot("it is no recording").hint("millpond record makes one").into());
+    }
+    let conf = file.map(configuration).transpose()?;
+    let every = parsed.long_value("every").map_or(Ok(EVERY), |text| interval::seconds(&text))?;
+    let at = parsed.long_value("at");
+    let mut day = Day::default();
+    look_through("whatif", &path, (at.as_deref(), every), ctx, &mut |machine, decision| {
+        day.look(machine, &decision.frame).map_err(|why| cannot(&why).into())
+    })?;
+    let policy = Some(name.as_str()).filter(|name| *name != NONE);
+    let of = |unserved| play(&day, conf.as_ref(), policy, unserved).map_err(|why| cannot(&why));
+    let played = [of(Unserved::Lost)?, of(Unserved::Kept)?];
+    let told = told(&day, file, &name, &played);
+    if parsed.common.json {
+        ctx.json(&told);
+    } else {
+        ctx.out.text(&told.text());
+    }
+    Ok(Exit::DONE)
+}
+
+fn configuration(file: &str) -> Result<millpond_model::pools::PoolsConf, Failure> {
+    let opening = format!("couldn't open configuration at '{file}'");
+    let text =
+        millpond_session::read_log(Path::new(file)).map_err(|why| Complaint::new(opening.clone(), &why))?;
+    pools::parsed(file, &text).map_err(|why| pools::said(&opening, why))
+}
+
+fn told<'t>(day: &'t Day, file: Option<&'t str>, policy: &'t str, played: &'t [Played; 2]) -> Told<'t> {
+    let seconds = day.elapsed().as_secs_f64();
+    let mut names: Vec<&str> = day.pools().chain(played[0].pools()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mean = |sum: f64| if seconds > 0.0 { sum / seconds } else { 0.0 };
+    let row = |pool| {
+        let (was, would) = (day.pool(pool), [played[0].pool(pool), played[1].pool(pool)]);
+        Row {
+            pool,
+            cpus: was.map(|was| mean(was.cpu_seconds)),
+            would_have_cpus: would[0].map(|would| mean(would.cpu_seconds)),
+            waited_s: was.map(|was| was.waited),
+            would_wait_s: would[0].zip(would[1]).map(|(lost, kept)| [lost.waited, kept.waited]),
+        }
+    };
+    Told {
+        file,
+        policy,
+        looks: day.looks(),
+        elapsed_s: seconds,
+        known: day.known(),
+        pools: names.into_iter().map(row).collect(),
+        moved: day.moved(),
+        would_move: [played[0].moved, played[1].moved],
+        shared: day.shared(),
+    }
+}
+
+impl Told<'_> {
+    fn text(&self) -> String {
+        let looks = if self.looks == 1 { "1 look".to_owned() } else { format!("{} looks", self.looks) };
+        let conf = self.file.map_or("the recorded configuration".into(), printable);
+        let mut text = format!("{looks} in {:.3} s; {conf}, policy {}\n", self.elapsed_s, self.policy);
+        let names: Vec<String> = self.pools.iter().map(|row| printable(row.pool).into_owned()).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("POOL".len());
+        text += &format!("{:width$} {:>8} {:>8} {:>10} {:>20}\n", "POOL", "CPUS", "WOULD", "WAITED", "WOULD");
+        let number =
+            |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+        for (name, row) in names.iter().zip(&self.pools) {
+            let would = row.would_wait_s.map_or("-".to_owned(), range);
+            let (cpus, would_have) = (number(row.cpus, 2), number(row.would_have_cpus, 2));
+            let waited = number(row.waited_s, 1);
+            text += &format!("{name:width$} {cpus:>8} {would_have:>8} {waited:>10} {would:>20}\n");
+        }
+        let [lost, kept] = self.would_move;
+        let would =
+            if lost == kept { lost.to_string() } else { format!("{}..{}", lost.min(kept), lost.max(kept)) };
+        text += &format!("CPUs moved: {}; would be {would}\n", self.moved);
+        let known = 100.0 * self.known;
+        text += &format!(
+            "demand is known in {known:.1} % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits\n"
+        );
+        if !self.shared.is_empty() {
+            let shared: Vec<_> = self.shared.iter().map(|name| printable(name)).collect();
+            text +=
+                &format!("pools of one set were given the same part of its demand: {}\n", shared.join(", "));
+        }
+        text
+    }
+}
+
+/// The smaller one first: work that is done later can wait less, where the policy answered it.
+fn range([a, b]: [f64; 2]) -> String {
+    format!("{:.1}..{:.1}", a.min(b), a.max(b))
+}
+
+#[cfg(test)]
+mod tests;

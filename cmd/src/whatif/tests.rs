@@ -1,0 +1,118 @@
+#![allow(clippy::unwrap_used)]
+
+use super::twin::{Day, play};
+use super::{told, twin};
+use millpond_machine::Writer;
+use millpond_machine::facets::Member;
+use millpond_model::Nanos;
+use millpond_model::pools::{PoolsState, PropValue};
+use millpond_planner::{Decision, Frame, Outlook, Plan, Policy, StateError};
+use millpond_pools::{DemandPlayer, Editor, Element, Manager, Place, Unserved, dynamic};
+use millpond_session::{MachineName, OpenOptions, Session};
+use std::collections::BTreeMap;
+
+/// Shows frames, and moves nothing.
+struct Still;
+
+impl Policy for Still {
+    fn name(&self) -> &'static str {
+        "still"
+    }
+    fn decide(&mut self, frame: &Frame) -> Decision {
+        Decision {
+            policy: "still".into(),
+            state: None,
+            expected: Outlook::after(frame, &[]),
+            frame: frame.clone(),
+            plan: Plan { moves: Vec::new(), reason: String::new() },
+            score: 0.0,
+            alternatives: Vec::new(),
+            events: Vec::new(),
+            advice: None,
+            outcome: None,
+        }
+    }
+    fn state(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+    fn restore(&mut self, _: &serde_json::Value) -> Result<(), StateError> {
+        Ok(())
+    }
+}
+
+/// A minute on four CPUs: pool a has one, and its programs want as many as is said; those of the default pool want half of one.
+fn day(wanted: f64) -> Day {
+    let options = OpenOptions { machine: MachineName::Simulated("x4200".into()), ..OpenOptions::default() };
+    let session = Session::open(&options).unwrap();
+    let machine = session.machine();
+    let writer = Writer::open(machine).unwrap();
+    dynamic::enable(&writer, machine, false).unwrap();
+    let state = dynamic::read(machine).unwrap();
+    let mut editor = Editor::new(state.conf.clone(), Place::Machine);
+    editor.create_pset("a").unwrap();
+    editor.put(&Element::Pset("a".into()), "pset.max", PropValue::Uint(3)).unwrap();
+    editor.create_pool("a").unwrap();
+    editor.associate("a", Some("a")).unwrap();
+    editor.transfer(1, "pset_default", "a").unwrap();
+    dynamic::commit(&writer, machine, Some(PoolsState { conf: editor.conf, ..state })).unwrap();
+    let pool = dynamic::read(machine).unwrap().conf.pools[1].id.unwrap();
+    let sleeper = session.simulation().unwrap().start_sleeper("a");
+    dynamic::bind(&writer, machine, &Member::Process(sleeper), pool).unwrap();
+    drop(writer);
+    let mut player = DemandPlayer::begin(machine, Unserved::Lost);
+    player.want(BTreeMap::from([("a".to_owned(), wanted), ("pool_default".to_owned(), 0.5)])).unwrap();
+    let (mut manager, mut day) = (Manager::new(Box::new(Still)).dry(), Day::default());
+    for _ in 0..=60 {
+        if let Some(decision) = manager.turn(machine, &mut player).unwrap().decision {
+            day.look(machine, &decision.frame).unwrap();
+        }
+        machine.clock().sleep_until(machine.clock().now() + Nanos::from_secs(1));
+    }
+    day
+}
+
+fn waited(played: &twin::Played) -> f64 {
+    played.pool("a").unwrap().waited
+}
+
+#[test]
+fn a_pool_that_was_too_small_would_have_waited_less() {
+    let day = day(2.5);
+    let sum = day.pool("a").unwrap();
+    // One and a half threads waited for a minute; half of the sets were busy throughout.
+    assert!((sum.waited - 90.0).abs() < 0.1 && (sum.cpu_seconds - 60.0).abs() < 0.1, "{sum:?}");
+    assert!((day.known() - 0.5).abs() < 1e-9 && day.moved() == 0 && day.looks() == 60, "{day:?}");
+
+    let still = play(&day, None, None, Unserved::Lost).unwrap();
+    assert!((waited(&still) - 90.0).abs() < 0.1 && still.moved == 0, "{still:?}");
+    // What waits a minute long and is still to be done waits more and more.
+    let kept = play(&day, None, None, Unserved::Kept).unwrap();
+    assert!(waited(&kept) > 1_000.0, "{kept:?}");
+
+    for unserved in [Unserved::Lost, Unserved::Kept] {
+        let moved = play(&day, None, Some("millpond"), unserved).unwrap();
+        assert!(waited(&moved) < 3.0 && moved.moved >= 2, "{unserved:?}: {moved:?}");
+        assert!(moved.pool("a").unwrap().cpu_seconds > 175.0, "{moved:?}");
+    }
+}
+
+#[test]
+fn another_configuration_is_committed_before_the_day_begins() {
+    let day = day(2.5);
+    let mut conf = millpond_model::pools::PoolsConf::fresh([]);
+    let mut editor = Editor::new(conf, Place::File);
+    editor.create_pset("large").unwrap();
+    editor.put(&Element::Pset("large".into()), "pset.max", PropValue::Uint(3)).unwrap();
+    editor.put(&Element::Pset("large".into()), "pset.min", PropValue::Uint(3)).unwrap();
+    editor.create_pool("a").unwrap();
+    editor.associate("a", Some("large")).unwrap();
+    conf = editor.conf;
+    let of = |unserved| play(&day, Some(&conf), None, unserved).unwrap();
+    let text = told(&day, Some("large.xml"), "none", &[of(Unserved::Lost), of(Unserved::Kept)]).text();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("60 looks in 60.000 s; large.xml, policy none"));
+    assert_eq!(lines.next(), Some("POOL             CPUS    WOULD     WAITED                WOULD"));
+    assert_eq!(lines.next(), Some("a                1.00     3.00       90.0             0.0..0.0"));
+    assert_eq!(lines.next(), Some("pool_default     3.00     1.00        0.0             0.0..0.0"));
+    assert_eq!(lines.next(), Some("CPUs moved: 0; would be 0"));
+}

@@ -1,0 +1,221 @@
+//! A recorded day as demand by pool, and what becomes of it on a simulated machine.
+
+use millpond_machine::facets::Member;
+use millpond_machine::{Machine, Writer};
+use millpond_model::pools::{PoolsConf, PoolsState};
+use millpond_model::{Nanos, Topology};
+use millpond_planner::{Frame, demand, policy};
+use millpond_pools::{DemandPlayer, Manager, PoolError, Rhythm, Unserved, dynamic, instantiate};
+use millpond_session::Session;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A pool over the whole time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Sum {
+    /// CPUs of its set, times seconds.
+    pub cpu_seconds: f64,
+    /// Waiting of its threads, added up over threads, in seconds.
+    pub waited: f64,
+}
+
+/// Demand that stays the same for a while.
+#[derive(Debug, Clone)]
+struct Step {
+    elapsed: Nanos,
+    /// CPUs wanted, by pool.
+    wanted: BTreeMap<String, f64>,
+}
+
+/// What was recorded.
+#[derive(Debug, Default)]
+pub(super) struct Day {
+    /// As it was at the first look.
+    begin: Option<(Topology, PoolsState)>,
+    steps: Vec<Step>,
+    sums: BTreeMap<String, Sum>,
+    shared: BTreeSet<String>,
+    /// Where each CPU was at the last look.
+    places: BTreeMap<millpond_model::CpuId, String>,
+    moved: u64,
+    /// Seconds, over sets, of all and of those whose demand is known.
+    told: (f64, f64),
+}
+
+impl Day {
+    /// One more look: what the sets did in the interval before it.
+    pub fn look(&mut self, machine: &dyn Machine, frame: &Frame) -> Result<(), String> {
+        let state = dynamic::read(machine).map_err(|error| error.to_string())?;
+        let seconds = frame.elapsed.as_secs_f64();
+        let mut wanted = BTreeMap::new();
+        for set in &frame.sets {
+            let Some(need) = demand(set, frame.elapsed) else { continue };
+            self.told.0 += seconds;
+            self.told.1 += if need.is_saturated { 0.0 } else { seconds };
+            let conf = state.conf.pset(&set.name);
+            let pools: Vec<&str> = state
+                .conf
+                .pools
+                .iter()
+                .filter(|pool| conf.is_some_and(|conf| pool.pset == conf.ref_id))
+                .map(|pool| pool.name.as_str())
+                .collect();
+            let part = 1.0 / f64::from(u32::try_from(pools.len().max(1)).unwrap_or(u32::MAX));
+            for pool in &pools {
+                wanted.insert((*pool).to_owned(), need.wanted * part);
+                let sum = self.sums.entry((*pool).to_owned()).or_default();
+                sum.cpu_seconds += f64::from(u32::try_from(set.size()).unwrap_or(u32::MAX)) * seconds;
+                // What a set waited that had CPUs left is no lack of CPUs.
+                sum.waited += (need.wanted - need.used).max(0.0) * part * seconds;
+            }
+            if pools.len() > 1 {
+                self.shared.extend(pools.into_iter().map(str::to_owned));
+            }
+        }
+        let places: BTreeMap<_, _> = frame
+            .sets
+            .iter()
+            .flat_map(|set| set.cpus.iter().map(move |cpu| (cpu, set.name.clone())))
+            .collect();
+        let is_other = |(cpu, set): &(&millpond_model::CpuId, &String)| {
+            self.places.get(*cpu).is_some_and(|before| before != *set)
+        };
+        self.moved += places.iter().filter(is_other).count() as u64;
+        self.places = places;
+        self.steps.push(Step { elapsed: frame.elapsed, wanted });
+        if self.begin.is_none() {
+            let processors = machine.processors().map_err(|absent| absent.why)?;
+            let topology = processors.topology().map_err(|refusal| refusal.to_string())?;
+            self.begin = Some((topology, state));
+        }
+        Ok(())
+    }
+
+    pub fn looks(&self) -> usize {
+        self.steps.len()
+    }
+
+    pub fn elapsed(&self) -> Nanos {
+        self.steps.iter().fold(Nanos(0), |sum, step| sum + step.elapsed)
+    }
+
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        self.sums.keys().map(String::as_str)
+    }
+
+    pub fn pool(&self, name: &str) -> Option<Sum> {
+        self.sums.get(name).copied()
+    }
+
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Of 1.
+    pub fn known(&self) -> f64 {
+        if self.told.0 > 0.0 { self.told.1 / self.told.0 } else { 0.0 }
+    }
+
+    pub fn shared(&self) -> Vec<&str> {
+        self.shared.iter().map(String::as_str).collect()
+    }
+}
+
+/// What would have been.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    sums: BTreeMap<String, Sum>,
+    pub moved: u64,
+}
+
+impl Played {
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        self.sums.keys().map(String::as_str)
+    }
+
+    pub fn pool(&self, name: &str) -> Option<Sum> {
+        self.sums.get(name).copied()
+    }
+
+    /// Books the sizes of a while that is over.
+    fn book(&mut self, state: &PoolsState, passed: Nanos) {
+        for pool in &state.conf.pools {
+            let size = state.conf.pset_of(pool).map_or(0, millpond_model::pools::PsetNode::size);
+            let size = f64::from(u32::try_from(size).unwrap_or(u32::MAX));
+            self.sums.entry(pool.name.clone()).or_default().cpu_seconds += size * passed.as_secs_f64();
+        }
+    }
+}
+
+/// Plays the day under `conf`, or under what was recorded, with a policy of poold or with none.
+pub(super) fn play(
+    day: &Day,
+    conf: Option<&PoolsConf>,
+    name: Option<&str>,
+    unserved: Unserved,
+) -> Result<Played, String> {
+    let said = |error: PoolError| match &error.hint {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    };
+    let (topology, begin) = day.begin.as_ref().ok_or("nothing was recorded")?;
+    let session = Session::twin(topology.clone());
+    let machine = session.machine();
+    let simulation = session.simulation().ok_or("it is no simulated machine")?;
+    let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
+    dynamic::enable(&writer, machine, begin.keep_others).map_err(said)?;
+    // What runs is not there, and is not bound.
+    let recorded = PoolsState { zones: BTreeMap::new(), ..begin.clone() };
+    dynamic::commit(&writer, machine, Some(recorded)).map_err(said)?;
+    if let Some(conf) = conf {
+        let state = dynamic::read(machine).map_err(said)?;
+        let to = instantiate(conf, &state).map_err(said)?;
+        dynamic::commit(&writer, machine, Some(to)).map_err(said)?;
+    }
+    let state = dynamic::read(machine).map_err(said)?;
+    // A set counts as used where a process is in it.
+    for pool in state.conf.pools.iter().filter(|pool| !pool.is_default) {
+        let Some(id) = pool.id else { continue };
+        let member = Member::Process(simulation.start_sleeper(&pool.name));
+        dynamic::bind(&writer, machine, &member, id).map_err(said)?;
+    }
+    drop(writer);
+    let clock = machine.clock();
+    let mut player = DemandPlayer::begin(machine, unserved);
+    let managed = name.map(|name| {
+        let policy = policy(name).ok_or("there is no such policy")?;
+        Ok::<_, String>((Manager::new(policy), Rhythm::of(name, state.conf.system.monitor_interval)))
+    });
+    let mut managed = managed.transpose()?;
+    let mut played = Played::default();
+    for step in &day.steps {
+        player.want(step.wanted.clone()).map_err(|refusal| refusal.to_string())?;
+        let (mut at, end) = (clock.now(), clock.now() + step.elapsed);
+        match &mut managed {
+            Some((manager, rhythm)) => {
+                let mut before = dynamic::read(machine).map_err(said)?;
+                let mut moved = 0;
+                let turned = player.manage(manager, *rhythm, end, &mut |turn| {
+                    if let (millpond_pools::Done::Moved(_), Some(decision)) = (&turn.done, &turn.decision) {
+                        moved += decision.plan.moves.len() as u64;
+                        let now = clock.now();
+                        played.book(&before, now - at);
+                        at = now;
+                        if let Ok(state) = dynamic::read(machine) {
+                            before = state;
+                        }
+                    }
+                });
+                turned.map_err(said)?;
+                played.moved += moved;
+            }
+            None => clock.sleep_until(end),
+        }
+        let state = dynamic::read(machine).map_err(said)?;
+        played.book(&state, clock.now() - at);
+    }
+    player.pass().map_err(|refusal| refusal.to_string())?;
+    for (pool, served) in player.served() {
+        played.sums.entry(pool.clone()).or_default().waited = served.waited;
+    }
+    Ok(played)
+}
