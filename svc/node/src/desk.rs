@@ -123,8 +123,8 @@ impl Desk {
 
     /// The CPUs of a pool; `None` for the default one, which has all that the others have not.
     fn cpus(&self, pool: &str) -> Result<Option<CpuSet>, MemberError> {
-        let mut notices = Subscription::in_dir(&self.state, pool)?;
-        Ok((!notices.is_default()).then_some(notices.size()?.cpus))
+        let (number, size) = Subscription::look(&self.state, pool)?;
+        Ok((!number.is_default()).then_some(size.cpus))
     }
 
     /// The CPUs that a container gets or keeps: those of its pool while that exists and has some.

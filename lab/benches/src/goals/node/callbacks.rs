@@ -62,6 +62,8 @@ fn pass_on(from: &UnixStream, to: &UnixStream, kind: u8, seen: &Arc<Mutex<Seen>>
     let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
     let seen = Arc::clone(seen);
     thread::spawn(move || {
+        // What is passed on waits for no CPU here, which would count as the agent's.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
         while let Some((connection, frame)) = frame_of(&mut from) {
             // A question is older than it is when it was passed on, and an answer was there before.
             if connection == TO_PLUGIN {
