@@ -37,8 +37,6 @@ const SETTLE: Nanos = Nanos::from_millis(500);
 const AGAIN: Nanos = Nanos::from_secs(1);
 /// So much of why a configuration is refused is kept.
 const REFUSAL_MAX: usize = 400;
-/// The niceness of the thread that answers the runtime.
-const ANSWERS_NICE: i32 = -15;
 /// Before the runtime is connected to again.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -159,8 +157,6 @@ impl Service<'_, '_> {
         let (sender, receiver) = mpsc::channel();
         let (desk, socket) = (Arc::clone(self.desk), self.options.socket.clone());
         let work = move || {
-            // A runtime that makes a container waits for the answer, and other work does not: where this may not be, it waits longer.
-            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ANSWERS_NICE);
             loop {
                 let (_stays, told) = oneshot::channel();
                 let parting = attend(&socket, Arc::clone(&desk) as _, told);
