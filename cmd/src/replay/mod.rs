@@ -115,7 +115,7 @@ pub(crate) const COMMAND: Command = Command {
             ("1", "the log or recording is unusable, or a line of it is damaged (the others are used)"),
             MISUSED,
         ],
-        see_also: &["poolstat(1)"],
+        see_also: &["millpond-whatif(1)", "poolstat(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

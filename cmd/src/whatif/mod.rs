@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! $ millpond whatif web.xml --recorded day
-//! 3599 looks in 3599.000 s; web.xml, policy millpond
-//! POOL          CPUS   WOULD  WAITED              WOULD
-//! pool_default  2.00    2.71     0.0           0.0..0.0
-//! web           6.00    5.29   812.4          3.1..11.7
-//! CPUs moved: 0; would be 14..16
-//! demand is known in 94.1 % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits
+//! 60 looks in 60.000 s; web.xml, policy millpond
+//! POOL             CPUS    WOULD     WAITED                WOULD
+//! pool_default     3.00     1.00        0.0             0.0..0.0
+//! web              1.00     3.00       90.0             0.0..0.0
+//! CPUs moved: 0; would be 0
+//! demand is known in 50.0 % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits
 //! ```
 //!
-//! CPUS is the size of the pool's set, a mean over time; WAITED is how long threads of the pool waited for a CPU, added up over threads, in seconds.
-//! The columns WOULD say the same of what would have been. Waits are a range: the first figure is that of work that is not done where there is no CPU
-//! for it, as by a service whose callers give up; the second is that of work that waits and is done later, as by a batch.
+//! CPUS is the size of the pool's set, a mean over time. WAITED is how many seconds its threads waited for a CPU, added up over threads.
+//! The columns WOULD say what it would have been.
+//!
+//! Waits are a range with two ends. At the one, work that finds no CPU is not done, as where callers of a service give up. At the other it
+//! waits and is done later, as a batch is.
 //!
 //! # The twin
 //!
@@ -79,7 +81,7 @@ pub(crate) const COMMAND: Command = Command {
             },
         ],
         status: &[("0", "done"), ("1", "the recording or the configuration cannot be used"), MISUSED],
-        see_also: &["replay(1)", "record(1)", "pooladm(1)"],
+        see_also: &["millpond-replay(1)", "millpond-record(1)", "pooladm(1)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },

@@ -1,3 +1,5 @@
+//! A minute in which a pool was too small, played under other configurations.
+
 #![allow(clippy::unwrap_used)]
 
 use super::twin::{Day, play};

@@ -2,10 +2,10 @@
 //! recorded day, is over in minutes, and the [`Manager`](crate::Manager) that sizes the sets is the one of poold.
 //!
 //! Work is a fluid here: a set with `n` CPUs whose pools want `d` uses `min(d, n)`, evenly on its CPUs, and `d - n` threads wait where that is more than
-//! none. What becomes of work for which there was no CPU, nobody can know from outside ([`Unserved`]); the two answers are the two ends of what would
+//! none. What becomes of work for which there was no CPU cannot be known from outside ([`Unserved`]); the two answers are the two ends of what would
 //! have happened. Caches, migrations and classes are not modelled: the simulated machine does that, thread by thread.
 //!
-//! A set counts as used where a process is in one of its pools, as everywhere: who plays demand puts one there.
+//! A set counts as used where a process is in one of its pools, as everywhere: the caller puts one there.
 
 use crate::error::PoolError;
 use crate::manager::{Manager, Rhythm, Turn};

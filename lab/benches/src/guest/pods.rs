@@ -1,4 +1,4 @@
-//! Pods with loads of ours, beside each other. The programs are those of `millpond experiment service --machine real`: requests arrive at random, each
+//! Pods that run loads of Millpond's, together. The programs are those of `millpond experiment service --machine real`: requests arrive at random, each
 //! wants the same time of a CPU, and the batch has a thread for each CPU. The service requests a CPU and the batch a hundredth of one, which is
 //! what weights are made of.
 

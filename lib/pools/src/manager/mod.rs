@@ -189,8 +189,7 @@ impl Manager {
             Ok(done) => {
                 notes.extend(done.notes);
                 let took = Nanos(machine.clock().now().0.saturating_sub(began.0));
-                // A simulated clock stands still meanwhile, which says nothing of the cost.
-                self.cost = Some(took).filter(|took| took.0 > 0);
+                self.cost = Some(took);
                 self.left = Some(wanted);
                 Ok(Done::Moved(took))
             }

@@ -1,4 +1,4 @@
-//! A long time of pools on a large machine: thirty pools whose demand follows the day, bursts that nobody foresaw, processors that fail and come back,
+//! A long time of pools on a large machine: thirty pools whose demand follows the day, sudden bursts, processors that fail and come back,
 //! a daemon that is killed and started again, a machine that is saved and goes on. The demand is played ([`millpond_pools::DemandPlayer`]); the manager, its
 //! policy, the commits and the tables are the real ones.
 //!
