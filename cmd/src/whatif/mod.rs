@@ -81,7 +81,7 @@ pub(crate) const COMMAND: Command = Command {
             },
         ],
         status: &[("0", "done"), ("1", "the recording or the configuration cannot be used"), MISUSED],
-        see_also: &["millpond-replay(1)", "millpond-record(1)", "pooladm(1)"],
+        see_also: &["millpond-replay(1)", "millpond-record(1)", "pooladm(8)"],
         prose: millpond_cli::head!(include_str!("mod.rs")),
         ..Spec::NEW
     },
