@@ -50,10 +50,13 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
         |peer: usize| move |found: &Found| found.arms.iter().map(|arms| (arms[0].0, arms[peer].0)).collect();
     let works =
         |peer: usize| move |found: &Found| found.arms.iter().map(|arms| (arms[0].1, arms[peer].1)).collect();
+    let mut steady = line(STEADY, "looks of poold", "", STEADY_GOAL, &|found| found.steady.clone());
+    if let Some(why) = found.as_ref().ok().map(|found| found.why.join("; ")).filter(|why| !why.is_empty()) {
+        steady = steady.noting(why);
+    }
     vec![
         line(DEMAND, BY_HAND, "ms", DEMAND_GOAL, &|found| found.demand.clone()),
-        line(STEADY, "looks of poold", "", STEADY_GOAL, &|found| found.steady.clone())
-            .noting(found.as_ref().map_or(String::new(), |found| found.why.join("; "))),
+        steady,
         line(TIMES, WEIGHTS, "ms", Goal::None, &times(1)),
         line(TIMES, LISTS, "ms", Goal::None, &times(2)),
         line(WORK, WEIGHTS, "M", Goal::None, &works(1)),
