@@ -123,7 +123,7 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 /// How often poold looks when nobody says, with the policy millpond.
-const EVERY: Nanos = Nanos::from_secs(1);
+pub(crate) const EVERY: Nanos = Nanos::from_secs(1);
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let name = parsed.long_value("policy").unwrap_or_else(|| POLICIES[0].to_owned());

@@ -16,7 +16,7 @@ use std::path::Path;
 const NAME: &str = "machine";
 
 /// Moves nothing: the frames that it is shown are what is wanted of it.
-struct Observer;
+pub(crate) struct Observer;
 
 impl Policy for Observer {
     fn name(&self) -> &'static str {

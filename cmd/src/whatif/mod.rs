@@ -40,9 +40,10 @@ use crate::interval;
 use crate::json::{self, Describe};
 use crate::pools;
 use crate::recordings;
+use crate::replay::EVERY;
 use crate::replay::recorded::look_through;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
-use millpond_model::{Nanos, printable};
+use millpond_model::printable;
 use millpond_planner::POLICIES;
 use millpond_pools::Unserved;
 use schemars::JsonSchema;
@@ -88,7 +89,6 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-const EVERY: Nanos = Nanos::from_secs(1);
 /// Sets keep their sizes.
 const NONE: &str = "none";
 

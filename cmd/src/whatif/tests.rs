@@ -4,43 +4,14 @@
 
 use super::twin::{Day, play};
 use super::{told, twin};
+use crate::replay::recorded::Observer;
 use millpond_machine::Writer;
 use millpond_machine::facets::Member;
 use millpond_model::Nanos;
 use millpond_model::pools::{PoolsState, PropValue};
-use millpond_planner::{Decision, Frame, Outlook, Plan, Policy, StateError};
 use millpond_pools::{DemandPlayer, Editor, Element, Manager, Place, Unserved, dynamic};
 use millpond_session::{MachineName, OpenOptions, Session};
 use std::collections::BTreeMap;
-
-/// Shows frames, and moves nothing.
-struct Still;
-
-impl Policy for Still {
-    fn name(&self) -> &'static str {
-        "still"
-    }
-    fn decide(&mut self, frame: &Frame) -> Decision {
-        Decision {
-            policy: "still".into(),
-            state: None,
-            expected: Outlook::after(frame, &[]),
-            frame: frame.clone(),
-            plan: Plan { moves: Vec::new(), reason: String::new() },
-            score: 0.0,
-            alternatives: Vec::new(),
-            events: Vec::new(),
-            advice: None,
-            outcome: None,
-        }
-    }
-    fn state(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-    fn restore(&mut self, _: &serde_json::Value) -> Result<(), StateError> {
-        Ok(())
-    }
-}
 
 /// A minute on four CPUs: pool a has one, and its programs want as many as is said; those of the default pool want half of one.
 fn day(wanted: f64) -> Day {
@@ -63,7 +34,7 @@ fn day(wanted: f64) -> Day {
     drop(writer);
     let mut player = DemandPlayer::begin(machine, Unserved::Lost);
     player.want(BTreeMap::from([("a".to_owned(), wanted), ("pool_default".to_owned(), 0.5)])).unwrap();
-    let (mut manager, mut day) = (Manager::new(Box::new(Still)).dry(), Day::default());
+    let (mut manager, mut day) = (Manager::new(Box::new(Observer)).dry(), Day::default());
     for _ in 0..=60 {
         if let Some(decision) = manager.turn(machine, &mut player).unwrap().decision {
             day.look(machine, &decision.frame).unwrap();

@@ -51,6 +51,12 @@ impl Bench {
     }
 }
 
+/// Milliseconds since then.
+#[must_use]
+pub fn ms(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1e3
+}
+
 /// Whether an operation worked, in words.
 ///
 /// # Errors

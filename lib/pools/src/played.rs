@@ -37,8 +37,6 @@ pub struct Served {
     pub used: f64,
     /// Time that its threads waited for a CPU, added up over threads, in seconds.
     pub waited: f64,
-    /// Time in which it had less than it wanted, in seconds.
-    pub lacking: f64,
 }
 
 /// Demand on a machine.
@@ -166,9 +164,6 @@ impl<'m> DemandPlayer<'m> {
                 // Of those that wait a share waits for each pool.
                 let share = if wanted > 0.0 { work / wanted } else { 0.0 };
                 served.waited += play.waiting() * share * seconds;
-                if play.waiting() > 0.0 && work > 0.0 {
-                    served.lacking += seconds;
-                }
             }
             let each = if size > 0.0 { Nanos(nanos(used / size)).min(passed) } else { Nanos(0) };
             for cpu in &play.cpus {

@@ -8,5 +8,5 @@ mod runtime;
 pub use cluster::{Cluster, PARTS, free_port, kubelet, own_address};
 pub use cri::{Cri, RunningPod};
 pub use node::{Node, cpus_here, most, with, with_node};
-pub use runtime::{Daemon, IMAGE, Runtime, eventually, tools_of_guest};
+pub use runtime::{Daemon, IMAGE, Runtime, done, eventually, tools_of_guest};
 pub use tonic::Status;

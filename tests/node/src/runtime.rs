@@ -288,7 +288,10 @@ fn daemon(tools: &ContainerTools, dir: &Path) -> Result<Daemon, String> {
 }
 
 /// Runs a command to its end.
-pub(crate) fn done(command: &mut Command) -> Result<(), String> {
+///
+/// # Errors
+/// It failed: with its standard error.
+pub fn done(command: &mut Command) -> Result<(), String> {
     let said = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if said.status.success() {
         return Ok(());

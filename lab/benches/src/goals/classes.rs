@@ -134,7 +134,7 @@ fn spread(rounds: &Value) -> String {
 }
 
 /// The value that so many of a thousand values do not exceed; 0 of none.
-fn quantile(values: &[f64], permille: usize) -> f64 {
+pub(super) fn quantile(values: &[f64], permille: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = (sorted.len() * permille).div_ceil(1000);

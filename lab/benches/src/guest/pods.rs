@@ -2,9 +2,9 @@
 //! wants the same time of a CPU, and the batch has a thread for each CPU. The service requests a CPU and the batch a hundredth of one, which is
 //! what weights are made of.
 
-use crate::trial::{Trouble, find_program, told};
+use crate::trial::{Trouble, find_program, ms, told};
 use millpond_model::CpuSet;
-use millpond_node_tests::{Cri, Daemon, RunningPod, Runtime, Status, eventually, tools_of_guest};
+use millpond_node_tests::{Cri, Daemon, RunningPod, Runtime, Status, done, eventually, tools_of_guest};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -82,9 +82,7 @@ impl Ground {
     }
 
     fn ok(&self, words: &[&str]) -> Result<(), Trouble> {
-        let said = told("start millpond", self.command(words).output())?;
-        let why = || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr));
-        if said.status.success() { Ok(()) } else { Err(why()) }
+        done(&mut self.command(words))
     }
 
     fn edit(&self, script: &str) -> Result<(), Trouble> {
@@ -129,12 +127,12 @@ impl Ground {
             self.cri.pin(&service, "1").map_err(said("pin the service"))?;
             self.cri.pin(&batch, "0,2-3").map_err(said("pin the batch"))?;
         }
-        let (served, done) = (self.result(&pods[0])?, self.result(&pods[1])?);
+        let (served, batched) = (self.result(&pods[0])?, self.result(&pods[1])?);
         pods.iter().try_for_each(|pod| self.remove(pod))?;
-        let threads = done["threads"].as_array().ok_or("the batch has no threads")?;
+        let threads = batched["threads"].as_array().ok_or("the batch has no threads")?;
         let iterations: f64 =
             threads.iter().map(|thread| number(&thread["iterations"])).sum::<Result<_, _>>()?;
-        Ok((number(&served["p99_ms"])?, iterations / number(&done["seconds"])? / 1e6))
+        Ok((number(&served["p99_ms"])?, iterations / number(&batched["seconds"])? / 1e6))
     }
 
     /// What the load in a pod printed at its end.
@@ -236,10 +234,6 @@ fn until(pod: &RunningPod, container: &str, is_so: impl Fn(usize) -> bool) -> Re
 
 fn said(what: &str) -> impl Fn(Status) -> Trouble {
     move |why| format!("cannot {what}: {}", why.message())
-}
-
-fn ms(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64() * 1e3
 }
 
 fn number(value: &Value) -> Result<f64, Trouble> {

@@ -3,11 +3,12 @@
 
 mod callbacks;
 
+use crate::goals::classes::quantile;
 use crate::goals::sample::{ROUND, each};
 use crate::line::{Goal, Line, Pairs};
-use crate::trial::{Bench, Beside, Trouble, cpu_time_of, told};
+use crate::trial::{Bench, Beside, Trouble, cpu_time_of, ms, told};
 use callbacks::Between;
-use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, eventually};
+use millpond_node_tests::{Cri, Daemon, IMAGE, RunningPod, Runtime, done, eventually};
 use millpond_vm::{Cache, Containerd, obtain_containerd};
 use std::path::Path;
 use std::process::Command;
@@ -79,9 +80,7 @@ impl<'b> Node<'b> {
     }
 
     fn ok(&self, words: &[&str]) -> Result<(), Trouble> {
-        let said = told("start millpond", self.bench.command(words).output())?;
-        let why = || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr));
-        if said.status.success() { Ok(()) } else { Err(why()) }
+        done(&mut self.bench.command(words))
     }
 
     fn agent_command(&self) -> Command {
@@ -114,10 +113,6 @@ fn start(cri: &Cri, pod: &RunningPod, name: &str) -> Result<String, Trouble> {
 
 fn remove(cri: &Cri, pod: &RunningPod) -> Result<(), Trouble> {
     cri.remove(pod).map_err(|why| why.message().to_owned())
-}
-
-fn ms(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64() * 1e3
 }
 
 /// In turns, so that both meet the same machine.
@@ -216,12 +211,11 @@ fn resized_at_once(node: &Node<'_>, between: &Between, mains: &[String]) -> Resu
             callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller panicked".to_owned())?);
         ended.collect::<Result<Vec<f64>, Trouble>>()
     })?;
-    let mut answers = between.take();
-    answers.sort_unstable();
-    let answer = answers
-        .get((answers.len() * 99).div_ceil(100).saturating_sub(1))
-        .ok_or("the runtime asked nothing")?;
-    Ok((answer.as_secs_f64() * 1e3, slowest.into_iter().fold(0.0, f64::max)))
+    let answers: Vec<f64> = between.take().iter().map(|took| took.as_secs_f64() * 1e3).collect();
+    if answers.is_empty() {
+        return Err("the runtime asked nothing".to_owned());
+    }
+    Ok((quantile(&answers, 990), slowest.into_iter().fold(0.0, f64::max)))
 }
 
 fn callback(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
