@@ -115,6 +115,10 @@ pub struct Tunables {
     /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds; 100,000 where it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nosteal_nsec: Option<u64>,
+    /// Threads of the class TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where it is not
+    /// set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eevdf_slice_ns: Option<u64>,
 }
 
 impl Default for Tunables {
@@ -125,6 +129,7 @@ impl Default for Tunables {
             lgrp_mem_pset_aware: 0,
             rechoose_interval: None,
             nosteal_nsec: None,
+            eevdf_slice_ns: None,
         }
     }
 }

@@ -96,7 +96,7 @@ impl Kernel {
         if !(0..170).contains(&t.effective()) {
             return Err(format!("has priority {}", t.effective()));
         }
-        (table(t.class.class()).check)(self, t)?;
+        (table(&t.class).check)(self, t)?;
         let exists = |action: &Action| match action {
             Action::Wait(channel) | Action::Post(channel) => self.channels.row(*channel).is_some(),
             Action::Meet(barrier, _) => self.barriers.row(*barrier).is_some(),

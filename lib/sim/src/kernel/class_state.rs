@@ -40,6 +40,8 @@ pub enum ClassState {
     Rt(RtState),
     /// Fair share.
     Fss(FssState),
+    /// Time sharing by the rules of Linux.
+    Eevdf(EevdfState),
 }
 
 impl ClassState {
@@ -48,7 +50,7 @@ impl ClassState {
     pub fn class(&self) -> Class {
         match self {
             ClassState::Sys => Class::Sys,
-            ClassState::Ts(TsState { foreground: None, .. }) => Class::Ts,
+            ClassState::Ts(TsState { foreground: None, .. }) | ClassState::Eevdf(_) => Class::Ts,
             ClassState::Ts(TsState { foreground: Some(_), .. }) => Class::Ia,
             ClassState::Fx(_) => Class::Fx,
             ClassState::Rt(_) => Class::Rt,
@@ -108,6 +110,28 @@ pub struct TsState {
     pub foreground: Option<bool>,
     /// The priority to return to after it was allowed to hold off preemption.
     pub restore: Option<i16>,
+}
+
+/// Of TS by the rules of Linux ([`super::eevdf`]). Virtual times are nanoseconds of a thread of the usual weight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EevdfState {
+    /// The user's part: three for each step of nice, the other way round.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub upri: i8,
+    /// What the user's part may be at most.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub uprilim: i8,
+    /// It has had a place on a CPU, and so a virtual time.
+    pub placed: bool,
+    /// Its virtual time.
+    pub vruntime: i64,
+    /// When its slice is used up.
+    pub deadline: i64,
+    /// How far behind it was when it fell asleep.
+    pub lag: i64,
+    /// For how much of its CPU time its virtual time went on, in nanoseconds.
+    pub charged: u64,
 }
 
 /// Of FX (reference §3.6).

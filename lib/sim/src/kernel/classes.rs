@@ -2,6 +2,7 @@
 
 use super::class::{Class, End};
 use super::class_state::ClassState;
+use super::eevdf::EEVDF;
 use super::fss::FSS;
 use super::fx::FX;
 use super::heap::Source;
@@ -15,10 +16,18 @@ use super::ts::TS;
 use millpond_model::{self as model, ClassParams};
 
 /// The classes.
-pub(super) static CLASSES: [Class; 5] = [SYS, TS, FX, RT, FSS];
+pub(super) static CLASSES: [Class; 6] = [SYS, TS, FX, RT, FSS, EEVDF];
 
-/// The table of a class. That of TS is that of IA.
-pub(super) fn table(class: model::Class) -> &'static Class {
+/// The table of the rules that a thread in this state follows.
+pub(super) fn table(state: &ClassState) -> &'static Class {
+    match state {
+        ClassState::Eevdf(_) => &CLASSES[5],
+        state => table_of(state.class()),
+    }
+}
+
+/// The table of a class by the rules of Solaris. That of TS is that of IA.
+fn table_of(class: model::Class) -> &'static Class {
     match class {
         model::Class::Sys => &CLASSES[0],
         model::Class::Ts | model::Class::Ia => &CLASSES[1],
@@ -26,6 +35,11 @@ pub(super) fn table(class: model::Class) -> &'static Class {
         model::Class::Rt => &CLASSES[3],
         model::Class::Fss => &CLASSES[4],
     }
+}
+
+/// What users have set about threads of a class that they have set nothing about.
+pub(super) fn unset(class: model::Class) -> ClassParams {
+    table_of(class).unset
 }
 
 impl Kernel {
@@ -46,18 +60,22 @@ impl Kernel {
     /// What a thread that enters a class with these parameters starts with.
     #[must_use]
     pub fn entry(&self, params: ClassParams) -> ClassState {
-        (table(params.class()).enter)(self, params)
+        let class = match params.class() {
+            model::Class::Ts if self.tunables.eevdf_slice_ns.is_some() => &CLASSES[5],
+            class => table_of(class),
+        };
+        (class.enter)(self, params)
     }
 
     /// The table of the class of a thread.
     fn class_of(&self, thread: ThreadId) -> &'static Class {
-        table(self.thread(thread).class.class())
+        table(&self.thread(thread).class)
     }
 
     /// Sets what a user may set about a thread in its class, or takes it into another class.
     pub fn set_params(&mut self, thread: ThreadId, params: ClassParams) {
         let state = &self.thread(thread).class;
-        let class = table(state.class());
+        let class = table(state);
         if (class.params)(state) == params {
             return;
         }
@@ -96,7 +114,7 @@ impl Kernel {
 
     /// The global priority that a thread's class gives it now.
     pub(super) fn class_pri(&self, thread: &Thread) -> i16 {
-        (table(thread.class.class()).priority)(&thread.class).unwrap_or(thread.pri)
+        (table(&thread.class).priority)(&thread.class).unwrap_or(thread.pri)
     }
 
     /// Gives a thread another global priority. One that is in a queue goes to the given end of its new level, even

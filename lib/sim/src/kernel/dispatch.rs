@@ -21,9 +21,13 @@ impl Kernel {
         }
         let cpu = match (t.bound, end) {
             (Some(cpu), _) => cpu,
-            (None, End::Back) => self.choose_back(thread, pri),
-            (None, End::Front) => self.choose_front(thread, pri),
+            (None, end) => match (self.eevdf_home(thread), end) {
+                (Some(cpu), _) => cpu,
+                (None, End::Back) => self.choose_back(thread, pri),
+                (None, End::Front) => self.choose_front(thread, pri),
+            },
         };
+        self.eevdf_move(thread, cpu);
         // A new best asks the CPU to switch.
         if self.insert(thread, cpu.into(), end) {
             self.resched(cpu, pri);
@@ -152,7 +156,10 @@ impl Kernel {
             Some(cpu.into())
         };
         let thread = match from {
-            Some(queue) => self.queues[queue].first(),
+            Some(queue) => self.queues[queue].first().map(|first| match queue == cpu.into() {
+                true if self.is_eevdf(own_best) => self.eevdf_best(cpu, first),
+                _ => first,
+            }),
             None => self.stealable(cpu),
         };
         let state = &mut self.cpus[cpu];
@@ -162,6 +169,7 @@ impl Kernel {
         let t = self.thread(thread);
         let since = if t.waits_since == 0 { t.queued_at } else { t.waits_since };
         self.waits.entry(cpu).or_default().record(Nanos(self.now - since));
+        self.eevdf_move(thread, cpu);
         self.dequeue(thread);
         Some(thread)
     }

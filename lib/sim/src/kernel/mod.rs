@@ -30,6 +30,7 @@
 //! | What | How true |
 //! |---|---|
 //! | TS, IA, FX and RT: events, tables, priorities | exact (reference §3.2–§3.7, the rules of 2019) |
+//! | TS by the rules of Linux, where that is tuned | order and shares exact, balance approximate: see [`eevdf`] |
 //! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
 //! | choice of a CPU, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
 //! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
@@ -60,6 +61,7 @@ mod deadlock;
 mod defaults;
 mod dispatch;
 pub mod dispatch_tables;
+mod eevdf;
 mod fss;
 mod fx;
 mod hardware;
@@ -91,7 +93,7 @@ mod ts;
 mod tests;
 
 pub use affinity::LgroupAffinities;
-pub use class_state::{ClassState, FssState, FxState, RtState, TsState};
+pub use class_state::{ClassState, EevdfState, FssState, FxState, RtState, TsState};
 pub use deadlock::{Stuck, WaitsFor};
 pub use hardware::{Exclusive, Hardware, InstructionTime};
 pub use heap::{Heap, Source};

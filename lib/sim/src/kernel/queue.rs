@@ -209,6 +209,16 @@ impl Queue {
         })
     }
 
+    /// Every thread of one priority, in order.
+    pub fn threads_at<'a>(
+        &'a self,
+        threads: &'a Table<ThreadId, Thread>,
+        pri: i16,
+    ) -> impl Iterator<Item = ThreadId> + 'a {
+        let link = |at: ThreadId| Some(at).filter(|at| *at != NONE);
+        std::iter::successors(link(self.levels[index(pri)].head), move |at| link(threads[*at].next))
+    }
+
     /// The levels that have threads: priority, first, last and number.
     pub fn full_levels(&self) -> impl Iterator<Item = (i16, ThreadId, ThreadId, u32)> + '_ {
         let full = (0i16..).zip(&self.levels).filter(|(_, level)| level.len > 0);

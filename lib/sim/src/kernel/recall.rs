@@ -2,7 +2,7 @@
 //! saved, and recalls it when it was loaded. No thread moves by that.
 
 use super::affinity::LgroupAffinities;
-use super::classes::table;
+use super::classes::{table, unset};
 use super::dispatch_tables;
 use super::ids::{CpuIndex, Id};
 use super::partition::DEFAULT;
@@ -34,7 +34,7 @@ impl Kernel {
         self.tables = dispatch_tables::standard();
         (self.clock_cpu, self.capped) = (CpuIndex(0), false);
         for t in &settings.threads {
-            let class = table(t.class.class()).unset;
+            let class = unset(t.class.class());
             let affinities = LgroupAffinities::default();
             let unset = ThreadSettings { part: DEFAULT, bound: None, affinities, class, holder: None, ..*t };
             self.put_thread(&unset);
@@ -70,8 +70,8 @@ impl Kernel {
         let Some(t) = self.threads.get_mut(settings.thread.place()) else { return };
         (t.part, t.bound, t.affinities) = (settings.part, settings.bound, settings.affinities);
         t.holder = settings.holder;
-        let class = table(t.class.class());
-        if class.unset.class() == table(settings.class.class()).unset.class() {
+        let class = table(&t.class);
+        if class.unset.class() == unset(settings.class.class()).class() {
             (class.store)(&mut t.class, settings.class);
         }
     }

@@ -45,6 +45,9 @@ pub struct Tunables {
     pub shm_random_kib: u64,
     /// Those are placed with regard to processor sets.
     pub mem_pset_aware: bool,
+    /// Threads of TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eevdf_slice_ns: Option<u64>,
 }
 
 impl Default for Tunables {
@@ -57,6 +60,7 @@ impl Default for Tunables {
             hold_ticks: 2,
             shm_random_kib: 8 * 1_024,
             mem_pset_aware: false,
+            eevdf_slice_ns: None,
         }
     }
 }
@@ -103,6 +107,9 @@ pub struct Cpu {
     pub instruction_time: InstructionTime,
     /// Threads under the handlers of interrupts, the innermost last.
     pub pinned: Vec<ThreadId>,
+    /// The virtual time of its threads of late ([`super::eevdf`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub virtual_time: i64,
 }
 
 /// What threads wait at.
@@ -314,6 +321,7 @@ impl Kernel {
             user_instructions: 0,
             instruction_time: InstructionTime::default(),
             pinned: Vec::new(),
+            virtual_time: 0,
         };
         let cpus: Table<CpuIndex, Cpu> = layout.cpus.iter().map(cpu).collect();
         let all: CpuMask = cpus.ids().collect();

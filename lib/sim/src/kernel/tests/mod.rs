@@ -1,6 +1,7 @@
 //! The test vectors of the reference (§3.11) and the rules around them.
 
 mod caps;
+mod eevdf;
 mod hardware;
 mod interrupts;
 mod order;

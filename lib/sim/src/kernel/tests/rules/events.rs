@@ -230,7 +230,8 @@ impl Bench {
             2 => Class::Fx,
             _ => current,
         };
-        let before = (table(current).params)(&self.kernel.thread(self.subject).class);
+        let state = self.kernel.thread(self.subject).class;
+        let before = (table(&state).params)(&state);
         let is_same = class == current && self.random.once_in(4);
         let params = match before {
             // The terminal's foreground alone changes.
@@ -259,7 +260,7 @@ impl Bench {
         if params == before {
             // The machine skips what is set already; its class is asked all the same.
             self.kernel.catch_up(self.subject);
-            (table(current).set_params)(&mut self.kernel, self.subject, params);
+            (table(&state).set_params)(&mut self.kernel, self.subject, params);
         } else {
             self.kernel.set_params(self.subject, params);
         }

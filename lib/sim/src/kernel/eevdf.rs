@@ -1,0 +1,352 @@
+//! Time sharing as Linux does it: EEVDF, the earliest eligible virtual deadline first.
+//!
+//! Source: Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First* (1995), and the kernel's own description,
+//! `Documentation/scheduler/sched-eevdf.rst`. Threads of the class TS follow these rules where a machine has the tunable
+//! `eevdf_slice_ns`; the other classes stay as they are, and so do priorities above them.
+//!
+//! # Rules
+//!
+//! * Each thread has a *virtual time*: what it ran, in nanoseconds, times 1,024 over its weight. A weight is 1,024 × 1.25^-nice.
+//! * The virtual time of a CPU is the mean of those of its threads, by weight. A thread is *eligible* while its own is not beyond.
+//!   The distance is its *lag*: what it should have had and has not.
+//! * A request is a slice. Its *deadline* is the virtual time at which a slice is used up, and one later each time that it was.
+//! * A CPU takes the eligible thread with the earliest deadline. One that runs keeps its CPU until its slice is used up, but yields
+//!   to a better one that wakes up once it is not eligible any more. Slices end at clock ticks.
+//! * A thread keeps its lag while it sleeps, at most two slices of it. One that had too much loses that while others go on.
+//! * A new thread begins with half a slice.
+//! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU with the same outer cache, else to where it
+//!   was or to where its waker is, whichever has fewer threads. A new one goes to the CPU with the fewest.
+//! * A CPU without threads takes one from elsewhere ([`super::choose_cpu`]), where the tunable `nosteal_nsec` is what Linux calls the cost
+//!   of a migration. A busy one looks around every 16 ms for each CPU of the machine and takes one thread where another CPU has more.
+//!
+//! # How true
+//!
+//! Exact by these rules: order, shares, lag, deadlines. Approximate: balance between CPUs goes by numbers of threads and knows no
+//! averages of load; groups of threads (cgroups, autogroups) have no weights of their own; slices cannot be set for a thread.
+
+use super::class::{Class, End};
+use super::class_state::{ClassState, EevdfState, TS_ENTRY};
+use super::ids::{CpuIndex, ThreadId};
+use super::queue::IDLE;
+use super::state::Kernel;
+use super::sys::SYS;
+use super::thread::RunState;
+use millpond_model::ClassParams;
+
+/// The weight of a thread that is not nice.
+const UNIT: i64 = 1_024;
+/// The global priority of all threads that share time: one for all, since who runs is decided otherwise.
+const LEVEL: i16 = TS_ENTRY as i16;
+/// User priorities, -60 to 60, for each step of nice, 20 to -20.
+const UPRI_FOR_NICE: i8 = 3;
+/// A busy CPU looks around after so many milliseconds for each CPU of the machine.
+const BALANCE_MS: u64 = 16;
+/// A slice where none is tuned, in nanoseconds.
+const SLICE_NS: u64 = 3_000_000;
+
+pub(super) const EEVDF: Class = Class {
+    enter: |_, params| ClassState::Eevdf(entry(params)),
+    set_params: |kernel, thread, params| {
+        kernel.eevdf_charge(thread);
+        store(&mut kernel.t(thread).class, params);
+    },
+    store,
+    unset: ClassParams::Ts { uprilim: 0, upri: 0 },
+    params: |state| {
+        let EevdfState { uprilim, upri, .. } = *of(state);
+        ClassParams::Ts { uprilim, upri }
+    },
+    priority: |_| Some(LEVEL),
+    tick: Kernel::eevdf_tick,
+    preempt: |kernel, thread| {
+        kernel.eevdf_charge(thread);
+        kernel.enqueue(thread, End::Back);
+    },
+    sleep: Kernel::eevdf_sleep,
+    wakeup: Kernel::eevdf_wakeup,
+    yield_cpu: |kernel, thread| {
+        kernel.eevdf_charge(thread);
+        let slice = kernel.request(thread);
+        kernel.eevdf(thread).deadline += slice;
+    },
+    fork: |kernel, parent| {
+        let EevdfState { upri, uprilim, .. } = *of(&kernel.thread(parent).class);
+        ClassState::Eevdf(EevdfState { upri, uprilim, ..EevdfState::default() })
+    },
+    ..SYS
+};
+
+fn of(state: &ClassState) -> &EevdfState {
+    match state {
+        ClassState::Eevdf(state) => state,
+        other => unreachable!("a thread of {other:?} in the rules of EEVDF"),
+    }
+}
+
+fn entry(params: ClassParams) -> EevdfState {
+    let ClassParams::Ts { upri, uprilim } = params else {
+        unreachable!("parameters {params} in the rules of EEVDF")
+    };
+    EevdfState { upri, uprilim, ..EevdfState::default() }
+}
+
+fn store(state: &mut ClassState, params: ClassParams) {
+    let ClassState::Eevdf(state) = state else { return };
+    let EevdfState { upri, uprilim, .. } = entry(params);
+    (state.upri, state.uprilim) = (upri, uprilim);
+}
+
+/// The weight of a thread with this user priority: a quarter more for each step of nice that it is less nice.
+#[expect(clippy::cast_possible_truncation, reason = "15 to 88,818")]
+fn weight(upri: i8) -> i64 {
+    let nice = -(upri / UPRI_FOR_NICE).clamp(-19, 20);
+    (1_024.0 * 1.25f64.powi(-i32::from(nice))).round() as i64
+}
+
+impl Kernel {
+    fn eevdf(&mut self, thread: ThreadId) -> &mut EevdfState {
+        match &mut self.threads[thread].class {
+            ClassState::Eevdf(state) => state,
+            other => unreachable!("a thread of {other:?} in the rules of EEVDF"),
+        }
+    }
+
+    fn eevdf_of(&self, thread: ThreadId) -> Option<&EevdfState> {
+        match &self.threads[thread].class {
+            ClassState::Eevdf(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    /// A slice of the thread in its virtual time.
+    fn request(&self, thread: ThreadId) -> i64 {
+        let slice = self.tunables.eevdf_slice_ns.unwrap_or(SLICE_NS);
+        i64::try_from(slice).unwrap_or(i64::MAX) * UNIT / weight(of(&self.thread(thread).class).upri)
+    }
+
+    /// Moves a thread's virtual time to now. `true`: a slice was used up, and it has another deadline.
+    fn eevdf_charge(&mut self, thread: ThreadId) -> bool {
+        if let RunState::Running = self.thread(thread).state {
+            let cpu = self.thread(thread).cpu;
+            self.account(cpu);
+        }
+        if !of(&self.thread(thread).class).placed {
+            // It came from another class.
+            let cpu = self.thread(thread).cpu;
+            self.eevdf_place(thread, cpu, 0);
+        }
+        let t = self.thread(thread);
+        let used = t.user + t.sys;
+        let request = self.request(thread);
+        let state = self.eevdf(thread);
+        let passed = i64::try_from(used - state.charged.min(used)).unwrap_or(i64::MAX);
+        state.charged = used;
+        state.vruntime += passed * UNIT / weight(state.upri);
+        let is_used_up = state.vruntime >= state.deadline;
+        if is_used_up {
+            state.deadline = state.vruntime + request;
+        }
+        is_used_up
+    }
+
+    /// The threads of a CPU that share its time: the one that runs and those that wait, each with its virtual time and weight.
+    fn sharers(&self, cpu: CpuIndex) -> impl Iterator<Item = (ThreadId, &EevdfState)> {
+        let on = self.cpus[cpu].running.into_iter().chain(self.cpus[cpu].pinned.iter().copied());
+        let waiting = self.queues[cpu].threads_at(&self.threads, LEVEL);
+        let known = on.chain(waiting).filter_map(|thread| Some((thread, self.eevdf_of(thread)?)));
+        known.filter(|(_, state)| state.placed)
+    }
+
+    /// The virtual time of a CPU: that of its threads, or the last one while it has none.
+    fn virtual_time(&self, cpu: CpuIndex) -> i64 {
+        let (mut weights, mut sum) = (0i64, 0i128);
+        for (_, state) in self.sharers(cpu) {
+            let weight = weight(state.upri);
+            weights += weight;
+            sum += i128::from(state.vruntime) * i128::from(weight);
+        }
+        match weights {
+            0 => self.cpus[cpu].virtual_time,
+            weights => i64::try_from(sum.div_euclid(i128::from(weights))).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Gives a thread that comes to a CPU its virtual time there, so that it has this lag among the others.
+    fn eevdf_place(&mut self, thread: ThreadId, cpu: CpuIndex, lag: i64) {
+        let now = self.virtual_time(cpu);
+        self.cpus[cpu].virtual_time = now;
+        let t = self.thread(thread);
+        let (used, request) = (t.user + t.sys, self.request(thread));
+        let own = weight(of(&t.class).upri);
+        let others: i64 =
+            self.sharers(cpu).filter(|(id, _)| *id != thread).map(|(_, s)| weight(s.upri)).sum();
+        // It moves the mean itself, and less so the lighter it is.
+        let inflated = if others > 0 { lag.saturating_mul(others + own) / others } else { 0 };
+        let state = self.eevdf(thread);
+        state.vruntime = now.saturating_sub(inflated);
+        state.deadline = state.vruntime + if state.placed { request } else { request / 2 };
+        (state.charged, state.placed) = (used, true);
+    }
+
+    /// How far behind its CPU's time a thread is.
+    fn lag(&self, thread: ThreadId, cpu: CpuIndex) -> i64 {
+        self.virtual_time(cpu) - of(&self.thread(thread).class).vruntime
+    }
+
+    /// A thread of these rules goes from the CPU where it is to another one: it keeps its lag. One that comes from another class has none.
+    pub(super) fn eevdf_move(&mut self, thread: ThreadId, to: CpuIndex) {
+        let from = self.thread(thread).cpu;
+        let Some(state) = self.eevdf_of(thread) else { return };
+        if !state.placed {
+            self.eevdf_place(thread, to, 0);
+        } else if from != to {
+            let lag = self.lag(thread, from);
+            self.eevdf_place(thread, to, lag);
+        }
+    }
+
+    /// Where a thread of these rules waits: where it is already, if it may. `None` for a thread of others.
+    pub(super) fn eevdf_home(&self, thread: ThreadId) -> Option<CpuIndex> {
+        self.eevdf_of(thread)?;
+        let cpu = self.thread(thread).cpu;
+        Some(if self.may_run(thread, cpu) { cpu } else { self.least_shared(thread) })
+    }
+
+    /// The thread that a CPU takes: the eligible one with the earliest deadline. `first` heads its queue.
+    pub(super) fn eevdf_best(&self, cpu: CpuIndex, first: ThreadId) -> ThreadId {
+        if self.eevdf_of(first).is_none() {
+            return first;
+        }
+        let now = self.virtual_time(cpu);
+        let waiting = self.queues[cpu].threads_at(&self.threads, LEVEL);
+        let known = waiting.filter_map(|thread| Some((thread, self.eevdf_of(thread)?)));
+        let eligible = known.filter(|(_, state)| state.vruntime <= now);
+        let earliest = eligible.min_by_key(|(thread, state)| (state.deadline, *thread));
+        earliest.map_or(first, |(thread, _)| thread)
+    }
+
+    /// The clock found it on a CPU.
+    fn eevdf_tick(&mut self, thread: ThreadId) {
+        let used_up = self.eevdf_charge(thread);
+        let cpu = self.thread(thread).cpu;
+        self.cpus[cpu].virtual_time = self.virtual_time(cpu);
+        self.eevdf_balance(cpu, thread);
+        let waits = self.queues[cpu].best;
+        if waits > LEVEL || (used_up && waits == LEVEL) {
+            self.surrender(thread);
+        }
+    }
+
+    /// It is about to sleep, and keeps its lag.
+    fn eevdf_sleep(&mut self, thread: ThreadId) {
+        self.eevdf_charge(thread);
+        let cpu = self.thread(thread).cpu;
+        let now = self.virtual_time(cpu);
+        self.cpus[cpu].virtual_time = now;
+        let most = 2 * self.request(thread);
+        let state = self.eevdf(thread);
+        state.lag = (now - state.vruntime).clamp(-most, most);
+    }
+
+    /// It may run again, or for the first time.
+    fn eevdf_wakeup(&mut self, thread: ThreadId) {
+        let (last, is_new) = (self.thread(thread).cpu, !of(&self.thread(thread).class).placed);
+        let state = *of(&self.thread(thread).class);
+        let lag = match state.lag {
+            // What it had too much is forgotten as far as others went on.
+            lag if lag < 0 => (self.virtual_time(last) - state.vruntime).clamp(lag, 0),
+            lag => lag,
+        };
+        let cpu = if is_new { self.least_shared(thread) } else { self.eevdf_choice(thread) };
+        if let Some(running) = self.cpus[cpu].running.filter(|running| self.eevdf_of(*running).is_some()) {
+            self.eevdf_charge(running);
+        }
+        self.eevdf_place(thread, cpu, lag);
+        self.t(thread).cpu = cpu;
+        self.enqueue(thread, End::Back);
+        self.eevdf_preempt(cpu, thread);
+    }
+
+    /// A thread that woke up takes the CPU from one that is not eligible any more, if none is better than it.
+    fn eevdf_preempt(&mut self, cpu: CpuIndex, thread: ThreadId) {
+        let Some(running) = self.cpus[cpu].running else { return };
+        let Some(state) = self.eevdf_of(running) else { return };
+        let is_eligible = state.vruntime <= self.virtual_time(cpu);
+        if !is_eligible && self.eevdf_best(cpu, thread) == thread {
+            self.surrender(running);
+        }
+    }
+
+    /// How many threads share a CPU.
+    fn shared_by(&self, cpu: CpuIndex) -> u32 {
+        self.queues[cpu].len() + u32::from(self.cpus[cpu].running.is_some())
+    }
+
+    /// Nothing runs there and nothing waits.
+    fn is_free(&self, cpu: CpuIndex) -> bool {
+        self.shared_by(cpu) == 0
+    }
+
+    /// The CPU on which a thread that wakes up should run.
+    fn eevdf_choice(&self, thread: ThreadId) -> CpuIndex {
+        let t = self.thread(thread);
+        if let Some(bound) = t.bound {
+            return bound;
+        }
+        let last = t.cpu;
+        if !self.may_run(thread, last) {
+            return self.least_shared(thread);
+        }
+        if self.is_free(last) {
+            return last;
+        }
+        let cache = self.hardware.caches[last];
+        let part = &self.parts[t.part].cpus;
+        let idle = part.iter().find(|cpu| self.hardware.caches[*cpu] == cache && self.is_free(*cpu));
+        let waker = self.at.filter(|cpu| self.may_run(thread, *cpu));
+        let less = |cpu: &CpuIndex| self.shared_by(*cpu) < self.shared_by(last);
+        idle.or_else(|| waker.filter(less)).unwrap_or(last)
+    }
+
+    /// The CPU of a thread's partition that the fewest threads share.
+    fn least_shared(&self, thread: ThreadId) -> CpuIndex {
+        let t = self.thread(thread);
+        let part = &self.parts[t.part].cpus;
+        let free = part.iter().min_by_key(|cpu| (self.shared_by(*cpu), *cpu != t.cpu));
+        t.bound.or(free).unwrap_or(t.cpu)
+    }
+
+    /// A busy CPU looks around now and then, and takes a thread from the one with the most.
+    fn eevdf_balance(&mut self, cpu: CpuIndex, thread: ThreadId) {
+        let cpus = self.cpus.len() as u64;
+        let every = (BALANCE_MS * cpus * 1_000_000 / self.tick()).max(1);
+        // Each at a moment of its own.
+        let turn = u64::from(cpu.0) * every / cpus;
+        if !(self.lbolt() + turn).is_multiple_of(every) {
+            return;
+        }
+        let own = self.shared_by(cpu);
+        let part = &self.parts[self.thread(thread).part].cpus;
+        let busiest = part.iter().max_by_key(|other| (self.shared_by(*other), std::cmp::Reverse(*other)));
+        let Some(from) = busiest.filter(|other| self.shared_by(*other) > own) else { return };
+        let cold = |id: &ThreadId| {
+            let t = self.thread(*id);
+            t.bound.is_none()
+                && self.may_run(*id, cpu)
+                && self.now - t.queued_at >= self.tunables.nosteal_nsec
+                && self.eevdf_of(*id).is_some()
+        };
+        let taken = self.queues[from].threads_at(&self.threads, LEVEL).find(cold);
+        if let Some(taken) = taken {
+            self.eevdf_move(taken, cpu);
+            self.dequeue(taken);
+            self.t(taken).cpu = cpu;
+            self.enqueue(taken, End::Back);
+        }
+    }
+
+    /// Whether a CPU may have to choose among threads of these rules.
+    pub(super) fn is_eevdf(&self, best: i16) -> bool {
+        best != IDLE && best == LEVEL && self.tunables.eevdf_slice_ns.is_some()
+    }
+}

@@ -1,0 +1,102 @@
+//! Time sharing by the rules of Linux: who runs when, worked out by hand.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// CPUs with a tick and slices of 3 ms.
+fn linux(cpus: u32) -> Kernel {
+    let tunables =
+        Tunables { hz: 1_000, eevdf_slice_ns: Some(3 * MS), nosteal_nsec: 500_000, ..Tunables::default() };
+    Kernel::new(&Layout::flat(cpus), standard(), tunables)
+}
+
+fn hog() -> Program {
+    Program::repeat(vec![Action::User(1_000_000_000)])
+}
+
+/// Milliseconds that threads had at this moment.
+fn had(kernel: &mut Kernel, at: u64, threads: &[ThreadId]) -> Vec<u64> {
+    kernel.run_until(at * MS).unwrap();
+    let cpus: Vec<CpuIndex> = kernel.cpus().ids().collect();
+    cpus.into_iter().for_each(|cpu| kernel.account(cpu));
+    threads.iter().map(|thread| kernel.thread(*thread).user / MS).collect()
+}
+
+#[test]
+fn two_threads_take_turns_of_a_slice() {
+    let mut kernel = linux(1);
+    let threads = [kernel.ts_start(hog()), kernel.ts_start(hog())];
+    // Both begin with half a slice, 1.5 ms, which ends at the second tick. Then both are at virtual time 2 with deadline 5.
+    assert_eq!(had(&mut kernel, 2, &threads), [2, 0]);
+    assert_eq!(had(&mut kernel, 4, &threads), [2, 2]);
+    assert_eq!(had(&mut kernel, 7, &threads), [5, 2]);
+    assert_eq!(had(&mut kernel, 10, &threads), [5, 5]);
+    assert_eq!(had(&mut kernel, 13, &threads), [8, 5]);
+}
+
+#[test]
+fn time_is_shared_by_weight() {
+    let mut kernel = linux(1);
+    let usual = kernel.ts_start(hog());
+    // Ten steps nicer: 1,024 / 1.25^10 = 110 of 1,134, which is 97 ms of a second.
+    let nice = kernel.start(Start::new(kernel.ts_entry_at(-30), hog()));
+    let times = had(&mut kernel, 10_000, &[usual, nice]);
+    assert!(times[1].abs_diff(970) <= 35, "{times:?}");
+    assert_eq!(times[0] + times[1], 10_000);
+}
+
+/// The lag that a thread keeps while it sleeps says whether it takes the CPU at once.
+#[test]
+fn a_thread_that_wakes_up_takes_the_cpu_if_it_is_owed_time() {
+    let mut kernel = linux(1);
+    let _hog = kernel.ts_start(hog());
+    let nap = Program::repeat(vec![Action::Sleep(10 * MS), Action::User(MS)]);
+    let sleeper = [kernel.ts_start(nap)];
+    // It comes to run, and to sleep, at 2 ms, when the other one has 2 and it has nothing: the mean is 1, and its lag 1.
+    // At 12 ms it is entered at 12 - 2 among 12: the mean is 11, the other one is beyond it, and it runs.
+    assert_eq!(had(&mut kernel, 13, &sleeper), [1]);
+    // It left at 11 beside 12, with a lag of a half; at 23 ms it is entered at 21 beside 22.
+    assert_eq!(had(&mut kernel, 24, &sleeper), [2]);
+    // It left at 22 beside 22. At 34 ms it is entered at 32 beside 32, and the other one has a slice from then on.
+    assert_eq!(had(&mut kernel, 37, &sleeper), [2]);
+    assert_eq!(had(&mut kernel, 38, &sleeper), [3]);
+}
+
+#[test]
+fn threads_are_spread_when_they_begin_and_when_they_wake_up() {
+    let mut kernel = linux(2);
+    let pair = [kernel.ts_start(hog()), kernel.ts_start(hog())];
+    assert_eq!(had(&mut kernel, 50, &pair), [50, 50]);
+}
+
+#[test]
+fn three_threads_on_two_cpus_change_places_until_each_had_as_much() {
+    let mut kernel = linux(2);
+    let threads = [(); 3].map(|()| kernel.ts_start(hog()));
+    let times = had(&mut kernel, 6_000, &threads);
+    // Two thirds of a CPU each, to within a twentieth.
+    assert!(times.iter().all(|time| (3_800..=4_200).contains(time)), "{times:?}");
+    assert_eq!(times.iter().sum::<u64>(), 12_000);
+}
+
+#[test]
+fn real_time_goes_before_all() {
+    let mut kernel = linux(1);
+    let shared = kernel.ts_start(hog());
+    let nap = Program::repeat(vec![Action::Sleep(4 * MS + MS / 2), Action::User(MS)]);
+    let urgent = kernel.start(Start::new(kernel.rt_start(0, None, 0), nap));
+    let times = had(&mut kernel, 55, &[shared, urgent]);
+    assert_eq!(times, [45, 10]);
+}
+
+#[test]
+fn a_kernel_that_was_saved_goes_on_as_it_would_have() {
+    let mut kernel = linux(2);
+    let threads = [(); 3].map(|()| kernel.ts_start(hog()));
+    had(&mut kernel, 100, &threads);
+    let text = serde_json::to_string(&kernel).unwrap();
+    let mut again: Kernel = serde_json::from_str(&text).unwrap();
+    again.reindex();
+    assert_eq!(had(&mut kernel, 1_000, &threads), had(&mut again, 1_000, &threads));
+}
