@@ -6,12 +6,12 @@ use millpond_model::{CpuId, CpuSet, PsetId};
 
 /// The processors with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
 pub fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
-    look(machine).map(|cores| cores.whole(cpus))
+    look(cpus, machine).map(|cores| cores.whole(cpus))
 }
 
-fn look(machine: &dyn Machine) -> Result<ActiveCores, Failure> {
+fn look(cpus: &[CpuId], machine: &dyn Machine) -> Result<ActiveCores, Failure> {
     facet("processors", machine.processors())?;
-    read("processors", ActiveCores::of(machine))
+    read("processors", ActiveCores::of(machine, cpus))
 }
 
 /// What to say where these processors went to a set (the default one included) without all of their cores. To be asked before the change.
@@ -21,9 +21,12 @@ pub fn split(
     psets: &dyn Psets,
     machine: &dyn Machine,
 ) -> Result<Option<String>, Failure> {
-    let cores = look(machine)?;
-    let sets = read("processor sets", psets.list())?;
+    let cores = look(cpus, machine)?;
     let named: CpuSet = cpus.iter().copied().collect();
+    if cpus.iter().all(|cpu| cores.strands(*cpu).is_subset(&named)) {
+        return Ok(None);
+    }
+    let sets = if to.is_some() { read("processor sets", psets.list())? } else { Vec::new() };
     let inside = match to {
         None => named.clone(),
         Some(set) if set.is_default() => {

@@ -27,6 +27,16 @@ pub(crate) fn get(tid: u32, width: u32) -> io::Result<CpuSet> {
     }
 }
 
+/// Whether a thread is the kernel's, or runs its program no more: it has no memory (`move_pages`, EINVAL), which one call tells where `/proc` takes
+/// three. `false` where the kernel does not say.
+pub(crate) fn has_no_memory(tid: u32) -> bool {
+    let Ok(tid) = i32::try_from(tid) else { return false };
+    let none = std::ptr::null::<u8>();
+    // SAFETY: no page is asked about, so that the kernel follows none of the pointers.
+    let result = unsafe { libc::syscall(libc::SYS_move_pages, tid, 0_usize, none, none, none, 0) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
 /// Sets the mask of a thread.
 ///
 /// # Errors

@@ -20,6 +20,7 @@ use millpond_machine::{
     Absent, Clock, Guard, Journal, Knob, KnobError, Knobs, Machine, Reason, Refusal, Step, Value, Writing,
 };
 use millpond_model::{CpuSet, KernelFeature, NodeSet, ShelterItem};
+use rustix::fs::{Mode, OFlags, openat};
 use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -173,7 +174,12 @@ impl LinuxMachine {
     fn keep_spare(&self) -> std::io::Result<()> {
         let mut spare = self.spare.borrow_mut();
         while spare.len() < SPARE {
-            spare.push(fs::File::open(&self.os.root.state)?.into());
+            let again =
+                spare.first().map(|first| openat(first, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()));
+            spare.push(match again {
+                Some(again) => again?,
+                None => fs::File::open(&self.os.root.state)?.into(),
+            });
         }
         Ok(())
     }
@@ -199,7 +205,9 @@ impl LinuxMachine {
             return root.state.clone();
         }
         let usual = root.run.join("millpond");
-        let dir = if make_state_dir(&usual).is_ok() { &usual } else { &root.state };
+        // That of the writer was made and checked.
+        let is_made = usual == root.state && usual.is_dir() || make_state_dir(&usual).is_ok();
+        let dir = if is_made { &usual } else { &root.state };
         dir.join("writer.lock")
     }
 }
@@ -363,17 +371,19 @@ impl Knobs for LinuxMachine {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         let mut steps = Vec::new();
         let mut moves_kernel_threads = false;
+        let mut sets = None;
         if self.has_cgroups() {
-            let (view, sets) = self.live_sets()?;
-            steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, Vec::new())))?;
+            let (view, live) = self.live_sets()?;
+            sets = Some(live.clone());
+            steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, live, Vec::new())))?;
             if are_remains(&steps) {
                 steps.clear();
             }
             moves_kernel_threads = self.move_kernel_threads(&view, &steps);
         }
         steps.extend(Steering::of(self).steps(&self.shielded()?)?);
-        if self.has_cgroups() {
-            let sheltering = self.sheltering(&self.live_sets()?.1)?;
+        if let Some(sets) = sets {
+            let sheltering = self.sheltering(&sets)?;
             // What steps before do to kernel threads is seen when this is asked again: until then their originals stay remembered.
             let waits = |item: ShelterItem| moves_kernel_threads && item == ShelterItem::KernelThreads;
             steps.extend(sheltering.into_iter().filter(|(item, _)| !waits(*item)).map(|(_, step)| step));

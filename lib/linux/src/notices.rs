@@ -28,12 +28,13 @@ pub(crate) fn publish(os: &Os) -> Vec<String> {
             return vec![format!("members of pools are not told of their size: {}", refusal.reason)];
         }
     };
-    let Ok(is) = os.root.names(&dir) else { return Vec::new() };
-    if state.is_none() && is.is_empty() {
-        // A writer may have been killed before its last step.
-        let _ = fs::remove_dir(&dir);
+    // Of none nothing is to be told, and mostly nothing was. A writer may have been killed before its last step.
+    if state.is_none()
+        && !fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty)
+    {
         return Vec::new();
     }
+    let Ok(is) = os.root.names(&dir) else { return Vec::new() };
     let online = match os.online() {
         Ok(online) => online,
         Err(error) => return vec![error.note("members of pools are not told of their size")],

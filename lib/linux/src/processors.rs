@@ -259,6 +259,10 @@ impl Processors for LinuxMachine {
         self.read_topology()
     }
 
+    fn cores_of(&self, cpus: &[CpuId]) -> Result<BTreeMap<CpuId, CpuSet>, Refusal> {
+        Ok(self.read_cores(cpus))
+    }
+
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {
         let status = |(cpu, state, since): (CpuId, State, Option<WallTime>)| ProcessorStatus {
             cpu,

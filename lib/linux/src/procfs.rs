@@ -1,7 +1,7 @@
 //! The few things that we read about processes and threads.
 
 use crate::knob::TaskId;
-use crate::{Os, is_gone};
+use crate::{Os, affinity, is_gone};
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{CpuSet, Pid, printable};
 use std::collections::BTreeSet;
@@ -157,11 +157,13 @@ impl Os {
         Ok(found)
     }
 
-    /// Whether a thread's mask may hold one CPU only, or be one of `lists`: `false` where the kernel says at once that it is not.
+    /// Whether a thread of a program may have a mask of one CPU only, or of one of `lists`: `false` where the kernel says at once that it has not.
     #[must_use]
     pub fn may_be_bound(&self, tid: u32, lists: &BTreeSet<CpuSet>) -> bool {
         let may = |mask: CpuSet| mask.len() == 1 || lists.contains(&mask);
-        !self.root.is_live() || crate::affinity::get(tid, self.width()).is_ok_and(may)
+        // Threads of the kernel are the most of those with one CPU.
+        let is_bound = |tid| affinity::get(tid, self.width()).is_ok_and(may) && !affinity::has_no_memory(tid);
+        !self.root.is_live() || is_bound(tid)
     }
 
     /// The process that a thread belongs to.
@@ -270,6 +272,19 @@ mod tests {
         let (by_number, of_process) = other.join().unwrap();
         assert_eq!(by_number, of_process);
         assert!(by_number.start >= here.start);
+    }
+
+    #[test]
+    fn a_thread_without_memory_is_the_kernels_or_has_ended() {
+        let os = Os::new(Root::live(PathBuf::from("/nowhere")));
+        assert!(!affinity::has_no_memory(std::process::id()));
+        for pid in os.pids().unwrap().into_iter().filter(|pid| affinity::has_no_memory(*pid)) {
+            let stat = os.stat(pid, None).unwrap();
+            assert!(
+                stat.as_ref().is_none_or(|stat| stat.kernel || stat.exiting || stat.dead),
+                "{pid}: {stat:?}"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file of a captured root, by a directory that is kept open.
@@ -257,6 +258,13 @@ impl Root {
     /// # Errors
     /// Whatever else keeps it from being read.
     pub fn dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
+        // A cgroup has a link for each one below it and two of its own: of the most of them one need not list the files.
+        if self.live
+            && dir.starts_with(&self.cgroup)
+            && fs::metadata(dir).is_ok_and(|found| found.nlink() == 2)
+        {
+            return Ok(Vec::new());
+        }
         // One that is removed while it is listed is none.
         listed(dir, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
     }
@@ -308,6 +316,20 @@ pub fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_without_others_in_it_is_told_by_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root { cgroup: dir.path().to_owned(), ..Root::live(dir.path().join("state")) };
+        fs::write(dir.path().join("tasks"), "7").unwrap();
+        assert_eq!(root.dirs(dir.path()).unwrap(), Vec::<String>::new());
+        fs::create_dir(dir.path().join("b")).unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        assert_eq!(root.dirs(dir.path()).unwrap(), ["a", "b"]);
+        fs::remove_dir(dir.path().join("a")).unwrap();
+        assert_eq!(root.dirs(dir.path()).unwrap(), ["b"]);
+        assert_eq!(root.dirs(&dir.path().join("none")).unwrap(), Vec::<String>::new());
+    }
 
     #[test]
     fn what_lies_in_a_captured_root_is_neither_waited_for_nor_read_without_end() {

@@ -21,10 +21,12 @@ const STICKY: u32 = 0o1000;
 /// The system's, or as for [`check_state_dir`].
 pub fn make_state_dir(dir: &Path) -> io::Result<()> {
     let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
-    if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    match DirBuilder::new().mode(0o700).create(dir) {
+    let make = || DirBuilder::new().mode(0o700).create(dir);
+    let made = make().or_else(|error| match (error.kind(), dir.parent()) {
+        (io::ErrorKind::NotFound, Some(parent)) => fs::create_dir_all(parent).and_then(|()| make()),
+        _ => Err(error),
+    });
+    match made {
         Ok(()) => {
             check_state_dir(dir)?;
             fs::set_permissions(dir, Permissions::from_mode(mode))
@@ -40,23 +42,31 @@ pub fn make_state_dir(dir: &Path) -> io::Result<()> {
 /// [`io::ErrorKind::PermissionDenied`] with the directory at fault and its owner; the system's where it cannot be looked at.
 pub fn check_state_dir(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
-    // A link of another user may lead elsewhere at the next use.
-    let mut named = PathBuf::new();
+    let (mut named, mut looked, mut is_direct) = (PathBuf::new(), Vec::new(), true);
     for part in dir.components() {
         named.push(part);
         match fs::symlink_metadata(&named) {
+            // A link of another user may lead elsewhere at the next use.
             Ok(found) if found.is_symlink() && !is_trusted(found.uid()) => {
                 return Err(refused(&named, &format!("is a link of user {}", found.uid())));
             }
-            Ok(_) => {}
+            Ok(found) => {
+                is_direct &= !found.is_symlink() && part != Component::ParentDir;
+                looked.push((named.clone(), found));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         }
         debug_assert!(part != Component::CurDir);
     }
-    let real = fs::canonicalize(&dir)?;
-    for (depth, part) in real.ancestors().enumerate() {
-        let found = fs::metadata(part)?;
+    // Without a link on the way the directories are those that were looked at.
+    if !is_direct {
+        let real = fs::canonicalize(&dir)?;
+        let look = |part: &Path| Ok((part.to_owned(), fs::metadata(part)?));
+        looked = real.ancestors().map(look).collect::<io::Result<_>>()?;
+        looked.reverse();
+    }
+    for (depth, (part, found)) in looked.iter().rev().enumerate() {
         let is_itself = depth == 0;
         if is_itself && !found.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());

@@ -172,7 +172,7 @@ impl LinuxMachine {
 
     /// A thread that is bound to a CPU or to a set, if it is, by its number alone.
     fn bound_thread(&self, tid: u32) -> Option<LwpStatus> {
-        // Threads of the kernel are the most of those with one CPU; and `/proc/TID` works for every thread.
+        // `/proc/TID` works for every thread.
         let stat = self.os.stat(tid, None).ok()??;
         let pid = if stat.kernel { None } else { self.os.process_of(tid).ok()? };
         let status = self.status(TaskId { pid: pid?, tid: Some(tid), start: stat.start }).ok()?;

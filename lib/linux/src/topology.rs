@@ -25,9 +25,7 @@ impl LinuxMachine {
         let mut processors = Vec::new();
         for cpu in present.iter() {
             let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"));
-            let siblings = list(os, &dir.join("core_cpus_list"))
-                .or_else(|| list(os, &dir.join("thread_siblings_list")))
-                .unwrap_or_else(|| std::iter::once(cpu).collect());
+            let siblings = strands(os, cpu, &dir);
             let leader = siblings.lowest().unwrap_or(cpu);
             let core = *cores.entry(leader).or_insert_with(|| {
                 core_leaders.push(leader);
@@ -51,6 +49,19 @@ impl LinuxMachine {
         Topology::new(processors, read_caches(os, &present), lgroups)
             .map_err(|e| broken(format!("the topology in sysfs contradicts itself: {e}")))
     }
+
+    /// The strands of each CPU's core: no other file is read than theirs.
+    pub(crate) fn read_cores(&self, cpus: &[CpuId]) -> BTreeMap<CpuId, CpuSet> {
+        let dir = |cpu: CpuId| self.os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"));
+        cpus.iter().map(|cpu| (*cpu, strands(&self.os, *cpu, &dir(*cpu)))).collect()
+    }
+}
+
+/// The strands of a CPU's core, given its directory `topology`; itself alone where the kernel does not say.
+fn strands(os: &Os, cpu: CpuId, dir: &Path) -> CpuSet {
+    list(os, &dir.join("core_cpus_list"))
+        .or_else(|| list(os, &dir.join("thread_siblings_list")))
+        .unwrap_or_else(|| std::iter::once(cpu).collect())
 }
 
 fn list(os: &Os, path: &Path) -> Option<CpuSet> {

@@ -1,46 +1,49 @@
 //! Cores by their strands that are on-line.
 
 use crate::{Machine, Refusal};
-use millpond_model::{CoreId, CpuId, CpuSet, Topology};
+use millpond_model::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 
-/// The cores of a machine, and which of its CPUs run threads.
+/// The cores of some CPUs of a machine, and which CPUs run threads.
 #[derive(Debug)]
 pub struct ActiveCores {
-    topology: Topology,
-    cpus: BTreeMap<CoreId, CpuSet>,
+    /// All strands of the core of each.
+    cores: BTreeMap<CpuId, CpuSet>,
+    /// Asked for only where a core has several strands.
     active: CpuSet,
 }
 
 impl ActiveCores {
-    /// Those of a machine now.
+    /// Those of these CPUs now.
     ///
     /// # Errors
-    /// [`Refusal`] when it cannot be read.
-    pub fn of(machine: &dyn Machine) -> Result<ActiveCores, Refusal> {
+    /// [`Refusal`] when the machine cannot be read.
+    pub fn of(machine: &dyn Machine, cpus: &[CpuId]) -> Result<ActiveCores, Refusal> {
         let processors = machine.processors()?;
-        let states = processors.states()?;
-        let active =
-            states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect();
-        let topology = processors.topology()?;
-        let cpus = topology.cores().into_iter().map(|core| (core.id, core.cpus)).collect();
-        Ok(ActiveCores { topology, cpus, active })
+        let cores = processors.cores_of(cpus)?;
+        let active = if cores.values().any(|core| core.len() > 1) {
+            let states = processors.states()?;
+            states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect()
+        } else {
+            cpus.iter().copied().collect()
+        };
+        Ok(ActiveCores { cores, active })
     }
 
-    /// The CPUs that run threads.
+    /// The CPUs that run threads, where one of those that were asked about shares its core; else those that were asked about.
     #[must_use]
     pub fn active(&self) -> &CpuSet {
         &self.active
     }
 
-    /// The on-line strands of a CPU's core.
+    /// The on-line strands of the core of a CPU that was asked about.
     #[must_use]
     pub fn strands(&self, cpu: CpuId) -> CpuSet {
-        let core = self.topology.processor(cpu).and_then(|processor| self.cpus.get(&processor.core));
-        core.map(|cpus| cpus & &self.active).unwrap_or_default()
+        self.cores.get(&cpu).map(|cpus| cpus & &self.active).unwrap_or_default()
     }
 
-    /// CPUs with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
+    /// The CPUs that were asked about, in the order of `cpus`, with the other on-line strands of their cores behind them. What does not exist stays, for
+    /// the machine to refuse.
     #[must_use]
     pub fn whole(&self, cpus: &[CpuId]) -> Vec<CpuId> {
         let mut all = cpus.to_vec();

@@ -106,7 +106,7 @@ fn cpus_of(machine: &dyn Machine, profile: &Profile, asked: &NodeFence) -> Resul
     if !profile.whole_cores || profile.shelter.siblings_off {
         return Ok(cpus);
     }
-    Ok(ActiveCores::of(machine).map_err(|refusal| refusal.to_string())?.whole(&cpus))
+    Ok(ActiveCores::of(machine, &cpus).map_err(|refusal| refusal.to_string())?.whole(&cpus))
 }
 
 fn put_up(machine: &dyn Machine, fences: &dyn Fences, asked: &NodeFence) -> Result<Vec<String>, String> {

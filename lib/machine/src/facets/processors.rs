@@ -1,7 +1,8 @@
 //! CPUs: their topology and states.
 
 use crate::{Change, Refusal};
-use millpond_model::{CpuId, State, Topology, WallTime};
+use millpond_model::{CpuId, CpuSet, State, Topology, WallTime};
+use std::collections::BTreeMap;
 
 /// A CPU's state and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,17 @@ pub trait Processors {
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     fn topology(&self) -> Result<Topology, Refusal>;
+
+    /// All CPUs of the core of each of these CPUs. One that does not exist is left out, or stands alone.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn cores_of(&self, cpus: &[CpuId]) -> Result<BTreeMap<CpuId, CpuSet>, Refusal> {
+        let topology = self.topology()?;
+        let cores: BTreeMap<_, _> = topology.cores().into_iter().map(|core| (core.id, core.cpus)).collect();
+        let core_of = |cpu: &CpuId| Some((*cpu, cores.get(&topology.processor(*cpu)?.core)?.clone()));
+        Ok(cpus.iter().filter_map(core_of).collect())
+    }
 
     /// The state of each, ascending.
     ///

@@ -286,11 +286,13 @@ impl FileJournal {
 
     /// Opens the file for appending behind `end`.
     fn open(&self, end: u64) -> io::Result<File> {
-        // What was read from there has its directory.
-        if end == 0 {
-            make_state_dir(&self.dir)?;
-        }
-        let file = OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path)?;
+        let open = || OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path);
+        let file = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_state_dir(&self.dir).and_then(|()| open())?
+            }
+            result => result?,
+        };
         if file.metadata()?.len() > end {
             file.set_len(end)?;
         }
