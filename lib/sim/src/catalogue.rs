@@ -32,7 +32,17 @@ mod tests {
         for name in NAMES {
             let file: Value = serde_json::from_str(text(name).unwrap()).unwrap();
             let sources = file["sources"].as_object().unwrap();
-            for figure in ["processor", "core", "pipeline", "caches", "cache_cycles", "memory", "switch_ns"] {
+            let figures = [
+                "processor",
+                "core",
+                "pipeline",
+                "caches",
+                "cache_cycles",
+                "memory",
+                "switch_ns",
+                "handover_trips",
+            ];
+            for figure in figures {
                 let has_source = sources.get(figure).and_then(Value::as_str).is_some_and(|s| s.len() > 10);
                 assert_eq!(has_source, !file[figure].is_null(), "{name}: {figure}");
             }

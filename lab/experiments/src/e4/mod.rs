@@ -21,6 +21,7 @@
 //! with the standard table, and the database with both.
 
 use crate::Failure;
+use crate::e2::DAEMONS;
 use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -144,7 +145,8 @@ impl Arm {
         let words = if self.tpce {
             format!("tpce -t {}", cpus.len() as u64 * SERVERS_PER_PROCESSOR / self.jvms)
         } else {
-            format!("jbb -t {threads}")
+            // Those of a server in a set are the set's.
+            format!("jbb -t {threads} --cpus {}", if self.psets { threads } else { cpus.len() as u64 })
         };
         let shares = cpus.chunks(usize::try_from(threads).unwrap_or(1));
         let mut pids: Vec<Pid> = Vec::new();
@@ -157,6 +159,7 @@ impl Arm {
             }
             pids.push(pid);
         }
+        bench.start(DAEMONS, "global")?;
         lab.pass(&bench, WARM_UP)?;
         Ok(lab.rates(&bench, &pids, Nanos::from_secs(seconds))?.iter().sum())
     }

@@ -58,6 +58,7 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     hardware.switch_ns = d.switch_ns;
     hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
     bounds(d)?;
+    hardware.handover_milli = thousandths(d.handover_trips);
     if let Some(core) = d.core {
         if !(0.001..=100.0).contains(&core.cpi)
             || !(0.0..=1.0).contains(&core.exposed)
@@ -112,6 +113,10 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
         ("cache_cycles", d.cache_cycles.unwrap_or(CACHE_CYCLES), 0, 10_000),
         ("switch_ns", d.switch_ns, 0, 1_000_000_000),
     ];
+    if !(0.0..=100.0).contains(&d.handover_trips) {
+        let what = format!("handover_trips is {}; 0 to 100 are possible", d.handover_trips);
+        return Err(("handover_trips", what));
+    }
     match numbers.into_iter().find(|(_, number, least, most)| !(least..=most).contains(&number)) {
         None => Ok(()),
         Some((key, number, least, most)) => {
@@ -150,6 +155,7 @@ pub fn like(topology: &Topology) -> Hardware {
         latency_ps: topology.lgroups().iter().map(|l| row(&l.distances)).collect(),
         memory_kib: topology.lgroups().iter().map(|l| l.memory_kib.unwrap_or(0)).collect(),
         switch_ns: 0,
+        handover_milli: 0,
     }
 }
 

@@ -17,6 +17,7 @@
 //!   "distances": [ [10, 20], [20, 10] ],
 //!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
 //!   "switch_ns": 1500,
+//!   "handover_trips": 4,                        to the outer cache, before the next CPU has a word that all of them write
 //!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
 //!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
@@ -100,6 +101,8 @@ struct Description {
     memory: Option<MemoryDescription>,
     #[serde(default)]
     switch_ns: u64,
+    #[serde(default)]
+    handover_trips: f64,
     #[serde(default)]
     devices: Vec<DeviceDescription>,
     #[serde(default)]

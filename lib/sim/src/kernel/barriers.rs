@@ -1,5 +1,11 @@
 //! Barriers: threads wait for one another, asleep or spinning. A thread that spins keeps its CPU busy with nothing, and learns that
 //! the others have come only while it runs.
+//!
+//! # Handover
+//!
+//! Threads that come are counted in a word of memory, which one CPU has at a time. Each keeps it for some trips to where it meets the
+//! others': the outer cache, or memory where they have different ones. A thread that comes meanwhile waits for it, so that `n` threads that
+//! come at once are counted after `n` times as long. The barrier opens then.
 
 use super::ids::{BarrierId, CpuIndex, MixId, ThreadId};
 use super::program::Waiting;
@@ -15,6 +21,7 @@ impl Kernel {
         waiting: Waiting,
     ) -> bool {
         self.barriers[barrier].there.push(thread);
+        self.hand_over(barrier, cpu);
         if self.open_if_full(barrier) {
             return true;
         }
@@ -37,8 +44,18 @@ impl Kernel {
         if found.there.len() < found.parties as usize || found.there.is_empty() {
             return false;
         }
+        let counting = found.free_at.saturating_sub(self.now);
         for thread in std::mem::take(&mut found.there) {
-            match self.thread(thread).state {
+            let t = self.thread(thread);
+            let (state, cpu) = (t.state, t.cpu);
+            if counting > 0 && matches!(state, RunState::Asleep | RunState::Running) {
+                if state == RunState::Running {
+                    self.account(cpu);
+                }
+                let owed = &mut self.t(thread).owed_user;
+                *owed = owed.saturating_add(counting);
+            }
+            match state {
                 RunState::Asleep => self.set_runnable(thread),
                 // It spins, and sees it when it runs; the last one to come does not wait.
                 RunState::Queued(_) | RunState::Pinned | RunState::Capped => self.t(thread).left = 0,
@@ -46,7 +63,6 @@ impl Kernel {
                     let t = self.t(thread);
                     if t.left == u64::MAX {
                         t.left = 0;
-                        let cpu = t.cpu;
                         self.end_now(cpu);
                     }
                 }
@@ -54,6 +70,25 @@ impl Kernel {
             }
         }
         true
+    }
+
+    /// A thread on that CPU is counted, after all that came before it.
+    fn hand_over(&mut self, barrier: BarrierId, cpu: CpuIndex) {
+        let h = &self.hardware;
+        let found = &self.barriers[barrier];
+        if h.handover_milli == 0 || found.parties < 2 {
+            return;
+        }
+        let lgroup = |cpu: CpuIndex| self.cpus[cpu].lgroup as usize;
+        let far = found.last.filter(|last| h.caches[*last] != h.caches[cpu]);
+        let trip_fs = match far {
+            Some(last) => h.latency_ps[lgroup(cpu)][lgroup(last)] * 1_000,
+            None => h.cache_cycles * h.cycle_fs,
+        };
+        let kept = trip_fs * h.handover_milli / 1_000_000_000;
+        let free_at = found.free_at.max(self.now).saturating_add(kept);
+        let found = &mut self.barriers[barrier];
+        (found.free_at, found.last) = (free_at, Some(cpu));
     }
 
     /// A thread that ends belongs to no barrier any more.

@@ -50,6 +50,10 @@ pub struct Hardware {
     pub memory_kib: Vec<u64>,
     /// What a switch from one thread to another costs in the kernel, in nanoseconds.
     pub switch_ns: u64,
+    /// Thousandths of a trip to the outer cache, or to memory where the outer caches differ, for which a CPU keeps a word that CPUs write
+    /// one after the other: see [`super::barriers`].
+    #[serde(default)]
+    pub handover_milli: u64,
 }
 
 impl Hardware {
@@ -69,6 +73,7 @@ impl Hardware {
             latency_ps: vec![vec![100_000; lgroups]; lgroups],
             memory_kib: vec![0; lgroups],
             switch_ns: 0,
+            handover_milli: 0,
         }
     }
 
@@ -102,6 +107,9 @@ impl Hardware {
             || self.reach_milli > 100_000
         {
             return Err("the hardware has a core that no hardware has".into());
+        }
+        if self.handover_milli > 100_000 {
+            return Err("the hardware has a handover that no hardware has".into());
         }
         if self.cache_kib > 1 << 24 || self.switch_ns > 1_000_000_000 {
             return Err("the hardware has a cache or a switch that no hardware has".into());

@@ -130,6 +130,12 @@ pub(super) struct Barrier {
     pub parties: u32,
     /// The threads that are there already.
     pub there: Vec<ThreadId>,
+    /// When the word is free again in which threads are counted.
+    #[serde(default)]
+    pub free_at: u64,
+    /// The CPU that had it last.
+    #[serde(default)]
+    pub last: Option<CpuIndex>,
 }
 
 /// A segment that was placed.
@@ -502,7 +508,7 @@ impl Kernel {
 
     /// A new barrier for so many threads; gives its number.
     pub fn barrier(&mut self, parties: u32) -> BarrierId {
-        self.barriers.add(Barrier { parties, there: Vec::new() })
+        self.barriers.add(Barrier { parties, there: Vec::new(), free_at: 0, last: None })
     }
 
     /// A new channel; gives its number.

@@ -208,6 +208,28 @@ fn threads_spread_over_pipelines_before_they_share_one() {
 }
 
 #[test]
+fn a_barrier_counts_threads_one_after_the_other() {
+    // Four threads are there after 1,000 instructions of 2.3 ns on CPUs with a cache each of two lgroups: with two trips to the outer cache
+    // or to memory each keeps the word for 2 × 20 ns (the first), 2 × 100 ns (the next of its lgroup), 2 × 300 ns (the first of the
+    // other lgroup) and 2 × 100 ns: 1,040 ns in all. One that comes 10 µs before them is counted meanwhile.
+    let open = |early: bool, milli: u64| {
+        let mut layout = layout(4, 1);
+        layout.hardware.handover_milli = milli;
+        let mut k = Kernel::new(&layout, standard(), Tunables::default());
+        let (mix, barrier) = (k.mix(MIX), k.barrier(4));
+        let thread = |cpu: u32| {
+            let before = if early && cpu > 0 { Action::User(10_000) } else { Action::User(0) };
+            let meet = Action::Meet(barrier, Waiting::Spin);
+            (CpuIndex(cpu), vec![before, Action::Work(mix, 1_000), meet, Action::Work(mix, 1_000)])
+        };
+        ends(&mut k, &[thread(0), thread(1), thread(2), thread(3)])
+    };
+    assert_eq!(open(false, 0), [4_600; 4]);
+    assert_eq!(open(false, 2_000), [4_600 + 1_040; 4]);
+    assert_eq!(open(true, 2_000), [10_000 + 4_600 + 1_000; 4]);
+}
+
+#[test]
 fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
     // Eight threads of equal shares on one pipeline begin together and end together: the speed of each changes with each of the others.
     let (strands, rounds) = (8u32, 1_000u64);
