@@ -41,6 +41,7 @@ mod tests {
                 "memory",
                 "switch_ns",
                 "handover_trips",
+                "stations",
             ];
             for figure in figures {
                 let has_source = sources.get(figure).and_then(Value::as_str).is_some_and(|s| s.len() > 10);

@@ -2,7 +2,7 @@
 
 use super::topology::Sharing;
 use super::{Description, Wrong};
-use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, Table};
+use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, Serves, Station, Table};
 use millpond_model::Topology;
 use serde::Deserialize;
 
@@ -28,6 +28,48 @@ pub(super) struct CoreSpeed {
     /// How many times as many accesses leave its first cache as leave one with lines of 64 bytes.
     #[serde(default = "all")]
     reach: f64,
+}
+
+/// What CPUs share beside pipelines.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StationDescription {
+    serves: Serves,
+    shared_by: SharedBy,
+    /// Requests in a cycle of a core.
+    per_cycle: Option<f64>,
+    /// Gigabytes a second, for lines of memory.
+    gb_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SharedBy {
+    Core,
+    Chip,
+    Lgroup,
+}
+
+impl StationDescription {
+    fn station(self, cycle_fs: u64, topology: &Topology) -> Result<Station, Wrong> {
+        let cycle_fs = u32::try_from(cycle_fs).map_or(f64::MAX, f64::from);
+        let service_fs = match (self.per_cycle, self.gb_s) {
+            (Some(rate), None) if (0.001..=1_000.0).contains(&rate) => cycle_fs / rate,
+            // Bytes of a line, and femtoseconds of a nanosecond.
+            (None, Some(rate)) if (0.01..=100_000.0).contains(&rate) => 64.0 * 1e6 / rate,
+            _ => {
+                let what = "a station serves 0.001 to 1000 requests in a cycle (per_cycle), or 0.01 to 100000 gigabytes a second (gb_s)";
+                return Err(("stations", what.into()));
+            }
+        };
+        let cpus = topology.processors().iter();
+        let of = match self.shared_by {
+            SharedBy::Core => numbered(cpus.map(|p| p.core)),
+            SharedBy::Chip => numbered(cpus.map(|p| p.chip)),
+            SharedBy::Lgroup => numbered(cpus.map(|p| p.lgroup)),
+        };
+        Ok(Station { serves: self.serves, of, service_fs: thousandths(service_fs / 1_000.0) })
+    }
 }
 
 fn all() -> f64 {
@@ -100,6 +142,12 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     if let Some(memory) = &d.memory {
         hardware.latency_ps = latencies(memory, topology.lgroups().len())?;
     }
+    for (at, described) in d.stations.iter().enumerate() {
+        if d.stations.iter().take(at).any(|other| other.serves == described.serves) {
+            return Err(("stations", "two kinds of stations serve the same".into()));
+        }
+        hardware.stations.push(described.station(hardware.cycle_fs, topology)?);
+    }
     hardware.check(cpus.len(), topology.lgroups().len()).map_err(|what| ("memory", what))?;
     Ok(hardware)
 }
@@ -156,6 +204,7 @@ pub fn like(topology: &Topology) -> Hardware {
         memory_kib: topology.lgroups().iter().map(|l| l.memory_kib.unwrap_or(0)).collect(),
         switch_ns: 0,
         handover_milli: 0,
+        stations: Vec::new(),
     }
 }
 

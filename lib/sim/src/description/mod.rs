@@ -18,6 +18,7 @@
 //!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
 //!   "switch_ns": 1500,
 //!   "handover_trips": 4,                        to the outer cache, before the next CPU has a word that all of them write
+//!   "stations": [ { "serves": "memory", "shared_by": "lgroup", "gb_s": 6.4 } ],
 //!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
 //!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
@@ -40,7 +41,7 @@ use crate::kernel::HZ_MAX;
 use crate::state::{self, BOOTED, Device, DeviceKind, Held, SimState};
 use crate::tables::Tunables;
 use crate::workloads::Load;
-use hardware::{CoreSpeed, MemoryDescription, PipelineDescription};
+use hardware::{CoreSpeed, MemoryDescription, PipelineDescription, StationDescription};
 use millpond_model::{CpuId, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -103,6 +104,8 @@ struct Description {
     switch_ns: u64,
     #[serde(default)]
     handover_trips: f64,
+    #[serde(default)]
+    stations: Vec<StationDescription>,
     #[serde(default)]
     devices: Vec<DeviceDescription>,
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! The hardware of a machine, as far as it decides how long things take.
 
-use super::ids::{CacheId, CpuIndex, Id, PipelineId, Table};
+use super::ids::{CacheId, CpuIndex, Id, PipelineId, StationId, Table};
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds of a nanosecond.
@@ -20,6 +20,33 @@ pub enum Exclusive {
     Issue,
     /// Everything but waiting for memory: strands take turns when one waits for memory.
     Base,
+}
+
+/// What a station serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Serves {
+    /// Floating-point instructions.
+    Float,
+    /// Accesses to the outer cache.
+    Cache,
+    /// Lines of memory.
+    Memory,
+}
+
+/// How many kinds of stations there are.
+const STATIONS: usize = 3;
+
+/// What CPUs share beside their pipelines, where requests are served one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Station {
+    /// What is asked for there.
+    pub serves: Serves,
+    /// For each CPU the one that it uses; they count from 0.
+    pub of: Table<CpuIndex, StationId>,
+    /// Femtoseconds until it serves the next request.
+    pub service_fs: u64,
 }
 
 /// A machine's hardware, as far as it decides how long things take.
@@ -54,6 +81,9 @@ pub struct Hardware {
     /// one after the other: see [`super::barriers`].
     #[serde(default)]
     pub handover_milli: u64,
+    /// What CPUs share beside pipelines: of each kind at most one for a CPU.
+    #[serde(default)]
+    pub stations: Vec<Station>,
 }
 
 impl Hardware {
@@ -74,6 +104,7 @@ impl Hardware {
             memory_kib: vec![0; lgroups],
             switch_ns: 0,
             handover_milli: 0,
+            stations: Vec::new(),
         }
     }
 
@@ -108,6 +139,13 @@ impl Hardware {
         {
             return Err("the hardware has a core that no hardware has".into());
         }
+        let all = |s: &Station| s.of.len() == cpus && s.of.iter().all(|id| id.place() < cpus);
+        let possible = |s: &Station| all(s) && s.service_fs <= 1_000 * CYCLE_MAX_FS;
+        if self.stations.len() > STATIONS || !self.stations.iter().all(possible) {
+            return Err(
+                "the hardware has not one station of a kind for each CPU, or one that no hardware has".into(),
+            );
+        }
         if self.handover_milli > 100_000 {
             return Err("the hardware has a handover that no hardware has".into());
         }
@@ -128,4 +166,7 @@ pub struct InstructionTime {
     pub now: u64,
     /// How much of the time it would need its pipeline, alone; [`FULL`] is always.
     pub usage: u64,
+    /// The same of each of its stations.
+    #[serde(default)]
+    pub demands: [u64; STATIONS],
 }

@@ -52,6 +52,10 @@ id!(
     ThreadId
 );
 id!(
+    /// Something that CPUs share, among those of its kind.
+    StationId
+);
+id!(
     /// A CPU, by its place in the topology.
     CpuIndex
 );

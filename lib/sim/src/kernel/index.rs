@@ -3,7 +3,8 @@
 
 use super::class_state::{ClassState, Runnable};
 use super::cpu_mask::{CpuLevels, CpuMask};
-use super::ids::{CacheId, CpuIndex, Id, PartitionId, PipelineId, QueueId, Table, ThreadId};
+use super::hardware::Station;
+use super::ids::{CacheId, CpuIndex, Id, PartitionId, PipelineId, QueueId, StationId, Table, ThreadId};
 use super::queue::{IDLE, LEVELS_END};
 use super::state::Kernel;
 use super::thread::RunState;
@@ -22,6 +23,8 @@ pub(super) struct Index {
     pub mates: Table<PipelineId, Vec<CpuIndex>>,
     /// For each pipeline the sum of how much those that share it need it: see [`super::InstructionTime::usage`].
     pub usage: Table<PipelineId, u64>,
+    /// For each kind of station what is asked of each.
+    pub stations: Vec<Table<StationId, Asked>>,
     /// Whether any pipeline has two of them.
     pub shares_pipelines: bool,
     /// CPUs that idle, by how many threads run on their pipeline; others at no level.
@@ -32,6 +35,15 @@ pub(super) struct Index {
     pub fss: Runnable,
     /// Ends of bursts that are not in the heap yet.
     pub ends: Ends,
+}
+
+/// What is asked of a station.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The sum of [`super::InstructionTime::demands`].
+    pub asked: u64,
+    /// The CPUs that share it.
+    pub mates: Vec<CpuIndex>,
 }
 
 /// Ends of bursts that are put off: see [`super::burst_ends`].
@@ -55,6 +67,7 @@ impl Default for Index {
             at_home: Table::default(),
             mates: Table::default(),
             usage: Table::default(),
+            stations: Vec::new(),
             shares_pipelines: false,
             idle_by_load: CpuLevels::new(0),
             busy_by_cache: Table::default(),
@@ -89,6 +102,7 @@ impl Kernel {
             shares_pipelines: mates.iter().any(|mates| mates.len() > 1),
             mates,
             usage,
+            stations: self.asked_of_stations(),
             idle_by_load: CpuLevels::new(count),
             busy_by_cache: vec![0; self.filled.len()].into(),
             fss: Runnable::new(),
@@ -104,6 +118,18 @@ impl Kernel {
         for thread in self.threads.ids() {
             self.count_at_home(thread, true);
         }
+    }
+
+    fn asked_of_stations(&self) -> Vec<Table<StationId, Asked>> {
+        let of_kind = |(at, station): (usize, &Station)| {
+            let mut all: Table<StationId, Asked> = vec![Asked::default(); self.cpus.len()].into();
+            for (cpu, id) in self.cpus.ids().zip(&station.of) {
+                all[*id].asked += self.cpus[cpu].instruction_time.demands[at];
+                all[*id].mates.push(cpu);
+            }
+            all
+        };
+        self.hardware.stations.iter().enumerate().map(of_kind).collect()
     }
 
     /// What is in a queue changed. Those of partitions belong to no CPU.

@@ -24,6 +24,16 @@
 //! the first-order term of a closed queue of one server (a thread that comes finds the others as often as they are there), and its
 //! bound (a pipeline issues one instruction in a cycle).
 //!
+//! A core's floating-point unit, the banks of the outer cache and the bandwidth of memory are such servers, too: *stations*, each with a
+//! time for a request, where the machine has them. With `d` the part of its time for which a thread alone would keep a station, it is slower by
+//!
+//! ```text
+//! max(1 + Σ u × Σ others, Σ all of any)
+//! ```
+//!
+//! where the sum is over its pipeline and its stations. What all ask of a station counts in 256ths of what it can do, so that a
+//! thread that comes or goes does not always change the speed of all others.
+//!
 //! # Warmth
 //!
 //! An outer cache counts what was ever loaded into it. A thread that leaves notes the count; when it comes back,
@@ -31,7 +41,7 @@
 //! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So a thread that moves
 //! to another cache, or comes back after others had the cache, pays once.
 
-use super::hardware::{Exclusive, Hardware, InstructionTime};
+use super::hardware::{Exclusive, Hardware, InstructionTime, Serves};
 use super::ids::{CpuIndex, MixId, ThreadId};
 use super::program::Mix;
 use super::state::Kernel;
@@ -42,6 +52,13 @@ const LINE: u64 = 64;
 const FS: u64 = 1_000_000;
 /// A pipeline that is needed all the time.
 const FULL: u64 = 1 << 16;
+/// The least difference in what is asked of a station that others feel.
+const FELT: u64 = FULL / 256;
+
+/// What is asked of a station, as others feel it.
+fn felt(asked: u64) -> u64 {
+    (asked + FELT / 2) / FELT * FELT
+}
 
 impl Kernel {
     /// The hardware.
@@ -77,25 +94,52 @@ impl Kernel {
             Exclusive::Issue => h.cycle_fs.min(base),
             Exclusive::Base => base + near,
         };
-        InstructionTime { alone, now: alone, usage: (needs * FULL / alone).min(FULL) }
+        let part = |busy_fs: u64| (busy_fs * FULL / alone).min(FULL);
+        let mut demands = [0; _];
+        for (demand, station) in demands.iter_mut().zip(&h.stations) {
+            let requests = match station.serves {
+                Serves::Float => mix.float_ppm,
+                Serves::Cache => reach,
+                Serves::Memory => misses,
+            };
+            *demand = part(requests * station.service_fs / 1_000_000);
+        }
+        InstructionTime { alone, now: alone, usage: part(needs), demands }
     }
 
-    /// What runs on a CPU, or how, has changed: its time of an instruction and that of those that share its pipeline follow. Where a thread runs, [`Kernel::set_end`] is to
-    /// be called next.
+    /// What runs on a CPU, or how, has changed: its time of an instruction and that of those that share its pipeline or a station follow.
+    /// Where a thread runs, [`Kernel::set_end`] is to be called next.
     pub(super) fn update_instruction_time(&mut self, number: CpuIndex) {
         let instruction_time = match self.cpus[number].running {
             Some(thread) => self.alone(thread, number),
             None => InstructionTime::default(),
         };
         let before = std::mem::replace(&mut self.cpus[number].instruction_time, instruction_time);
-        if before.usage == instruction_time.usage {
-            return;
+        if before.usage != instruction_time.usage {
+            let pipeline = self.hardware.pipelines[number];
+            let usage = &mut self.index.usage[pipeline];
+            *usage = *usage - before.usage + instruction_time.usage;
+            let mates = std::mem::take(&mut self.index.mates[pipeline]);
+            self.retime_mates(number, &mates);
+            self.index.mates[pipeline] = mates;
         }
-        let pipeline = self.hardware.pipelines[number];
-        let usage = &mut self.index.usage[pipeline];
-        *usage = *usage - before.usage + instruction_time.usage;
-        for at in 0..self.index.mates[pipeline].len() {
-            let mate = self.index.mates[pipeline][at];
+        for at in 0..self.hardware.stations.len() {
+            let station = self.hardware.stations[at].of[number];
+            let shared = &mut self.index.stations[at][station];
+            let asked = shared.asked - before.demands[at] + instruction_time.demands[at];
+            let is_felt = felt(asked) != felt(shared.asked);
+            shared.asked = asked;
+            if is_felt {
+                let mates = std::mem::take(&mut shared.mates);
+                self.retime_mates(number, &mates);
+                self.index.stations[at][station].mates = mates;
+            }
+        }
+    }
+
+    /// Others that share something with a CPU have another speed from now on.
+    fn retime_mates(&mut self, number: CpuIndex, mates: &[CpuIndex]) {
+        for mate in mates.iter().copied() {
             let cpu = &self.cpus[mate];
             if mate == number || cpu.instruction_time.alone == 0 || self.is_late(mate) {
                 continue;
@@ -117,14 +161,21 @@ impl Kernel {
         }
     }
 
-    /// Femtoseconds of an instruction beside those that share the pipeline.
+    /// Femtoseconds of an instruction beside those that share the pipeline or a station.
     fn beside(&self, number: CpuIndex) -> u64 {
         let own = self.cpus[number].instruction_time;
         let others = self.index.usage[self.hardware.pipelines[number]] - own.usage;
-        if others == 0 {
+        if others == 0 && self.hardware.stations.is_empty() {
             return own.alone;
         }
-        let slower = (FULL + own.usage * others / FULL).max(own.usage + others);
+        let (mut waits, mut most) = (own.usage * others / FULL, own.usage + others);
+        for (at, station) in self.hardware.stations.iter().enumerate() {
+            let own = own.demands[at];
+            let others = felt(self.index.stations[at][station.of[number]].asked - own);
+            waits += own * others / FULL;
+            most = most.max(own + others);
+        }
+        let slower = (FULL + waits).max(most);
         own.alone.saturating_mul(slower) / FULL
     }
 

@@ -37,7 +37,8 @@
 //! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes; to leave a CPU idle costs nothing |
 //! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`instruction_time`]) |
 //! | caches | approximate: the outer one, shared evenly by those that run; a thread that comes back, or moves, loads what was pushed out. Inner ones are part of a mix's rates |
-//! | memory | approximate: a latency for each two lgroups, under load; no bandwidth, no queues |
+//! | floating-point units, banks of the outer cache, memory's bandwidth | approximate: as pipelines, where the machine says how fast they are |
+//! | memory | approximate: a latency for each two lgroups, under load |
 //! | where shared memory is placed | exact (§3.10), except that a segment is of one kind: random over all lgroups is the mean of their latencies |
 //! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
 //! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
@@ -95,12 +96,12 @@ mod tests;
 pub use affinity::LgroupAffinities;
 pub use class_state::{ClassState, EevdfState, FssState, FxState, RtState, TsState};
 pub use deadlock::{Stuck, WaitsFor};
-pub use hardware::{Exclusive, Hardware, InstructionTime};
+pub use hardware::{Exclusive, Hardware, InstructionTime, Serves, Station};
 pub use heap::{Heap, Source};
 pub use holder::{Level, PERIOD, Taken};
 pub use ids::{
     BarrierId, CacheId, ChannelId, CpuIndex, HolderIndex, Id, LogId, MixId, PartitionId, PipelineId, QueueId,
-    SegmentId, Table, ThreadId,
+    SegmentId, StationId, Table, ThreadId,
 };
 pub use logs::Log;
 pub use noise::{SpellLog, SpellOf, Spells};

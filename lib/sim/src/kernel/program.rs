@@ -63,12 +63,16 @@ pub struct Mix {
     pub miss_ppm: u64,
     /// What it would keep in the outer cache, in KiB.
     pub footprint_kib: u64,
+    /// Floating-point operations, in a million instructions.
+    #[serde(default)]
+    pub float_ppm: u64,
 }
 
 impl Mix {
     /// A loop that looks at one place again and again: a load, a comparison and a branch in 7 cycles, of which each lets
     /// others go first (the T1's loads and branches take three).
-    pub const SPIN: Mix = Mix { base_milli: 2_333, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
+    pub const SPIN: Mix =
+        Mix { base_milli: 2_333, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
 
     /// Whether its numbers are possible.
     #[must_use]
@@ -76,6 +80,7 @@ impl Mix {
         (1..=1_000_000).contains(&self.base_milli)
             && self.reach_ppm <= 1_000_000
             && self.miss_ppm <= 1_000_000
+            && self.float_ppm <= 1_000_000
             && self.footprint_kib <= 1 << 40
     }
 }

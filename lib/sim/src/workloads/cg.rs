@@ -130,6 +130,8 @@ impl Job {
             reach_ppm: values.get("--op-reach") * 10,
             miss_ppm: 0,
             footprint_kib: (bytes / threads).div_ceil(1_024),
+            // What is counted is done in floating point.
+            float_ppm: (1_000_000_000 / values.get("--op-instructions").max(1)).min(1_000_000),
         }
     }
 

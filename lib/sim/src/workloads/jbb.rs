@@ -115,6 +115,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             reach_ppm: values.get("--op-reach"),
             miss_ppm: values.get("--op-misses"),
             footprint_kib: values.get("--footprint"),
+            float_ppm: 0,
         });
         let threads = values.get("-t");
         let server = Server {

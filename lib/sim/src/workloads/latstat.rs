@@ -63,7 +63,13 @@ pub(super) const WORKLOAD: Workload = Workload {
         },
     ],
     programs: |values, kernel| {
-        let mix = kernel.mix(Mix { base_milli: 1_000, reach_ppm: 20_000, miss_ppm: 0, footprint_kib: 32 });
+        let mix = kernel.mix(Mix {
+            base_milli: 1_000,
+            reach_ppm: 20_000,
+            miss_ppm: 0,
+            footprint_kib: 32,
+            float_ppm: 0,
+        });
         let stage = Action::KernelWork(mix, values.get("--instructions"));
         let log = kernel.log();
         let [arm, timer, soft, ring, call] = [(); 5].map(|()| kernel.channel());

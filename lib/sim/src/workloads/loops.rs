@@ -31,7 +31,13 @@ pub(super) const BUSYLOOP: Workload = Workload {
     summary: "A loop that stays in the core, without end.",
     options: &[THREADS, CPI],
     programs: |values, kernel| {
-        let mix = Mix { base_milli: values.get("--cpi"), reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
+        let mix = Mix {
+            base_milli: values.get("--cpi"),
+            reach_ppm: 0,
+            miss_ppm: 0,
+            footprint_kib: 0,
+            float_ppm: 0,
+        };
         hogs(values, kernel, mix)
     },
 };
@@ -65,6 +71,7 @@ pub(super) const RANDMEM: Workload = Workload {
             reach_ppm: 1_000_000 / values.get("--between").max(1),
             miss_ppm: 0,
             footprint_kib: values.get("--array"),
+            float_ppm: 0,
         };
         hogs(values, kernel, mix)
     },
@@ -90,6 +97,7 @@ pub(super) const APP: Workload = Workload {
             reach_ppm: 0,
             miss_ppm: values.get("--misses"),
             footprint_kib: 0,
+            float_ppm: 0,
         });
         let heap = kernel.segment();
         let map = Action::Map(heap, values.get("--heap") * 1_024);

@@ -68,6 +68,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             reach_ppm: values.get("--op-reach"),
             miss_ppm: values.get("--op-misses"),
             footprint_kib: values.get("--footprint"),
+            float_ppm: 0,
         });
         let segment = kernel.segment();
         let (user, sys) = (values.get("--op-instructions"), values.get("--op-kernel"));

@@ -4,7 +4,8 @@ use super::*;
 use millpond_model::Lgroup;
 
 /// 2 cycles, a hundredth of the instructions to the outer cache, a thousandth to memory.
-pub const MIX: Mix = Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000, footprint_kib: 0 };
+pub const MIX: Mix =
+    Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000, footprint_kib: 0, float_ppm: 0 };
 
 /// 1 GHz; caches of 1 MiB at 20 cycles, one for each core; memory at 100 ns, at 300 in the other lgroup. So many strands to a
 /// core and pipeline; the first half of the CPUs in lgroup 0.
@@ -84,7 +85,7 @@ fn strands_of_a_pipeline_hinder_one_another_while_they_issue() {
 #[test]
 fn a_pipeline_issues_one_instruction_in_a_cycle() {
     // Four that could issue in every cycle take turns: 4 ms for a million each.
-    let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
+    let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
     let mut k = machine(4, 4);
     let mix = k.mix(busy);
     let work: Vec<(CpuIndex, Vec<Action>)> =
@@ -95,7 +96,7 @@ fn a_pipeline_issues_one_instruction_in_a_cycle() {
 #[test]
 fn who_is_alone_again_is_fast_again() {
     // Two take turns until the shorter one has its half million, at 1 ms; the rest goes at full speed.
-    let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0 };
+    let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
     let mut k = machine(2, 2);
     let mix = k.mix(busy);
     let work = |n| vec![Action::Work(mix, n)];
@@ -205,6 +206,43 @@ fn threads_spread_over_pipelines_before_they_share_one() {
     k.pass(1);
     let busy: Vec<u32> = (0..6).filter(|cpu| k.on(CpuIndex(*cpu)).is_some()).map(|cpu| cpu / 2).collect();
     assert_eq!(busy, [0, 1, 2]);
+}
+
+/// Threads on CPUs of two lgroups, each with a pipeline of its own, that share one station of a nanosecond a request.
+fn sharing(serves: Serves, mix: Mix, cpus: u32) -> Vec<u64> {
+    let mut layout = layout(cpus, 1);
+    let of = (0..cpus).map(|_| StationId(0)).collect();
+    layout.hardware.stations = vec![Station { serves, of, service_fs: 1_000_000 }];
+    let mut k = Kernel::new(&layout, standard(), Tunables::default());
+    let mix = k.mix(mix);
+    let work = |cpu| (CpuIndex(cpu), vec![Action::Work(mix, 1_000_000)]);
+    ends(&mut k, &(0..cpus).map(work).collect::<Vec<_>>())
+}
+
+#[test]
+fn threads_that_share_a_floating_point_unit_wait_for_it() {
+    // Every second instruction of 2.3 ns needs it for 1 ns: 0.5 / 2.3 = 0.21739 of the time, slower by 1 + 0.21739² = 1.04726: 2.4087 ms.
+    let found = sharing(Serves::Float, Mix { float_ppm: 500_000, ..MIX }, 2);
+    assert!(found.iter().all(|end| (2_406_000..2_411_000).contains(end)), "{found:?}");
+    // Others do not ask for it.
+    assert_eq!(sharing(Serves::Float, MIX, 2), [2_300_000; 2]);
+    // Four that ask in every cycle get a quarter of it each.
+    let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 1_000_000 };
+    assert_eq!(sharing(Serves::Float, busy, 4), [4_000_000; 4]);
+}
+
+#[test]
+fn banks_and_memory_have_a_rate() {
+    // A tenth of the instructions to the outer cache, at 20 cycles: 1 + 2 = 3 ns, of which 0.1 at the bank. 64 threads ask for 64 × 0.1 / 3 = 2.1333
+    // of what it has: 3 × 2.1333 = 6.4 ns, the 64 × 0.1 ns that all of them take.
+    let near = Mix { base_milli: 1_000, reach_ppm: 100_000, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
+    let found = sharing(Serves::Cache, near, 64);
+    assert!(found.iter().all(|end| (6_370_000..6_430_000).contains(end)), "{found:?}");
+    // A hundredth to memory, at 100 ns: 1 + 1 = 2 ns, of which 0.01 at memory: 0.005 of its time. Beside one other it is slower by
+    // 0.005², which is 50 ns in 2 ms; what is felt counts in 256ths, 0.0039 for 0.005: 39 ns.
+    let far = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 10_000, footprint_kib: 0, float_ppm: 0 };
+    let found = sharing(Serves::Memory, far, 2);
+    assert!(found.iter().all(|end| (2_000_000..2_000_070).contains(end)), "{found:?}");
 }
 
 #[test]
