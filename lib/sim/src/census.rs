@@ -80,8 +80,7 @@ fn roster(state: &SimState, options: CensusOptions) -> Roster {
             state
                 .kernel
                 .waits()
-                .iter()
-                .filter_map(|(cpu, waits)| Some((id_of(state, *cpu)?, waits.clone())))
+                .filter_map(|(cpu, waits)| Some((id_of(state, cpu)?, waits.clone())))
                 .collect(),
         ),
         ..Roster::default()

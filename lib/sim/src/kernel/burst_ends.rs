@@ -58,14 +58,11 @@ impl Kernel {
 
     /// Enters what was put off, before time goes on.
     pub(super) fn enter_ends(&mut self) {
-        let mut late = std::mem::take(&mut self.index.ends.late);
-        for cpu in late.iter() {
+        while let Some(cpu) = self.index.ends.late.pop_first() {
             // One that idles by now has no end.
             if let Some(thread) = self.cpus[cpu].running {
                 self.enter_end(cpu, thread);
             }
         }
-        late.clear();
-        self.index.ends.late = late;
     }
 }

@@ -61,12 +61,14 @@ impl Kernel {
             self.cpus[own].running == Some(thread) && part.contains(own) && ring.contains(own) && wanted(own);
         let own_score = self.queues[own].best.max(self.cpus[own].chosen_level);
         let scores = &self.index.scores;
-        let levels =
-            std::iter::successors(scores.next_above(IDLE - 1), |(level, _)| scores.next_above(*level));
         let other = |cpu: CpuIndex| wanted(cpu) && !(leaves && cpu == own);
-        let found = levels.into_iter().find_map(|(level, members)| {
-            first_in(&[members, part, ring], hint, other).map(|cpu| (level, cpu))
-        });
+        let (mut found, mut above) = (None, IDLE - 1);
+        while let Some((level, members)) = scores.next_above(above)
+            && found.is_none()
+        {
+            found = first_in([members, part.words(), ring.words()], hint, other).map(|cpu| (level, cpu));
+            above = level;
+        }
         // Of equal ones the first from the hint on.
         let turn = |cpu: CpuIndex| (cpu < hint, cpu);
         match found {
@@ -81,8 +83,8 @@ impl Kernel {
         let leaf = &self.index.rings[self.cpus[number].lgroup as usize][0];
         let part = &self.parts[self.thread(thread).part].cpus;
         let (after, other) = (CpuIndex(number.0.saturating_add(1)), |cpu: CpuIndex| cpu != number);
-        let in_leaf = first_in(&[part, leaf], after, other);
-        in_leaf.or_else(|| first_in(&[part], after, other)).unwrap_or(number)
+        let in_leaf = first_in([part.words(), leaf.words()], after, other);
+        in_leaf.or_else(|| first_in([part.words()], after, other)).unwrap_or(number)
     }
 
     /// A thread waits behind others: the nearest idle CPU of the partition looks whether to take it.
@@ -96,7 +98,7 @@ impl Kernel {
         }
         let part = &self.parts[t.part].cpus;
         let rings = &self.index.rings[self.cpus[near].lgroup as usize];
-        let idle = rings.iter().find_map(|ring| first_in(&[free, part, ring], near, idles));
+        let idle = rings.iter().find_map(|ring| first_in([free, part.words(), ring.words()], near, idles));
         if let Some(idle) = idle {
             self.asked.insert(idle);
             self.cross_call(idle);
@@ -114,10 +116,17 @@ impl Kernel {
             |cpu: CpuIndex| cpu != thief && self.queues[cpu].steal_after <= self.now && !is_switching(cpu);
         let levels = &self.index.unbound;
         let best_in = |ring: &CpuMask| {
-            let falling =
-                std::iter::successors(levels.next_below(LEVELS_END), |(l, _)| levels.next_below(*l));
-            let full = falling.take_while(|(level, _)| *level > IDLE);
-            full.into_iter().find_map(|(_, members)| first_in(&[members, peers, ring], thief, open))
+            let mut below = LEVELS_END;
+            while let Some((level, members)) = levels.next_below(below)
+                && level > IDLE
+            {
+                let found = first_in([members, peers.words(), ring.words()], thief, open);
+                if found.is_some() {
+                    return found;
+                }
+                below = level;
+            }
+            None
         };
         let victim = self.index.rings[lgroup as usize].iter().find_map(best_in);
         let victim = victim?;

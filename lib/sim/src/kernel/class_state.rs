@@ -47,6 +47,7 @@ pub enum ClassState {
 impl ClassState {
     /// The class.
     #[must_use]
+    #[inline]
     pub fn class(&self) -> Class {
         match self {
             ClassState::Sys => Class::Sys,

@@ -19,6 +19,7 @@ use millpond_model::{self as model, ClassParams};
 pub(super) static CLASSES: [Class; 6] = [SYS, TS, FX, RT, FSS, EEVDF];
 
 /// The table of the rules that a thread in this state follows.
+#[inline]
 pub(super) fn table(state: &ClassState) -> &'static Class {
     match state {
         ClassState::Eevdf(_) => &CLASSES[5],
@@ -27,6 +28,7 @@ pub(super) fn table(state: &ClassState) -> &'static Class {
 }
 
 /// The table of a class by the rules of Solaris. That of TS is that of IA.
+#[inline]
 fn table_of(class: model::Class) -> &'static Class {
     match class {
         model::Class::Sys => &CLASSES[0],
@@ -68,6 +70,7 @@ impl Kernel {
     }
 
     /// The table of the class of a thread.
+    #[inline]
     fn class_of(&self, thread: ThreadId) -> &'static Class {
         table(&self.thread(thread).class)
     }

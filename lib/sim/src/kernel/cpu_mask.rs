@@ -5,14 +5,25 @@ use super::queue::LEVELS;
 use serde::{Deserialize, Serialize};
 
 /// A set of indices.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct CpuMask {
+    /// May end with words that say nothing: what is taken out comes back before long.
     words: Vec<u64>,
+    /// How many bits are set.
+    len: u32,
 }
 
+impl PartialEq for CpuMask {
+    fn eq(&self, other: &CpuMask) -> bool {
+        self.len == other.len && self.words.iter().zip(&other.words).all(|(a, b)| a == b)
+    }
+}
+
+impl Eq for CpuMask {}
+
 /// The highest index that a set may be read with from a file.
-const INDEX_MAX: u32 = 1 << 20;
+pub(super) const INDEX_MAX: u32 = 1 << 20;
 
 impl TryFrom<Vec<u32>> for CpuMask {
     type Error = &'static str;
@@ -48,47 +59,48 @@ impl CpuMask {
     #[inline]
     pub fn insert(&mut self, index: CpuIndex) {
         let at = index.place() / 64;
-        match self.words.get_mut(at) {
-            Some(word) => *word |= 1 << (index.0 % 64),
-            None => {
-                self.words.resize(at + 1, 0);
-                self.words[at] = 1 << (index.0 % 64);
-            }
+        if at >= self.words.len() {
+            self.words.resize(at + 1, 0);
         }
+        let word = &mut self.words[at];
+        self.len += u32::from(*word >> (index.0 % 64) & 1 == 0);
+        *word |= 1 << (index.0 % 64);
     }
 
     /// Takes an index away.
+    #[inline]
     pub fn remove(&mut self, index: CpuIndex) {
         if let Some(word) = self.words.get_mut(index.place() / 64) {
+            self.len -= u32::from(*word >> (index.0 % 64) & 1 == 1);
             *word &= !(1 << (index.0 % 64));
         }
-        // No words at the end that say nothing: equal sets are equal.
-        while self.words.last() == Some(&0) {
-            self.words.pop();
-        }
-    }
-
-    /// Takes all out.
-    pub fn clear(&mut self) {
-        self.words.clear();
     }
 
     /// Whether an index is in it.
     #[must_use]
+    #[inline]
     pub fn contains(&self, index: CpuIndex) -> bool {
         self.words.get(index.place() / 64).is_some_and(|word| word >> (index.0 % 64) & 1 == 1)
     }
 
     /// Whether it has none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.len == 0
+    }
+
+    /// Its words: bit by bit whether an index is in it.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> &[u64] {
+        &self.words
     }
 
     /// How many it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.len as usize
     }
 
     /// All, ascending.
@@ -100,6 +112,7 @@ impl CpuMask {
     }
 
     /// Takes the lowest out.
+    #[inline]
     pub fn pop_first(&mut self) -> Option<CpuIndex> {
         let first = self.first()?;
         self.remove(first);
@@ -108,40 +121,67 @@ impl CpuMask {
 
     /// The lowest.
     #[must_use]
+    #[inline]
     pub fn first(&self) -> Option<CpuIndex> {
-        let (at, word) = (0u32..).zip(&self.words).find(|(_, word)| **word != 0)?;
-        Some(CpuIndex(at * 64 + word.trailing_zeros()))
+        if self.is_empty() {
+            return None;
+        }
+        for (at, word) in self.words.iter().enumerate() {
+            if *word != 0 {
+                return Some(CpuIndex::at(at * 64 + word.trailing_zeros() as usize));
+            }
+        }
+        None
     }
 }
 
-/// The first index at or after `from`, going round, that is in all of these sets and for which `wanted` holds.
-pub fn first_in(sets: &[&CpuMask], from: CpuIndex, wanted: impl Fn(CpuIndex) -> bool) -> Option<CpuIndex> {
-    let words = sets.iter().map(|set| set.words.len()).min()?;
-    let start = from.place() / 64;
-    let common = |at: usize| sets.iter().fold(u64::MAX, |word, set| word & set.words[at]);
-    let upper = u64::MAX << (from.0 % 64);
-    let pick = |at: usize, mask: u64| {
-        let mut word = common(at) & mask;
+/// The first index at or after `from`, going round, that is in all sets of these words and for which `wanted` holds.
+#[inline]
+pub fn first_in<const N: usize>(
+    sets: [&[u64]; N],
+    from: CpuIndex,
+    wanted: impl Fn(CpuIndex) -> bool,
+) -> Option<CpuIndex> {
+    let mut words = usize::MAX;
+    for set in sets {
+        words = words.min(set.len());
+    }
+    if words == 0 {
+        return None;
+    }
+    // The word of `from` comes first with its upper bits, and last with the others.
+    let (start, upper) = match from.place() / 64 {
+        at if at < words => (at, u64::MAX << (from.0 % 64)),
+        _ => (0, u64::MAX),
+    };
+    let (mut at, mut mask) = (start, upper);
+    for _ in 0..=words {
+        let mut word = mask;
+        for set in sets {
+            word &= set[at];
+        }
         while word != 0 {
-            let index = CpuIndex(u32::try_from(at).ok()? * 64 + word.trailing_zeros());
+            let index = CpuIndex::at(at * 64 + word.trailing_zeros() as usize);
             if wanted(index) {
                 return Some(index);
             }
             word &= word - 1;
         }
-        None
-    };
-    let after = (start..words).find_map(|at| pick(at, if at == start { upper } else { u64::MAX }));
-    after.or_else(|| {
-        (0..words.min(start + 1)).find_map(|at| pick(at, if at == start { !upper } else { u64::MAX }))
-    })
+        at = if at + 1 == words { 0 } else { at + 1 };
+        mask = if at == start { !upper } else { u64::MAX };
+    }
+    None
 }
 
 /// Indices, each at a level from -1 to 169.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuLevels {
     at: Table<CpuIndex, i16>,
-    members: Vec<CpuMask>,
+    /// For each level plus one the words of its members, which are so many.
+    members: Vec<u64>,
+    words: usize,
+    /// How many members those have.
+    counts: [u32; LEVELS + 1],
     /// Which levels have members, by level plus one.
     full: [u64; 3],
 }
@@ -150,40 +190,53 @@ impl CpuLevels {
     /// So many, all at level -1.
     #[must_use]
     pub fn new(count: u32) -> Self {
+        let words = count.div_ceil(64) as usize;
         let mut levels = CpuLevels {
             at: vec![-1; count as usize].into(),
-            members: vec![CpuMask::default(); LEVELS + 1],
+            members: vec![0; words * (LEVELS + 1)],
+            words,
+            counts: [0; LEVELS + 1],
             full: [0; 3],
         };
-        levels.members[0] = (0..count).map(CpuIndex).collect();
+        for index in (0..count).map(CpuIndex) {
+            levels.members[index.place() / 64] |= 1 << (index.0 % 64);
+        }
+        levels.counts[0] = count;
         levels.full[0] = u64::from(count > 0);
         levels
     }
 
-    /// Moves an index to a level.
-    pub fn set(&mut self, index: CpuIndex, level: i16) {
+    /// Moves an index to a level; gives that where it was.
+    #[inline]
+    pub fn set(&mut self, index: CpuIndex, level: i16) -> i16 {
         let before = std::mem::replace(&mut self.at[index], level);
-        if before == level {
-            return;
+        if before != level {
+            self.move_between(index, slot(before), slot(level));
         }
-        let (from, to) = (slot(before), slot(level));
-        self.members[from].remove(index);
-        if self.members[from].is_empty() {
-            self.full[from / 64] &= !(1 << (from % 64));
-        }
-        self.members[to].insert(index);
+        before
+    }
+
+    fn move_between(&mut self, index: CpuIndex, from: usize, to: usize) {
+        let (word, bit) = (index.place() / 64, 1 << (index.0 % 64));
+        self.members[from * self.words + word] ^= bit;
+        self.members[to * self.words + word] ^= bit;
+        self.counts[from] -= 1;
+        self.counts[to] += 1;
+        self.full[from / 64] ^= u64::from(self.counts[from] == 0) << (from % 64);
         self.full[to / 64] |= 1 << (to % 64);
     }
 
     /// The level of an index.
     #[must_use]
+    #[inline]
     pub fn level(&self, index: CpuIndex) -> i16 {
         self.at[index]
     }
 
-    /// The lowest level above `above` that has members.
+    /// The lowest level above `above` that has members, and the words of these.
     #[must_use]
-    pub fn next_above(&self, above: i16) -> Option<(i16, &CpuMask)> {
+    #[inline]
+    pub fn next_above(&self, above: i16) -> Option<(i16, &[u64])> {
         let from = slot(above + 1);
         let mut word = from / 64;
         let mut bits = self.full.get(word)? & (u64::MAX << (from % 64));
@@ -197,15 +250,18 @@ impl CpuLevels {
     /// The first index at or after `from`, going round, that is in all of these sets, at the lowest possible level from 0 on,
     /// but below `level`.
     #[must_use]
-    pub fn first_below(&self, level: i16, sets: &[&CpuMask; 2], from: CpuIndex) -> Option<CpuIndex> {
+    pub fn first_below(&self, level: i16, sets: [&CpuMask; 2], from: CpuIndex) -> Option<CpuIndex> {
         let rising = std::iter::successors(self.next_above(-1), |(at, _)| self.next_above(*at));
         let below = rising.take_while(|(at, _)| *at < level);
-        below.into_iter().find_map(|(_, members)| first_in(&[members, sets[0], sets[1]], from, |_| true))
+        below
+            .into_iter()
+            .find_map(|(_, members)| first_in([members, sets[0].words(), sets[1].words()], from, |_| true))
     }
 
-    /// The highest level below `below` that has members.
+    /// The highest level below `below` that has members, and the words of these.
     #[must_use]
-    pub fn next_below(&self, below: i16) -> Option<(i16, &CpuMask)> {
+    #[inline]
+    pub fn next_below(&self, below: i16) -> Option<(i16, &[u64])> {
         if below <= -1 {
             return None;
         }
@@ -219,9 +275,11 @@ impl CpuLevels {
         self.member(word, 63 - bits.leading_zeros())
     }
 
-    fn member(&self, word: usize, bit: u32) -> Option<(i16, &CpuMask)> {
+    #[inline]
+    fn member(&self, word: usize, bit: u32) -> Option<(i16, &[u64])> {
         let slot = word * 64 + bit as usize;
-        Some((i16::try_from(slot).ok()? - 1, self.members.get(slot)?))
+        let members = self.members.get(slot * self.words..(slot + 1) * self.words)?;
+        Some((i16::try_from(slot).ok()? - 1, members))
     }
 }
 
@@ -259,7 +317,7 @@ mod tests {
             let other: CpuMask = b.iter().copied().collect();
             let both: BTreeSet<CpuIndex> = set.intersection(&b).copied().filter(|i| i.0 % 3 != 0).collect();
             let expected = both.range(from..).next().or_else(|| both.iter().next()).copied();
-            prop_assert_eq!(first_in(&[&bits, &other], from, |i| i.0 % 3 != 0), expected);
+            prop_assert_eq!(first_in([bits.words(), other.words()], from, |i| i.0 % 3 != 0), expected);
             let mut rest = bits.clone();
             prop_assert_eq!(std::iter::from_fn(|| rest.pop_first()).collect::<Vec<CpuIndex>>(), bits.iter().collect::<Vec<CpuIndex>>());
         }
@@ -280,9 +338,9 @@ mod tests {
                 std::iter::successors(levels.next_below(170), |(l, _)| levels.next_below(*l)).map(|(l, _)| l).collect();
             prop_assert_eq!(down, full.iter().rev().copied().collect::<Vec<i16>>());
             for (level, members) in up.iter().filter_map(|l| levels.next_above(l - 1)) {
-                for index in members.iter() {
-                    prop_assert_eq!((levels.at[index], model[index.place()]), (level, level));
-                }
+                let there = (0..100u32).filter(|index| members[*index as usize / 64] >> (index % 64) & 1 == 1);
+                let expected = (0..100u32).filter(|index| model[*index as usize] == level);
+                prop_assert_eq!(there.collect::<Vec<u32>>(), expected.collect::<Vec<u32>>());
             }
         }
     }

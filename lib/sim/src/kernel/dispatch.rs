@@ -7,6 +7,7 @@ use super::ids::{CpuIndex, QueueId, ThreadId};
 use super::queue::IDLE;
 use super::state::{Kernel, add};
 use super::thread::RunState;
+use super::waits;
 use millpond_model::Nanos;
 /// From this priority on, a level's queue is made as long as the neighbour's; below, two longer is fine.
 const MATCH_FROM: i16 = 16;
@@ -168,7 +169,7 @@ impl Kernel {
         let thread = thread?;
         let t = self.thread(thread);
         let since = if t.waits_since == 0 { t.queued_at } else { t.waits_since };
-        self.waits.entry(cpu).or_default().record(Nanos(self.now - since));
+        waits::of(&mut self.waits, cpu).record(Nanos(self.now - since));
         self.eevdf_move(thread, cpu);
         self.dequeue(thread);
         Some(thread)

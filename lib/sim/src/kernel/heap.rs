@@ -1,24 +1,22 @@
-//! The event heap: what happens next. Every source of events has at most one pending, so a source is moved in the
-//! heap instead of being entered twice, and nothing stale is ever taken out.
+//! The events to come: what happens next. Every source of events has at most one pending.
 //!
 //! Events of one instant come in the order clock, threads, CPUs, each by number. The order does not depend on when
 //! an event was entered, so a machine that was saved and loaded goes on as the one that was not.
 //!
-//! CPUs that are due at the instant that is being worked through lie beside the heap, as bits: threads that spin at a barrier all learn in one instant that it is
-//! open, and each would otherwise rise to the top of the heap and sink the others on its way out.
+//! Threads, and CPUs, hold tournaments: each has a leaf of its own, four leaves have a winner above them, four winners again one, up to the first of all.
+//! An event that is entered goes up as long as it wins, most often not at all, and one that is taken out is followed by the next best of each four. So no
+//! entry is ever moved, and a source needs no search and no note of where its event lies, as it would in a binary heap.
+//! Leaves are in the order of their numbers, so that the first of equal ones wins.
 
-use super::cpu_mask::CpuMask;
-use super::ids::{CpuIndex, Id, Table, ThreadId};
+use super::ids::{CpuIndex, ThreadId};
 use serde::{Deserialize, Serialize};
+use std::hint::select_unpredictable;
 
-/// Children of a node. Four keep a node's children in one cache line or two, and the tree flat.
+/// Those that compete for a place above.
 const FAN: usize = 4;
 
 /// More threads, or CPUs, than any machine has.
 const SOURCES_MAX: u32 = 1 << 22;
-
-/// Stands for "not in the heap" among positions.
-const OUT: u32 = u32::MAX;
 
 /// Where events come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,65 +33,147 @@ pub enum Source {
 /// When something is due, in nanoseconds, and what.
 type Entry = (u64, Source);
 
-/// The same as one number that is compared in one go: 64 bits of time, then 32 of the source in the order of [`Source`].
-type Key = u128;
+/// Stands for "nothing pending".
+const NEVER: u64 = u64::MAX;
 
-/// Where numbers of threads and of CPUs begin among the sources.
-const THREADS: u32 = 1 << 30;
-const CPUS: u32 = 2 << 30;
-
-impl Source {
-    fn code(self) -> u32 {
-        match self {
-            Source::Clock => 0,
-            Source::Thread(number) => THREADS + number.0,
-            Source::Cpu(number) => CPUS + number.0,
-        }
-    }
-}
-
-fn key(at: u64, source: Source) -> Key {
-    u128::from(at) << 32 | u128::from(source.code())
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a key has 96 bits")]
-fn at_of(key: Key) -> u64 {
-    (key >> 32) as u64
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the lower 32 bits are wanted")]
-fn source_of(key: Key) -> Source {
-    match key as u32 {
-        0 => Source::Clock,
-        code if code < CPUS => Source::Thread(ThreadId(code - THREADS)),
-        code => Source::Cpu(CpuIndex(code - CPUS)),
-    }
-}
-
-/// The heap.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// The events to come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Entry>", into = "Vec<Entry>")]
 pub struct Heap {
-    entries: Vec<Key>,
-    clock: Place,
-    threads: Table<ThreadId, Place>,
-    cpus: Table<CpuIndex, Place>,
-    /// When what was taken out last was due.
-    instant: u64,
-    /// CPUs that are due then.
-    due: CpuMask,
+    clock: u64,
+    threads: Tournament,
+    cpus: Tournament,
     /// How many entries were entered, moved or taken out so far.
     #[cfg(test)]
     pub moved: u64,
 }
 
-/// The index among the entries of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
-
-impl Default for Place {
+impl Default for Heap {
     fn default() -> Self {
-        Place(OUT)
+        Heap {
+            clock: NEVER,
+            threads: Tournament::default(),
+            cpus: Tournament::default(),
+            #[cfg(test)]
+            moved: 0,
+        }
+    }
+}
+
+/// Times by number, and those that won among them.
+///
+/// The first of all is in slot 3, so that the four below each slot lie in one row. Those below slot s are row s - 2; above row r is slot r + 2.
+#[derive(Debug, Clone)]
+struct Tournament {
+    rows: Vec<Row>,
+    /// The slot of the first leaf. Leaves fill all slots from there on; there are a power of four.
+    leaves: usize,
+}
+
+/// Four that compete, in a cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Row {
+    times: [u64; FAN],
+    /// Whose times these are.
+    numbers: [u32; FAN],
+}
+
+/// The slot of the first of all.
+const TOP: usize = FAN - 1;
+
+impl Row {
+    const EMPTY: Row = Row { times: [NEVER; FAN], numbers: [0; FAN] };
+
+    /// The earliest, and of equal ones the first.
+    #[inline]
+    fn winner(&self) -> (u64, u32) {
+        let at = |place: usize| (self.times[place], self.numbers[place]);
+        // Which one wins is as good as drawn by lot: a branch would be guessed wrong.
+        let first = |a: (u64, u32), b: (u64, u32)| {
+            let wins = b.0 < a.0;
+            (select_unpredictable(wins, b.0, a.0), select_unpredictable(wins, b.1, a.1))
+        };
+        first(first(at(0), at(1)), first(at(2), at(3)))
+    }
+}
+
+impl Default for Tournament {
+    /// One leaf, which is the first of all.
+    fn default() -> Self {
+        Tournament { rows: vec![Row::EMPTY], leaves: TOP }
+    }
+}
+
+impl Tournament {
+    #[inline]
+    fn first(&self) -> (u64, u32) {
+        let row = &self.rows[0];
+        (row.times[TOP], row.numbers[TOP])
+    }
+
+    /// What is pending: times and numbers.
+    fn pending(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let all = self.rows.iter().flat_map(|row| row.times).skip(self.leaves).zip(0u32..);
+        all.filter(|(at, _)| *at != NEVER)
+    }
+
+    #[inline]
+    fn at(&self, number: u32) -> u64 {
+        let slot = self.leaves + number as usize;
+        self.rows.get(slot / FAN).map_or(NEVER, |row| row.times[slot % FAN])
+    }
+
+    /// Sets the time of a number, or takes it out with [`NEVER`].
+    #[inline]
+    fn set(&mut self, number: u32, at: u64) {
+        let mut slot = self.leaves + number as usize;
+        if slot / FAN >= self.rows.len() {
+            if at == NEVER {
+                return;
+            }
+            self.grow(number);
+            slot = self.leaves + number as usize;
+        }
+        self.rows[slot / FAN].times[slot % FAN] = at;
+        let mut new = (at, number);
+        while slot > TOP {
+            let row = slot / FAN;
+            slot = row + FAN - 2;
+            let above = &self.rows[slot / FAN];
+            let old = (above.times[slot % FAN], above.numbers[slot % FAN]);
+            if old.1 == number {
+                // It had won.
+                new = self.rows[row].winner();
+            } else if new >= old {
+                return;
+            }
+            let above = &mut self.rows[slot / FAN];
+            (above.times[slot % FAN], above.numbers[slot % FAN]) = new;
+        }
+    }
+
+    /// Makes room for a number.
+    #[cold]
+    fn grow(&mut self, number: u32) {
+        let before: Vec<(u64, u32)> = self.pending().collect();
+        let mut leaves = FAN;
+        while leaves <= number as usize {
+            leaves *= FAN;
+        }
+        // Above each row is one slot: below n slots there are 3 n + 1 leaves.
+        let above = (leaves - 1) / (FAN - 1);
+        self.rows = vec![Row::EMPTY; above + 1];
+        self.leaves = above + TOP;
+        for (slot, number) in (self.leaves..).zip(0u32..).take(leaves) {
+            self.rows[slot / FAN].numbers[slot % FAN] = number;
+        }
+        // Of equal ones the first wins.
+        for row in (1..=above).rev() {
+            let (slot, number) = (row + FAN - 2, self.rows[row].numbers[0]);
+            self.rows[slot / FAN].numbers[slot % FAN] = number;
+        }
+        before.into_iter().for_each(|(at, number)| self.set(number, at));
     }
 }
 
@@ -130,176 +210,95 @@ impl TryFrom<Vec<Entry>> for Heap {
 impl From<Heap> for Vec<Entry> {
     /// Sorted, so that equal heaps are saved alike.
     fn from(heap: Heap) -> Self {
-        let mut entries: Vec<Entry> = heap.entries.iter().map(|key| (at_of(*key), source_of(*key))).collect();
-        entries.extend(heap.due.iter().map(|cpu| (heap.instant, Source::Cpu(cpu))));
+        let mut entries: Vec<Entry> = heap.pending().collect();
         entries.sort_unstable();
         entries
     }
 }
 
 impl Heap {
+    /// What comes first; at [`NEVER`], if nothing does.
+    #[inline]
+    fn first(&self) -> Entry {
+        let (thread, cpu) = (self.threads.first(), self.cpus.first());
+        if self.clock <= thread.0 && self.clock <= cpu.0 {
+            (self.clock, Source::Clock)
+        } else if thread.0 <= cpu.0 {
+            (thread.0, Source::Thread(ThreadId(thread.1)))
+        } else {
+            (cpu.0, Source::Cpu(CpuIndex(cpu.1)))
+        }
+    }
+
+    /// All that is pending, in no order.
+    fn pending(&self) -> impl Iterator<Item = Entry> + '_ {
+        let clock = Some((self.clock, Source::Clock)).filter(|(at, _)| *at != NEVER);
+        let threads = self.threads.pending().map(|(at, number)| (at, Source::Thread(ThreadId(number))));
+        let cpus = self.cpus.pending().map(|(at, number)| (at, Source::Cpu(CpuIndex(number))));
+        clock.into_iter().chain(threads).chain(cpus)
+    }
+
     /// When the next event is due.
     #[must_use]
+    #[inline]
     pub fn next_at(&self) -> Option<u64> {
-        let first = self.entries.first().map(|key| at_of(*key));
-        if self.due.is_empty() {
-            first
-        } else {
-            first.map_or(Some(self.instant), |at| Some(at.min(self.instant)))
-        }
+        let at = self.clock.min(self.threads.first().0).min(self.cpus.first().0);
+        Some(at).filter(|at| *at != NEVER)
     }
 
     /// When the event of a source is due.
     #[must_use]
+    #[inline]
     pub fn at(&self, source: Source) -> Option<u64> {
-        if matches!(source, Source::Cpu(cpu) if self.due.contains(cpu)) {
-            return Some(self.instant);
-        }
-        let place = self.place(source);
-        self.entries.get(place as usize).map(|key| at_of(*key))
+        let at = match source {
+            Source::Clock => self.clock,
+            Source::Thread(number) => self.threads.at(number.0),
+            Source::Cpu(number) => self.cpus.at(number.0),
+        };
+        Some(at).filter(|at| *at != NEVER)
     }
 
     /// Everything that has an event, in no order.
     pub fn sources(&self) -> impl Iterator<Item = Source> + '_ {
-        let due = self.due.iter().map(Source::Cpu);
-        self.entries.iter().map(|key| source_of(*key)).chain(due)
+        self.pending().map(|(_, source)| source)
     }
 
     /// Takes the next event out if it is due at `now` or before.
+    #[inline]
     pub fn pop_due(&mut self, now: u64) -> Option<Source> {
-        let first = self.entries.first().copied();
-        if let Some(cpu) = self.due.first() {
-            let due = key(self.instant, Source::Cpu(cpu));
-            if self.instant <= now && first.is_none_or(|first| due < first) {
-                self.due.remove(cpu);
-                return Some(Source::Cpu(cpu));
-            }
+        let (at, source) = self.first();
+        if at > now || at == NEVER {
+            return None;
         }
-        let first = first.filter(|first| at_of(*first) <= now)?;
-        if self.due.is_empty() {
-            self.instant = at_of(first);
-        }
-        self.remove_at(0);
-        Some(source_of(first))
+        self.enter(source, NEVER);
+        Some(source)
     }
 
-    /// Enters the event of a source, or moves it.
+    /// Enters the event of a source, or moves it. What would be due at the end of time, `u64::MAX`, is due just before.
+    #[inline]
     pub fn set(&mut self, source: Source, at: u64) {
-        if let Source::Cpu(cpu) = source {
-            if at == self.instant {
-                self.cancel(source);
-                self.due.insert(cpu);
-                return;
-            }
-            self.due.remove(cpu);
-        }
-        #[cfg(test)]
-        {
-            self.moved += 1;
-        }
-        let place = self.place(source) as usize;
-        if place == OUT as usize {
-            self.entries.push(key(at, source));
-            self.rise(self.entries.len() - 1);
-            return;
-        }
-        let now = key(at, source);
-        let before = std::mem::replace(&mut self.entries[place], now);
-        if now > before {
-            self.sink(place);
-        } else if now < before {
-            self.rise(place);
-        }
+        self.enter(source, at.min(NEVER - 1));
     }
 
     /// Takes the event of a source out, if there is one.
+    #[inline]
     pub fn cancel(&mut self, source: Source) {
-        if let Source::Cpu(cpu) = source {
-            self.due.remove(cpu);
-        }
-        let place = self.place(source);
-        if place != OUT {
-            self.remove_at(place as usize);
+        if self.at(source).is_some() {
+            self.enter(source, NEVER);
         }
     }
 
-    fn place(&self, source: Source) -> u32 {
-        match source {
-            Source::Clock => self.clock.0,
-            Source::Thread(index) => self.threads.row(index).copied().unwrap_or_default().0,
-            Source::Cpu(index) => self.cpus.row(index).copied().unwrap_or_default().0,
-        }
-    }
-
-    fn note(&mut self, source: Source, place: u32) {
-        let (list, index) = match source {
-            Source::Clock => {
-                self.clock = Place(place);
-                return;
-            }
-            Source::Thread(index) => (&mut *self.threads, index.place()),
-            Source::Cpu(index) => (&mut *self.cpus, index.place()),
-        };
-        if list.len() <= index {
-            list.resize(index + 1, Place::default());
-        }
-        list[index] = Place(place);
-    }
-
-    fn remove_at(&mut self, place: usize) {
+    #[inline]
+    fn enter(&mut self, source: Source, at: u64) {
         #[cfg(test)]
         {
             self.moved += 1;
         }
-        let gone = self.entries.swap_remove(place);
-        self.note(source_of(gone), OUT);
-        // What was last takes the place that is free, and is as a rule late.
-        if place < self.entries.len() && self.rise(place) == place {
-            self.sink(place);
+        match source {
+            Source::Clock => self.clock = at,
+            Source::Thread(number) => self.threads.set(number.0, at),
+            Source::Cpu(number) => self.cpus.set(number.0, at),
         }
-    }
-
-    /// Moves the entry up to where it belongs; gives its place.
-    fn rise(&mut self, mut place: usize) -> usize {
-        let entry = self.entries[place];
-        while place > 0 {
-            let parent = (place - 1) / FAN;
-            if self.entries[parent] <= entry {
-                break;
-            }
-            self.put(place, self.entries[parent]);
-            place = parent;
-        }
-        self.put(place, entry);
-        place
-    }
-
-    /// Moves the entry down to where it belongs.
-    fn sink(&mut self, mut place: usize) {
-        let entry = self.entries[place];
-        loop {
-            let first = place * FAN + 1;
-            let last = (first + FAN).min(self.entries.len());
-            let Some(children) = self.entries.get(first..last) else { break };
-            let mut least = (Key::MAX, 0);
-            for child in children.iter().zip(first..) {
-                if *child.0 < least.0 {
-                    least = (*child.0, child.1);
-                }
-            }
-            if entry <= least.0 {
-                break;
-            }
-            self.put(place, least.0);
-            place = least.1;
-        }
-        self.put(place, entry);
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "there are fewer sources than 2^32")]
-    fn put(&mut self, place: usize, entry: Key) {
-        self.entries[place] = entry;
-        self.note(source_of(entry), place as u32);
     }
 }
 

@@ -8,6 +8,7 @@ use super::ids::{CacheId, CpuIndex, Id, PartitionId, PipelineId, QueueId, Statio
 use super::queue::{IDLE, LEVELS_END};
 use super::state::Kernel;
 use super::thread::RunState;
+use super::tick::Tick;
 /// The index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index {
@@ -35,6 +36,8 @@ pub(super) struct Index {
     pub fss: Runnable,
     /// Ends of bursts that are not in the heap yet.
     pub ends: Ends,
+    /// The tick that time was in when that was looked at last.
+    pub tick: Tick,
 }
 
 /// What is asked of a station.
@@ -73,6 +76,7 @@ impl Default for Index {
             busy_by_cache: Table::default(),
             fss: Runnable::new(),
             ends: Ends::default(),
+            tick: Tick::default(),
         }
     }
 }
@@ -107,6 +111,7 @@ impl Kernel {
             busy_by_cache: vec![0; self.filled.len()].into(),
             fss: Runnable::new(),
             ends: Ends::default(),
+            tick: Tick::default(),
         };
         for cpu in self.cpus.ids() {
             // On an idle machine all pipelines are empty.
@@ -144,9 +149,8 @@ impl Kernel {
         let (cpu, queue) = (&self.cpus[number], &self.queues[number]);
         let score = cpu.dispatch_pri.max(queue.best).max(cpu.chosen_level);
         self.index.unbound.set(number, queue.best_unbound);
-        let was_busy = self.index.scores.level(number) > IDLE;
-        self.index.scores.set(number, score);
-        if (score > IDLE) != was_busy {
+        let before = self.index.scores.set(number, score);
+        if (score > IDLE) != (before > IDLE) {
             self.note_busy(number, score > IDLE);
         }
     }

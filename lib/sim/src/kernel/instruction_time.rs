@@ -296,7 +296,7 @@ impl Kernel {
         }
         let part = &self.parts[t.part].cpus;
         let leaf = &self.index.rings[self.cpus[cpu].lgroup as usize][0];
-        let found = self.index.idle_by_load.first_below(here, &[part, leaf], cpu);
+        let found = self.index.idle_by_load.first_below(here, [part, leaf], cpu);
         found.unwrap_or(cpu)
     }
 }

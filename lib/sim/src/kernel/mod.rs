@@ -87,8 +87,10 @@ mod settings;
 mod state;
 mod sys;
 mod thread;
+mod tick;
 mod time;
 mod ts;
+mod waits;
 
 #[cfg(test)]
 mod tests;

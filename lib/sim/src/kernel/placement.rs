@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 impl Kernel {
     /// Whether a thread may run on a CPU.
     #[must_use]
+    #[inline]
     pub fn may_run(&self, thread: ThreadId, cpu: CpuIndex) -> bool {
         let t = self.thread(thread);
         match t.bound {
@@ -133,7 +134,7 @@ impl Kernel {
             Some(cpu) => at_home(cpu),
             None => {
                 let near = &self.index.rings[t.home as usize][0];
-                first_in(&[&self.parts[t.part].cpus, near], CpuIndex(0), |_| true).is_some()
+                first_in([self.parts[t.part].cpus.words(), near.words()], CpuIndex(0), |_| true).is_some()
             }
         };
         if !stays {

@@ -217,6 +217,7 @@ impl Program {
     }
 
     /// What to do next.
+    #[inline]
     pub fn step(&mut self) -> Action {
         if self.at == self.actions.len() && self.again > 0 {
             self.at = self.back;

@@ -168,6 +168,7 @@ impl Queue {
 
     /// The first thread of the best priority.
     #[must_use]
+    #[inline]
     pub fn first(&self) -> Option<ThreadId> {
         if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
     }
@@ -226,6 +227,7 @@ impl Queue {
     }
 
     /// The highest priority at or below `pri` that has threads.
+    #[inline]
     fn highest_at_most(&self, pri: i16) -> i16 {
         if pri < 0 {
             return IDLE;
@@ -248,6 +250,7 @@ impl Queue {
 }
 
 /// The place of a priority among the levels.
+#[inline]
 #[expect(clippy::cast_sign_loss, reason = "priorities of threads are never negative")]
 fn index(pri: i16) -> usize {
     debug_assert!((0..170).contains(&pri), "priority {pri}");

@@ -76,6 +76,7 @@ impl Kernel {
                 (instant, events) = (at, 0);
             }
             self.now = at;
+            self.note_tick();
             while let Some(source) = self.heap.pop_due(at) {
                 events += 1;
                 self.happened += 1;

@@ -18,7 +18,8 @@ use super::partition::{ASIDE, DEFAULT, Partition};
 use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
 use super::thread::{Executed, Thread};
-use super::time::SECOND;
+use super::tick::Tick;
+use super::waits;
 use millpond_model::{COLUMNS, Column, DispatchTables, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -226,8 +227,8 @@ pub struct Kernel {
     #[serde(default)]
     pub(super) waited: Table<PartitionId, u64>,
     /// For each CPU how long threads waited before they got it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) waits: BTreeMap<CpuIndex, Histogram>,
+    #[serde(default, with = "waits", skip_serializing_if = "Vec::is_empty")]
+    pub(super) waits: Table<CpuIndex, Histogram>,
     /// How much happened since boot: see [`Kernel::happened`].
     pub(super) happened: u64,
     #[serde(skip)]
@@ -366,7 +367,7 @@ impl Kernel {
             spell_log: None,
             news: Vec::new(),
             waited: Table::default(),
-            waits: BTreeMap::new(),
+            waits: Table::default(),
             happened: 0,
             index: Index::default(),
         };
@@ -389,18 +390,31 @@ impl Kernel {
 
     /// Clock ticks since boot.
     #[must_use]
+    #[inline]
     pub fn lbolt(&self) -> u64 {
-        self.now / self.tick()
+        let known = &self.index.tick;
+        if known.is_at(self.now, self.tunables.hz) { known.number } else { self.present_tick().number }
     }
 
     /// Updates of each second since boot.
     pub(super) fn beats(&self) -> u64 {
-        self.lbolt() / u64::from(self.tunables.hz)
+        self.present_tick().beat
     }
 
     /// Nanoseconds of a clock tick.
     pub(super) fn tick(&self) -> u64 {
-        SECOND / u64::from(self.tunables.hz.max(1))
+        self.present_tick().length
+    }
+
+    fn present_tick(&self) -> Tick {
+        let (known, hz) = (self.index.tick, self.tunables.hz);
+        if known.is_at(self.now, hz) { known } else { Tick::at(self.now, hz) }
+    }
+
+    /// Time has moved.
+    #[inline]
+    pub(super) fn note_tick(&mut self) {
+        self.index.tick = self.present_tick();
     }
 
     /// The dispatch tables.
@@ -438,14 +452,14 @@ impl Kernel {
 
     /// One thread.
     #[must_use]
+    #[inline]
     pub fn thread(&self, thread: ThreadId) -> &Thread {
         &self.threads[thread]
     }
 
     /// For each CPU how long threads waited before they got it.
-    #[must_use]
-    pub fn waits(&self) -> &BTreeMap<CpuIndex, Histogram> {
-        &self.waits
+    pub fn waits(&self) -> impl Iterator<Item = (CpuIndex, &Histogram)> {
+        waits::known(&self.waits)
     }
 
     /// How long the threads of each partition have waited for a CPU, all together: nanoseconds since boot. Those that wait now count.
@@ -476,12 +490,14 @@ impl Kernel {
         self.parts.ids()
     }
 
+    #[inline]
     pub(super) fn t(&mut self, thread: ThreadId) -> &mut Thread {
         &mut self.threads[thread]
     }
 
     /// The number of a partition's queue for kernel preemption. Those that keep aside of shared sets use the default
     /// partition's.
+    #[inline]
     pub(super) fn kp_queue(&self, part: PartitionId) -> QueueId {
         let part = if part == ASIDE { DEFAULT } else { part };
         QueueId::at(self.cpus.len().saturating_add(part.place()))

@@ -36,6 +36,7 @@ pub(super) const TS: Class = Class {
     check: ts_check,
 };
 
+#[inline]
 fn ts_of(state: &ClassState) -> &TsState {
     match state {
         ClassState::Ts(state) => state,
@@ -96,6 +97,7 @@ impl Kernel {
         ClassState::Ts(state)
     }
 
+    #[inline]
     fn ts(&mut self, thread: ThreadId) -> &mut TsState {
         match &mut self.threads[thread].class {
             ClassState::Ts(state) => state,
@@ -103,6 +105,7 @@ impl Kernel {
         }
     }
 
+    #[inline]
     fn ts_seen(&self, thread: ThreadId) -> &TsState {
         ts_of(&self.threads[thread].class)
     }
