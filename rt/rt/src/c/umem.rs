@@ -55,8 +55,8 @@ unsafe extern "C" fn umem_cache_destroy(cache: *mut RawCache) {
 /// The callback may leave by other ways than to return.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn umem_cache_alloc(cache: *mut RawCache, flags: c_int) -> *mut c_void {
-    // SAFETY: our caller promises it.
-    answer(unsafe { umem::umem_cache_alloc(cache, flags) })
+    // SAFETY: our caller promises it. Where it gives null it has set errno.
+    unsafe { umem::umem_cache_alloc(cache, flags).cast() }
 }
 
 #[unsafe(no_mangle)]

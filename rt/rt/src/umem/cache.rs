@@ -6,6 +6,7 @@ use super::{depot, errno, log, meta, report, root, settings, slab, thread, updat
 use libc::{c_int, c_void};
 use millpond_rt_layout::{Bufctl, Buftag, CHUNKS, Cache, NAME, NO_PAIR, Span, flags, logs};
 use std::ffi::CStr;
+use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -241,8 +242,8 @@ pub(super) unsafe fn alloc(cache: *mut Cache, how: c_int) -> *mut u8 {
             }
         }
     }
-    // SAFETY: our caller's promise.
-    unsafe { alloc_slowly(cache, how) }
+    // SAFETY: our caller's promise. Something is done with the answer, lest the function of the program's name be left by a jump: it is in the stacks of reports.
+    black_box(unsafe { alloc_slowly(cache, how) })
 }
 
 /// Gives a buffer back.
@@ -292,6 +293,7 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
             AtomicU64::from_ptr(&raw mut (*cache).failures).fetch_add(1, Ordering::Relaxed);
             log::event(logs::FAIL, cache, ptr::null_mut());
             if !report::shall_retry(how) {
+                errno::set(libc::ENOMEM);
                 return ptr::null_mut();
             }
         }

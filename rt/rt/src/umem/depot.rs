@@ -18,9 +18,10 @@ use millpond_rt_layout::{Cache, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
-/// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and at most the third for it to grow
-/// beyond, in bytes (libumem's).
-const TYPES: [(u32, usize, usize); 9] = [
+/// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and smaller than the third for it to grow
+/// beyond, in bytes (libumem's, but for the last one: what is allocated in batches of a thousand is at the depot half as often. It fills
+/// [`super::meta`]'s longest fine piece).
+const TYPES: [(u32, usize, usize); 10] = [
     (1, 3200, 65536),
     (3, 256, 32768),
     (7, 64, 16384),
@@ -29,7 +30,8 @@ const TYPES: [(u32, usize, usize); 9] = [
     (47, 0, 2048),
     (63, 0, 1024),
     (95, 0, 512),
-    (143, 0, 0),
+    (143, 0, 256),
+    (255, 0, 0),
 ];
 
 /// So many exchanges show that magazines are too small for how they are used.
@@ -463,6 +465,8 @@ mod tests {
         assert_eq!(more_rounds(1, 65536), None);
         assert_eq!(more_rounds(15, 8), Some(31));
         assert_eq!(more_rounds(95, 8), Some(143));
-        assert_eq!(more_rounds(143, 8), None);
+        assert_eq!([64, 248, 256].map(|chunk| more_rounds(143, chunk)), [Some(255), Some(255), None]);
+        assert_eq!(more_rounds(255, 8), None);
+        assert_eq!(bytes(255), 2048);
     }
 }

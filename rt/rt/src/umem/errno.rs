@@ -10,9 +10,13 @@ pub(super) fn keep() -> Kept {
     Kept(unsafe { *libc::__errno_location() })
 }
 
+pub(super) fn set(errno: c_int) {
+    // SAFETY: the calling thread's own number.
+    unsafe { *libc::__errno_location() = errno };
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = self.0 };
+        set(self.0);
     }
 }
