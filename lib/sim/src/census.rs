@@ -77,11 +77,7 @@ fn roster(state: &SimState, options: CensusOptions) -> Roster {
             state.load.hundredths().map(|it| f64::from(u32::try_from(it).unwrap_or(u32::MAX)) / 100.0),
         ),
         waits: Some(
-            state
-                .kernel
-                .waits()
-                .filter_map(|(cpu, waits)| Some((id_of(state, cpu)?, waits.clone())))
-                .collect(),
+            state.kernel.waits().filter_map(|(cpu, waits)| Some((id_of(state, cpu)?, waits))).collect(),
         ),
         ..Roster::default()
     };

@@ -169,7 +169,7 @@ impl Kernel {
         let thread = thread?;
         let t = self.thread(thread);
         let since = if t.waits_since == 0 { t.queued_at } else { t.waits_since };
-        waits::of(&mut self.waits, cpu).record(Nanos(self.now - since));
+        waits::record(&mut self.waits, cpu, Nanos(self.now - since));
         self.eevdf_move(thread, cpu);
         self.dequeue(thread);
         Some(thread)

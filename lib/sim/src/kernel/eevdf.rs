@@ -111,6 +111,7 @@ impl Kernel {
         }
     }
 
+    #[inline]
     fn eevdf_of(&self, thread: ThreadId) -> Option<&EevdfState> {
         match &self.threads[thread].class {
             ClassState::Eevdf(state) => Some(state),
@@ -194,6 +195,7 @@ impl Kernel {
     }
 
     /// A thread of these rules goes from the CPU where it is to another one: it keeps its lag. One that comes from another class has none.
+    #[inline]
     pub(super) fn eevdf_move(&mut self, thread: ThreadId, to: CpuIndex) {
         let from = self.thread(thread).cpu;
         let Some(state) = self.eevdf_of(thread) else { return };
@@ -206,6 +208,7 @@ impl Kernel {
     }
 
     /// Where a thread of these rules waits: where it is already, if it may. `None` for a thread of others.
+    #[inline]
     pub(super) fn eevdf_home(&self, thread: ThreadId) -> Option<CpuIndex> {
         self.eevdf_of(thread)?;
         let cpu = self.thread(thread).cpu;
@@ -213,6 +216,7 @@ impl Kernel {
     }
 
     /// The thread that a CPU takes: the eligible one with the earliest deadline. `first` heads its queue.
+    #[inline]
     pub(super) fn eevdf_best(&self, cpu: CpuIndex, first: ThreadId) -> ThreadId {
         if self.eevdf_of(first).is_none() {
             return first;
@@ -346,6 +350,7 @@ impl Kernel {
     }
 
     /// Whether a CPU may have to choose among threads of these rules.
+    #[inline]
     pub(super) fn is_eevdf(&self, best: i16) -> bool {
         best != IDLE && best == LEVEL && self.tunables.eevdf_slice_ns.is_some()
     }

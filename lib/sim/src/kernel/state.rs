@@ -19,7 +19,7 @@ use super::program::{Mix, Program};
 use super::queue::{IDLE, Queue};
 use super::thread::{Executed, Thread};
 use super::tick::Tick;
-use super::waits;
+use super::waits::{self, Waits};
 use millpond_model::{COLUMNS, Column, DispatchTables, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -228,7 +228,7 @@ pub struct Kernel {
     pub(super) waited: Table<PartitionId, u64>,
     /// For each CPU how long threads waited before they got it.
     #[serde(default, with = "waits", skip_serializing_if = "Vec::is_empty")]
-    pub(super) waits: Table<CpuIndex, Histogram>,
+    pub(super) waits: Table<CpuIndex, Waits>,
     /// How much happened since boot: see [`Kernel::happened`].
     pub(super) happened: u64,
     #[serde(skip)]
@@ -458,7 +458,7 @@ impl Kernel {
     }
 
     /// For each CPU how long threads waited before they got it.
-    pub fn waits(&self) -> impl Iterator<Item = (CpuIndex, &Histogram)> {
+    pub fn waits(&self) -> impl Iterator<Item = (CpuIndex, Histogram)> {
         waits::known(&self.waits)
     }
 

@@ -1,32 +1,57 @@
-//! How long threads waited for each CPU, in a file: a map of those that threads waited for.
+//! How long threads waited for each CPU.
+//!
+//! A wait is counted at each switch, and a [`Histogram`] would search its buckets for where: here each bucket has its place. In a file it is a map of histograms.
 
 use super::cpu_mask::INDEX_MAX;
 use super::ids::{CpuIndex, Id, Table};
-use millpond_model::Histogram;
+use millpond_model::{HISTOGRAM_BUCKETS, Histogram, Nanos};
 use serde::{Deserialize, Deserializer, Serializer, de};
 use std::collections::BTreeMap;
 
-/// Those of CPUs that threads waited for.
-pub(super) fn known(waits: &Table<CpuIndex, Histogram>) -> impl Iterator<Item = (CpuIndex, &Histogram)> {
-    waits.with_ids().filter(|(_, waits)| !waits.buckets().is_empty())
+/// Waits for one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// How many, by bucket; nothing where there was none yet.
+    counts: Vec<u64>,
+    sum: Nanos,
 }
 
-/// That of a CPU, which may not be there yet.
-#[inline]
-pub(super) fn of(waits: &mut Table<CpuIndex, Histogram>, cpu: CpuIndex) -> &mut Histogram {
-    if waits.len() <= cpu.place() {
-        waits.resize_with(cpu.place() + 1, Histogram::default);
+impl Waits {
+    #[inline]
+    fn record(&mut self, time: Nanos) {
+        if self.counts.is_empty() {
+            self.counts.resize(HISTOGRAM_BUCKETS, 0);
+        }
+        let count = &mut self.counts[usize::from(Histogram::bucket(time))];
+        *count = count.saturating_add(1);
+        self.sum = Nanos(self.sum.0.saturating_add(time.0));
     }
-    &mut waits[cpu]
+
+    fn histogram(&self) -> Histogram {
+        Histogram::of_counts(self.counts.iter().copied(), self.sum)
+    }
 }
 
-pub(super) fn serialize<S: Serializer>(waits: &Table<CpuIndex, Histogram>, to: S) -> Result<S::Ok, S::Error> {
+/// Counts a wait for a CPU, which may have no place yet.
+#[inline]
+pub(super) fn record(waits: &mut Table<CpuIndex, Waits>, cpu: CpuIndex, time: Nanos) {
+    if waits.len() <= cpu.place() {
+        waits.resize_with(cpu.place() + 1, Waits::default);
+    }
+    waits[cpu].record(time);
+}
+
+/// Those of CPUs that threads waited for.
+pub(super) fn known(waits: &Table<CpuIndex, Waits>) -> impl Iterator<Item = (CpuIndex, Histogram)> {
+    let known = waits.with_ids().filter(|(_, waits)| !waits.counts.is_empty());
+    known.map(|(cpu, waits)| (cpu, waits.histogram()))
+}
+
+pub(super) fn serialize<S: Serializer>(waits: &Table<CpuIndex, Waits>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(known(waits))
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Table<CpuIndex, Histogram>, D::Error> {
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Table<CpuIndex, Waits>, D::Error> {
     let map: BTreeMap<CpuIndex, Histogram> = BTreeMap::deserialize(from)?;
     let mut waits = Table::default();
     for (cpu, histogram) in map {
@@ -34,7 +59,10 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         if cpu.0 >= INDEX_MAX {
             return Err(de::Error::custom("waits for CPUs that do not exist"));
         }
-        *of(&mut waits, cpu) = histogram;
+        waits.resize_with(cpu.place() + 1, Waits::default);
+        let mut counts = vec![0; HISTOGRAM_BUCKETS];
+        histogram.buckets().iter().for_each(|(bucket, count)| counts[usize::from(*bucket)] = *count);
+        waits[cpu] = Waits { counts, sum: histogram.sum() };
     }
     Ok(waits)
 }
