@@ -81,6 +81,11 @@ fn words(cpu: CpuId, options: &Options, length: Nanos) -> Vec<OsString> {
     words.split(' ').map(Into::into).collect()
 }
 
+/// The whole of a sample in whole microseconds, rounded down: the other one counts no finer, and half a microsecond is as much as programs differ by.
+pub(super) fn as_counted(sample: &LatencySample) -> LatencySample {
+    LatencySample { user: Nanos(sample.total().0 / 1_000 * 1_000), ..LatencySample::default() }
+}
+
 impl Peer {
     /// One turn of it.
     pub fn turn(
@@ -241,6 +246,12 @@ mod tests {
         let (interval, loops) = (number("--interval="), number("--loops="));
         assert!((980..=1020).contains(&interval), "{interval}");
         assert!((5_000_000 - interval..=5_000_000).contains(&(interval * loops)), "{loops}");
+    }
+
+    #[test]
+    fn the_whole_is_counted_in_whole_microseconds() {
+        let sample = LatencySample { due: Nanos(5_000), user: Nanos(12_999), ..LatencySample::default() };
+        assert_eq!(as_counted(&sample).total(), Nanos(7_000));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub sharers: Vec<Sharer>,
     /// What the other program measured in its turns, where it had some.
     pub peer: Option<Peer>,
-    /// What we measured in this run alone.
+    /// What we measured in this run alone, as the other program counts it.
     pub own: Latencies,
     /// What kept the other CPUs busy.
     pub loads: Vec<Got>,
@@ -263,7 +263,7 @@ impl Turn<'_> {
                     let taken = measured.samples.iter().take(wanted);
                     taken.clone().for_each(|sample| saved.latencies.record(sample));
                     if self.options.compare {
-                        taken.clone().for_each(|sample| run.own.record(sample));
+                        taken.clone().for_each(|sample| run.own.record(&compare::as_counted(sample)));
                     }
                     left = left.map(|left| left.saturating_sub(taken.len() as u64));
                     saved.latencies.lost = saved.latencies.lost.saturating_add(measured.lost);
