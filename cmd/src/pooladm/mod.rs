@@ -320,11 +320,7 @@ fn failed(main: &str, error: PoolError) -> Failure {
 /// Whether the configuration may be changed at all: asked before anything else, as on Solaris.
 fn check_rights(machine: &dyn Machine) -> Result<(), Failure> {
     let Ok(facet) = machine.pools() else { return Ok(()) };
-    let as_it_is = facet.state().and_then(|state| facet.prepare_commit(state));
-    match as_it_is.map_err(PoolError::from) {
-        Err(error) if error.code == Code::System(errno::PERM) => Err(failed("", error)),
-        _ => Ok(()),
-    }
+    facet.may_change().map_err(|refusal| failed("", refusal.into()))
 }
 
 /// A simulated machine has a service for it.

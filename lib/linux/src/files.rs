@@ -2,7 +2,7 @@
 //! leaves the old one.
 //!
 //! The new text goes into a file beside it whose name cannot be guessed and was free (`O_EXCL`), reaches the disk, and takes the name. So no
-//! link that another user put there beforehand is followed.
+//! link that another user put there beforehand is followed. What counts for one boot only, as the journal does, need not reach the disk.
 
 use crate::state_dir::is_trusted;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -40,6 +40,8 @@ pub struct Replacing {
     pub mode: Option<u32>,
     /// Whether there must be no file of that name yet.
     pub must_be_new: bool,
+    /// Whether the text counts until the machine stops, and no longer.
+    pub is_of_boot: bool,
 }
 
 /// Replaces the file `path`, or makes it. A link of that name is replaced, not followed. A temporary file of a writer that was killed begins with
@@ -79,12 +81,14 @@ pub fn beside(path: &Path, how: Replacing) -> io::Result<NamedTempFile> {
     Ok(new)
 }
 
-/// Gives the name `path` to a file that [`beside`] made, once its text has reached the disk.
+/// Gives the name `path` to a file that [`beside`] made, once its text has reached the disk, where it is to.
 ///
 /// # Errors
 /// As for [`replace_file`].
 pub fn take_name(new: NamedTempFile, path: &Path, how: Replacing) -> io::Result<fs::File> {
-    new.as_file().sync_all()?;
+    if !how.is_of_boot {
+        new.as_file().sync_all()?;
+    }
     let taken = if how.must_be_new { new.persist_noclobber(path) } else { new.persist(path) };
     taken.map_err(|error| error.error)
 }
@@ -110,7 +114,7 @@ mod tests {
         io::Read::read_to_string(&mut before, &mut old).unwrap();
         assert_eq!((old.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("one", "two"));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        let new = Replacing { must_be_new: true, mode: Some(0o600) };
+        let new = Replacing { must_be_new: true, mode: Some(0o600), ..Replacing::default() };
         assert_eq!(replace_file(&path, b"x", new).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         replace_file(&dir.path().join("new"), b"x", new).unwrap();
         assert_eq!(fs::metadata(dir.path().join("new")).unwrap().mode() & 0o777, 0o600);

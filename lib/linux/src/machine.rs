@@ -254,6 +254,80 @@ impl Knobs for LinuxMachine {
 
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
         self.shared_reads.forget();
+        let written = self.write_knob(knob, value);
+        self.shared_reads.forget_as_writer();
+        written
+    }
+
+    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+        // Threads fork while others are moved: a writer looks again each time.
+        self.shared_reads.forget_as_writer();
+        let steps = self.settling();
+        self.shared_reads.forget_as_writer();
+        steps
+    }
+
+    fn stale(&self) -> Vec<Step> {
+        self.stale_steps()
+    }
+
+    fn publish(&self) -> Vec<String> {
+        // The journal has changed.
+        self.shared_reads.forget_as_writer();
+        let notes = if self.is_published() { Vec::new() } else { notices::publish(&self.os) };
+        self.shared_reads.forget_as_writer();
+        notes
+    }
+
+    fn is_published(&self) -> bool {
+        let Ok(online) = self.online_now() else { return false };
+        let told = &mut self.told.borrow_mut();
+        let seen = self
+            .shared_reads
+            .of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
+        let of = |state: Option<millpond_model::pools::PoolsState>| {
+            notices::is_published(&self.os, state.as_ref(), &online, told)
+        };
+        seen.unwrap_or_else(|| self.recorded().is_ok_and(of))
+    }
+
+    fn shared_reads(&self) -> Option<Box<dyn Guard>> {
+        Some(self.shared_reads.begin())
+    }
+
+    fn called(&self, knob: &Knob) -> String {
+        messages::called(&self.os, knob)
+    }
+
+    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
+        // What is there is believed and put back: nobody else may have written it.
+        make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
+        self.os.root.check_state().map_err(|e| state_refused(&e))?;
+        let held = self.lock_dir(&self.locked_place())?;
+        self.keep_spare().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
+        Ok(self.shared_reads.begin_writing(held))
+    }
+
+    fn undoing(&self) {
+        self.spare.borrow_mut().clear();
+    }
+
+    fn writing(&self) -> Writing {
+        self.writing_in(&self.locked_place())
+    }
+
+    fn boot_id(&self) -> String {
+        let read = || {
+            let file = self.os.root.proc.join("sys/kernel/random/boot_id");
+            self.os.root.read_value(&file).ok().flatten().unwrap_or_default()
+        };
+        // Who asks runs in the boot that is asked for; a captured machine may be booted under us.
+        if self.os.root.is_live() { self.boot.get_or_init(read).clone() } else { read() }
+    }
+}
+
+impl LinuxMachine {
+    fn write_knob(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError> {
         match LinuxKnob::parse(knob)? {
             LinuxKnob::Cgroup(path) => match value {
                 Some(_) => self.os.make_group(&path),
@@ -368,7 +442,7 @@ impl Knobs for LinuxMachine {
         }
     }
 
-    fn settle(&self) -> Result<Vec<Step>, Refusal> {
+    fn settling(&self) -> Result<Vec<Step>, Refusal> {
         let mut steps = Vec::new();
         let mut moves_kernel_threads = false;
         let mut sets = None;
@@ -393,66 +467,11 @@ impl Knobs for LinuxMachine {
         steps.extend(self.damaged_record());
         self.os.check_records().map(|()| steps)
     }
-
-    fn stale(&self) -> Vec<Step> {
-        self.stale_steps()
-    }
-
-    fn publish(&self) -> Vec<String> {
-        notices::publish(&self.os)
-    }
-
-    fn is_published(&self) -> bool {
-        let Ok(online) = self.online_now() else { return false };
-        let told = &mut self.told.borrow_mut();
-        let seen = self
-            .shared_reads
-            .of_view(|v| notices::is_published(&self.os, v.recorded.as_ref(), &online, told));
-        let of = |state: Option<millpond_model::pools::PoolsState>| {
-            notices::is_published(&self.os, state.as_ref(), &online, told)
-        };
-        seen.unwrap_or_else(|| self.recorded().is_ok_and(of))
-    }
-
-    fn shared_reads(&self) -> Option<Box<dyn Guard>> {
-        Some(self.shared_reads.begin())
-    }
-
-    fn called(&self, knob: &Knob) -> String {
-        messages::called(&self.os, knob)
-    }
-
-    fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
-        // What is there is believed and put back: nobody else may have written it.
-        make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
-        self.os.root.check_state().map_err(|e| state_refused(&e))?;
-        let held = self.lock_dir(&self.locked_place())?;
-        self.keep_spare().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
-        self.shared_reads.end();
-        Ok(held)
-    }
-
-    fn undoing(&self) {
-        self.spare.borrow_mut().clear();
-    }
-
-    fn writing(&self) -> Writing {
-        self.writing_in(&self.locked_place())
-    }
-
-    fn boot_id(&self) -> String {
-        let read = || {
-            let file = self.os.root.proc.join("sys/kernel/random/boot_id");
-            self.os.root.read_value(&file).ok().flatten().unwrap_or_default()
-        };
-        // Who asks runs in the boot that is asked for; a captured machine may be booted under us.
-        if self.os.root.is_live() { self.boot.get_or_init(read).clone() } else { read() }
-    }
 }
 
 /// Files of the state directory: members of pools and listings of others read them.
 fn state_file() -> Replacing {
-    Replacing { mode: Some(0o644), must_be_new: false }
+    Replacing { mode: Some(0o644), is_of_boot: true, ..Replacing::default() }
 }
 
 fn state_refused(error: &std::io::Error) -> Refusal {

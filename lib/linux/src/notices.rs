@@ -131,5 +131,9 @@ fn tell(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> 
         // Members are anybody; whoever must not read it is kept out of the state directory.
         fs::set_permissions(dir, Permissions::from_mode(0o755))?;
     }
-    replace_file(&file, to.to_string().as_bytes(), Replacing { mode: Some(0o644), must_be_new: false })
+    replace_file(
+        &file,
+        to.to_string().as_bytes(),
+        Replacing { mode: Some(0o644), is_of_boot: true, ..Replacing::default() },
+    )
 }

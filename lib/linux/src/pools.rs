@@ -17,6 +17,7 @@ use millpond_machine::{Change, Pools, Reason, Refusal, Step, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Pid, PoolId, PsetId, PsetMode, SetMemory, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 impl LinuxMachine {
     /// The configuration as it was last committed, or as it was read by the shared reading.
@@ -26,7 +27,7 @@ impl LinuxMachine {
 
     /// Whether sets may be changed by themselves.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
-        match recorded_pools(&self.os)? {
+        match self.recorded()? {
             Some(_) => Err(Refusal::operation(Reason::PoolsEnabled)),
             None => Ok(()),
         }
@@ -146,6 +147,10 @@ impl Pools for LinuxMachine {
         Ok(Some(state))
     }
 
+    fn may_change(&self) -> Result<(), Refusal> {
+        self.may_have_pools()
+    }
+
     fn members(&self) -> Result<BTreeMap<Pid, PoolId>, Refusal> {
         let view = self.view(RootTasks::Unlisted)?;
         let inside = view.tasks.iter().filter_map(|t| Some((Pid(t.id.pid), names::pool(&t.at)?)));
@@ -158,9 +163,13 @@ impl Pools for LinuxMachine {
         let exclusive = to.as_ref().is_some_and(|s| !s.keep_others && s.conf.psets.len() > 1);
         let root = if exclusive { RootTasks::Listed } else { RootTasks::ForLiveSets };
         let further: Vec<String> = to.iter().flat_map(|s| s.zones.keys().cloned()).collect();
-        let view = View::read_with(&self.os, self.journal.as_ref(), root, &further)?;
+        let view = if further.is_empty() {
+            self.view(root)?
+        } else {
+            Rc::new(View::read_with(&self.os, self.journal.as_ref(), root, &further)?)
+        };
         let live = view.sets();
-        if recorded_pools(&self.os)?.is_none() && !live.is_empty() {
+        if view.recorded.is_none() && !live.is_empty() {
             return Err(Refusal::operation(Reason::PsetsExist(live.into_keys().collect())));
         }
         let fences = live.iter().filter_map(|(id, set)| Some((*id, &set.fence.as_ref()?.name, set.cpus())));
@@ -204,7 +213,7 @@ impl Pools for LinuxMachine {
 
     fn prepare_join(&self, member: &Member, to: PoolId) -> Result<Change<()>, Refusal> {
         self.may_have_pools()?;
-        let Some(mut state) = recorded_pools(&self.os)? else {
+        let Some(mut state) = self.recorded()? else {
             return Err(Refusal::operation(Reason::PoolsDisabled));
         };
         let Some(set) = state.sets().get(&to).copied() else {

@@ -89,7 +89,7 @@ impl LinuxMachine {
     /// The CPUs that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
     pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
-        if !self.os.has_record("") {
+        if !self.os.record_names().iter().any(|name| name.starts_with(RECORD)) {
             return self.os.check_records().map(|()| CpuSet::new());
         }
         let states = self.states_now()?;

@@ -183,12 +183,16 @@ impl Os {
             return known;
         }
         let pid = self.process_of(tid).ok().flatten()?;
+        self.remember_process(tid, start, pid);
+        Some(pid)
+    }
+
+    fn remember_process(&self, tid: u32, start: u64, pid: u32) {
         let mut processes = self.processes.borrow_mut();
         if processes.len() >= PROCESSES_MAX {
             processes.clear();
         }
         processes.insert((tid, start), pid);
-        Some(pid)
     }
 
     /// The effective user and group of a process.
@@ -247,6 +251,10 @@ impl Os {
                 return Err(Refusal::new(Subject::Process(pid), Reason::Machine(error.to_string())));
             }
         };
+        if let Some(tid) = tid {
+            // It is listed below this process.
+            self.remember_process(tid, stat.start, pid.0);
+        }
         Ok((TaskId { pid: pid.0, tid, start: stat.start }, stat))
     }
 }

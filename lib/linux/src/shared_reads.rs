@@ -1,5 +1,6 @@
 //! One reading for several questions: which sets there are, which pools, what is in them. While a guard lives, all are answered from the first
-//! reading. Becoming the writer, or a write, ends it: a change is made from what is.
+//! reading. Becoming the writer, or a write, ends it: a change is made from what is. A writer prepares a change from one reading of its own, which ends
+//! with its first write; what is left after its writes is read anew each time.
 
 use crate::view::{RootTasks, View};
 use millpond_machine::Guard;
@@ -22,6 +23,8 @@ pub(crate) struct SharedReads {
     depth: Rc<Cell<u32>>,
     /// This process became the writer meanwhile.
     is_over: Rc<Cell<bool>>,
+    /// This process is the writer.
+    is_writing: Rc<Cell<bool>>,
     seen: Rc<RefCell<Seen>>,
 }
 
@@ -40,6 +43,21 @@ impl Drop for Lasting {
     }
 }
 
+/// The lock of a writer, for whose life readings are shared between its writes.
+struct Writing {
+    _lock: Box<dyn Guard>,
+    reads: SharedReads,
+}
+
+impl Guard for Writing {}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.reads.is_writing.set(false);
+        self.reads.forget();
+    }
+}
+
 impl SharedReads {
     pub(crate) fn begin(&self) -> Box<dyn Guard> {
         if self.depth.get() == 0 {
@@ -54,10 +72,20 @@ impl SharedReads {
         *self.seen.borrow_mut() = Seen::default();
     }
 
-    /// From now on everything is read again, until the next first guard.
-    pub(crate) fn end(&self) {
+    /// What was read before this process became the writer counts no more, until the next first guard. What it reads is shared until it writes, or
+    /// settles, or gives the lock back.
+    pub(crate) fn begin_writing(&self, lock: Box<dyn Guard>) -> Box<dyn Guard> {
         self.is_over.set(true);
+        self.is_writing.set(true);
         self.forget();
+        Box::new(Writing { _lock: lock, reads: self.clone() })
+    }
+
+    /// The writer has changed something, or asks what others have changed.
+    pub(crate) fn forget_as_writer(&self) {
+        if self.is_writing.get() {
+            self.forget();
+        }
     }
 
     /// The tree, as it was read or as `read` reads it. One with the tasks of the root cgroup serves who asks for none, not the other way round.
@@ -98,7 +126,7 @@ impl SharedReads {
     }
 
     fn keep(&self, put: impl FnOnce(&mut Seen)) {
-        if self.depth.get() > 0 && !self.is_over.get() {
+        if self.is_writing.get() || (self.depth.get() > 0 && !self.is_over.get()) {
             put(&mut self.seen.borrow_mut());
         }
     }
@@ -108,6 +136,10 @@ impl SharedReads {
 mod tests {
     use super::*;
     use std::convert::Infallible;
+
+    struct Unlocked;
+
+    impl Guard for Unlocked {}
 
     fn reads(shared: &SharedReads, root: RootTasks, count: &Cell<u32>) -> u32 {
         let read = || {
@@ -137,15 +169,19 @@ mod tests {
         assert_eq!(reads(&shared, RootTasks::Listed, &count), 4, "nobody listed the tasks of the root");
         shared.forget();
         assert_eq!(reads(&shared, RootTasks::Unlisted, &count), 5, "somebody changed something");
-        shared.end();
         let twice =
-            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count));
-        assert_eq!(twice, (6, 7), "a writer sees what is");
+            || (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count));
+        let lock = shared.begin_writing(Box::new(Unlocked));
+        assert_eq!(twice(), (6, 6), "a writer sees what is, and prepares from one reading");
+        shared.forget_as_writer();
+        assert_eq!(twice(), (7, 7), "after a write it reads again");
+        drop(lock);
+        assert_eq!(twice(), (8, 9), "others may write again");
         drop(outer);
-        assert_eq!(reads(&shared, RootTasks::Unlisted, &count), 8);
+        assert_eq!(reads(&shared, RootTasks::Unlisted, &count), 10);
         let _next = shared.begin();
-        let twice =
-            (reads(&shared, RootTasks::Unlisted, &count), reads(&shared, RootTasks::Unlisted, &count));
-        assert_eq!(twice, (9, 9));
+        assert_eq!(twice(), (11, 11));
+        shared.forget_as_writer();
+        assert_eq!(twice(), (11, 11), "who is no writer has written nothing");
     }
 }

@@ -104,6 +104,9 @@ impl LinuxMachine {
         if v1 && each.iter().any(|(_, at, _)| *at != each[0].1) {
             return Ok(each);
         }
+        if let Some((leader, at, _)) = each.into_iter().find(|(task, _, _)| task.tid == Some(pid.0)) {
+            return Ok(vec![(TaskId { tid: None, ..leader }, at, to)]);
+        }
         let (whole, _) = self.os.identify(pid, None)?;
         Ok(vec![(whole, self.place_of(whole)?, to)])
     }
@@ -116,7 +119,9 @@ impl LinuxMachine {
         inside: &dyn Fn(&CpuId) -> bool,
         set: PsetId,
     ) -> Result<(), Refusal> {
-        let bound = tasks.iter().filter_map(|(task, _)| self.status(*task).ok()).map(|status| status.cpus);
+        let lists = self.bound_lists();
+        let candidates = tasks.iter().filter(|(task, _)| self.os.may_be_bound(task.leader(), &lists));
+        let bound = candidates.filter_map(|(task, _)| self.status(*task).ok()).map(|status| status.cpus);
         match bound.into_iter().find_map(|cpus| cpus.iter().find(|cpu| !inside(cpu))) {
             None => Ok(()),
             Some(cpu) => {

@@ -303,7 +303,7 @@ fn called(processes: &Path, pid: u32) -> String {
 fn replace(path: &Path, text: &str, is_there: bool) -> Result<(), FileError> {
     // A link stays one.
     let path = if is_there { fs::canonicalize(path).map_err(|e| system(&e))? } else { path.to_path_buf() };
-    let how = Replacing { must_be_new: !is_there, mode: None };
+    let how = Replacing { must_be_new: !is_there, ..Replacing::default() };
     replace_file(&path, text.as_bytes(), how).map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::Changed,
         _ => system(&error),

@@ -126,7 +126,7 @@ impl Os {
         };
         let section = section(unit).ok_or(io::ErrorKind::InvalidInput)?;
         self.root.make_dirs(dir)?;
-        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        let readable = Replacing { mode: Some(0o644), ..Replacing::default() };
         replace_file(&self.root.at(&file)?.path, text(section, slice, waits).as_bytes(), readable)
     }
 

@@ -47,6 +47,14 @@ pub trait Pools {
     /// [`Refusal`] when the machine cannot be read.
     fn state(&self) -> Result<Option<PoolsState>, Refusal>;
 
+    /// Whether the configuration may be changed by who asks, whatever it is to be.
+    ///
+    /// # Errors
+    /// [`Refusal`] where it may not.
+    fn may_change(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Every process that is in another pool than the default one.
     ///
     /// # Errors

@@ -166,7 +166,7 @@ impl FileJournal {
             return Ok(None);
         }
         let kept = self.path.with_extension("damaged");
-        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        let readable = Replacing { mode: Some(0o644), ..Replacing::default() };
         let made = replace_file(&kept, &text, readable)
             .and_then(|()| replace_file(&self.path, &Contents::salvage(&text), readable));
         made.map_err(|error| self.error(&error))?;
@@ -302,7 +302,7 @@ impl FileJournal {
     /// Replaces the file by one that holds the baselines only.
     fn compact(&self, state: &mut State, record: Record) -> io::Result<()> {
         let line = record.line();
-        let readable = Replacing { mode: Some(0o644), must_be_new: false };
+        let readable = Replacing { mode: Some(0o644), ..Replacing::default() };
         replace_file(&self.path, line.as_bytes(), readable)?;
         let file = OpenOptions::new().append(true).open(&self.path)?;
         let mut contents = Contents::default();
