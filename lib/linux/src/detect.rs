@@ -18,9 +18,22 @@ impl Os {
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = systemd_owns(&root, &hierarchy);
         let cpu = CpuTree::find(&root);
-        let (processes, unread) = Default::default();
+        let (processes, seen_records, parsed_pools, unread) = Default::default();
         let fs: &'static dyn Fs = if root.is_live() { &Live } else { &Captured };
-        Os { fs, cpu, root, hierarchy, kernel, systemd, possible, width, processes, unread }
+        Os {
+            fs,
+            cpu,
+            root,
+            hierarchy,
+            kernel,
+            systemd,
+            possible,
+            width,
+            processes,
+            seen_records,
+            parsed_pools,
+            unread,
+        }
     }
 }
 

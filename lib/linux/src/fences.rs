@@ -118,7 +118,7 @@ fn without(list: &CpuSet, away: &CpuSet, online: &CpuSet) -> CpuSet {
 impl LinuxMachine {
     /// The steps that lead everything but interrupts, which follow from states of CPUs, to what the fences want.
     pub(crate) fn sheltering(&self, sets: &Labels) -> Result<Vec<(ShelterItem, Step)>, Refusal> {
-        let baselines = self.journal.baselines();
+        let baselines = self.baselines();
         let is_kept = |knob: &Knob| match LinuxKnob::parse(knob) {
             Ok(LinuxKnob::KernelThread(_)) => true,
             Ok(LinuxKnob::File(file)) => file.is_shelter(),

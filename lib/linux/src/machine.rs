@@ -63,13 +63,14 @@ impl LinuxMachine {
         let clock = LinuxClock::new(&root);
         let os = Os::new(root);
         let cgroups = os.may_write_groups().is_ok();
+        let shared_reads = SharedReads::of(os.seen_records.clone());
         LinuxMachine {
             os,
             journal,
             clock,
             cgroups,
             boot: OnceCell::new(),
-            shared_reads: SharedReads::default(),
+            shared_reads,
             told: RefCell::default(),
             live: RefCell::default(),
             spare: RefCell::default(),
@@ -262,13 +263,14 @@ impl Knobs for LinuxMachine {
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         // Threads fork while others are moved: a writer looks again each time.
         self.shared_reads.forget_as_writer();
-        let steps = self.settling();
-        self.shared_reads.forget_as_writer();
-        steps
+        self.settling().inspect_err(|_| self.shared_reads.forget_as_writer())
     }
 
     fn stale(&self) -> Vec<Step> {
-        self.stale_steps()
+        // What has ended is told by the same reading as what is left to do.
+        let steps = self.stale_steps();
+        self.shared_reads.forget_as_writer();
+        steps
     }
 
     fn publish(&self) -> Vec<String> {

@@ -77,7 +77,7 @@ impl LinuxMachine {
 
     /// The lists of several CPUs that we bound threads to. New threads and children of these have the same masks.
     pub(crate) fn bound_lists(&self) -> BTreeSet<CpuSet> {
-        let names = self.os.record_names();
+        let names = self.os.shared_record_names();
         let records = names.iter().filter(|name| name.starts_with("bind."));
         let read = |name: &String| self.os.record(name)?.parse().ok();
         records.filter_map(read).filter(|list: &CpuSet| list.len() > 1).collect()
@@ -182,10 +182,10 @@ impl LinuxMachine {
             return Vec::new();
         }
         let mut steps = Vec::new();
-        for (knob, original) in self.journal.baselines() {
-            let Ok(LinuxKnob::Affinity(task)) = LinuxKnob::parse(&knob) else { continue };
+        for (knob, original) in self.baselines().iter() {
+            let Ok(LinuxKnob::Affinity(task)) = LinuxKnob::parse(knob) else { continue };
             // One that has ended is forgotten elsewhere.
-            steps.extend(self.settle_mask(task, &knob, original.as_deref().unwrap_or(ALL)).ok().flatten());
+            steps.extend(self.settle_mask(task, knob, original.as_deref().unwrap_or(ALL)).ok().flatten());
         }
         steps
     }

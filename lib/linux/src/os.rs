@@ -5,8 +5,10 @@ use crate::cpu_tree::CpuTree;
 use crate::fs::Fs;
 use crate::hierarchy::Hierarchy;
 use crate::knob::{ControlFile, RESCTRL, TaskId};
+use crate::records::SharedRecords;
 use crate::{Root, is_gone, numa};
 use millpond_machine::{Absent, KnobError, Value};
+use millpond_model::pools::PoolsState;
 use millpond_model::{CpuSet, NodeSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,6 +40,10 @@ pub struct Os {
     pub(crate) width: u32,
     /// The process of a thread, by its number and its start.
     pub(crate) processes: RefCell<BTreeMap<(u32, u64), u32>>,
+    /// Records that are read once.
+    pub(crate) seen_records: SharedRecords,
+    /// The last text of the configuration of pools, and what it says.
+    pub(crate) parsed_pools: RefCell<Option<(String, Option<PoolsState>)>>,
     /// Why a record could not be read.
     pub(crate) unread: RefCell<Option<String>>,
 }

@@ -36,8 +36,8 @@ impl LinuxMachine {
     /// The step that drops a record of the configuration that cannot be understood, as a disk that filled up or another program may leave one.
     /// Its sets stay, as sets without pools.
     pub(crate) fn damaged_record(&self) -> Option<Step> {
-        let is = self.os.record(POOLS)?;
-        let is_damaged = serde_json::from_str::<Record>(&is).is_err();
+        let is = self.os.shared_record(POOLS)?;
+        let is_damaged = self.os.parsed_pools(&is).is_none();
         is_damaged.then(|| Step::new(LinuxKnob::Record(POOLS.to_owned()).knob(), Some(is), None))
     }
 

@@ -48,7 +48,7 @@ impl LinuxMachine {
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
         // Few CPUs have a record. One list tells of which one need not ask.
-        let records = self.os.record_names();
+        let records = self.os.shared_record_names();
         let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
         let known = |cpu| {
             let on = online.contains(cpu);
@@ -89,7 +89,7 @@ impl LinuxMachine {
     /// The CPUs that device interrupts are kept away from: those that are no-intr, and those that we
     /// took off-line, so that their interrupts find back when they return.
     pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
-        if !self.os.record_names().iter().any(|name| name.starts_with(RECORD)) {
+        if !self.os.shared_record_names().iter().any(|name| name.starts_with(RECORD)) {
             return self.os.check_records().map(|()| CpuSet::new());
         }
         let states = self.states_now()?;

@@ -11,12 +11,15 @@ use millpond_machine::{Reason, Refusal};
 use millpond_model::pools::PoolsState;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The record of the configuration of pools.
 pub(crate) const POOLS: &str = "pools";
@@ -26,9 +29,27 @@ pub(crate) const POOLS: &str = "pools";
 /// # Errors
 /// [`Refusal`] when it cannot be read.
 pub(crate) fn recorded_pools(os: &Os) -> Result<Option<PoolsState>, Refusal> {
-    let text = os.record(POOLS);
+    let text = os.shared_record(POOLS);
     os.check_records()?;
-    Ok(text.and_then(|text| serde_json::from_str::<Record>(&text).ok().map(PoolsState::from)))
+    Ok(text.and_then(|text| os.parsed_pools(&text)))
+}
+
+/// Records that are read once for several questions, as [`crate::shared_reads`] has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedRecords(Rc<RefCell<Option<Seen>>>);
+
+/// What was read of them.
+#[derive(Debug, Default)]
+struct Seen {
+    names: Option<Rc<[String]>>,
+    texts: BTreeMap<String, Option<String>>,
+}
+
+impl SharedRecords {
+    /// Forgets what was read; what is read from now on is kept, or is not.
+    pub(crate) fn begin(&self, keeps: bool) {
+        *self.0.borrow_mut() = keeps.then(Seen::default);
+    }
 }
 
 /// Notices when a record is written.
@@ -98,6 +119,48 @@ impl Os {
     pub(crate) fn record_names(&self) -> Vec<String> {
         let dir = self.record_file("");
         self.keep_error(&dir, self.root.names(&dir))
+    }
+
+    /// The names of all records, sorted, as they were read or are.
+    pub(crate) fn shared_record_names(&self) -> Rc<[String]> {
+        if let Some(names) = self.seen_records.0.borrow().as_ref().and_then(|seen| seen.names.clone()) {
+            return names;
+        }
+        let names: Rc<[String]> = self.record_names().into();
+        self.keep_seen(|seen| seen.names = Some(names.clone()));
+        names
+    }
+
+    /// The text of a record, as it was read or is.
+    pub(crate) fn shared_record(&self, name: &str) -> Option<String> {
+        if let Some(text) = self.seen_records.0.borrow().as_ref().and_then(|seen| seen.texts.get(name)) {
+            return text.clone();
+        }
+        let text = self.record(name);
+        self.keep_seen(|seen| drop(seen.texts.insert(name.to_owned(), text.clone())));
+        text
+    }
+
+    /// What cannot be read is asked for again: each who asks is to hear of it.
+    fn keep_seen(&self, put: impl FnOnce(&mut Seen)) {
+        if let Some(seen) =
+            self.seen_records.0.borrow_mut().as_mut().filter(|_| self.unread.borrow().is_none())
+        {
+            put(seen);
+        }
+    }
+
+    /// What the text of the configuration says, if it can be understood. The same text is not parsed again.
+    pub(crate) fn parsed_pools(&self, text: &str) -> Option<PoolsState> {
+        let mut parsed = self.parsed_pools.borrow_mut();
+        match &*parsed {
+            Some((of, state)) if of == text => state.clone(),
+            _ => {
+                let state = serde_json::from_str::<Record>(text).ok().map(PoolsState::from);
+                *parsed = Some((text.to_owned(), state.clone()));
+                state
+            }
+        }
     }
 
     /// Whether there is a record of that name. The empty name means the directory of records.

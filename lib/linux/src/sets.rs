@@ -7,7 +7,7 @@ use crate::plan::{Wanted, plan};
 use crate::view::{Group, RootTasks, SetLabel, View};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::LwpStatus;
-use millpond_machine::{Change, Psets, Reason, Refusal, Step, Subject, Threads};
+use millpond_machine::{Change, Knob, Psets, Reason, Refusal, Step, Subject, Threads, Value};
 use millpond_model::{CpuId, CpuSet, FenceName, Lwp, Move, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -64,6 +64,11 @@ impl LinuxMachine {
     /// The tree as it is.
     pub(crate) fn view(&self, root: RootTasks) -> Result<Rc<View>, Refusal> {
         self.shared_reads.view(root, || View::read(&self.os, self.journal.as_ref(), root))
+    }
+
+    /// The originals that the journal keeps.
+    pub(crate) fn baselines(&self) -> Rc<BTreeMap<Knob, Option<Value>>> {
+        self.shared_reads.baselines(|| self.journal.baselines())
     }
 
     /// The tree for a change, and the live sets.

@@ -2,8 +2,9 @@
 //! reading. Becoming the writer, or a write, ends it: a change is made from what is. A writer prepares a change from one reading of its own, which ends
 //! with its first write; what is left after its writes is read anew each time.
 
+use crate::records::SharedRecords;
 use crate::view::{RootTasks, View};
-use millpond_machine::Guard;
+use millpond_machine::{Guard, Knob, Value};
 use millpond_model::{CpuId, State};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 struct Seen {
     view: Option<Rc<View>>,
     states: Option<BTreeMap<CpuId, State>>,
+    baselines: Option<Rc<BTreeMap<Knob, Option<Value>>>>,
 }
 
 /// The place where it is kept.
@@ -26,6 +28,7 @@ pub(crate) struct SharedReads {
     /// This process is the writer.
     is_writing: Rc<Cell<bool>>,
     seen: Rc<RefCell<Seen>>,
+    records: SharedRecords,
 }
 
 /// Readings are shared as long as one of these lives.
@@ -59,17 +62,27 @@ impl Drop for Writing {
 }
 
 impl SharedReads {
+    /// Nothing is read yet; `records` are shared as everything else is.
+    pub(crate) fn of(records: SharedRecords) -> Self {
+        SharedReads { records, ..SharedReads::default() }
+    }
+
+    fn are_kept(&self) -> bool {
+        self.is_writing.get() || (self.depth.get() > 0 && !self.is_over.get())
+    }
+
     pub(crate) fn begin(&self) -> Box<dyn Guard> {
-        if self.depth.get() == 0 {
+        if self.depth.replace(self.depth.get() + 1) == 0 {
             self.is_over.set(false);
+            self.forget();
         }
-        self.depth.set(self.depth.get() + 1);
         Box::new(Lasting(self.clone()))
     }
 
     /// What is asked for next is read again.
     pub(crate) fn forget(&self) {
         *self.seen.borrow_mut() = Seen::default();
+        self.records.begin(self.are_kept());
     }
 
     /// What was read before this process became the writer counts no more, until the next first guard. What it reads is shared until it writes, or
@@ -120,13 +133,26 @@ impl SharedReads {
         Ok(states)
     }
 
+    /// The originals that the journal keeps.
+    pub(crate) fn baselines(
+        &self,
+        read: impl FnOnce() -> BTreeMap<Knob, Option<Value>>,
+    ) -> Rc<BTreeMap<Knob, Option<Value>>> {
+        if let Some(baselines) = &self.seen.borrow().baselines {
+            return Rc::clone(baselines);
+        }
+        let baselines = Rc::new(read());
+        self.keep(|seen| seen.baselines = Some(Rc::clone(&baselines)));
+        baselines
+    }
+
     /// What the tree that was read says, where one was.
     pub(crate) fn of_view<T>(&self, what: impl FnOnce(&View) -> T) -> Option<T> {
         self.seen.borrow().view.as_deref().map(what)
     }
 
     fn keep(&self, put: impl FnOnce(&mut Seen)) {
-        if self.is_writing.get() || (self.depth.get() > 0 && !self.is_over.get()) {
+        if self.are_kept() {
             put(&mut self.seen.borrow_mut());
         }
     }

@@ -24,12 +24,9 @@ use std::collections::BTreeSet;
 impl LinuxMachine {
     /// The steps that forget what has ended.
     pub(crate) fn stale_steps(&self) -> Vec<Step> {
-        let known: Vec<(Knob, LinuxKnob)> = self
-            .journal
-            .baselines()
-            .into_keys()
-            .filter_map(|knob| LinuxKnob::parse(&knob).ok().map(|parsed| (knob, parsed)))
-            .collect();
+        let baselines = self.baselines();
+        let known: Vec<(&Knob, LinuxKnob)> =
+            baselines.keys().filter_map(|knob| Some((knob, LinuxKnob::parse(knob).ok()?))).collect();
         let mut steps: Vec<Step> =
             known.iter().filter_map(|(knob, parsed)| self.forgetting(knob, parsed)).collect();
         let bound: BTreeSet<String> = known
@@ -40,15 +37,14 @@ impl LinuxMachine {
             })
             .collect();
         steps.extend(self.stale_controls());
-        let names = self.os.record_names();
-        for name in names {
+        for name in self.os.shared_record_names().iter() {
             let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {
                 Some(Ok(process)) => self.is_another(process),
-                _ => name.starts_with("bind.") && !bound.contains(&name),
+                _ => name.starts_with("bind.") && !bound.contains(name),
             };
             if ended {
-                let before = self.os.record(&name);
-                steps.push(Step::new(LinuxKnob::Record(name).knob(), before, None));
+                let before = self.os.record(name);
+                steps.push(Step::new(LinuxKnob::Record(name.clone()).knob(), before, None));
             }
         }
         steps

@@ -71,8 +71,8 @@ impl<'m> Steering<'m> {
 
     /// The steps that steer everything away from `shielded`, or back.
     pub(crate) fn steps(&self, shielded: &CpuSet) -> Result<Vec<Step>, Refusal> {
-        let LinuxMachine { journal, os, .. } = self.machine;
-        let baselines = journal.baselines();
+        let LinuxMachine { os, .. } = self.machine;
+        let baselines = self.machine.baselines();
         let steering = baselines.keys().any(|k| match LinuxKnob::parse(k) {
             Ok(LinuxKnob::File(file)) => file.cgroup().is_none() && !file.is_shelter(),
             other => other == Ok(LinuxKnob::IrqbalanceBanned),

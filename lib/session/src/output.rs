@@ -118,7 +118,9 @@ struct Escaping<'a> {
 impl std::fmt::Write for Escaping<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let is_obeyed = |c: char| is_unprintable(c) && c != '\n' && c != '\t';
-        let written = if text.chars().any(is_obeyed) {
+        // Of most texts no character need be made out.
+        let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+        let written = if !is_plain && text.chars().any(is_obeyed) {
             self.sink.write_all(escaped(text, is_obeyed).as_bytes())
         } else {
             self.sink.write_all(text.as_bytes())

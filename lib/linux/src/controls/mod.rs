@@ -55,7 +55,7 @@ impl LinuxMachine {
                 Ok(LinuxKnob::Weight(_) | LinuxKnob::Quota(_) | LinuxKnob::CpuController(_))
             )
         };
-        if self.os.cpu.is_err() || (wanted.is_empty() && !self.journal.baselines().keys().any(is_ours)) {
+        if self.os.cpu.is_err() || (wanted.is_empty() && !self.baselines().keys().any(is_ours)) {
             return Ok(Vec::new());
         }
         let view = self.control_view(&wanted).map_err(unreadable)?;

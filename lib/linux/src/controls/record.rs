@@ -77,7 +77,7 @@ pub(crate) fn renamed(
 impl LinuxMachine {
     /// What was set, by the groups' paths.
     pub(crate) fn recorded_controls(&self) -> BTreeMap<String, Held> {
-        self.os.record(RECORD).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
+        self.os.shared_record(RECORD).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
     }
 
     /// The step that records what is set; `None` where that is what the record says.
