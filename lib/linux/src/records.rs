@@ -141,7 +141,7 @@ impl Os {
         text
     }
 
-    /// What cannot be read is asked for again: each who asks is to hear of it.
+    /// What cannot be read is read again: each question ends with its error.
     fn keep_seen(&self, put: impl FnOnce(&mut Seen)) {
         if let Some(seen) =
             self.seen_records.0.borrow_mut().as_mut().filter(|_| self.unread.borrow().is_none())
