@@ -10,7 +10,7 @@
 //! into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
 
 use millpond_experiments::published::{
-    Choices, Errors, Experiment, Findings, Fit, Lab, Point, Score, fits, own_value,
+    ChoiceError, Choices, Errors, Experiment, Findings, Fit, Lab, Point, SEEDS, Score, fits, own_value,
 };
 use millpond_experiments::{Failure, OWN};
 use millpond_sim::workloads::WORKLOADS;
@@ -44,13 +44,21 @@ pub fn verbatim(findings: &Findings) -> String {
     format!("\n```\n$ millpond experiment {}\n{}```\n\n", findings.experiment, findings.text())
 }
 
-/// Runs an experiment without options, on the machines as they are.
+/// Over so many seeds of chance figures are shown.
+const SEEDS_OF_FIGURES: &str = "20";
+
+/// Runs an experiment without options, on the machines as they are; over several seeds where it can be.
 ///
 /// # Errors
 /// [`Failure`] of the run.
 pub fn run(experiment: &Experiment) -> Result<Findings, Failure> {
     let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());
-    experiment.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &Choices::default())
+    let mut choices = Choices::default();
+    for option in experiment.options.iter().filter(|option| option.long == SEEDS.long) {
+        let invalid = |error: ChoiceError| Failure::Machine(error.to_string());
+        choices.give(option, SEEDS_OF_FIGURES).map_err(invalid)?;
+    }
+    experiment.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &choices)
 }
 
 /// What stands between the comments of a name, if they are there.
@@ -82,15 +90,23 @@ pub fn markdown(findings: &Findings) -> String {
     for machine in &findings.machines {
         let _ = writeln!(text, "* {machine}");
     }
-    text += "\n| quantity | conditions | published | ours | error | straight line | |\n|---|---|---:|---:|---:|---:|---|\n";
+    text += "\n| quantity | conditions | published | ours | over 20 seeds | error | straight line | |\n|---|---|---:|---:|---:|---:|---:|---|\n";
     for point in &findings.points {
         let Point { quantity, variant, decimals, .. } = point;
         let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.decimals$}"));
         let error = point.error().map_or("-".into(), signed);
-        let mark = match (point.fitted, point.published) {
-            (true, _) => "fitted",
-            (false, Some(_)) => "",
-            (false, None) => "predicted",
+        let mark = match (point.fitted, point.published, point.is_within()) {
+            (true, ..) => "fitted",
+            (false, None, _) => "predicted",
+            (false, _, Some(true)) => "within",
+            (false, _, Some(false)) => "outside",
+            (false, _, None) => "",
+        };
+        let number_of = |value: f64| format!("{value:.decimals$}");
+        let between = match point.over_seeds.map(|(least, most)| [least, most].map(number_of)) {
+            None => "-".to_owned(),
+            Some([least, most]) if least == most => "same".to_owned(),
+            Some([least, most]) => format!("{least} to {most}"),
         };
         let unit = match point.unit.as_str() {
             unit if unit.is_empty() || quantity.contains(unit) => String::new(),
@@ -98,7 +114,7 @@ pub fn markdown(findings: &Findings) -> String {
         };
         let _ = writeln!(
             text,
-            "| {quantity}{unit} | {variant} | {} | {} | {error} | {} | {mark} |",
+            "| {quantity}{unit} | {variant} | {} | {} | {between} | {error} | {} | {mark} |",
             number(point.published),
             number(Some(point.ours)),
             number(point.straight.filter(|_| !point.fitted)),
@@ -196,6 +212,12 @@ fn worth(score: &Score) -> String {
     if score.not_zero > 0 {
         let _ = write!(text, " {} more were published as 0 and are not.", score.not_zero);
     }
+    if let Some(within) = score.within {
+        let _ = write!(
+            text,
+            " Of these, {within} lie between the least and the most over {SEEDS_OF_FIGURES} seeds."
+        );
+    }
     text.push('\n');
     if score.on_lines > 0 {
         let _ = writeln!(
@@ -243,10 +265,10 @@ mod tests {
         let expected = "
 * m: 2 processors
 
-| quantity | conditions | published | ours | error | straight line | |
-|---|---|---:|---:|---:|---:|---|
-| speed, Mop/s | c | 500 | 450 | -10.0 % | 400 |  |
-| speed, Mop/s | d | - | 7 | - | - | predicted |
+| quantity | conditions | published | ours | over 20 seeds | error | straight line | |
+|---|---|---:|---:|---:|---:|---:|---|
+| speed, Mop/s | c | 500 | 450 | - | -10.0 % | 400 |  |
+| speed, Mop/s | d | - | 7 | - | - | - | predicted |
 
 1 points were published: 0 fitted, 1 predicted. Errors of these: 10.0 % in the median, 10.0 % at worst.
 Where a straight line through other published points gives a figure (1 points), it is off by 20.0 % in the median, 20.0 % at worst, and ours by 10.0 % in the median, 10.0 % at worst.

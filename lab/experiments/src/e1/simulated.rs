@@ -18,7 +18,7 @@
 
 use super::roles::observed;
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, mpstat, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, mpstat, real};
 use crate::sets::Shelter;
 use millpond_cli::{Flag, ValueKind};
 use millpond_machine::facets::{Method, WatchOptions};
@@ -36,6 +36,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Flag::long("processors", "how many CPUs the set has; half of them")
             .value("N", ValueKind::Count(1, 4096)),
         Flag { help: "how many simulated seconds each phase is measured; 10", ..SECONDS },
+        SEEDS,
     ],
     data: include_str!("simulated.json"),
     source: millpond_cli::head!(include_str!("simulated.rs")),

@@ -22,7 +22,7 @@
 
 use crate::Failure;
 use crate::e2::DAEMONS;
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, real};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use serde_json::json;
@@ -41,6 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         Flag::long("psets", "a processor set for each server; without it, none"),
         Flag::long("lgrp-aware", "memory is placed with regard to sets; without it, it is not"),
         Flag { help: "how many simulated seconds each arm is measured; 10", ..SECONDS },
+        SEEDS,
     ],
     data: include_str!("published.json"),
     source: millpond_cli::head!(include_str!("mod.rs")),

@@ -33,7 +33,7 @@ pub mod real;
 mod recorder;
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, real as number};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, real as number};
 use method::{Look, sentence};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos};
@@ -50,6 +50,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             .value("N", ValueKind::Count(1, 4096)),
         Flag::long("samples", "samples of the application; 3").value("N", ValueKind::Count(1, 1_000)),
         Flag { help: "how many simulated seconds a sample takes; 10 on u2i, else 30", ..SECONDS },
+        SEEDS,
     ],
     data: include_str!("published.json"),
     source: millpond_cli::head!(include_str!("mod.rs")),

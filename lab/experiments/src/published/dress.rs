@@ -39,8 +39,15 @@ struct PointRow {
     variant: String,
     #[schemars(with = "Option<f64>")]
     published: Cell,
+    /// Over several seeds the median.
     #[schemars(with = "Option<f64>")]
     ours: Cell,
+    /// The least over several seeds; null over one.
+    #[schemars(with = "Option<f64>")]
+    least: Cell,
+    /// The most over several seeds; null over one.
+    #[schemars(with = "Option<f64>")]
+    most: Cell,
     #[schemars(with = "Option<f64>")]
     error: Cell,
     /// Whether a parameter was fitted to it, so that it is no prediction.
@@ -107,18 +114,25 @@ impl Findings {
 
     /// The points for people, where nothing can stand beside them.
     fn plain_table(&self) -> Table {
-        let mut table = Table::of(&["quantity", "variant"], &["value"]);
+        let between = self.are_over_seeds().then_some(["least", "most"]);
+        let numbers: Vec<&str> = ["value"].into_iter().chain(between.into_iter().flatten()).collect();
+        let mut table = Table::of(&["quantity", "variant"], &numbers);
         for point in &self.points {
             let quantity = [point.quantity.as_str(), point.unit.as_str()].join(", ");
-            let [_, ours] = values(point);
-            table.row([quantity.trim_end_matches(", ").into(), point.variant.as_str().into(), ours]);
+            let [_, ours, least, most] = values(point);
+            let between = between.map(|_| [least, most]).into_iter().flatten();
+            let words = [quantity.trim_end_matches(", ").into(), point.variant.as_str().into(), ours];
+            table.row(words.into_iter().chain(between));
         }
         table
     }
 
     /// The points for people.
     fn table(&self) -> Table {
-        let mut table = Table::of(&["quantity", "variant"], &["published", "ours", "error"]).and_words(&[""]);
+        let between = self.are_over_seeds().then_some(["least", "most"]);
+        let numbers: Vec<&str> =
+            ["published", "ours"].into_iter().chain(between.into_iter().flatten()).chain(["error"]).collect();
+        let mut table = Table::of(&["quantity", "variant"], &numbers).and_words(&[""]);
         for point in &self.points {
             let quantity = match point.unit.as_str() {
                 "" => point.quantity.clone(),
@@ -126,16 +140,17 @@ impl Findings {
                 unit => format!("{}, {unit}", point.quantity),
             };
             let error = point.error().map(|error| Cell::from(signed_percent(error)));
-            let mark = if point.fitted { FITTED } else { "" };
-            let [published, ours] = values(point);
-            table.row([
-                quantity.into(),
-                point.variant.as_str().into(),
-                published,
-                ours,
-                error.unwrap_or(Cell::Missing),
-                mark.into(),
-            ]);
+            let mark = match (point.fitted, point.is_within()) {
+                (true, _) => FITTED,
+                (false, Some(true)) => "within",
+                (false, Some(false)) => "outside",
+                (false, None) => "",
+            };
+            let [published, ours, least, most] = values(point);
+            let between = between.map(|_| [least, most]).into_iter().flatten();
+            let front = [quantity.into(), point.variant.as_str().into(), published, ours];
+            let back = [error.unwrap_or(Cell::Missing), mark.into()];
+            table.row(front.into_iter().chain(between).chain(back));
         }
         table
     }
@@ -144,22 +159,34 @@ impl Findings {
     #[must_use]
     pub fn csv(&self) -> String {
         if !self.is_published() {
-            let mut table = Table::of(&["quantity", "variant", "unit", "value"], &[]);
+            let mut table = Table::of(&["quantity", "variant", "unit", "value", "least", "most"], &[]);
             for point in &self.points {
-                let [_, ours] = values(point);
+                let [_, ours, least, most] = values(point);
                 let [quantity, variant, unit] =
                     [&point.quantity, &point.variant, &point.unit].map(|text| Cell::from(text.as_str()));
-                table.row([quantity, variant, unit, ours]);
+                table.row([quantity, variant, unit, ours, least, most]);
             }
             return table.csv();
         }
         let mut table = Table::of(
-            &["quantity", "variant", "unit", "line", "x", "published", "ours", "error", "fitted"],
+            &[
+                "quantity",
+                "variant",
+                "unit",
+                "line",
+                "x",
+                "published",
+                "ours",
+                "error",
+                "fitted",
+                "least",
+                "most",
+            ],
             &[],
         );
         for point in &self.points {
             let place = point.place.as_ref();
-            let [published, ours] = values(point);
+            let [published, ours, least, most] = values(point);
             table.row([
                 point.quantity.as_str().into(),
                 point.variant.as_str().into(),
@@ -170,6 +197,8 @@ impl Findings {
                 ours,
                 point.error().map(tenths).into(),
                 if point.fitted { "true" } else { "false" }.into(),
+                least,
+                most,
             ]);
         }
         table.csv()
@@ -179,12 +208,14 @@ impl Findings {
     #[must_use]
     pub fn json(&self) -> Document<'_> {
         let point = |point: &'_ Point| {
-            let [published, ours] = values(point);
+            let [published, ours, least, most] = values(point);
             PointRow {
                 quantity: point.quantity.clone(),
                 variant: point.variant.clone(),
                 published,
                 ours,
+                least,
+                most,
                 error: point.error().map(tenths).into(),
                 fitted: point.fitted,
             }
@@ -281,9 +312,11 @@ impl Findings {
 }
 
 /// Published and ours, with the digits of the quantity.
-fn values(point: &Point) -> [Cell; 2] {
+fn values(point: &Point) -> [Cell; 4] {
     let cell = |value: f64| Cell::Real(value, point.decimals);
-    [point.published.map_or(Cell::Missing, cell), cell(point.ours)]
+    let known = |value: Option<f64>| value.map_or(Cell::Missing, cell);
+    let [least, most] = [point.over_seeds.map(|both| both.0), point.over_seeds.map(|both| both.1)];
+    [known(point.published), cell(point.ours), known(least), known(most)]
 }
 
 /// In percent, with a digit after the point. What rounds to nothing has no sign.
@@ -317,6 +350,9 @@ impl Score {
         );
         if self.not_zero > 0 {
             let _ = write!(text, "; {} published as 0 and not so here", self.not_zero);
+        }
+        if let Some(within) = self.within {
+            let _ = write!(text, "; {within} between the least and the most over all seeds");
         }
         text.push('\n');
         if let (Some(_), Some(_)) = (self.straight, self.ours_there) {
@@ -362,6 +398,29 @@ note: as it came
     }
 
     #[test]
+    fn over_seeds_the_least_and_the_most_are_beside_each_figure() {
+        let mut other = findings();
+        other.points[1].ours = 1260.0;
+        let joined = Findings::over_seeds(vec![findings(), other]).unwrap();
+        let text = joined.text();
+        for line in [
+            "quantity      variant     published  ours  least  most   error",
+            "speed, Mop/s  34 threads       1200  1170   1080  1260  -2.5 %  within",
+            "speed, Mop/s  38 threads       1275  1339   1339  1339  +5.0 %  outside",
+            "speed, Mop/s  40 threads          -  1400   1400  1400       -",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+        assert!(text.contains("worst 5.0 %; 2 between the least and the most over all seeds\n"), "{text}");
+        assert!(joined.csv().contains(",1200,1170,-2.5,false,1080,1260\n"));
+        let json = serde_json::to_value(joined.json()).unwrap();
+        assert_eq!(
+            (&json["points"][1]["least"], &json["points"][1]["most"]),
+            (&json!(1080.0), &json!(1260.0))
+        );
+    }
+
+    #[test]
     fn what_was_published_as_nothing_and_is_not_is_told() {
         let mut findings = findings();
         findings.points[4].ours = 3.0;
@@ -390,19 +449,19 @@ work, processors  nothing    2.0
 note: as it came
 ";
         assert_eq!(findings.text(), expected);
-        assert_eq!(findings.csv(), "quantity,variant,unit,value\nwork,nothing,processors,2.0\n");
+        assert_eq!(findings.csv(), "quantity,variant,unit,value,least,most\nwork,nothing,processors,2.0,,\n");
         assert!(findings.svg().contains("<title>nothing, ours: 2.0 processors</title>"));
     }
 
     #[test]
     fn spreadsheets_read_numbers() {
         let expected = "\
-quantity,variant,unit,line,x,published,ours,error,fitted
-speed,32 threads,Mop/s,growing,32,1000,1000,0.0,true
-speed,34 threads,Mop/s,growing,34,1200,1080,-10.0,false
-speed,38 threads,Mop/s,growing,38,1275,1339,5.0,false
-speed,40 threads,Mop/s,growing,40,,1400,,false
-samples,elsewhere,%,,,0.0,0.0,0.0,false
+quantity,variant,unit,line,x,published,ours,error,fitted,least,most
+speed,32 threads,Mop/s,growing,32,1000,1000,0.0,true,,
+speed,34 threads,Mop/s,growing,34,1200,1080,-10.0,false,,
+speed,38 threads,Mop/s,growing,38,1275,1339,5.0,false,,
+speed,40 threads,Mop/s,growing,40,,1400,,false,,
+samples,elsewhere,%,,,0.0,0.0,0.0,false,,
 ";
         assert_eq!(findings().csv(), expected);
     }
@@ -411,7 +470,7 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
     fn programs_read_points() {
         let findings = findings();
         let json = serde_json::to_value(findings.json()).unwrap();
-        let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "error": error, "fitted": fitted });
+        let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "least": null, "most": null, "error": error, "fitted": fitted });
         assert_eq!(json["points"][0], point("32 threads", json!(1000.0), 1000.0, json!(0.0), true));
         assert_eq!(json["points"][1], point("34 threads", json!(1200.0), 1080.0, json!(-10.0), false));
         assert_eq!(json["points"][3], point("40 threads", Value::Null, 1400.0, Value::Null, false));
@@ -426,7 +485,7 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false
         findings.points[0].ours = 999.8;
         let json = serde_json::to_value(findings.json()).unwrap();
         assert_eq!(json["points"][0]["error"].to_string(), "0.0");
-        assert!(findings.csv().contains(",1000,1000,0.0,true\n"));
+        assert!(findings.csv().contains(",1000,1000,0.0,true,,\n"));
     }
 
     #[test]

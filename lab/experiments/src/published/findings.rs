@@ -19,8 +19,10 @@ pub struct Point {
     pub place: Option<(String, f64)>,
     /// What was published.
     pub published: Option<f64>,
-    /// What we get.
+    /// What we get; over several seeds the median.
     pub ours: f64,
+    /// The least and the most over several seeds.
+    pub over_seeds: Option<(f64, f64)>,
     /// A parameter was fitted to it, so that it is no prediction.
     pub fitted: bool,
     /// What a straight line through the other published points gives.
@@ -33,6 +35,13 @@ impl Point {
     #[must_use]
     pub fn error(&self) -> Option<f64> {
         self.published.and_then(|published| error(self.ours, published))
+    }
+
+    /// Whether what was published lies between the least and the most over several seeds.
+    #[must_use]
+    pub fn is_within(&self) -> Option<bool> {
+        let (least, most) = self.over_seeds?;
+        self.published.map(|published| (least..=most).contains(&published))
     }
 
     /// Whether it was published and no parameter was fitted to it.
@@ -64,9 +73,14 @@ impl Errors {
         let mut sizes: Vec<f64> = errors.into_iter().map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);
         let worst = *sizes.last()?;
-        let (low, high) = (sizes[(sizes.len() - 1) / 2], sizes[sizes.len() / 2]);
-        Some(Errors { median: f64::midpoint(low, high), worst })
+        Some(Errors { median: median(&sizes), worst })
     }
+}
+
+/// As many are smaller as are greater, of values in order; 0 of none.
+fn median(sorted: &[f64]) -> f64 {
+    let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 /// How good the predictions are.
@@ -78,6 +92,8 @@ pub struct Score {
     pub predicted: usize,
     /// Of these, those that were published as 0 and are not.
     pub not_zero: usize,
+    /// Of the predicted ones, those that lie between the least and the most over several seeds; none over one.
+    pub within: Option<usize>,
     /// The errors of the predicted ones.
     pub errors: Option<Errors>,
     /// Predicted points through whose neighbours a straight line goes.
@@ -145,9 +161,37 @@ impl Findings {
             place: place.or_else(|| figure.and_then(known_place)),
             published: figure.map(|figure| figure.value),
             ours,
+            over_seeds: None,
             fitted: figure.is_some() && is_fitted(&self.experiment, quantity, variant),
             straight: figure.and_then(|figure| self.data.straight_line(figure)),
         });
+    }
+
+    /// The same over several seeds of chance as one: of each point the median, the least and the most. Everything else, and the points
+    /// that there are, is as with the first seed.
+    #[must_use]
+    pub fn over_seeds(all: Vec<Findings>) -> Option<Findings> {
+        let several = all.len() > 1;
+        let mut of_each: Vec<Vec<f64>> = vec![Vec::new(); all.first()?.points.len()];
+        for findings in &all {
+            for (values, point) in of_each.iter_mut().zip(&findings.points) {
+                values.push(point.ours);
+            }
+        }
+        let mut first = all.into_iter().next()?;
+        for (point, mut values) in first.points.iter_mut().zip(of_each).filter(|_| several) {
+            values.sort_by(f64::total_cmp);
+            let (least, most) = (*values.first()?, *values.last()?);
+            point.over_seeds = Some((least, most));
+            point.ours = median(&values);
+        }
+        Some(first)
+    }
+
+    /// Whether they are of several seeds.
+    #[must_use]
+    pub fn are_over_seeds(&self) -> bool {
+        self.points.iter().any(|point| point.over_seeds.is_some())
     }
 
     /// How good the predictions are.
@@ -160,6 +204,9 @@ impl Findings {
             published: self.points.iter().filter(|point| point.published.is_some()).count(),
             predicted: predicted().count(),
             not_zero: predicted().filter(|point| point.error().is_none()).count(),
+            within: self
+                .are_over_seeds()
+                .then(|| predicted().filter(|point| point.is_within() == Some(true)).count()),
             errors: Errors::of(predicted().filter_map(Point::error)),
             on_lines: on_lines().count(),
             straight: Errors::of(on_lines().filter_map(|point| straight(&point))),
@@ -237,6 +284,26 @@ pub(super) mod tests {
         findings.point("speed", "34 threads", 7.0);
         assert_eq!((findings.points[0].published, findings.points[0].straight), (None, None));
         assert_eq!(findings.score().errors, None);
+    }
+
+    #[test]
+    fn over_seeds_a_point_is_the_median_between_the_least_and_the_most() {
+        let with = |ours: f64| {
+            let mut findings = findings();
+            findings.points[1].ours = ours;
+            findings
+        };
+        assert_eq!(Findings::over_seeds(Vec::new()), None);
+        let one = Findings::over_seeds(vec![with(1090.0)]).unwrap();
+        assert_eq!((one.points[1].over_seeds, one.score().within), (None, None));
+        let joined =
+            Findings::over_seeds(vec![with(1090.0), with(1210.0), with(1100.0), with(1110.0)]).unwrap();
+        let point = &joined.points[1];
+        assert_eq!((point.ours, point.over_seeds), (1105.0, Some((1090.0, 1210.0))));
+        // 1200 is between; 1275 is not between 1338.75 and 1338.75; 0 is 0.
+        assert_eq!((point.is_within(), joined.points[2].is_within()), (Some(true), Some(false)));
+        assert_eq!((joined.score().predicted, joined.score().within), (3, Some(2)));
+        assert_eq!(joined.points[3].is_within(), None);
     }
 
     #[test]

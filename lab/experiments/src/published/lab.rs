@@ -20,6 +20,19 @@ const SLICE: Nanos = Nanos(200_000_000);
 /// Samples a second where threads are located, as in the published experiments.
 const FREQUENCY_HZ: u64 = 100;
 
+/// Where chance begins by itself.
+const FIRST_SEED: u64 = 1;
+
+/// Two parts of a second, in nanoseconds, whose multiples without whole seconds are spread evenly over it, both together over the square: 1/g and
+/// 1/g^2 of Roberts' sequence, where g^3 = g + 1.
+const STEPS: [u64; 2] = [754_877_666, 569_840_291];
+
+/// A moment of a second for each seed: 0 for the first one, and so much later for each other.
+fn moment(seed: u64, step: u64) -> Nanos {
+    let later = u128::from(seed.wrapping_sub(FIRST_SEED)) * u128::from(step);
+    Nanos(u64::try_from(later % 1_000_000_000).unwrap_or(0))
+}
+
 /// A parameter of the model with another value than its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
@@ -33,6 +46,7 @@ pub struct Change {
 pub struct Lab<'a> {
     stop: &'a AtomicBool,
     changes: Vec<Change>,
+    seed: u64,
     tell: &'a mut dyn FnMut(&str),
     progress: Option<Progress<'a>>,
 }
@@ -46,13 +60,29 @@ const TOLD_EVERY: Nanos = Nanos(1_000_000_000);
 impl<'a> Lab<'a> {
     /// A laboratory. `stop` is set from outside when it should stop; `tell` hears what is done.
     pub fn new(stop: &'a AtomicBool, changes: Vec<Change>, tell: &'a mut dyn FnMut(&str)) -> Lab<'a> {
-        Lab { stop, changes, tell, progress: None }
+        Lab { stop, changes, seed: FIRST_SEED, tell, progress: None }
     }
 
     /// The same with somebody who hears how far it is in what is done now.
     #[must_use]
     pub fn showing(self, progress: &'a mut dyn FnMut(f64, Nanos)) -> Lab<'a> {
         Lab { progress: Some(RefCell::new(progress)), ..self }
+    }
+
+    /// Chance begins there on every machine that is opened from now on.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// Where chance begins.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A moment within a second that has nothing to do with the one at which machines are ready.
+    pub(crate) fn second_moment(&self) -> Nanos {
+        moment(self.seed, STEPS[1])
     }
 
     /// Set from outside when it should stop.
@@ -87,7 +117,11 @@ impl<'a> Lab<'a> {
         let fields: Vec<FieldChange> = self.changes.iter().filter_map(field).collect();
         let session = Session::open_changed(machine, patch, &fields)
             .map_err(|error| Failure::Machine(error.to_string()))?;
-        Bench::new(session, self.changes.clone())
+        let bench = Bench::new(session, self.changes.clone())?;
+        bench.simulation()?.set_seed(self.seed);
+        // An experiment begins at any moment of a second.
+        let _ = bench.simulation()?.run_for(moment(self.seed, STEPS[0]));
+        Ok(bench)
     }
 
     /// Lets time pass on a machine.
@@ -113,24 +147,6 @@ impl<'a> Lab<'a> {
             left -= slice;
             if left == 0 {
                 return Ok(());
-            }
-        }
-    }
-
-    /// Lets time pass until a process has ended.
-    ///
-    /// # Errors
-    /// As [`Lab::pass`], and [`Failure::Machine`] when it has not ended after `most`.
-    pub fn until_ended(&self, bench: &Bench, pid: Pid, most: Nanos) -> Result<(), Failure> {
-        let deadline = bench.machine().clock().now() + most;
-        loop {
-            let simulation = bench.simulation()?;
-            if simulation.run_until_ended(pid, SLICE) {
-                return Ok(());
-            }
-            self.pass(bench, Nanos(0))?;
-            if bench.machine().clock().now() >= deadline {
-                return Err(Failure::Machine(format!("process {pid} did not end within {most}")));
             }
         }
     }
@@ -383,6 +399,20 @@ mod tests {
         );
         assert_eq!(own_value(&parameter(r#"{"workload":"cg","option":"--wait"}"#)), None);
         assert_eq!(own_value(&parameter(r#"{"workload":"cg","option":"--colour"}"#)), None);
+    }
+
+    #[test]
+    fn seeds_begin_all_over_a_second() {
+        // 0, 754.9, 1509.8, 2264.6, 3019.5 milliseconds, without whole seconds.
+        let millis: Vec<u64> = (1..=5).map(|seed| moment(seed, STEPS[0]).0 / 1_000_000).collect();
+        assert_eq!(millis, [0, 754, 509, 264, 19]);
+        // Of twenty, ten are in each half of a second, or nearly, and both halves of the one meet both of the other.
+        let halves = |seed| STEPS.map(|step| moment(seed, step).0 / 500_000_000);
+        for quarter in [[0, 0], [0, 1], [1, 0], [1, 1]] {
+            let count = (1..=20).filter(|seed| halves(*seed) == quarter).count();
+            assert!((4..=6).contains(&count), "{quarter:?}: {count}");
+        }
+        assert!(moment(0, STEPS[1]).0 < 1_000_000_000);
     }
 
     #[test]

@@ -22,6 +22,11 @@
 //! is the manual that `millpond experiment NAME --help` shows. Whatever was published must be what comes without options;
 //! each quantity can be chosen, so that any other point can be predicted.
 //!
+//! # Chance
+//!
+//! What is drawn by lot begins with a seed, and so does the moment at which an experiment starts within a second of the machine's clock. The
+//! published experiments were done once, at one moment; `--seeds` does ours at many, and shows where their figures lie.
+//!
 //! # What callers may rely on
 //!
 //! The same choices and changes give the same findings. Nothing is printed; machines are in memory and vanish.
@@ -40,7 +45,7 @@ pub use findings::{Errors, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
 pub(crate) use lab::real;
 pub use lab::{Bench, Change, Lab, Watched, own_value};
-pub use options::{ChoiceError, Choices, SECONDS, SEED};
+pub use options::{ChoiceError, Choices, SECONDS, SEED, SEEDS};
 pub(crate) use processors::mpstat;
 
 use crate::here::{Here, RunHere};
@@ -86,13 +91,23 @@ impl Experiment {
         Published::read(self.data)
     }
 
-    /// Does it.
+    /// Does it, as often as there are seeds of chance.
     ///
     /// # Errors
     /// [`Failure`], also when it was asked to stop.
     pub fn run(&self, lab: &mut Lab<'_>, choices: &Choices) -> Result<Findings, Failure> {
-        let mut findings = Findings::new(self.name, self.published(), !(self.departs)(choices));
-        (self.run)(lab, choices, &mut findings)?;
-        Ok(findings)
+        let number = |option: &Flag| choices.number(option.long.unwrap_or_default()).unwrap_or(1);
+        let (first, seeds) = (number(&SEED), number(&SEEDS));
+        let mut all = Vec::new();
+        for seed in first..first.saturating_add(seeds) {
+            if seeds > 1 {
+                lab.tell(&format!("seed {seed}"));
+            }
+            lab.set_seed(seed);
+            let mut findings = Findings::new(self.name, self.published(), !(self.departs)(choices));
+            (self.run)(lab, choices, &mut findings)?;
+            all.push(findings);
+        }
+        Ok(Findings::over_seeds(all).unwrap_or_else(|| Findings::new(self.name, self.published(), false)))
     }
 }

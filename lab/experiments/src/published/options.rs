@@ -10,6 +10,13 @@ pub const SECONDS: Flag = Flag::long("seconds", "how many simulated seconds each
 /// Where chance begins.
 pub const SEED: Flag = Flag::long("seed", "where chance begins; 1").value("N", ValueKind::Count(0, u64::MAX));
 
+/// Over how many seeds of chance an experiment is done: every figure is then the median, with the least and the most.
+pub const SEEDS: Flag = Flag::long(
+    "seeds",
+    "do it over so many seeds of chance, and show of each figure the median, the least and the most; 1",
+)
+.value("N", ValueKind::Count(1, 1_000));
+
 /// What was chosen for an experiment. Nothing is: everything that was published.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {

@@ -79,9 +79,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--op-reach",
             value: "X",
-            summary: "of a hundred of these how many look beyond the first cache; 4.372 if not given (fitted)",
+            summary: "of a hundred of these how many look beyond the first cache; 3.985 if not given (fitted)",
             unit: Unit::Milli(0, 100_000),
-            default: 4_372,
+            default: 3_985,
         },
         // An atomic count down, and the look at the word that opens.
         Opt {
