@@ -353,8 +353,8 @@ mod tests {
     fn caps_do_not_help_jobs_that_spin() {
         let found = findings(&[("seconds", "2"), ("arm", "caps,psets")]);
         let [caps, psets] = ["caps", "psets"].map(|arm| ours(&found, SPEED, arm));
-        // What shares all CPUs does at most a quarter of a machine's work for each job, as much as a set of half of it gives.
-        assert!(caps < 0.5 * psets, "{caps} {psets}");
+        // Two that share all CPUs are together at most half of the time, which is what a set of half of them gives.
+        assert!(caps < psets, "{caps} {psets}");
     }
 
     #[test]

@@ -40,6 +40,7 @@ use millpond_model::{CpuId, Nanos};
 use millpond_observe::recording::{self, Recording};
 use millpond_report::{Cell, Table};
 use recorder::{Pair, Recorder, SPEC, total};
+use std::collections::BTreeMap;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e5",
@@ -62,6 +63,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const CPI: &str = "cycles for an instruction";
 /// How many of the largest samples are shown.
 const LARGEST: usize = 10;
+const SPREAD: &str = "largest over least sample";
+/// An application is sampled at any moment of so many seconds: of two of its phases where they last longest.
+const PHASES_S: u64 = 240;
 /// Until caches are warm.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 /// Where it is bound, once more: the machine with the long way.
@@ -105,6 +109,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     }
     let all: Vec<_> = played.into_iter().flat_map(|one| one.all).collect();
     if !all.is_empty() {
+        findings.tables.push(("samples of single CPUs".into(), spread(&all)));
         findings.tables.push(("the largest samples".into(), table(all)));
     }
     Ok(())
@@ -148,11 +153,12 @@ fn application(
     let bench = lab.open(machine)?;
     findings.machines.push(bench.sentence());
     let threads = choices.number("threads").unwrap_or(bench.cpus().len() as u64);
+    bench.start("daemons", "global")?;
     let pid = bench.start(&format!("app -t {threads}"), "global")?;
-    lab.pass(&bench, WARM_UP)?;
+    lab.pass(&bench, WARM_UP + Nanos(lab.second_moment().0 * PHASES_S))?;
     let mut recorder = recorder(&bench, &bench.cpus(), interval)?;
     let look = Look::begin(bench.machine())?;
-    let (mut means, mut all) = (0.0, Vec::new());
+    let (mut means, mut all) = (Vec::new(), Vec::new());
     for sample in 1..=samples {
         let name = format!("{machine}, sample {sample}");
         lab.tell(&name);
@@ -160,11 +166,15 @@ fn application(
         let pairs = recorder.sample()?;
         let cpi = total(&pairs).cpi();
         findings.point(CPI, &name, cpi);
-        means += cpi;
+        means.push(cpi);
         let busy = pairs.iter().filter(|(_, pair)| pair.instructions > 0);
         all.extend(busy.map(|(cpu, pair)| (pair.cpi(), machine, sample, *cpu)));
     }
-    let mean = means / number(samples);
+    let mean = means.iter().sum::<f64>() / number(samples);
+    if samples == 3 {
+        let [least, most] = [f64::min, f64::max].map(|of| means.iter().copied().reduce(of).unwrap_or(1.0));
+        findings.point(SPREAD, machine, most / least);
+    }
     findings.notes.push(sentence(machine, look.end(pid)?, mean));
     Ok(Played { machine, mean, recording: recorder.recording()?, all })
 }
@@ -180,6 +190,7 @@ fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Resul
         lab.tell(&name);
         let bench = lab.open(FAR)?;
         let board = board(&bench);
+        bench.start("daemons", "global")?;
         let pid = bench.start(&format!("app -t {}", board.len()), "global")?;
         let set = if is_bound { Some(bench.set(&board)?) } else { None };
         if let Some(set) = &set {
@@ -240,6 +251,21 @@ const PUBLISHED: [(&str, Pair); 2] = [
     ("u2i, busy loop", Pair { cycles: 3_554_903_403, instructions: 3_279_712_368 }),
     ("u2i, random memory", Pair { cycles: 205_607_856, instructions: 34_023_849 }),
 ];
+
+/// The least, the middle and the largest sample of a CPU in each sample.
+fn spread(all: &[(f64, &str, u64, CpuId)]) -> Table {
+    let mut of_each: BTreeMap<(&str, u64), Vec<f64>> = BTreeMap::new();
+    for (cpi, machine, sample, _) in all {
+        of_each.entry((machine, *sample)).or_default().push(*cpi);
+    }
+    let mut table = Table::of(&["machine"], &["sample", "CPUs", "least", "median", "largest"]);
+    for ((machine, sample), mut cpis) in of_each {
+        cpis.sort_by(f64::total_cmp);
+        let at = |part: usize| Cell::Real(cpis[(cpis.len() - 1) * part / 2], 2);
+        table.row([Cell::from(machine), sample.into(), (cpis.len() as u64).into(), at(0), at(1), at(2)]);
+    }
+    table
+}
 
 fn table(mut largest: Vec<(f64, &str, u64, CpuId)>) -> Table {
     largest.sort_by(|a, b| b.0.total_cmp(&a.0));

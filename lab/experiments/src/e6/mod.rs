@@ -59,12 +59,15 @@ const PARTS: [&str; 2] = ["hackbench", "samples"];
 const GROUPS: u64 = 240;
 /// Messages of a sender to a receiver.
 const LOOPS: u64 = 100;
+/// A sample from here on was delayed.
+const DELAYED_NS: u64 = 5_000;
 /// A sample from here on is late.
 const LATE_NS: u64 = 13_000;
 /// How long hackbench takes.
 const HACKBENCH: &str = "hackbench";
 /// The quantities of long runs.
 const LATE: &str = "samples of 13 us and more";
+const BODY: &str = "samples of 5 us and more";
 const WORST: &str = "worst sample";
 /// The most that the workload has.
 const BOOST_MAX: u64 = 10_000;
@@ -215,9 +218,11 @@ fn long_run(
         done = last_stage(&bench)?.values().sum();
     }
     let stage = last_stage(&bench)?;
-    let late: u64 = stage.range(LATE_NS..).map(|(_, count)| count).sum();
+    let from = |least: u64| stage.range(least..).map(|(_, count)| count).sum::<u64>();
+    let in_a_million = |count: u64| real(count) * 1e6 / real(done) / real(boost);
     let worst = stage.last_key_value().map_or(0, |(time, _)| *time);
-    findings.point(LATE, name, real(late) * 1e6 / real(done) / real(boost));
+    findings.point(BODY, name, in_a_million(from(DELAYED_NS)));
+    findings.point(LATE, name, in_a_million(from(LATE_NS)));
     findings.point(WORST, name, real(worst) / 1e3);
     histogram(
         &bench,

@@ -1,15 +1,29 @@
 //! What a system does by itself: daemons that wake up at times drawn by lot, and compute for a moment.
 //!
+//! Others had the caches since then, so all that a daemon touches comes from memory: it executes few instructions, at many cycles each. Where
+//! nearly nothing else runs, that is what counters of a CPU show.
+//!
 //! Jobs that spin for each other feel them more than any other: a thread that is held up for a moment holds up all.
 
 use super::options::{MILLI, Opt, Unit, Workload};
-use crate::kernel::{Action, Program};
+use crate::kernel::{Action, Kernel, Mix, Program};
 
 /// Threads, each of which takes its part.
 const THREADS: u64 = 4;
 /// Milliseconds between two wake-ups of a thread, one as likely as the other; 20 on average.
 const PAUSES_MS: [u64; 8] = [11, 13, 17, 19, 23, 23, 25, 29];
 const PAUSE_MS: u64 = 20;
+
+/// Of a million instructions how many go to memory: in a quarter of a millisecond some 1,000 lines of a cache, or 64 KiB.
+const MISS_PPM: u64 = 30_000;
+
+/// So many instructions of a daemon as take that long, in nanoseconds, with memory nearby.
+fn instructions(kernel: &Kernel, mix: Mix, nanos: u64) -> u64 {
+    let h = kernel.hardware();
+    let core_fs = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
+    let latency_ps = h.latency_ps.first().and_then(|row| row.first()).copied().unwrap_or(0);
+    nanos * 1_000_000 / (core_fs + mix.miss_ppm * latency_ps / 1_000).max(1)
+}
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "daemons",
@@ -24,10 +38,12 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 5_000,
         },
     ],
-    programs: |values, _| {
+    programs: |values, kernel| {
         let run = values.get("--busy") * PAUSE_MS * MILLI / 100_000 / THREADS;
+        let mix = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: MISS_PPM, footprint_kib: 0 };
+        let moment = Action::Work(kernel.mix(mix), instructions(kernel, mix, run));
         let pause = Action::SleepAmong(PAUSES_MS.map(|ms| ms * MILLI).to_vec());
-        (0..THREADS).map(|_| Program::repeat(vec![pause.clone(), Action::User(run)])).collect()
+        (0..THREADS).map(|_| Program::repeat(vec![pause.clone(), moment.clone()])).collect()
     },
 };
 
@@ -49,5 +65,12 @@ mod tests {
         let user: u64 = machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user).sum());
         // A tenth of ten seconds, less what the moments themselves take of the time.
         assert!((900_000_000..=1_010_000_000).contains(&user), "{user}");
+        // A cycle of a nanosecond, and for 30 of a thousand instructions 100 ns of memory: 4 cycles each.
+        let instructions: u64 =
+            machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user_instructions).sum());
+        assert!(
+            (user / instructions, user * 10 / instructions) == (4, 40) || user * 100 / instructions == 399,
+            "{user} {instructions}"
+        );
     }
 }

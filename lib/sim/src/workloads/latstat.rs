@@ -11,9 +11,13 @@
 //! # What comes between
 //!
 //! A thread that gives kernel memory back calls all CPUs, also those of sets without interrupts, to forget an address. Such a call
-//! comes at an even higher level, at random, and holds its CPU until every other one has answered: from one to so many
-//! microseconds, one as likely as the other. They are rare: to be seen at all in a run of reasonable length they are made so
+//! comes at an even higher level, at random, and holds its CPU until every other one has answered. What the others do before they answer
+//! has no memory of when it began, so lengths are exponential: most take a microsecond or two, and of N that delay a sample by more than x the
+//! worst delays it by about `x + mean (ln N + 0.577)`. They are rare: to be seen at all in a run of reasonable length they are made so
 //! many times as often, and a sample that one delayed weighs as much less (`--boost`).
+//!
+//! An exponential time is drawn digit by digit: its binary digits are independent, and the one of weight w is 1 with the probability
+//! `1 / (1 + e^(w / mean))`.
 
 use super::options::{Opt, Unit, Workload};
 use crate::kernel::CpuIndex;
@@ -24,6 +28,25 @@ pub const INTERVALS_US: [u64; 24] = [
     919, 929, 937, 941, 947, 953, 967, 971, 977, 983, 991, 997, 1_009, 1_013, 1_019, 1_021, 1_031, 1_033,
     1_039, 1_049, 1_051, 1_061, 1_063, 1_069,
 ];
+
+/// Eighths of a microsecond that the digits of a call's length weigh: up to 32 us.
+const WEIGHTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// Lots of a digit; the greatest of usual lengths is 1 in one of them.
+const LOTS: u32 = 400;
+
+/// The work of a call of that mean length, in thousandths of a microsecond: a lot for each digit.
+fn call_of(mean: u64) -> Vec<Action> {
+    let mean_us = u32::try_from(mean).map_or(f64::MAX, f64::from) / 1e3;
+    let digit = |eighths: u32| {
+        let weight = u64::from(eighths) * MICRO / 8;
+        let ones = f64::from(LOTS) / (1.0 + (f64::from(eighths) / 8.0 / mean_us).exp());
+        Action::KernelAmong(
+            (0..LOTS).map(|lot| if f64::from(lot) + 0.5 < ones { weight } else { 0 }).collect(),
+        )
+    };
+    WEIGHTS.into_iter().rev().map(digit).collect()
+}
 
 /// Nanoseconds of a microsecond.
 const MICRO: u64 = 1_000;
@@ -43,16 +66,17 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--calls",
             value: "N",
-            summary: "calls to all CPUs in a thousand seconds; 120 if not given (fitted)",
+            summary: "calls to all CPUs in a thousand seconds; 5200 if not given (fitted)",
             unit: Unit::Count(0, 1_000_000),
-            default: 120,
+            default: 5_200,
         },
+        // Fitted: the worst of 320 million samples took 30 us.
         Opt {
             flag: "--call-us",
-            value: "N",
-            summary: "microseconds that the longest of them takes; 27 if not given (assumed: as long as the longest sample)",
-            unit: Unit::Count(1, 1_000),
-            default: 27,
+            value: "X",
+            summary: "microseconds that one of them takes on average; 2.85 if not given (fitted)",
+            unit: Unit::Milli(100, 1_000_000),
+            default: 2_850,
         },
         Opt {
             flag: "--boost",
@@ -90,8 +114,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             let mean = 1_000 * 1_000_000_000 / (values.get("--calls") * values.get("--boost")).max(1);
             let pauses = (0..64).map(|n| mean / 2 + mean * n / 64).collect();
             kernel.device(Program::repeat(vec![Action::SleepAmong(pauses), Action::Post(call)]));
-            let lengths = (1..=values.get("--call-us")).map(|us| us * MICRO).collect();
-            kernel.handler(15, Origin::Timer(ring), CpuIndex(0), call, vec![Action::KernelAmong(lengths)]);
+            kernel.handler(15, Origin::Timer(ring), CpuIndex(0), call, call_of(values.get("--call-us")));
         }
         let program = vec![
             Action::Post(arm),
@@ -146,14 +169,37 @@ mod tests {
     }
 
     #[test]
-    fn calls_delay_a_few_samples_by_as_much_as_they_take() {
+    fn calls_delay_a_few_samples_and_few_of_these_by_much() {
         let undisturbed = *last_stage("--calls 0").first_key_value().unwrap().0;
-        let stages = last_stage("--calls 1000000 --boost 10 --call-us 25");
-        let late: u64 = stages.range(undisturbed + 1..).map(|(_, samples)| samples).sum();
-        let (most, _) = stages.last_key_value().unwrap();
-        assert!(late > 0 && *most <= undisturbed + 25_000, "{stages:?}");
-        // 10,000 calls a second of 13 us on average meet an eighth of all timers, and more that begin within the stages.
+        let stages = last_stage("--calls 1000000 --boost 10 --call-us 5");
+        let late = |by: u64| stages.range(undisturbed + by..).map(|(_, samples)| samples).sum::<u64>();
+        // 10,000 calls a second: one that begins within 13.6 us of the timer meets the sample, and so does one that still lasts then, 5 us
+        // on average. 18.6 us of 100: of all samples 1 - e^-0.186 or 17 in a hundred.
         let all: u64 = stages.values().sum();
-        assert!((10..40).contains(&(late * 100 / all)), "{late} of {all}");
+        assert!((13..22).contains(&(late(1) * 100 / all)), "{} of {all}", late(1));
+        // What is left of an exponential time is as long as all of it: e^-2 or 14 in a hundred of these are late by twice the
+        // mean, and a few more that two calls met.
+        assert!((9..22).contains(&(late(10_000) * 100 / late(1))), "{} of {}", late(10_000), late(1));
+    }
+
+    #[test]
+    fn digits_make_exponential_times() {
+        let digits: Vec<Vec<u64>> = call_of(2_700)
+            .into_iter()
+            .map(|action| match action {
+                Action::KernelAmong(lots) => lots,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let ones = |digit: &[u64]| digit.iter().filter(|lot| **lot > 0).count();
+        // 16, 8, 4, 2 and 1 us: of 400 lots 400 / (1 + e^(w / 2.7)) = 1.06, 19.6, 74.1, 129.2 and 163.3.
+        assert_eq!(digits.iter().map(|digit| ones(digit)).take(5).collect::<Vec<_>>(), [1, 20, 74, 129, 163]);
+        // The mean of an exponential time in eighths, without what is less than one: 2.7 us less half an eighth.
+        let mean: f64 = digits
+            .iter()
+            .map(|lots| lots.iter().sum::<u64>())
+            .map(|sum| f64::from(u32::try_from(sum).unwrap()) / 400.0)
+            .sum();
+        assert!((mean - 2_637.5).abs() < 30.0, "{mean}");
     }
 }

@@ -1,15 +1,15 @@
 //! Loops for counting cycles: one that stays in the core, one that is all over memory, and an application between.
 
 use super::options::{Opt, THREADS, Unit, Values, Workload};
-use crate::kernel::{Action, Kernel, Mix, Program};
+use crate::kernel::{Action, Kernel, Mix, Program, Waiting};
 
 const MISSES: Opt = Opt {
     flag: "--misses",
     value: "X",
-    summary: "of a thousand instructions how many go to memory; 3.9 if not given (fitted)",
+    summary: "of a thousand instructions how many go to memory; 4.04 if not given (fitted)",
     unit: Unit::Milli(0, 1_000_000),
     // Fitted: e6900, second sample, 2.08 cycles for an instruction.
-    default: 3_900,
+    default: 4_040,
 };
 
 const CPI: Opt = Opt {
@@ -79,10 +79,25 @@ pub(super) const RANDMEM: Workload = Workload {
 
 pub(super) const APP: Workload = Workload {
     name: "app",
-    summary: "An application that misses its caches now and then, all in user mode, without end.",
+    summary: "An application that misses its caches now and then, at times more and at times less, all in user mode, without end.",
     options: &[
         THREADS,
         MISSES,
+        // Fitted: e6900, the largest of three samples over the least.
+        Opt {
+            flag: "--swing",
+            value: "X",
+            summary: "percent that more of these go to memory in the second quarter of a phase, and fewer in the last one; 31 if not given (fitted)",
+            unit: Unit::Milli(0, 100_000),
+            default: 31_000,
+        },
+        Opt {
+            flag: "--phase",
+            value: "N",
+            summary: "millions of instructions of a phase, of each thread; 34000 if not given (assumed: a minute on e6900, twice as long as a sample)",
+            unit: Unit::Count(1, 1_000_000_000),
+            default: 34_000,
+        },
         Opt {
             flag: "--heap",
             value: "MIB",
@@ -92,16 +107,19 @@ pub(super) const APP: Workload = Workload {
         },
     ],
     programs: |values, kernel| {
-        let mix = kernel.mix(Mix {
-            base_milli: 1_000,
-            reach_ppm: 0,
-            miss_ppm: values.get("--misses"),
-            footprint_kib: 0,
-            float_ppm: 0,
-        });
+        let threads = values.get("-t").max(1);
+        let all = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));
+        let swing = values.get("--misses") * values.get("--swing") / 100_000;
+        let mut quarter = |miss_ppm| {
+            let mix = kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm, footprint_kib: 0 });
+            // A quarter is over when all threads are through.
+            [Action::Work(mix, values.get("--phase") * 1_000_000 / 4), Action::Meet(all, Waiting::Block)]
+        };
+        let misses = values.get("--misses");
+        let phase = [misses, misses + swing, misses, misses - swing].map(&mut quarter).concat();
         let heap = kernel.segment();
         let map = Action::Map(heap, values.get("--heap") * 1_024);
-        vec![Program::once(vec![map, Action::Work(mix, u64::MAX)]); values.count("-t")]
+        vec![Program::begin(vec![map], phase); values.count("-t")]
     },
 };
 
@@ -129,5 +147,17 @@ mod tests {
         assert_eq!(cpi("u2i", "busyloop --cpi 1.5") / 10, 150);
         // One read in 10 instructions; of 1,024 KiB 256 fit: 1 + 0.1 x 9 + 0.1 x 0.75 x 68.4 (190 ns of 360 MHz) = 7.03.
         assert_eq!(cpi("u2i", "randmem --array 1024 --between 10") / 10, 703);
+    }
+
+    #[test]
+    fn phases_of_an_application_miss_more_and_less_in_turn() {
+        // 190 ns of 360 MHz are 68.4 cycles, and 10 of a thousand instructions wait for them: 1 + 0.01 x 68.4. In the second quarter half
+        // as many more do: 1 + 0.015 x 68.4. A second is 360 million cycles.
+        let words = |phase| format!("app --misses 10 --swing 50 --phase {phase}");
+        assert_eq!(cpi("u2i", &words(4_000)) / 10, 168);
+        // 100 million take 168.4 million cycles; those left take 2.026 each: 360 of 194.6.
+        assert_eq!(cpi("u2i", &words(400)) / 10, 185);
+        // A second has as much of all quarters.
+        assert_eq!(cpi("u2i", &words(1)) / 10, 168);
     }
 }
