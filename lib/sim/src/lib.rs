@@ -57,7 +57,7 @@
 //! | counters of cycles and instructions | exact for the model: what is measured by time counts as one instruction in a cycle |
 //! | lgroups, homes, affinities | exact as to which lgroup is chosen by affinity (reference §3.10), approximate as to load: it is what runs or waits now, at home, and does not age |
 //! | memory of lgroups | approximate: segments that threads share have a size and a place; what a thread has for itself has a place and no size |
-//! | counters of cycles and instructions, per CPU and per thread | exact for the model: what is measured by time counts as one instruction in a cycle; a CPU that idles counts nothing; every machine has two counters, each of which can count both |
+//! | counters of cycles and instructions, per CPU and per thread | exact for the model: what is measured by time counts as one instruction in a cycle; a CPU that idles counts nothing, where a real one counts its idle loop in the kernel (`cpustat` counts user mode by itself); every machine has two counters, each of which can count both |
 //! | workloads | approximate: few kinds of steps, whose instructions and times are assumed, or fitted to one published figure; see [`workloads`] |
 //! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the table of [`kernel`] |
 //! | machines | each figure has its source in the machine's file: published, taken, or fitted |

@@ -167,16 +167,15 @@ impl Findings {
         });
     }
 
-    /// The same over several seeds of chance as one: of each point the median, the least and the most. Everything else, and the points
-    /// that there are, is as with the first seed.
+    /// The same over several seeds of chance as one: of each point the median, the least and the most of those that have it. Everything
+    /// else, and the points that there are, is as with the first seed.
     #[must_use]
     pub fn over_seeds(all: Vec<Findings>) -> Option<Findings> {
         let several = all.len() > 1;
         let mut of_each: Vec<Vec<f64>> = vec![Vec::new(); all.first()?.points.len()];
-        for findings in &all {
-            for (values, point) in of_each.iter_mut().zip(&findings.points) {
-                values.push(point.ours);
-            }
+        for (values, first) in of_each.iter_mut().zip(&all.first()?.points) {
+            let is_it = |p: &&Point| p.quantity == first.quantity && p.variant == first.variant;
+            values.extend(all.iter().filter_map(|one| one.points.iter().find(is_it)).map(|point| point.ours));
         }
         let mut first = all.into_iter().next()?;
         for (point, mut values) in first.points.iter_mut().zip(of_each).filter(|_| several) {

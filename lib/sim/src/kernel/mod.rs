@@ -41,7 +41,7 @@
 //! | memory | approximate: a latency for each two lgroups, under load |
 //! | where shared memory is placed | exact (§3.10), except that a segment is of one kind: random over all lgroups is the mean of their latencies |
 //! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
-//! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`] |
+//! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`], whose lengths are exponential |
 //! | locks with priority inheritance, faults | absent |
 //! | FSS | exact (§3.8), but for what it does not say: a thread enters at 59, and a child has its parent's priority. Shares of processes are ours |
 //! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
