@@ -24,8 +24,9 @@
 //! # Output
 //!
 //! Each row is a point: quantity, conditions, published value, result, and difference in percent. Points to which a
-//! model parameter was fitted are marked, and count as no prediction. Below the table are the errors of the
-//! predictions, and those of straight lines through the other published points.
+//! model parameter was fitted are marked, and count as no prediction. With `--seeds 20` an experiment is done with 20
+//! seeds of chance, and the median, the least and the most of each point are shown. Below the table are the errors of
+//! the predictions, and those of straight lines through the other published points.
 //!
 //! # JSON
 //!
