@@ -111,7 +111,8 @@ pub(super) const APP: Workload = Workload {
         let all = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));
         let swing = values.get("--misses") * values.get("--swing") / 100_000;
         let mut quarter = |miss_ppm| {
-            let mix = kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm, footprint_kib: 0 });
+            let mix =
+                kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm, footprint_kib: 0, float_ppm: 0 });
             // A quarter is over when all threads are through.
             [Action::Work(mix, values.get("--phase") * 1_000_000 / 4), Action::Meet(all, Waiting::Block)]
         };
