@@ -61,6 +61,14 @@
 //! fails ends the script, with its place as `FILE:LINE:COLUMN`. With `--state FILE` the machine is kept in that file
 //! after each line.
 //!
+//! # The twin of this machine
+//!
+//! `like-host` has the CPUs of the machine at hand. `millpond sim --calibrate like-host` measures that machine, some ten
+//! seconds: a switch, a wake-up, a message, lines of caches near and far, turns of its scheduler, and one thread of NPB
+//! CG. From then on, until the machine boots, `like-host` has these numbers too, and shares CPUs by the rules of Linux
+//! (EEVDF). Its machine file names the source of each number; `--json` prints that file. `millpond experiment twin
+//! --machine real` shows how well the twin predicts.
+//!
 //! # Reboot
 //!
 //! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot` select the dispatch table of large servers. Tunables
@@ -84,6 +92,7 @@
 //! `FILE:LINE:COLUMN`.
 
 mod boot;
+mod calibrate;
 mod complete;
 mod lines;
 mod own;
@@ -118,16 +127,18 @@ pub(crate) const COMMAND: Command = Command {
         name: "sim",
         summary: "start a shell on a simulated machine",
         group: Group::Simulate,
-        forms: &["[--echo] [--keep-going] [--state file] machine [script]"],
+        forms: &["[--echo] [--keep-going] [--state file] machine [script]", "--calibrate [--json] like-host"],
         flags: &[
             Flag::long("echo", "print each line of a script behind the prompt"),
             Flag::long("keep-going", "continue a script after a line that fails"),
+            Flag::long("calibrate", "measure this machine, and give like-host its numbers"),
         ],
         operands: Operands { shown: "machine [script]", kinds: &[ValueKind::Machine] },
         examples: &[
             Example { words: "t2000", what: "start a shell on a simulated machine of 32 CPUs" },
             Example { words: "t2000 day.sim", what: "run the lines of a file there" },
             Example { words: "--state mine.json t2000", what: "keep the machine in a file between calls" },
+            Example { words: "--calibrate like-host", what: "measure this machine for its twin" },
         ],
         status: &[
             ("0", "the shell ended, or every line of the script was done"),
@@ -159,6 +170,16 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if sides.iter().any(|p| p.common.help) {
         ctx.out.text(&millpond_cli::help::short(&COMMAND.spec));
         return Ok(Exit::DONE);
+    }
+    if has("calibrate") {
+        let json = sides.iter().any(|p| p.common.json);
+        let named: Vec<&str> = operands.iter().map(String::as_str).chain(machine.as_deref()).collect();
+        return match named == ["like-host"] {
+            true => calibrate::run(json, ctx),
+            false => Err(Failure::Usage(
+                "--calibrate measures the machine at hand: sim --calibrate like-host".into(),
+            )),
+        };
     }
     if sides.iter().any(|p| p.common.root.is_some() || p.common.json || p.common.dry_run) {
         return Err(Failure::Usage(

@@ -1,14 +1,14 @@
 //! The list of experiments that are done on simulated machines.
 
 use crate::published::Experiment;
-use crate::{alternating, e1, e2, e3, e4, e5, e6, service};
+use crate::{alternating, e1, e2, e3, e4, e5, e6, service, twin};
 
 /// Every experiment that is done on simulated machines.
 pub const EXPERIMENTS: &[Experiment] =
     &[e1::EXPERIMENT, e2::EXPERIMENT, e3::EXPERIMENT, e4::EXPERIMENT, e5::EXPERIMENT, e6::EXPERIMENT];
 
 /// Experiments of our own: nothing of them was published, so that nothing stands beside what we get.
-pub const OWN: &[Experiment] = &[alternating::EXPERIMENT, service::EXPERIMENT];
+pub const OWN: &[Experiment] = &[alternating::EXPERIMENT, service::EXPERIMENT, twin::EXPERIMENT];
 
 /// The experiment of that name.
 #[must_use]

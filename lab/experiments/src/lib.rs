@@ -15,6 +15,7 @@
 //! | [`e7`] | a stack is not in memory until each of its pages was touched |
 //! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |
 //! | [`inversion`] | a lock with priority inheritance bounds what a plain one does not |
+//! | [`twin`] | a simulated machine with a machine's numbers tells what programs do there |
 //! | [`alternating`] | pools that are resized do no less than the best split, and more where demand is uneven |
 //!
 //! The demo, [`e1`] and [`e7`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
@@ -54,6 +55,7 @@ mod remains;
 pub mod service;
 mod sets;
 mod timeline;
+pub mod twin;
 
 pub use catalogue::{EXPERIMENTS, OWN, named};
 pub use failure::Failure;

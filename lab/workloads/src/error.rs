@@ -25,6 +25,20 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The affinity of a thread of a probe.
+    #[error("cannot bind a thread to CPU {cpu}")]
+    Bind {
+        /// The CPU.
+        cpu: u32,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// What a probe times could not be done.
+    #[error("cannot measure the machine")]
+    Probe {
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// More tasks than the kernel has numbers for.
     #[error("cannot start {tasks} tasks: {most} is the most")]
     TooManyTasks {

@@ -26,12 +26,17 @@
 //! * Nothing is printed, and no state of the process outlives a call: threads are joined, children are reaped, a raised limit of open
 //!   files is lowered again, a scheduling class taken for the time of the run is given back, network namespaces are gone. That
 //!   holds for errors and for a panic in the caller's `on_event` as well.
-//! * A load runs where the process may run. None of them sets an affinity: being moved is what they are for.
+//! * A load runs where the process may run. None of them sets an affinity: being moved is what they are for. A [`probe`] binds threads of its
+//!   own.
 //! * Time is the monotonic clock, taken around what the load's description says and nothing else.
 //!
 //! # Command lines
 //!
 //! [`options`] says in which forms the options of each may be typed, for the real loads and for those of simulated machines.
+//!
+//! # Probes
+//!
+//! [`probe`] is no load: it measures what a switch, a message, a wake-up and a line of a cache take here, for a twin of the machine.
 //!
 //! # What it does not do
 //!
@@ -42,6 +47,7 @@ pub mod build;
 pub mod cg;
 pub mod hackbench;
 pub mod options;
+pub mod probe;
 pub mod service;
 pub mod spin;
 pub mod stacks;

@@ -1,8 +1,11 @@
-//! Machines that come with the program, with numbers of their files changed: what a model's parameters are tried with.
+//! Machine files as data: of machines that come with the program, of the user's own, and of the twin of the machine at hand; with numbers
+//! changed, what a model's parameters are tried with.
 
-use crate::{OpenError, Session};
+use crate::text::{read_text, replace_text};
+use crate::{OpenError, Session, is_machine_file, machine_file, state_dir};
 use millpond_sim::{SimError, SimMachine, catalogue};
 use serde_json::{Number, Value};
+use std::path::{Path, PathBuf};
 
 /// A number of a machine file, and what it should be instead.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,18 +21,37 @@ pub struct FieldChange {
 /// A number in the file of a machine that comes with the program; none where there is no such machine or number.
 #[must_use]
 pub fn machine_field(machine: &str, field: &str) -> Option<f64> {
-    file(machine).ok()?.pointer(field)?.as_f64()
+    file_of(machine).ok()?.pointer(field)?.as_f64()
 }
 
 impl Session {
-    /// Opens a simulated machine that comes with the program, with a merge patch of its file (RFC 7396; `null` changes nothing) and with
+    /// The machine that such data describe, just booted. `origin` names them in messages.
+    ///
+    /// # Errors
+    /// [`OpenError`] when they describe none.
+    pub fn described(file: &Value, origin: &str) -> Result<Session, OpenError> {
+        let machine = machine_file::described(&file.to_string(), origin)?;
+        Ok(Session::simulated(machine, false))
+    }
+
+    /// Keeps a machine file as that of the twin of the machine at hand (`like-host`), until the machine boots. Where it is.
+    ///
+    /// # Errors
+    /// The path, and the system's reason in words.
+    pub fn keep_twin(&self, file: &Value) -> Result<PathBuf, (PathBuf, String)> {
+        let path = twin_in(self.state_dir().unwrap_or(Path::new(".")));
+        let text = serde_json::to_string_pretty(file).unwrap_or_default();
+        replace_text(&path, &format!("{text}\n")).map(|()| path.clone()).map_err(|why| (path, why))
+    }
+
+    /// Opens a simulated machine that comes with the program or has a file, with a merge patch of its file (RFC 7396; `null` changes nothing) and with
     /// those of the changes that concern it.
     ///
     /// # Errors
     /// [`OpenError`] when there is no such machine or number, or the machine is none with the changes.
     pub fn open_changed(machine: &str, patch: &Value, changes: &[FieldChange]) -> Result<Session, OpenError> {
         let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
-        let mut file = file(machine)?;
+        let mut file = machine_description(machine)?;
         if !patch.is_null() {
             merge(&mut file, patch);
         }
@@ -44,7 +66,32 @@ impl Session {
     }
 }
 
-fn file(machine: &str) -> Result<Value, OpenError> {
+/// Where a state directory has the machine file of the twin.
+pub(crate) fn twin_in(state: &Path) -> PathBuf {
+    state.join("like-host.json")
+}
+
+/// The machine file behind a name: a machine that comes with the program, a file of the user's own, or the twin of the machine at hand.
+///
+/// # Errors
+/// [`OpenError`] where there is none, or it describes no machine.
+pub fn machine_description(name: &str) -> Result<Value, OpenError> {
+    let path = match name {
+        "like-host" => twin_in(&state_dir::state_dir()),
+        name if is_machine_file(name) => PathBuf::from(name),
+        name => return file_of(name),
+    };
+    if name == "like-host" && !path.exists() {
+        return Err(OpenError::NotMeasured);
+    }
+    let origin = path.display().to_string();
+    machine_file::read(&origin)?;
+    let text = read_text(&path).map_err(|why| OpenError::MachineFile { name: origin, why })?;
+    // It was understood just now.
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+fn file_of(machine: &str) -> Result<Value, OpenError> {
     let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
     let none = || refused(SimError::NoSuchMachine { name: machine.to_owned() });
     let text = catalogue::text(machine).ok_or_else(none)?;

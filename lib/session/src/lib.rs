@@ -60,7 +60,7 @@ mod workloads;
 mod zone;
 
 pub use caps::Cap;
-pub use changed::{FieldChange, machine_field};
+pub use changed::{FieldChange, machine_description, machine_field};
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};
 pub use filters::{FILTERS, Filtered, Filters, NotStarted, filter_named};
 pub use follow::{Follower, pool_environment};

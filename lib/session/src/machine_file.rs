@@ -18,9 +18,14 @@ pub fn is_machine_file(name: &str) -> bool {
 pub(crate) fn read(name: &str) -> Result<SimMachine, OpenError> {
     let text =
         read_text(Path::new(name)).map_err(|why| OpenError::MachineFile { name: name.to_owned(), why })?;
-    SimMachine::described(&text, name).map_err(|error| match error {
+    described(&text, name)
+}
+
+/// The machine that a text describes. `origin` names it in messages.
+pub(crate) fn described(text: &str, origin: &str) -> Result<SimMachine, OpenError> {
+    SimMachine::described(text, origin).map_err(|error| match error {
         SimError::Description(error) => OpenError::Described(error),
-        source => OpenError::Simulated { name: name.to_owned(), source },
+        source => OpenError::Simulated { name: origin.to_owned(), source },
     })
 }
 

@@ -1,5 +1,6 @@
 //! Which machines there are, and opening one by its name.
 
+use crate::changed::twin_in;
 use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
 use crate::{FileJournal, is_machine_file, machine_file, reason, state_dir};
@@ -61,6 +62,17 @@ pub enum OpenError {
         name: String,
         /// Why not.
         source: SimError,
+    },
+    /// The twin of the machine at hand has no numbers yet.
+    #[error(
+        "cannot open machine like-host with its numbers: it was not measured; `millpond sim --calibrate like-host` does that"
+    )]
+    NotMeasured,
+    /// The twin was measured on another machine.
+    #[error("cannot open machine like-host: {} has other CPUs than this machine; measure again: `millpond sim --calibrate like-host`", path.display())]
+    OtherTwin {
+        /// Its machine file.
+        path: PathBuf,
     },
     /// A machine file has no such number to be changed.
     #[error("cannot open machine {name}: its file has no number at {field}")]
@@ -175,7 +187,17 @@ fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
         .map_err(Into::into)
         .and_then(|p| p.topology())
         .map_err(|refusal| OpenError::Host(refusal.to_string()))?;
-    Ok(SimMachine::like(topology))
+    let path = twin_in(host.state_dir().unwrap_or(Path::new(".")));
+    if !path.exists() {
+        return Ok(SimMachine::like(topology));
+    }
+    // It was measured.
+    let twin = machine_file::read(&path.display().to_string())?;
+    let cpus = twin.processors().and_then(|p| p.topology().map_err(|r| Absent::because(r.to_string())));
+    match cpus.map(|twin| twin.cpus() == topology.cpus()) {
+        Ok(true) => Ok(twin),
+        _ => Err(OpenError::OtherTwin { path }),
+    }
 }
 
 fn real(options: &OpenOptions) -> Result<Session, OpenError> {

@@ -28,12 +28,12 @@ use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_report::{Cell, Table};
-use millpond_session::{NoSuchProcess, SIMULATED};
+use millpond_session::NoSuchProcess;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "e2",
     options: &[
-        Flag::long("machine", "the simulated machine; smartos-2").value("NAME", ValueKind::Word(&SIMULATED)),
+        Flag::long("machine", "the simulated machine, or a machine file; smartos-2").value("NAME", ValueKind::Machine),
         Flag::long("arm", "nothing, caps, pools, psets, nothing-blocking, pools-blocking, psets-blocking, beside the job alone; all").value("NAME,...", ValueKind::Words(&ARM_WORDS)),
         Flag::long("threads", "threads of each job; one for each CPU that it may use").value("N", ValueKind::Count(1, 4096)),
         Flag::long("class", "size of the problem; S").value("CLASS", ValueKind::Word(&CLASSES)),

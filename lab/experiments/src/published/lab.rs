@@ -124,6 +124,16 @@ impl<'a> Lab<'a> {
         Ok(bench)
     }
 
+    /// The machine that a file describes.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] when it describes none.
+    pub fn open_described(&self, file: &Value) -> Result<Bench, Failure> {
+        let name = file["name"].as_str().unwrap_or("the machine file");
+        let session = Session::described(file, name).map_err(|error| Failure::Machine(error.to_string()))?;
+        Bench::new(session, self.changes.clone())
+    }
+
     /// Lets time pass on a machine.
     ///
     /// # Errors

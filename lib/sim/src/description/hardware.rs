@@ -72,7 +72,7 @@ impl StationDescription {
     }
 }
 
-fn all() -> f64 {
+pub(super) fn all() -> f64 {
     1.0
 }
 
@@ -97,7 +97,14 @@ const CACHE_CYCLES: u64 = 20;
 pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware, Wrong> {
     let cpus = topology.processors();
     let mut hardware = like(topology);
-    hardware.switch_ns = d.switch_ns;
+    (hardware.switch_ns, hardware.idle_exit_ns) = (d.switch_ns, d.idle_exit_ns);
+    if !(0.001..=100.0).contains(&d.kernel) {
+        return Err((
+            "kernel",
+            format!("the kernel executes {} times as much; 0.001 to 100 are possible", d.kernel),
+        ));
+    }
+    hardware.kernel_milli = thousandths(d.kernel);
     hardware.cache_cycles = d.cache_cycles.unwrap_or(CACHE_CYCLES);
     bounds(d)?;
     hardware.handover_milli = thousandths(d.handover_trips);
@@ -160,6 +167,7 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
         ("size_kib", size.unwrap_or(0), 0, 1 << 24),
         ("cache_cycles", d.cache_cycles.unwrap_or(CACHE_CYCLES), 0, 10_000),
         ("switch_ns", d.switch_ns, 0, 1_000_000_000),
+        ("idle_exit_ns", d.idle_exit_ns, 0, 1_000_000_000),
     ];
     if !(0.0..=100.0).contains(&d.handover_trips) {
         let what = format!("handover_trips is {}; 0 to 100 are possible", d.handover_trips);
@@ -205,6 +213,8 @@ pub fn like(topology: &Topology) -> Hardware {
         switch_ns: 0,
         handover_milli: 0,
         stations: Vec::new(),
+        idle_exit_ns: 0,
+        kernel_milli: 1_000,
     }
 }
 

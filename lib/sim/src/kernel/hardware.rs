@@ -84,6 +84,16 @@ pub struct Hardware {
     /// What CPUs share beside pipelines: of each kind at most one for a CPU.
     #[serde(default)]
     pub stations: Vec<Station>,
+    /// What it takes a CPU that idles to begin with a thread, beyond that.
+    #[serde(default)]
+    pub idle_exit_ns: u64,
+    /// Thousandths of a workload's instructions in the kernel that this machine's kernel executes in their place.
+    #[serde(default = "as_told")]
+    pub kernel_milli: u64,
+}
+
+fn as_told() -> u64 {
+    1_000
 }
 
 impl Hardware {
@@ -105,6 +115,8 @@ impl Hardware {
             switch_ns: 0,
             handover_milli: 0,
             stations: Vec::new(),
+            idle_exit_ns: 0,
+            kernel_milli: 1_000,
         }
     }
 
@@ -149,8 +161,10 @@ impl Hardware {
         if self.handover_milli > 100_000 {
             return Err("the hardware has a handover that no hardware has".into());
         }
-        if self.cache_kib > 1 << 24 || self.switch_ns > 1_000_000_000 {
-            return Err("the hardware has a cache or a switch that no hardware has".into());
+        let longest = self.switch_ns.max(self.idle_exit_ns);
+        if self.cache_kib > 1 << 24 || longest > 1_000_000_000 || !(1..=100_000).contains(&self.kernel_milli)
+        {
+            return Err("the hardware has a cache, a switch or a kernel that no hardware has".into());
         }
         Ok(())
     }

@@ -211,7 +211,8 @@ impl Kernel {
             self.count(number, Column::Migr);
         }
         if let Some(to) = to {
-            let cost = self.hardware.switch_ns;
+            let leaves_idle = if from.is_none() { self.hardware.idle_exit_ns } else { 0 };
+            let cost = self.hardware.switch_ns + leaves_idle;
             let t = self.t(to);
             t.owed_sys = t.owed_sys.saturating_add(cost);
         }
@@ -290,6 +291,7 @@ impl Kernel {
                     return Ok(());
                 }
                 Action::KernelWork(mix, left) => {
+                    let left = left.saturating_mul(self.hardware.kernel_milli) / 1_000;
                     self.begin(cpu, thread, true, Some(mix), left);
                     return Ok(());
                 }

@@ -58,6 +58,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Word(&["spin", "block"]),
             default: 0,
         },
+        Opt {
+            flag: "--start",
+            value: "HOW",
+            summary: "how threads begin: all at once, or woken up by the first one when that runs after a tenth of a second: together, led; together if not given",
+            unit: Unit::Word(&["together", "led"]),
+            default: 0,
+        },
         // An element of the sparse product is two operations and six instructions: load it, its column and the
         // vector's element, multiply, add, and go on.
         Opt {
@@ -100,9 +107,31 @@ pub(super) const WORKLOAD: Workload = Workload {
         let rows = |thread: u64| job.rows * (thread + 1) / threads - job.rows * thread / threads;
         let mut programs: BTreeMap<u64, Program> = BTreeMap::new();
         let shares = (0..threads).map(rows);
-        shares.map(|rows| programs.entry(rows).or_insert_with(|| job.program(rows)).clone()).collect()
+        let all = shares.map(|rows| programs.entry(rows).or_insert_with(|| job.program(rows)).clone());
+        let all: Vec<Program> = all.collect();
+        if values.count("--start") == 0 {
+            return all;
+        }
+        let begin = kernel.channel();
+        let led = |(number, program): (u64, Program)| {
+            let others = std::iter::repeat_n(Action::Post(begin), programs_beside(threads));
+            let first = match number {
+                0 => [Action::Sleep(READY_NS)].into_iter().chain(others).collect(),
+                _ => vec![Action::Wait(begin)],
+            };
+            Program::begin(first, program.actions().cloned().collect())
+        };
+        (0..).zip(all).map(led).collect()
     },
 };
+
+/// How long threads get ready before the first one leads them.
+const READY_NS: u64 = 100_000_000;
+
+/// How many a thread leads.
+fn programs_beside(threads: u64) -> usize {
+    usize::try_from(threads - 1).unwrap_or(0)
+}
 
 /// What all threads of a job have in common.
 struct Job {
@@ -169,6 +198,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use super::READY_NS;
     use crate::SimMachine;
     use crate::workloads::Load;
     use crate::workloads::tests::plain;
@@ -204,6 +234,12 @@ mod tests {
         // 466, 467 and 467 rows: those that have most are waited for.
         assert_eq!(operations("-t 3", RUN / 1_400 * 467), RUN);
         assert!(operations("-t 3", RUN / 1_400 * 466) < RUN);
+    }
+
+    #[test]
+    fn a_team_that_the_first_thread_leads_does_the_same_later() {
+        assert_eq!(operations("-t 2 --start led", READY_NS + RUN / 2), RUN);
+        assert_eq!(operations("--start led", READY_NS + RUN), RUN);
     }
 
     #[test]

@@ -285,3 +285,14 @@ fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
     let (most, moved) = (rounds * u64::from(strands) * 4, k.heap.moved);
     assert!(moved <= most + most / 10, "{moved} of {most}");
 }
+
+#[test]
+fn a_cpu_that_idled_begins_later_and_a_kernel_may_execute_more() {
+    let mut layout = Layout::flat(1);
+    (layout.hardware.switch_ns, layout.hardware.idle_exit_ns, layout.hardware.kernel_milli) =
+        (1_000, 4_000, 2_500);
+    let mut k = Kernel::new(&layout, standard(), Tunables::default());
+    let mix = k.mix(Mix { base_milli: 1_000, ..Mix::SPIN });
+    // 5,000 to begin, and 2,500 instructions of a nanosecond in place of 1,000.
+    assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::KernelWork(mix, 1_000)])]), [7_500]);
+}

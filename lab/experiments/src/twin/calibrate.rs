@@ -1,0 +1,338 @@
+//! Measures the machine at hand, and writes a machine file that has its numbers, each with where it comes from.
+
+use super::predict::call_ns;
+use super::{mean, number};
+use crate::Failure;
+use crate::here::Here;
+use crate::published::Lab;
+use millpond_model::{Cache, CacheKind, CpuId, Nanos, Topology};
+use millpond_report::Table;
+use millpond_workloads::probe::{self, Probe};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The part of the outer cache's answer that a core waits for: out of order, with prefetching caches, as on the machines of the catalogue.
+const EXPOSED: f64 = 0.2;
+/// Instructions of an operation of `cg`, and of a hundred how many look beyond the first cache: what the workload says.
+const OP_INSTRUCTIONS: f64 = 3.0;
+const OP_REACH: f64 = 0.04372;
+/// How long one thread's speed is measured, and how often.
+const SECOND: u64 = 1;
+const ROUNDS: usize = 3;
+/// What Linux takes the move of a thread to cost, in nanoseconds: the kernel's default of `migration_cost_ns`.
+const MIGRATION_COST_NS: u64 = 500_000;
+/// The base slice of Linux in nanoseconds, times one more than the whole logarithm to the base two of so many CPUs at most: the kernel's
+/// own since 6.6.
+const BASE_SLICE_NS: u64 = 700_000;
+const SCALED_CPUS: usize = 8;
+
+/// A twin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Twin {
+    /// The machine file.
+    pub file: Value,
+    /// What was measured.
+    pub probe: Probe,
+    /// One thread of `cg`, in Mop/s.
+    pub mops: f64,
+}
+
+/// Measures on the CPUs that may be used here: some ten seconds.
+///
+/// # Errors
+/// [`Failure`] where there are not two CPUs, or a program cannot run.
+pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
+    let (_, free, _) = here.look()?;
+    let processors = here.machine().processors().map_err(Failure::NotHere)?;
+    let topology = processors.topology().map_err(Failure::refused("read CPUs"))?;
+    (here.tell)("switches, wake-ups, messages, caches and turns");
+    let failed = |error: millpond_workloads::Error| Failure::Program {
+        program: "the probe".into(),
+        why: std::error::Error::source(&error).map_or(error.to_string(), |cause| format!("{error}: {cause}")),
+    };
+    // Neighbours would share a core where there is another one.
+    let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
+    (here.tell)("the speed of one thread");
+    let mops = one_thread(here)?;
+    let file = file(&topology, &probe, mops);
+    let mut quiet = |_: &str| ();
+    let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
+    // What a call of the workload is here, at the length that it was fitted to elsewhere.
+    let kernel = (probe.message_ns.median / call_ns(&lab, &file)?).clamp(0.001, 100.0);
+    let file = with_kernel(file, kernel);
+    Ok(Twin { file, probe, mops })
+}
+
+/// Mop/s of `cg` with one thread that nothing keeps waiting: the median of some rounds.
+fn one_thread(here: &mut Here<'_>) -> Result<f64, Failure> {
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut program = here.ready("cg", "cg --class S --threads 1", |_| Ok(()))?;
+        here.begin(&mut program)?;
+        let clock = here.machine().clock();
+        here.wait(clock.now() + Nanos::from_secs(SECOND))?;
+        let result = here.end(program)?;
+        rounds.extend(result["mops_total"].as_f64());
+    }
+    rounds.sort_by(f64::total_cmp);
+    rounds.get(rounds.len() / 2).copied().filter(|mops| *mops > 0.0).ok_or_else(|| Failure::Program {
+        program: "cg".into(),
+        why: "it does not tell how fast it was".into(),
+    })
+}
+
+/// The slice of a thread: by the rule of the kernel, or the longest that ends at the tick at which turns were seen to end.
+fn slice(cpus: usize, probe: &Probe) -> (u64, &'static str) {
+    let doublings = cpus.clamp(1, SCALED_CPUS).ilog2();
+    let rule = BASE_SLICE_NS * u64::from(1 + doublings);
+    let ticks = |ns: u64| ns.div_ceil(probe.tick_ns.max(1)).max(1);
+    let seen = probe.turn_ns.map(|turn| (turn.median / ns(probe.tick_ns.max(1))).round());
+    match seen {
+        // Turns say no more than at which tick they end.
+        Some(seen) if (seen - ns(ticks(rule))).abs() < 0.5 => {
+            (rule, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns that were seen agree")
+        }
+        Some(seen) => (whole(seen.max(1.0)) * probe.tick_ns, "turns that were seen, in whole ticks"),
+        None => (rule, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns were not seen"),
+    }
+}
+
+/// The cache that a CPU has for itself, or the nearest that it shares; its size in KiB.
+fn own_cache(topology: &Topology) -> Option<&Cache> {
+    let first = topology.cpus().iter().next()?;
+    let own = |cache: &&Cache| {
+        cache.cpus.contains(first) && cache.kind != CacheKind::Instruction && cache.size_kib.is_some()
+    };
+    let in_core = |cache: &&Cache| cache.cpus.len() <= topology.siblings(first).len();
+    let all = || topology.caches().iter().filter(own);
+    all().filter(in_core).max_by_key(|cache| cache.level).or_else(|| all().min_by_key(|cache| cache.level))
+}
+
+/// How many times the way between CPUs takes before the next one has a word that all write: to memory, as the model has it, where each has
+/// a cache of its own, else to the cache.
+fn handover_trips(topology: &Topology, probe: &Probe) -> f64 {
+    let is_shared = own_cache(topology).is_some_and(|cache| cache.cpus == topology.cpus());
+    let trip = if is_shared { probe.near_ns.median } else { probe.far_ns.median };
+    (probe.transfer_ns.median / trip.max(0.1)).clamp(0.0, 100.0)
+}
+
+/// The machine file, but for the length of the kernel.
+fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
+    let first = topology.processors().first();
+    let mhz = first.and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(1_000);
+    let cycles = |nanos: f64| nanos * ns(mhz) / 1_000.0;
+    let cache_cycles = cycles(probe.near_ns.median).round().clamp(1.0, 10_000.0);
+    // Cycles of an instruction, of which the core has what its cache leaves.
+    let each = cycles(1e3 / mops / OP_INSTRUCTIONS);
+    let exposed = EXPOSED.min(each / 2.0 / (OP_REACH * cache_cycles));
+    let cpi = (each - OP_REACH * cache_cycles * exposed).clamp(0.001, 100.0);
+    let (slice_ns, slice_source) = slice(topology.processors().len(), probe);
+    let cores: BTreeMap<_, Vec<CpuId>> = topology.processors().iter().fold(BTreeMap::new(), |mut all, p| {
+        all.entry((p.chip, p.core)).or_insert_with(Vec::new).push(p.id);
+        all
+    });
+    let chips: Vec<_> = topology.chips();
+    let place = |chip| chips.iter().position(|other| *other == chip).unwrap_or(0);
+    let cores: Vec<Value> = cores
+        .iter()
+        .map(|((chip, _), strands)| json!({ "chip": place(*chip), "strands": strands.iter().map(|cpu| cpu.0).collect::<Vec<_>>() }))
+        .collect();
+    let mut file = json!({
+        "name": "like-host",
+        "about": "a twin of a machine that was measured",
+        "cores": cores,
+        "processor": {
+            "isa": first.map_or("unknown", |p| p.isa.as_str()),
+            "clock_mhz": mhz,
+            "implementation": first.map_or("", |p| p.implementation.as_str()),
+            "brand": first.map_or("", |p| p.brand.as_str()),
+        },
+        "core": { "cpi": round(cpi, 4), "exposed": round(exposed, 3) },
+        "cache_cycles": whole(cache_cycles),
+        "memory": { "local_ns": round(probe.far_ns.median, 1) },
+        "switch_ns": whole(probe.switch_ns()),
+        "idle_exit_ns": whole(probe.idle_exit_ns()),
+        "handover_trips": round(handover_trips(topology, probe), 3),
+        "tunables": {
+            "hz": (1_000_000_000 / probe.tick_ns.max(1)).clamp(1, 10_000),
+            "eevdf_slice_ns": slice_ns,
+            "nosteal_nsec": MIGRATION_COST_NS,
+            "tick_skew_ns": whole(probe.apart_ns.unwrap_or(0.0)),
+        },
+        "sources": {
+            "cores": "as the kernel tells them",
+            "core": format!("one thread of cg, class S: {mops:.0} Mop/s, of which a cache has {exposed:.2} of its answer; fitted"),
+            "cache_cycles": told("lines out of 192 KiB in random order", &probe.near_ns),
+            "memory": told("lines out of 64 MiB in random order", &probe.far_ns),
+            "switch_ns": told("two threads that answer each other on one CPU, less their messages; a round", &probe.switch_round_ns),
+            "idle_exit_ns": told("the same on two CPUs, less a switch; a round", &probe.wake_round_ns),
+            "handover_trips": told("two CPUs that write a word in turn, over the way between their caches", &probe.transfer_ns),
+            "hz": "the resolution of the coarse clock",
+            "eevdf_slice_ns": slice_source,
+            "nosteal_nsec": "the kernel's default of migration_cost_ns",
+            "tick_skew_ns": "where within a tick threads change on one CPU and on another",
+        },
+    });
+    if let Some(cache) = own_cache(topology) {
+        let shared = if cache.cpus.len() <= topology.cores().first().map_or(1, |core| core.cpus.len()) {
+            "core"
+        } else {
+            "chip"
+        };
+        file["caches"] = json!([{
+            "level": cache.level, "kind": "unified", "size_kib": cache.size_kib, "shared_by": shared
+        }]);
+    }
+    file
+}
+
+/// The same with how many times the instructions of workloads its kernel executes.
+fn with_kernel(mut file: Value, kernel: f64) -> Value {
+    file["kernel"] = json!(round(kernel, 3));
+    file["sources"]["kernel"] =
+        json!("a message of 100 bytes written or read, over what a call of hackbench takes with 1");
+    file
+}
+
+fn told(what: &str, figure: &probe::Figure) -> String {
+    format!(
+        "{what}: {:.1} ns, quartiles {:.1} and {:.1} of {} rounds",
+        figure.median, figure.low, figure.high, figure.rounds
+    )
+}
+
+impl Twin {
+    /// What was measured, for a person.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table =
+            Table::of(&["what"], &["median", "quarter below", "quarter above"]).and_words(&["unit"]);
+        let p = &self.probe;
+        let figures = [
+            ("a message of 100 bytes", p.message_ns),
+            ("two threads answer each other on one CPU", p.switch_round_ns),
+            ("two threads answer each other on two CPUs", p.wake_round_ns),
+            ("a line that another CPU wrote", p.transfer_ns),
+            ("a line out of 192 KiB", p.near_ns),
+            ("a line out of 64 MiB", p.far_ns),
+        ];
+        for (what, figure) in figures {
+            table.row([
+                what.into(),
+                (figure.median, 1).into(),
+                (figure.low, 1).into(),
+                (figure.high, 1).into(),
+                "ns".into(),
+            ]);
+        }
+        if let Some(turn) = p.turn_ns {
+            let ms = |ns: f64| (ns / 1e6, 2).into();
+            table.row([
+                "a turn beside another thread".into(),
+                ms(turn.median),
+                ms(turn.low),
+                ms(turn.high),
+                "ms".into(),
+            ]);
+        }
+        let alone = |what: &str, value: f64, unit: &str| {
+            [
+                what.into(),
+                (value, 1).into(),
+                millpond_report::Cell::Missing,
+                millpond_report::Cell::Missing,
+                unit.into(),
+            ]
+        };
+        table.row(alone("a switch", p.switch_ns(), "ns"));
+        table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
+        table.row(alone("one thread of cg", self.mops, "Mop/s"));
+        if let Some(apart) = p.apart_ns {
+            table.row(alone("ticks of two CPUs are apart", apart, "ns"));
+        }
+        table.row(alone("ticks", mean(&[number(&self.file, "/tunables/hz")]), "1/s"));
+        table.row(alone("a slice", number(&self.file, "/tunables/eevdf_slice_ns") / 1e6, "ms"));
+        table
+    }
+}
+
+/// A count of nanoseconds as a number to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "far below 53 bits")]
+fn ns(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures are never negative, and small"
+)]
+fn whole(number: f64) -> u64 {
+    number.round().max(0.0) as u64
+}
+
+fn round(number: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    (number * scale).round() / scale
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use millpond_workloads::probe::Figure;
+
+    pub fn figure(median: f64) -> Figure {
+        Figure { median, low: median, high: median, rounds: 31 }
+    }
+
+    pub fn probe() -> Probe {
+        Probe {
+            message_ns: figure(500.0),
+            switch_round_ns: figure(5_000.0),
+            wake_round_ns: figure(15_000.0),
+            transfer_ns: figure(60.0),
+            near_ns: figure(4.0),
+            far_ns: figure(90.0),
+            turn_ns: Some(figure(4_010_000.0)),
+            apart_ns: Some(20_000.0),
+            tick_ns: 4_000_000,
+        }
+    }
+
+    #[test]
+    fn a_slice_follows_the_kernel_s_rule_where_turns_agree() {
+        // Two CPUs: 0.7 ms doubled once. It ends at the first tick, 4 ms, and so do turns.
+        assert_eq!(slice(2, &probe()).0, 1_400_000);
+        // 8 CPUs and more: 0.7 ms times 4.
+        assert_eq!(slice(64, &Probe { turn_ns: None, ..probe() }).0, 2_800_000);
+        // Turns of three ticks are no slice of 1.4 ms.
+        let long = Probe { turn_ns: Some(figure(12_020_000.0)), ..probe() };
+        assert_eq!(slice(2, &long).0, 12_000_000);
+    }
+
+    #[test]
+    fn a_machine_file_is_made_whose_thread_is_as_fast_as_the_one_that_was_measured() {
+        use millpond_session::Session;
+        let session = Session::described(&serde_json::json!({
+            "name": "small", "about": "for tests", "chips": 1, "cores_per_chip": 2, "strands_per_core": 1,
+            "processor": { "isa": "i386", "clock_mhz": 2000, "implementation": "x86", "brand": "a \"brand\"" },
+            "caches": [{ "level": 2, "kind": "unified", "size_kib": 2048, "shared_by": "core" }] }), "small").unwrap();
+        let topology = session.machine().processors().unwrap().topology().unwrap();
+        // 1,000 Mop/s at 2 GHz: 2 cycles an operation, 2/3 an instruction. Near lines are 8 cycles: 0.04372 x 8 x 0.2 = 0.07 of them.
+        let made = file(&topology, &probe(), 1_000.0);
+        assert_eq!(number(&made, "/cache_cycles"), 8.0);
+        assert_eq!(number(&made, "/core/cpi"), 0.5967);
+        assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
+        // 60 ns on a way of 90.
+        assert_eq!(number(&made, "/handover_trips"), 0.667);
+        assert_eq!((number(&made, "/tunables/hz"), number(&made, "/caches/0/size_kib")), (250.0, 2_048.0));
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let mut quiet = |_: &str| ();
+        let lab = Lab::new(&stop, Vec::new(), &mut quiet);
+        let bench = lab.open_described(&with_kernel(made, 0.5)).unwrap();
+        let pid = bench.start("cg --class S", "global").unwrap();
+        let rate = lab.rates(&bench, &[pid], Nanos::from_secs(1)).unwrap()[0];
+        // Barriers take a hundredth of it.
+        assert!((0.98..1.0).contains(&(rate / 1e9)), "{rate}");
+    }
+}

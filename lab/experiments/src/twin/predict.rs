@@ -1,0 +1,109 @@
+//! The arms on the twin.
+
+use super::{Arm, GROUPS, LOOPS, Spread, mean, mops, seconds, seeds};
+use crate::Failure;
+use crate::demo::{Home, plan_homes};
+use crate::published::{Bench, Choices, Lab, real};
+use millpond_model::{CpuId, Nanos, Pid};
+use millpond_session::NoSuchProcess;
+use serde_json::Value;
+
+/// How long jobs run before they are counted.
+const SETTLING: Nanos = Nanos::from_millis(300);
+/// Jobs of two programs begin within so many microseconds of each other: a line to each.
+const APART_US: u64 = 400;
+/// No hackbench of ours takes longer.
+const LONGEST: Nanos = Nanos::from_secs(600);
+
+/// The machine, in a line.
+pub(super) fn sentence(lab: &Lab<'_>, file: &Value) -> Result<Option<String>, Failure> {
+    Ok(Some(lab.open_described(file)?.sentence()))
+}
+
+/// An arm with each seed of chance.
+pub(super) fn over_seeds(
+    lab: &Lab<'_>,
+    file: &Value,
+    arm: Arm,
+    choices: &Choices,
+) -> Result<Spread, Failure> {
+    let one = |seed| play(lab, file, arm, seed, seconds(choices));
+    let all = seeds(choices).map(one).collect::<Result<Vec<f64>, Failure>>()?;
+    Spread::of(all).ok_or_else(|| Failure::Machine("there is no seed to play with".into()))
+}
+
+fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Result<f64, Failure> {
+    let bench = lab.open_described(file)?;
+    let simulation = bench.simulation()?;
+    simulation.set_seed(seed);
+    let cpus = bench.cpus();
+    let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
+    let homes = plan_homes(&cpus).ok_or_else(few)?;
+    if arm == Arm::Hackbench {
+        return hackbench(lab, &bench, &cpus, &homes);
+    }
+    let apart = homes[0].cpus().len();
+    let (jobs, threads) = match arm {
+        Arm::Alone => (1, apart),
+        Arm::Pools { .. } => (2, apart),
+        _ => (2, cpus.len()),
+    };
+    let blocks = matches!(arm, Arm::Fighting { blocks: true } | Arm::Pools { blocks: true });
+    let wait = if blocks { "block" } else { "spin" };
+    let mut sets = Vec::new();
+    let mut pids: Vec<Pid> = Vec::new();
+    for home in homes.iter().take(jobs) {
+        if !pids.is_empty() {
+            // Both are ready when they are told to begin, one right after the other.
+            lab.pass(&bench, Nanos(1_000 * (1 + seed * 37 % APART_US)))?;
+        }
+        let pid = bench.start(&format!("cg -t {threads} --class S --wait {wait} --start led"), "global")?;
+        if let (Arm::Alone | Arm::Pools { .. }, Home::Set(cpus)) = (arm, home) {
+            let set = bench.set(cpus)?;
+            bench.bind(pid, &set)?;
+            sets.push(set);
+        }
+        if arm == Arm::Capped {
+            let refused = |why: NoSuchProcess| Failure::Machine(why.to_string());
+            let percent = u32::try_from(apart * 100).unwrap_or(u32::MAX);
+            simulation.cap(pid, percent).map_err(refused)?;
+        }
+        pids.push(pid);
+    }
+    lab.pass(&bench, SETTLING)?;
+    let rates = lab.rates(&bench, &pids, Nanos::from_secs(seconds))?;
+    Ok(mean(&rates.into_iter().map(mops).collect::<Vec<_>>()))
+}
+
+/// Seconds of hackbench on what a set leaves. A thread spins in the set.
+fn hackbench(lab: &Lab<'_>, bench: &Bench, cpus: &[CpuId], homes: &[Home; 2]) -> Result<f64, Failure> {
+    let (Home::Set(of_set) | Home::Default(of_set)) = &homes[0];
+    let last = of_set.last().or(cpus.last()).copied().into_iter().collect::<Vec<_>>();
+    let set = bench.set(&last)?;
+    let spins = bench.start("spin -t 1", "global")?;
+    bench.bind(spins, &set)?;
+    lab.pass(bench, SETTLING)?;
+    let clock = bench.machine().clock();
+    let began = clock.now();
+    let pid = bench.start(&format!("hackbench -g {GROUPS} -l {LOOPS}"), "global")?;
+    if !bench.simulation()?.run_until_ended(pid, LONGEST) {
+        return Err(Failure::Machine(format!("hackbench did not end within {LONGEST}")));
+    }
+    Ok((clock.now() - began).as_secs_f64())
+}
+
+/// Nanoseconds that a call of hackbench takes on this machine: the messages of one pair.
+pub(super) fn call_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
+    const MESSAGES: u64 = 10_000;
+    let bench = lab.open_described(file)?;
+    let cpus = bench.cpus();
+    let set = bench.set(&cpus[cpus.len() - 1..])?;
+    let clock = bench.machine().clock();
+    let began = clock.now();
+    let pid = bench.start(&format!("hackbench -g 1 -f 1 -l {MESSAGES}"), "global")?;
+    bench.bind(pid, &set)?;
+    if !bench.simulation()?.run_until_ended(pid, LONGEST) {
+        return Err(Failure::Machine(format!("a message did not end within {LONGEST}")));
+    }
+    Ok((clock.now() - began).as_secs_f64() * 1e9 / real(2 * MESSAGES))
+}

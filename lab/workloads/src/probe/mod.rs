@@ -1,0 +1,140 @@
+//! What the machine at hand takes for the things that programs wait for: a switch, a message, a wake-up, a line of a cache that
+//! another CPU wrote, a slice of the scheduler.
+//!
+//! # Method
+//!
+//! Each figure is the median of rounds of the same length, with the quartiles beside it: what disturbs a round on a machine that others use
+//! makes it longer, and the median forgives up to half of them. Differences are made of medians.
+//!
+//! ```text
+//!   message   one thread writes 100 bytes to a socket and reads them back: half of that
+//!   switch    two threads on one CPU answer each other: half of a round, less two messages
+//!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
+//!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
+//!   chase     one thread goes through lines in random order, each telling the next: one of them
+//!   turn      two threads spin on each of two CPUs: how long one goes on until the other has it, and how far apart the CPUs change
+//! ```
+//!
+//! # What it does to the machine
+//!
+//! Its threads bind themselves to the CPUs that it was told, and are gone when it returns. It takes some three seconds.
+
+mod rounds;
+
+use crate::Error;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use rounds::Figure;
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Probe {
+    /// A message of 100 bytes, written or read, in nanoseconds.
+    pub message_ns: Figure,
+    /// Two threads on one CPU answer each other once: nanoseconds.
+    pub switch_round_ns: Figure,
+    /// Two threads on two CPUs answer each other once, asleep meanwhile: nanoseconds.
+    pub wake_round_ns: Figure,
+    /// Until a CPU sees what another one wrote, in nanoseconds.
+    pub transfer_ns: Figure,
+    /// A line out of [`NEAR_KIB`] KiB, in nanoseconds.
+    pub near_ns: Figure,
+    /// A line out of [`FAR_KIB`] KiB, in nanoseconds.
+    pub far_ns: Figure,
+    /// How long a thread keeps its CPU beside another one, in nanoseconds; `None` where it was too seldom taken away.
+    pub turn_ns: Option<Figure>,
+    /// How far apart within a tick two CPUs change threads, in nanoseconds; `None` where that was not seen.
+    pub apart_ns: Option<f64>,
+    /// A tick of the kernel's clock, in nanoseconds: the resolution of its coarse clock.
+    pub tick_ns: u64,
+}
+
+/// More than first caches hold, and less than most second ones.
+pub const NEAR_KIB: usize = 192;
+/// More than a CPU's own caches hold.
+pub const FAR_KIB: usize = 64 * 1_024;
+
+impl Probe {
+    /// A switch from one thread to another, in nanoseconds: never less than 0.
+    #[must_use]
+    pub fn switch_ns(&self) -> f64 {
+        (self.switch_round_ns.median / 2.0 - 2.0 * self.message_ns.median).max(0.0)
+    }
+
+    /// What it takes a CPU that idles to begin with a thread beyond a switch, in nanoseconds: never less than 0.
+    #[must_use]
+    pub fn idle_exit_ns(&self) -> f64 {
+        (self.wake_round_ns.median / 2.0 - 2.0 * self.message_ns.median - self.switch_ns()).max(0.0)
+    }
+}
+
+/// Measures on these two CPUs.
+///
+/// # Errors
+/// [`Error`] when a thread cannot be started or bound, or a socket cannot be had.
+pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
+    let (turn_ns, apart_ns) = rounds::turns(first, second)?;
+    Ok(Probe {
+        message_ns: rounds::message(first)?,
+        switch_round_ns: rounds::answers(first, first)?,
+        wake_round_ns: rounds::answers(first, second)?,
+        transfer_ns: rounds::transfer(first, second)?,
+        near_ns: rounds::chase(first, NEAR_KIB)?,
+        far_ns: rounds::chase(first, FAR_KIB)?,
+        turn_ns,
+        apart_ns,
+        tick_ns: rounds::tick(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(median: f64) -> Figure {
+        Figure { median, low: median, high: median, rounds: 1 }
+    }
+
+    #[test]
+    fn a_switch_and_a_wake_up_are_what_messages_leave() {
+        let probe = Probe {
+            message_ns: figure(500.0),
+            switch_round_ns: figure(5_000.0),
+            wake_round_ns: figure(15_000.0),
+            transfer_ns: figure(60.0),
+            near_ns: figure(4.0),
+            far_ns: figure(90.0),
+            turn_ns: None,
+            apart_ns: None,
+            tick_ns: 4_000_000,
+        };
+        // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
+        assert_eq!((probe.switch_ns(), probe.idle_exit_ns()), (1_500.0, 5_000.0));
+        let quick = Probe { switch_round_ns: figure(1_000.0), wake_round_ns: figure(1_000.0), ..probe };
+        assert_eq!((quick.switch_ns(), quick.idle_exit_ns()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_machine_answers() {
+        let cpus = crate::allowed_cpus().unwrap();
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let probe = run(first, last).unwrap();
+        let all = [
+            probe.message_ns,
+            probe.switch_round_ns,
+            probe.wake_round_ns,
+            probe.transfer_ns,
+            probe.near_ns,
+            probe.far_ns,
+        ];
+        assert!(all.iter().all(|f| f.median > 0.0 && f.low <= f.median && f.median <= f.high), "{probe:?}");
+        assert!(probe.tick_ns > 0);
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_told() {
+        let error = run(1_000_000, 0).unwrap_err();
+        assert_eq!(error.to_string(), "cannot bind a thread to CPU 1000000");
+    }
+}

@@ -1,0 +1,325 @@
+//! Rounds: one thing done many times, timed as a whole, and the median of many of these.
+
+use crate::Error;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_getres};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::hint::spin_loop;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+/// Rounds of a figure.
+const ROUNDS: usize = 31;
+/// Things done in a round: messages, answers.
+const CALLS: u32 = 1_000;
+/// Writes of a word in a round, for each of two threads.
+const WORDS: u32 = 5_000;
+/// Lines looked at in a round.
+const LINES: u32 = 100_000;
+/// Bytes of a line of a cache.
+const LINE: usize = 64;
+/// Bytes of a message, as those of hackbench.
+const MESSAGE: usize = 100;
+/// How long two threads share a CPU for the sake of their turns.
+const SHARING: Duration = Duration::from_millis(1_200);
+/// A thread that sees so much time pass between two looks had no CPU meanwhile.
+const AWAY: Duration = Duration::from_micros(300);
+/// Fewer turns say nothing.
+const TURNS_MIN: usize = 8;
+/// A thread that spins for the other one gives up after so long: on a machine whose CPUs others took away.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A figure with its quartiles, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Figure {
+    /// Half of the rounds took less.
+    pub median: f64,
+    /// A quarter of the rounds took less.
+    pub low: f64,
+    /// A quarter of the rounds took more.
+    pub high: f64,
+    /// So many rounds.
+    pub rounds: usize,
+}
+
+impl Figure {
+    /// Of what each round took; zeros for none.
+    fn of(mut rounds: Vec<f64>) -> Figure {
+        rounds.sort_by(f64::total_cmp);
+        let at =
+            |quarters: usize| rounds.get((rounds.len().max(1) - 1) * quarters / 4).copied().unwrap_or(0.0);
+        Figure { median: at(2), low: at(1), high: at(3), rounds: rounds.len() }
+    }
+}
+
+/// Binds the calling thread.
+fn bind(cpu: u32) -> Result<(), Error> {
+    let refused = |source| Error::Bind { cpu, source };
+    let at = usize::try_from(cpu).unwrap_or(usize::MAX);
+    if at >= CpuSet::MAX_CPU {
+        return Err(refused(io::ErrorKind::InvalidInput.into()));
+    }
+    let mut set = CpuSet::new();
+    set.set(at);
+    sched_setaffinity(None, &set).map_err(|errno| refused(errno.into()))
+}
+
+/// Does this in a thread of its own on a CPU.
+fn on<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    cpu: u32,
+    work: impl FnOnce() -> io::Result<T> + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, Result<T, Error>>, Error> {
+    let bound = move || {
+        bind(cpu)?;
+        work().map_err(|source| Error::Probe { source })
+    };
+    let named = thread::Builder::new().name("probe".to_owned());
+    named.spawn_scoped(scope, bound).map_err(|source| Error::StartThread { index: 0, of: 2, source })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What each of so many things took in a round, in nanoseconds.
+fn each(passed: Duration, count: u32) -> f64 {
+    passed.as_secs_f64() * 1e9 / f64::from(count)
+}
+
+/// A message written and read by the same thread: one of the two.
+pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
+    let (mut near, mut far) = pair()?;
+    let work = move || {
+        let mut bytes = [0; MESSAGE];
+        let round = |_| {
+            let began = Instant::now();
+            for _ in 0..CALLS {
+                near.write_all(&bytes)?;
+                far.read_exact(&mut bytes)?;
+            }
+            Ok(each(began.elapsed(), 2 * CALLS))
+        };
+        (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
+}
+
+/// Two threads answer each other: a whole round of one message each way.
+pub(super) fn answers(first: u32, second: u32) -> Result<Figure, Error> {
+    let (near, far) = pair()?;
+    let asks = move || {
+        let (mut near, mut bytes) = (near, [0; MESSAGE]);
+        let round = |_| {
+            let began = Instant::now();
+            for _ in 0..CALLS {
+                near.write_all(&bytes)?;
+                near.read_exact(&mut bytes)?;
+            }
+            Ok(each(began.elapsed(), CALLS))
+        };
+        (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
+    };
+    let answers = move || {
+        let (mut far, mut bytes) = (far, [0; MESSAGE]);
+        // The other end is closed when all has been asked.
+        while far.read_exact(&mut bytes).is_ok() {
+            if far.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let answers = on(scope, second, answers)?;
+        let asked = on(scope, first, asks).and_then(joined);
+        joined(answers)?;
+        asked
+    })
+    .map(Figure::of)
+}
+
+fn pair() -> Result<(UnixStream, UnixStream), Error> {
+    UnixStream::pair().map_err(|source| Error::OpenChannel { number: 1, of: 1, source })
+}
+
+/// A word that two threads write in turn.
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+/// Until one thread sees what the other wrote.
+pub(super) fn transfer(first: u32, second: u32) -> Result<Figure, Error> {
+    let word = Word(AtomicU32::new(0));
+    let last = 2 * WORDS * u32::try_from(ROUNDS).unwrap_or(1);
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "a CPU was taken away by others");
+    // Even numbers are written by the one, odd ones by the other.
+    let turn = |wanted: u32, deadline: Instant| {
+        let mut looks = 0u32;
+        while word.0.load(Ordering::Acquire) != wanted {
+            spin_loop();
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(1 << 20) && Instant::now() > deadline {
+                return Err(late());
+            }
+        }
+        word.0.store(wanted + 1, Ordering::Release);
+        Ok(())
+    };
+    let answers = || {
+        let deadline = Instant::now() + PATIENCE;
+        (1..last).step_by(2).try_for_each(|wanted| turn(wanted, deadline))
+    };
+    let asks = || {
+        let deadline = Instant::now() + PATIENCE;
+        let round = |at: usize| {
+            let from = 2 * WORDS * u32::try_from(at).unwrap_or(0);
+            let began = Instant::now();
+            (from..from + 2 * WORDS).step_by(2).try_for_each(|wanted| turn(wanted, deadline))?;
+            Ok(each(began.elapsed(), 2 * WORDS))
+        };
+        (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
+    };
+    thread::scope(|scope| {
+        let answers = on(scope, second, answers)?;
+        let asked = on(scope, first, asks).and_then(joined);
+        joined(answers).and(asked)
+    })
+    .map(Figure::of)
+}
+
+/// A line out of so many KiB, each of which tells where the next one is.
+pub(super) fn chase(cpu: u32, kib: usize) -> Result<Figure, Error> {
+    let lines = kib * 1_024 / LINE;
+    let work = move || {
+        let step = LINE / size_of::<usize>();
+        let order = shuffled(lines);
+        let mut memory = vec![0usize; lines * step];
+        for (at, line) in order.iter().enumerate() {
+            memory[line * step] = order[(at + 1) % lines] * step;
+        }
+        let mut at = 0;
+        let round = |_| {
+            let began = Instant::now();
+            for _ in 0..LINES {
+                at = memory[at];
+            }
+            let passed = began.elapsed();
+            std::hint::black_box(at);
+            Ok(each(passed, LINES))
+        };
+        (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
+}
+
+/// Numbers below `count`, shuffled, always in the same way.
+fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut lot = 0x2545_f491_4f6c_dd1d_u64;
+    for at in (1..count).rev() {
+        lot ^= lot << 13;
+        lot ^= lot >> 7;
+        lot ^= lot << 17;
+        let other = usize::try_from(lot % (at as u64 + 1)).unwrap_or(0);
+        order.swap(at, other);
+    }
+    order
+}
+
+/// How long a thread keeps its CPU beside another one that never sleeps, on two CPUs at once; and how far apart within a tick the CPUs change
+/// threads.
+pub(super) fn turns(first: u32, second: u32) -> Result<(Option<Figure>, Option<f64>), Error> {
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let since = |moment: Instant| (moment - began).as_secs_f64() * 1e9;
+    // Each turn that was seen as a whole: when it began, and when it ended.
+    let spins = || {
+        let (mut turns, mut last) = (Vec::new(), Instant::now());
+        let mut begun = None;
+        while began.elapsed() < SHARING && !over.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if now - last > AWAY {
+                // The first turn began before this looked.
+                turns.extend(begun.map(|begun: Instant| (since(begun), since(last))));
+                begun = Some(now);
+            }
+            last = now;
+        }
+        over.store(true, Ordering::Relaxed);
+        Ok(turns)
+    };
+    let seen = thread::scope(|scope| {
+        // The calling thread waits in the order in which they were started.
+        let threads = [first, first, second, second].map(|cpu| on(scope, cpu, spins));
+        let turns: Vec<_> = threads.into_iter().map(|thread| thread.and_then(joined)).collect();
+        turns.into_iter().collect::<Result<Vec<Vec<(f64, f64)>>, Error>>()
+    })?;
+    let (here, there) = (seen[..2].concat(), seen[2..].concat());
+    let lengths: Vec<f64> = here.iter().chain(&there).map(|(begun, ended)| ended - begun).collect();
+    let is_enough = here.len() >= TURNS_MIN && there.len() >= TURNS_MIN;
+    let tick = tick();
+    let begun = |turns: &[(f64, f64)]| phase(turns.iter().map(|(begun, _)| *begun), tick);
+    let apart = is_enough.then(|| apart(begun(&here), begun(&there), tick)).filter(|_| first != second);
+    Ok((is_enough.then(|| Figure::of(lengths)), apart))
+}
+
+/// Where within a tick moments lie: the mean of their angles, in nanoseconds.
+fn phase(moments: impl Iterator<Item = f64>, tick: u64) -> f64 {
+    let turn = std::f64::consts::TAU / nanoseconds(tick);
+    let (sin, cos) = moments.fold((0.0, 0.0), |(sin, cos), moment| {
+        let angle = moment * turn;
+        (sin + angle.sin(), cos + angle.cos())
+    });
+    sin.atan2(cos) / turn
+}
+
+/// How far apart two places of a tick are, around its end where that is nearer.
+fn apart(one: f64, other: f64, tick: u64) -> f64 {
+    let tick = nanoseconds(tick);
+    let passed = (one - other).rem_euclid(tick);
+    passed.min(tick - passed)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 53 bits")]
+fn nanoseconds(count: u64) -> f64 {
+    count.max(1) as f64
+}
+
+/// A tick of the kernel's clock.
+pub(super) fn tick() -> u64 {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    u64::try_from(tick.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_median_with_quartiles() {
+        let figure = Figure::of(vec![9.0, 1.0, 5.0, 3.0, 7.0]);
+        assert_eq!(figure, Figure { median: 5.0, low: 3.0, high: 7.0, rounds: 5 });
+        assert_eq!(Figure::of(Vec::new()), Figure { median: 0.0, low: 0.0, high: 0.0, rounds: 0 });
+    }
+
+    #[test]
+    fn places_within_a_tick_are_compared_around_its_end() {
+        // Moments of a tick of 4 ms at 0.1 ms, some ticks apart, and at 3.9 ms.
+        let early = phase([100_000.0, 4_100_000.0, 40_100_000.0].into_iter(), 4_000_000);
+        let late = phase([3_900_000.0, 7_900_000.0].into_iter(), 4_000_000);
+        assert!((early - 100_000.0).abs() < 1.0, "{early}");
+        assert!((apart(early, late, 4_000_000) - 200_000.0).abs() < 1.0, "{late}");
+        assert!((apart(late, early, 4_000_000) - 200_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_is_shuffled_is_all_there() {
+        let mut order = shuffled(1_000);
+        assert!(!order.is_sorted());
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..1_000));
+    }
+}
