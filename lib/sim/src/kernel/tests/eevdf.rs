@@ -1,4 +1,4 @@
-//! Time sharing by the rules of Linux: who runs when, worked out by hand.
+//! Time sharing by the rules of Linux: which thread runs when, worked out by hand.
 
 use super::*;
 
