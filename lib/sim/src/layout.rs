@@ -24,7 +24,6 @@ pub fn tunables(tuned: &tables::Tunables) -> Tunables {
         hz: tuned.hz,
         mem_pset_aware: tuned.lgrp_mem_pset_aware == 1,
         rechoose_interval: tuned.rechoose_interval.unwrap_or(usual.rechoose_interval),
-        tick_skew_ns: tuned.tick_skew_ns.unwrap_or(usual.tick_skew_ns),
         eevdf_slice_ns: tuned.eevdf_slice_ns,
         nosteal_nsec: tuned.nosteal_nsec.unwrap_or(usual.nosteal_nsec),
         ..usual

@@ -119,9 +119,6 @@ pub struct Tunables {
     /// set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eevdf_slice_ns: Option<u64>,
-    /// The ticks of each CPU come so many nanoseconds after those of the one before; at one instant where it is not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tick_skew_ns: Option<u64>,
 }
 
 impl Default for Tunables {
@@ -133,7 +130,6 @@ impl Default for Tunables {
             rechoose_interval: None,
             nosteal_nsec: None,
             eevdf_slice_ns: None,
-            tick_skew_ns: None,
         }
     }
 }

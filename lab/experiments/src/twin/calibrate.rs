@@ -58,7 +58,7 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
     // What a call of the workload is here, at the length that it was fitted to elsewhere.
-    let kernel = (probe.message_ns.median / call_ns(&lab, &file)?).clamp(0.001, 100.0);
+    let kernel = (probe.queued_ns.median / call_ns(&lab, &file)?).clamp(0.001, 100.0);
     let file = with_kernel(file, kernel);
     Ok(Twin { file, probe, mops })
 }
@@ -157,7 +157,6 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "hz": (1_000_000_000 / probe.tick_ns.max(1)).clamp(1, 10_000),
             "eevdf_slice_ns": slice_ns,
             "nosteal_nsec": MIGRATION_COST_NS,
-            "tick_skew_ns": whole(probe.apart_ns.unwrap_or(0.0)),
         },
         "sources": {
             "cores": "as the kernel tells them",
@@ -170,7 +169,6 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "hz": "the resolution of the coarse clock",
             "eevdf_slice_ns": slice_source,
             "nosteal_nsec": "the kernel's default of migration_cost_ns",
-            "tick_skew_ns": "where within a tick threads change on one CPU and on another",
         },
     });
     if let Some(cache) = own_cache(topology) {
@@ -189,8 +187,9 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
 /// The same with how many times the instructions of workloads its kernel executes.
 fn with_kernel(mut file: Value, kernel: f64) -> Value {
     file["kernel"] = json!(round(kernel, 3));
-    file["sources"]["kernel"] =
-        json!("a message of 100 bytes written or read, over what a call of hackbench takes with 1");
+    file["sources"]["kernel"] = json!(
+        "a message of 100 bytes written or read, of thousands that wait, over what a call of hackbench takes with 1"
+    );
     file
 }
 
@@ -210,6 +209,7 @@ impl Twin {
         let p = &self.probe;
         let figures = [
             ("a message of 100 bytes", p.message_ns),
+            ("the same, of thousands that wait", p.queued_ns),
             ("two threads answer each other on one CPU", p.switch_round_ns),
             ("two threads answer each other on two CPUs", p.wake_round_ns),
             ("a line that another CPU wrote", p.transfer_ns),
@@ -247,9 +247,6 @@ impl Twin {
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
-        if let Some(apart) = p.apart_ns {
-            table.row(alone("ticks of two CPUs are apart", apart, "ns"));
-        }
         table.row(alone("ticks", mean(&[number(&self.file, "/tunables/hz")]), "1/s"));
         table.row(alone("a slice", number(&self.file, "/tunables/eevdf_slice_ns") / 1e6, "ms"));
         table
@@ -288,13 +285,13 @@ pub(super) mod tests {
     pub fn probe() -> Probe {
         Probe {
             message_ns: figure(500.0),
+            queued_ns: figure(900.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
             far_ns: figure(90.0),
             turn_ns: Some(figure(4_010_000.0)),
-            apart_ns: Some(20_000.0),
             tick_ns: 4_000_000,
         }
     }

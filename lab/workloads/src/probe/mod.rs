@@ -8,11 +8,12 @@
 //!
 //! ```text
 //!   message   one thread writes 100 bytes to a socket and reads them back: half of that
+//!   queued    the same of 200 messages in each of twenty sockets, all written and then all read
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
 //!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
 //!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
 //!   chase     one thread goes through lines in random order, each telling the next: one of them
-//!   turn      two threads spin on each of two CPUs: how long one goes on until the other has it, and how far apart the CPUs change
+//!   turn      two threads spin on one CPU: how long one goes on until the other has it
 //! ```
 //!
 //! # What it does to the machine
@@ -32,6 +33,8 @@ pub use rounds::Figure;
 pub struct Probe {
     /// A message of 100 bytes, written or read, in nanoseconds.
     pub message_ns: Figure,
+    /// The same of thousands that wait, in nanoseconds.
+    pub queued_ns: Figure,
     /// Two threads on one CPU answer each other once: nanoseconds.
     pub switch_round_ns: Figure,
     /// Two threads on two CPUs answer each other once, asleep meanwhile: nanoseconds.
@@ -44,8 +47,6 @@ pub struct Probe {
     pub far_ns: Figure,
     /// How long a thread keeps its CPU beside another one, in nanoseconds; `None` where it was too seldom taken away.
     pub turn_ns: Option<Figure>,
-    /// How far apart within a tick two CPUs change threads, in nanoseconds; `None` where that was not seen.
-    pub apart_ns: Option<f64>,
     /// A tick of the kernel's clock, in nanoseconds: the resolution of its coarse clock.
     pub tick_ns: u64,
 }
@@ -74,16 +75,15 @@ impl Probe {
 /// # Errors
 /// [`Error`] when a thread cannot be started or bound, or a socket cannot be had.
 pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
-    let (turn_ns, apart_ns) = rounds::turns(first, second)?;
     Ok(Probe {
         message_ns: rounds::message(first)?,
+        queued_ns: rounds::queued(first)?,
         switch_round_ns: rounds::answers(first, first)?,
         wake_round_ns: rounds::answers(first, second)?,
         transfer_ns: rounds::transfer(first, second)?,
         near_ns: rounds::chase(first, NEAR_KIB)?,
         far_ns: rounds::chase(first, FAR_KIB)?,
-        turn_ns,
-        apart_ns,
+        turn_ns: rounds::turns(first)?,
         tick_ns: rounds::tick(),
     })
 }
@@ -100,13 +100,13 @@ mod tests {
     fn a_switch_and_a_wake_up_are_what_messages_leave() {
         let probe = Probe {
             message_ns: figure(500.0),
+            queued_ns: figure(900.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
             far_ns: figure(90.0),
             turn_ns: None,
-            apart_ns: None,
             tick_ns: 4_000_000,
         };
         // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
@@ -122,6 +122,7 @@ mod tests {
         let probe = run(first, last).unwrap();
         let all = [
             probe.message_ns,
+            probe.queued_ns,
             probe.switch_round_ns,
             probe.wake_round_ns,
             probe.transfer_ns,

@@ -24,6 +24,9 @@ const LINES: u32 = 100_000;
 const LINE: usize = 64;
 /// Bytes of a message, as those of hackbench.
 const MESSAGE: usize = 100;
+/// Sockets with messages that wait, and how many in each.
+const SOCKETS: usize = 20;
+const DEPTH: usize = 200;
 /// How long two threads share a CPU for the sake of their turns.
 const SHARING: Duration = Duration::from_millis(1_200);
 /// A thread that sees so much time pass between two looks had no CPU meanwhile.
@@ -105,6 +108,36 @@ pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
             Ok(each(began.elapsed(), 2 * CALLS))
         };
         (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
+}
+
+/// A message of many that wait, in sockets as many as the receivers of a group of hackbench, so that none of what it touches is at hand any more.
+pub(super) fn queued(cpu: u32) -> Result<Figure, Error> {
+    let pairs = (0..SOCKETS).map(|_| pair()).collect::<Result<Vec<_>, Error>>()?;
+    let work = move || {
+        let (mut near, mut far): (Vec<UnixStream>, Vec<UnixStream>) = pairs.into_iter().unzip();
+        let mut bytes = [0; MESSAGE];
+        near.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
+        let mut round = |_| {
+            let (began, mut waiting) = (Instant::now(), vec![0u32; SOCKETS]);
+            for _ in 0..DEPTH {
+                for (socket, waiting) in near.iter_mut().zip(&mut waiting) {
+                    // One that is full has as many as it takes.
+                    match socket.write(&bytes) {
+                        Ok(MESSAGE) => *waiting += 1,
+                        Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            for (socket, waiting) in far.iter_mut().zip(&waiting) {
+                (0..*waiting).try_for_each(|_| socket.read_exact(&mut bytes))?;
+            }
+            Ok(each(began.elapsed(), 2 * waiting.iter().sum::<u32>().max(1)))
+        };
+        (0..ROUNDS).map(&mut round).collect::<io::Result<Vec<f64>>>()
     };
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
@@ -230,12 +263,9 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// How long a thread keeps its CPU beside another one that never sleeps, on two CPUs at once; and how far apart within a tick the CPUs change
-/// threads.
-pub(super) fn turns(first: u32, second: u32) -> Result<(Option<Figure>, Option<f64>), Error> {
+/// How long a thread keeps its CPU beside another one that never sleeps.
+pub(super) fn turns(cpu: u32) -> Result<Option<Figure>, Error> {
     let (over, began) = (AtomicBool::new(false), Instant::now());
-    let since = |moment: Instant| (moment - began).as_secs_f64() * 1e9;
-    // Each turn that was seen as a whole: when it began, and when it ended.
     let spins = || {
         let (mut turns, mut last) = (Vec::new(), Instant::now());
         let mut begun = None;
@@ -243,7 +273,7 @@ pub(super) fn turns(first: u32, second: u32) -> Result<(Option<Figure>, Option<f
             let now = Instant::now();
             if now - last > AWAY {
                 // The first turn began before this looked.
-                turns.extend(begun.map(|begun: Instant| (since(begun), since(last))));
+                turns.extend(begun.map(|begun: Instant| (last - begun).as_secs_f64() * 1e9));
                 begun = Some(now);
             }
             last = now;
@@ -251,41 +281,13 @@ pub(super) fn turns(first: u32, second: u32) -> Result<(Option<Figure>, Option<f
         over.store(true, Ordering::Relaxed);
         Ok(turns)
     };
-    let seen = thread::scope(|scope| {
-        // The calling thread waits in the order in which they were started.
-        let threads = [first, first, second, second].map(|cpu| on(scope, cpu, spins));
-        let turns: Vec<_> = threads.into_iter().map(|thread| thread.and_then(joined)).collect();
-        turns.into_iter().collect::<Result<Vec<Vec<(f64, f64)>>, Error>>()
+    let turns = thread::scope(|scope| {
+        let other = on(scope, cpu, spins)?;
+        let own = on(scope, cpu, spins).and_then(joined);
+        let other = joined(other);
+        own.and_then(|own| Ok([own, other?].concat()))
     })?;
-    let (here, there) = (seen[..2].concat(), seen[2..].concat());
-    let lengths: Vec<f64> = here.iter().chain(&there).map(|(begun, ended)| ended - begun).collect();
-    let is_enough = here.len() >= TURNS_MIN && there.len() >= TURNS_MIN;
-    let tick = tick();
-    let begun = |turns: &[(f64, f64)]| phase(turns.iter().map(|(begun, _)| *begun), tick);
-    let apart = is_enough.then(|| apart(begun(&here), begun(&there), tick)).filter(|_| first != second);
-    Ok((is_enough.then(|| Figure::of(lengths)), apart))
-}
-
-/// Where within a tick moments lie: the mean of their angles, in nanoseconds.
-fn phase(moments: impl Iterator<Item = f64>, tick: u64) -> f64 {
-    let turn = std::f64::consts::TAU / nanoseconds(tick);
-    let (sin, cos) = moments.fold((0.0, 0.0), |(sin, cos), moment| {
-        let angle = moment * turn;
-        (sin + angle.sin(), cos + angle.cos())
-    });
-    sin.atan2(cos) / turn
-}
-
-/// How far apart two places of a tick are, around its end where that is nearer.
-fn apart(one: f64, other: f64, tick: u64) -> f64 {
-    let tick = nanoseconds(tick);
-    let passed = (one - other).rem_euclid(tick);
-    passed.min(tick - passed)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 53 bits")]
-fn nanoseconds(count: u64) -> f64 {
-    count.max(1) as f64
+    Ok((turns.len() >= TURNS_MIN).then(|| Figure::of(turns)))
 }
 
 /// A tick of the kernel's clock.
@@ -303,16 +305,6 @@ mod tests {
         let figure = Figure::of(vec![9.0, 1.0, 5.0, 3.0, 7.0]);
         assert_eq!(figure, Figure { median: 5.0, low: 3.0, high: 7.0, rounds: 5 });
         assert_eq!(Figure::of(Vec::new()), Figure { median: 0.0, low: 0.0, high: 0.0, rounds: 0 });
-    }
-
-    #[test]
-    fn places_within_a_tick_are_compared_around_its_end() {
-        // Moments of a tick of 4 ms at 0.1 ms, some ticks apart, and at 3.9 ms.
-        let early = phase([100_000.0, 4_100_000.0, 40_100_000.0].into_iter(), 4_000_000);
-        let late = phase([3_900_000.0, 7_900_000.0].into_iter(), 4_000_000);
-        assert!((early - 100_000.0).abs() < 1.0, "{early}");
-        assert!((apart(early, late, 4_000_000) - 200_000.0).abs() < 1.0, "{late}");
-        assert!((apart(late, early, 4_000_000) - 200_000.0).abs() < 1.0);
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //!   to a better one that wakes up once it is not eligible any more. Slices end at clock ticks.
 //! * A thread keeps its lag while it sleeps, at most two slices of it. One that had too much loses that while others go on.
 //! * A new thread begins with half a slice.
-//! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU with the same outer cache, else to where it
-//!   was or to where its waker is, whichever has fewer threads. A new one goes to the CPU with the fewest.
+//! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU of the same lgroup (for what shares the
+//!   last cache), else to where it was or to where its waker is, whichever has fewer threads. A new one goes to the CPU with the fewest.
 //! * A CPU without threads takes one from elsewhere ([`super::choose_cpu`]), where the tunable `nosteal_nsec` is what Linux calls the cost
 //!   of a migration. A busy one looks around every 16 ms for each CPU of the machine and takes one thread where another CPU has more.
 //!
@@ -304,9 +304,8 @@ impl Kernel {
         if self.is_free(last) {
             return last;
         }
-        let cache = self.hardware.caches[last];
-        let part = &self.parts[t.part].cpus;
-        let idle = part.iter().find(|cpu| self.hardware.caches[*cpu] == cache && self.is_free(*cpu));
+        let (part, near) = (&self.parts[t.part].cpus, &self.index.rings[self.cpus[last].lgroup as usize][0]);
+        let idle = part.iter().find(|cpu| near.contains(*cpu) && self.is_free(*cpu));
         let waker = self.at.filter(|cpu| self.may_run(thread, *cpu));
         let less = |cpu: &CpuIndex| self.shared_by(*cpu) < self.shared_by(last);
         idle.or_else(|| waker.filter(less)).unwrap_or(last)

@@ -46,9 +46,6 @@ pub struct Tunables {
     pub shm_random_kib: u64,
     /// Those are placed with regard to processor sets.
     pub mem_pset_aware: bool,
-    /// The ticks of each CPU come so many nanoseconds after those of the one before.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tick_skew_ns: u64,
     /// Threads of TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eevdf_slice_ns: Option<u64>,
@@ -64,7 +61,6 @@ impl Default for Tunables {
             hold_ticks: 2,
             shm_random_kib: 8 * 1_024,
             mem_pset_aware: false,
-            tick_skew_ns: 0,
             eevdf_slice_ns: None,
         }
     }

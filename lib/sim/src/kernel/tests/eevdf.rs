@@ -100,20 +100,3 @@ fn a_kernel_that_was_saved_goes_on_as_it_would_have() {
     again.reindex();
     assert_eq!(had(&mut kernel, 1_000, &threads), had(&mut again, 1_000, &threads));
 }
-
-#[test]
-fn cpus_whose_ticks_are_apart_change_threads_apart() {
-    let tunables = Tunables { tick_skew_ns: 200_000, ..linux(2).tunables };
-    let mut kernel = Kernel::new(&Layout::flat(2), standard(), tunables);
-    let start = |kernel: &mut Kernel, cpu| {
-        let start = Start::new(kernel.ts_entry_at(0), hog());
-        kernel.start(Start { bound: Some(CpuIndex(cpu)), ..start })
-    };
-    let first = [0, 0, 1, 1].map(|cpu| start(&mut kernel, cpu));
-    // Half slices end at the second tick of each CPU: at 2 ms, and at 2.2 ms, where the tick at 0.2 ms was the first: at 1.2 ms 1.2 are
-    // used, at 2.2 more than 1.5.
-    kernel.run_until(2 * MS + 100_000).unwrap();
-    assert_eq!((kernel.on(CpuIndex(0)), kernel.on(CpuIndex(1))), (Some(first[1]), Some(first[2])));
-    kernel.run_until(2 * MS + 300_000).unwrap();
-    assert_eq!((kernel.on(CpuIndex(0)), kernel.on(CpuIndex(1))), (Some(first[1]), Some(first[3])));
-}
