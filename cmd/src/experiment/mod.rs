@@ -19,7 +19,7 @@
 //! # Machines
 //!
 //! e1, e7 and inversion run on the machine at hand, the others on a simulated one in memory. `--machine t2000` runs e1
-//! on a simulated machine. `--machine real` runs e2, e3, e5, e6, alternating and service on the machine at hand.
+//! on a simulated machine. `--machine real` runs e2, e3, e5, e6, alternating, service and twin on the machine at hand.
 //!
 //! # Output
 //!
@@ -64,7 +64,7 @@ pub(crate) const COMMAND: Command = Command {
         forms: &[
             "e1|e2|e3|e4|e5|e6 [--machine NAME|real] [option ...]",
             "e7|inversion [option ...]",
-            "alternating|service [--machine NAME|real] [option ...]",
+            "alternating|service|twin [--machine NAME|real] [option ...]",
             "NAME --help",
         ],
         operands: Operands { shown: "name", kinds: &[ValueKind::Word(&NAMES)] },
@@ -111,7 +111,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 }
 
 /// Every experiment by its name.
-const NAMES: [&str; 10] = ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service"];
+const NAMES: [&str; 11] =
+    ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service", "twin"];
 
 /// `e1, e2, e3`
 fn known() -> String {
@@ -158,10 +159,13 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_before_anything_runs() {
         for (words, why) in [
-            ("", "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, e7, inversion, service"),
+            (
+                "",
+                "which experiment? known are alternating, e1, e2, e3, e4, e5, e6, e7, inversion, service, twin",
+            ),
             (
                 "e9",
-                "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, e7, inversion, service",
+                "there is no experiment `e9`: known are alternating, e1, e2, e3, e4, e5, e6, e7, inversion, service, twin",
             ),
             ("e7 now", "experiment e7 takes no operand, and was given `now`"),
             ("e7 --csv --json", "options --csv and --json are mutually exclusive"),

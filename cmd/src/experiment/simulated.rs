@@ -202,7 +202,7 @@ mod tests {
         assert!(text.contains("\ndemand every 1 s\narm "), "{text}");
         assert!(!text.contains("published:"), "{text}");
         let csv = said("service --machine x4200 --rate 100 --seconds 1 --arm nothing --csv").1;
-        assert_eq!(csv.lines().next(), Some("quantity,variant,unit,value"));
+        assert_eq!(csv.lines().next(), Some("quantity,variant,unit,value,least,most"));
         for (words, why) in [
             ("alternating --every 0", "cannot use --every 0: it is not within 1 and 600"),
             ("alternating --policy fair", "cannot use --policy fair: it is none of millpond, solaris"),

@@ -22,7 +22,7 @@ mod tests {
     use crate::published::{
         Change, Choices, Figure, Findings, Fit, Lab, Parameter, Point, Published, fits, is_fitted, own_value,
     };
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -70,14 +70,18 @@ mod tests {
     }
 
     #[test]
-    fn one_parameter_is_fitted_of_a_machine_or_a_workload_and_to_a_figure_of_its_own() {
-        let (mut owners, mut figures) = (BTreeSet::new(), BTreeSet::new());
+    fn one_parameter_is_fitted_of_a_machine_or_a_workload_or_two_and_each_to_a_figure_of_its_own() {
+        let (mut owners, mut figures) = (BTreeMap::new(), BTreeSet::new());
         for fit in fits() {
             let owner = match fit.parameter.clone() {
                 Parameter::Machine { machine, .. } => machine,
                 Parameter::Workload { workload, .. } => workload,
             };
-            assert!(owners.insert(owner.clone()), "two parameters of {owner} are fitted");
+            let of_owner: &mut u32 = owners.entry(owner.clone()).or_default();
+            *of_owner += 1;
+            // A mean and a swing; how often and how much.
+            let most = if ["app", "latstat"].contains(&owner.as_str()) { 2 } else { 1 };
+            assert!(*of_owner <= most, "{of_owner} parameters of {owner} are fitted");
             assert!(figures.insert((fit.experiment, fit.quantity, fit.variant)), "two fits to one figure");
         }
     }

@@ -39,7 +39,7 @@ impl Session {
     /// # Errors
     /// The path, and the system's reason in words.
     pub fn keep_twin(&self, file: &Value) -> Result<PathBuf, (PathBuf, String)> {
-        let path = twin_in(self.state_dir().unwrap_or(Path::new(".")));
+        let path = state_dir::twin_in(self.state_dir().unwrap_or(Path::new(".")));
         let text = serde_json::to_string_pretty(file).unwrap_or_default();
         replace_text(&path, &format!("{text}\n")).map(|()| path.clone()).map_err(|why| (path, why))
     }
@@ -66,18 +66,13 @@ impl Session {
     }
 }
 
-/// Where a state directory has the machine file of the twin.
-pub(crate) fn twin_in(state: &Path) -> PathBuf {
-    state.join("like-host.json")
-}
-
 /// The machine file behind a name: a machine that comes with the program, a file of the user's own, or the twin of the machine at hand.
 ///
 /// # Errors
 /// [`OpenError`] where there is none, or it describes no machine.
 pub fn machine_description(name: &str) -> Result<Value, OpenError> {
     let path = match name {
-        "like-host" => twin_in(&state_dir::state_dir()),
+        "like-host" => state_dir::twin_in(&state_dir::state_dir()),
         name if is_machine_file(name) => PathBuf::from(name),
         name => return file_of(name),
     };

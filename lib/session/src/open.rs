@@ -1,6 +1,5 @@
 //! Which machines there are, and opening one by its name.
 
-use crate::changed::twin_in;
 use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
 use crate::{FileJournal, is_machine_file, machine_file, reason, state_dir};
@@ -187,7 +186,7 @@ fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
         .map_err(Into::into)
         .and_then(|p| p.topology())
         .map_err(|refusal| OpenError::Host(refusal.to_string()))?;
-    let path = twin_in(host.state_dir().unwrap_or(Path::new(".")));
+    let path = state_dir::twin_in(host.state_dir().unwrap_or(Path::new(".")));
     if !path.exists() {
         return Ok(SimMachine::like(topology));
     }

@@ -13,6 +13,11 @@ pub(crate) fn state_dir() -> PathBuf {
     choose(set(STATE_VARIABLE), set("XDG_RUNTIME_DIR"), getuid().as_raw(), &env::temp_dir())
 }
 
+/// Where a state directory has the machine file of the twin.
+pub(crate) fn twin_in(state: &Path) -> PathBuf {
+    state.join("like-host.json")
+}
+
 /// The directory of whoever runs us that no variable names anew: what is locked there is locked for every command of this user.
 #[must_use]
 pub(crate) fn usual_dir() -> PathBuf {

@@ -27,6 +27,8 @@ pub const MACHINES: &str = include_str!("../../../docs/reference/simulator.md");
 
 /// Measurements of pools, where experiments of our own are.
 pub const POOLS: &str = include_str!("../../../docs/explanation/pools.md");
+/// The page of twins.
+pub const TWIN: &str = include_str!("../../../docs/explanation/twin.md");
 
 /// The page below `docs/` that a part belongs to, and its text.
 #[must_use]

@@ -7,15 +7,13 @@ use crate::here::Here;
 use crate::published::Lab;
 use millpond_model::{Cache, CacheKind, CpuId, Nanos, Topology};
 use millpond_report::Table;
+use millpond_session::Workload;
 use millpond_workloads::probe::{self, Probe};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The part of the outer cache's answer that a core waits for: out of order, with prefetching caches, as on the machines of the catalogue.
 const EXPOSED: f64 = 0.2;
-/// Instructions of an operation of `cg`, and of a hundred how many look beyond the first cache: what the workload says.
-const OP_INSTRUCTIONS: f64 = 3.0;
-const OP_REACH: f64 = 0.04372;
 /// How long one thread's speed is measured, and how often.
 const SECOND: u64 = 1;
 const ROUNDS: usize = 3;
@@ -108,6 +106,11 @@ fn own_cache(topology: &Topology) -> Option<&Cache> {
     all().filter(in_core).max_by_key(|cache| cache.level).or_else(|| all().min_by_key(|cache| cache.level))
 }
 
+/// What the workload says of an operation: its instructions, and of a hundred of these how many look beyond the first cache.
+fn cg(option: &str) -> f64 {
+    Workload::named("cg").and_then(|cg| cg.default_of(option)).unwrap_or(1.0)
+}
+
 /// How many times the way between CPUs takes before the next one has a word that all write: to memory, as the model has it, where each has
 /// a cache of its own, else to the cache.
 fn handover_trips(topology: &Topology, probe: &Probe) -> f64 {
@@ -123,9 +126,10 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
     let cycles = |nanos: f64| nanos * ns(mhz) / 1_000.0;
     let cache_cycles = cycles(probe.near_ns.median).round().clamp(1.0, 10_000.0);
     // Cycles of an instruction, of which the core has what its cache leaves.
-    let each = cycles(1e3 / mops / OP_INSTRUCTIONS);
-    let exposed = EXPOSED.min(each / 2.0 / (OP_REACH * cache_cycles));
-    let cpi = (each - OP_REACH * cache_cycles * exposed).clamp(0.001, 100.0);
+    let each = cycles(1e3 / mops / cg("--op-instructions"));
+    let near = cg("--op-reach") / 100.0 * cache_cycles;
+    let exposed = EXPOSED.min(each / 2.0 / near);
+    let cpi = (each - near * exposed).clamp(0.001, 100.0);
     let (slice_ns, slice_source) = slice(topology.processors().len(), probe);
     let cores: BTreeMap<_, Vec<CpuId>> = topology.processors().iter().fold(BTreeMap::new(), |mut all, p| {
         all.entry((p.chip, p.core)).or_insert_with(Vec::new).push(p.id);
@@ -315,10 +319,10 @@ pub(super) mod tests {
             "processor": { "isa": "i386", "clock_mhz": 2000, "implementation": "x86", "brand": "a \"brand\"" },
             "caches": [{ "level": 2, "kind": "unified", "size_kib": 2048, "shared_by": "core" }] }), "small").unwrap();
         let topology = session.machine().processors().unwrap().topology().unwrap();
-        // 1,000 Mop/s at 2 GHz: 2 cycles an operation, 2/3 an instruction. Near lines are 8 cycles: 0.04372 x 8 x 0.2 = 0.07 of them.
+        // 1,000 Mop/s at 2 GHz: 2 cycles an operation, 2/3 an instruction. Near lines are 8 cycles: 0.03985 x 8 x 0.2 = 0.0638 of them.
         let made = file(&topology, &probe(), 1_000.0);
         assert_eq!(number(&made, "/cache_cycles"), 8.0);
-        assert_eq!(number(&made, "/core/cpi"), 0.5967);
+        assert_eq!(number(&made, "/core/cpi"), 0.6029);
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
         // 60 ns on a way of 90.
         assert_eq!(number(&made, "/handover_trips"), 0.667);

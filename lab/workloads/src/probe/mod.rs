@@ -3,8 +3,8 @@
 //!
 //! # Method
 //!
-//! Each figure is the median of rounds of the same length, with the quartiles beside it: what disturbs a round on a machine that others use
-//! makes it longer, and the median forgives up to half of them. Differences are made of medians.
+//! Each figure is the median of rounds of the same length, with the quartiles beside it: other programs
+//! make a round longer, and the median forgives up to half of them. Differences are made of medians.
 //!
 //! ```text
 //!   message   one thread writes 100 bytes to a socket and reads them back: half of that
