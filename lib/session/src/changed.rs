@@ -80,8 +80,8 @@ pub fn machine_description(name: &str) -> Result<Value, OpenError> {
         return Err(OpenError::NotMeasured);
     }
     let origin = path.display().to_string();
-    machine_file::read(&origin)?;
-    let text = read_text(&path).map_err(|why| OpenError::MachineFile { name: origin, why })?;
+    let text = read_text(&path).map_err(|why| OpenError::MachineFile { name: origin.clone(), why })?;
+    machine_file::described(&text, &origin)?;
     // It was understood just now.
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }

@@ -24,7 +24,7 @@ pub mod real;
 
 use crate::Failure;
 use crate::pools::{MadePools, own_set};
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, Watched};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, Watched, mean};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_report::{Cell, Table};
@@ -51,13 +51,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     here: None,
 };
 
-/// What a zone does by itself beside its job, with what watches it, in every arm.
+/// What a zone does by itself beside its job, with what watches it, in every arm. It is bound where the job is.
 pub(crate) const DAEMONS: &str = "daemons";
-
-/// Starts it in a zone. It is bound where the job is.
-pub(crate) fn daemons(bench: &Bench, zone: &str) -> Result<Pid, Failure> {
-    bench.start(DAEMONS, zone)
-}
 
 /// What a reader should know about jobs that share all CPUs.
 pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step stay so for a while: nearly half of the time on all CPUs together, \
@@ -183,7 +178,7 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     let threads: Vec<usize> = homes.iter().map(|home| count.unwrap_or(home.len())).collect();
     let shared = arm.jobs > 1 && !arm.apart;
     let others =
-        ZONES.iter().take(arm.jobs).map(|zone| daemons(&bench, zone)).collect::<Result<Vec<_>, _>>()?;
+        ZONES.iter().take(arm.jobs).map(|zone| bench.start(DAEMONS, zone)).collect::<Result<Vec<_>, _>>()?;
     let pids = start(lab, &bench, arm, choices, &threads, shared)?;
     let pools = if arm.pools { Some(in_pools(&bench, &homes[1], &[&pids, &others])?) } else { None };
     let set = if arm.apart && !arm.pools { Some(bench.set(&homes[1])?) } else { None };
@@ -279,10 +274,6 @@ fn places(played: &Played, job: usize) -> String {
         count if count > TOLD_MAX => format!("{count} CPUs"),
         _ => told.join(", "),
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / u32::try_from(values.len().max(1)).map_or(f64::MAX, f64::from)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 mod growth;
 
 use crate::Failure;
-use crate::e2::{CLASSES, IN_STEP, daemons};
+use crate::e2::{CLASSES, DAEMONS, IN_STEP};
 use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS};
 use millpond_cli::{Flag, ValueKind};
 use millpond_model::{CpuId, Nanos, Pid};
@@ -116,7 +116,7 @@ fn arm(
             .map(|(name, usual)| choices.word(name).unwrap_or(usual).to_owned());
         bench.start(&format!("cg -t {count} --class {class} --wait {wait}"), zone)
     };
-    let others = [daemons(&bench, ZONES[0])?, daemons(&bench, ZONES[1])?];
+    let others = [bench.start(DAEMONS, ZONES[0])?, bench.start(DAEMONS, ZONES[1])?];
     let rates = match option {
         "nothing" => {
             let first = job(ZONES[0])?;

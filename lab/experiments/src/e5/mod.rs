@@ -33,6 +33,7 @@ pub mod real;
 mod recorder;
 
 use crate::Failure;
+use crate::e2::DAEMONS;
 use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, real as number};
 use method::{Look, sentence};
 use millpond_cli::{Flag, ValueKind};
@@ -153,7 +154,7 @@ fn application(
     let bench = lab.open(machine)?;
     findings.machines.push(bench.sentence());
     let threads = choices.number("threads").unwrap_or(bench.cpus().len() as u64);
-    bench.start("daemons", "global")?;
+    bench.start(DAEMONS, "global")?;
     let pid = bench.start(&format!("app -t {threads}"), "global")?;
     lab.pass(&bench, WARM_UP + Nanos(lab.second_moment().0 * PHASES_S))?;
     let mut recorder = recorder(&bench, &bench.cpus(), interval)?;
@@ -190,7 +191,7 @@ fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Resul
         lab.tell(&name);
         let bench = lab.open(FAR)?;
         let board = board(&bench);
-        bench.start("daemons", "global")?;
+        bench.start(DAEMONS, "global")?;
         let pid = bench.start(&format!("app -t {}", board.len()), "global")?;
         let set = if is_bound { Some(bench.set(&board)?) } else { None };
         if let Some(set) = &set {

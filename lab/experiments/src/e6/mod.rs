@@ -27,7 +27,7 @@
 pub mod real;
 
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SEED, SEEDS, mpstat, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SEED, SEEDS, mean, mpstat, real};
 use crate::sets::{MadeSet, Shelter};
 use millpond_cli::{Flag, ValueKind};
 use millpond_machine::Writer;
@@ -196,10 +196,6 @@ fn by_tenths(looks: &[f64]) -> Table {
         table.row([number.into(), (mean(&looks[at(tenth)..at(tenth + 1)]), 0).into()]);
     }
     table
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / real(values.len().max(1) as u64)
 }
 
 /// A long run without load.

@@ -78,7 +78,7 @@ impl Errors {
 }
 
 /// As many are smaller as are greater, of values in order; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
+pub(crate) fn median(sorted: &[f64]) -> f64 {
     let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
     f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }

@@ -362,6 +362,11 @@ pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }
 
+/// The mean of several; 0 of none.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / real(values.len().max(1) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,10 +41,11 @@ mod processors;
 
 pub use data::{Figure, Published, Quantity};
 pub use dress::Document;
+pub(crate) use findings::median;
 pub use findings::{Errors, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
-pub(crate) use lab::real;
 pub use lab::{Bench, Change, Lab, Watched, own_value};
+pub(crate) use lab::{mean, real};
 pub use options::{ChoiceError, Choices, SECONDS, SEED, SEEDS};
 pub(crate) use processors::mpstat;
 

@@ -1,10 +1,10 @@
 //! Measures the machine at hand, and writes a machine file that has its numbers, each with where it comes from.
 
+use super::number;
 use super::predict::call_ns;
-use super::{mean, number};
 use crate::Failure;
 use crate::here::Here;
-use crate::published::Lab;
+use crate::published::{Lab, real};
 use millpond_model::{Cache, CacheKind, CpuId, Nanos, Topology};
 use millpond_report::Table;
 use millpond_session::Workload;
@@ -84,10 +84,10 @@ fn slice(cpus: usize, probe: &Probe) -> (u64, &'static str) {
     let doublings = cpus.clamp(1, SCALED_CPUS).ilog2();
     let rule = BASE_SLICE_NS * u64::from(1 + doublings);
     let ticks = |ns: u64| ns.div_ceil(probe.tick_ns.max(1)).max(1);
-    let seen = probe.turn_ns.map(|turn| (turn.median / ns(probe.tick_ns.max(1))).round());
+    let seen = probe.turn_ns.map(|turn| (turn.median / real(probe.tick_ns.max(1))).round());
     match seen {
         // Turns say no more than at which tick they end.
-        Some(seen) if (seen - ns(ticks(rule))).abs() < 0.5 => {
+        Some(seen) if (seen - real(ticks(rule))).abs() < 0.5 => {
             (rule, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns that were seen agree")
         }
         Some(seen) => (whole(seen.max(1.0)) * probe.tick_ns, "turns that were seen, in whole ticks"),
@@ -123,7 +123,7 @@ fn handover_trips(topology: &Topology, probe: &Probe) -> f64 {
 fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
     let first = topology.processors().first();
     let mhz = first.and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(1_000);
-    let cycles = |nanos: f64| nanos * ns(mhz) / 1_000.0;
+    let cycles = |nanos: f64| nanos * real(mhz) / 1_000.0;
     let cache_cycles = cycles(probe.near_ns.median).round().clamp(1.0, 10_000.0);
     // Cycles of an instruction, of which the core has what its cache leaves.
     let each = cycles(1e3 / mops / cg("--op-instructions"));
@@ -251,16 +251,10 @@ impl Twin {
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
-        table.row(alone("ticks", mean(&[number(&self.file, "/tunables/hz")]), "1/s"));
+        table.row(alone("ticks", number(&self.file, "/tunables/hz"), "1/s"));
         table.row(alone("a slice", number(&self.file, "/tunables/eevdf_slice_ns") / 1e6, "ms"));
         table
     }
-}
-
-/// A count of nanoseconds as a number to reckon with.
-#[expect(clippy::cast_precision_loss, reason = "far below 53 bits")]
-fn ns(count: u64) -> f64 {
-    count as f64
 }
 
 #[expect(

@@ -1,10 +1,10 @@
 //! The arms on the machine at hand: those of the demo, and hackbench beside a set.
 
-use super::{Arm, GROUPS, LOOPS, Spread, mean, seconds};
+use super::{Arm, GROUPS, LOOPS, Spread, seconds};
 use crate::Failure;
 use crate::demo::{self, Act, ArmKind, Options};
 use crate::here::Here;
-use crate::published::Choices;
+use crate::published::{Choices, mean};
 use crate::sets::{KEEP_OTHERS, MadeSet, bind};
 
 /// Each arm as often as was asked for, in turn, so that what drifts reaches all of them.

@@ -35,7 +35,7 @@ pub use calibrate::{Twin, calibrate};
 
 use crate::Failure;
 use crate::here::{Here, shared};
-use crate::published::{Choices, Experiment, Findings, Lab, SECONDS, SEED, real};
+use crate::published::{Choices, Experiment, Findings, Lab, SECONDS, SEED, median};
 use millpond_cli::{Flag, ValueKind};
 use millpond_report::{Cell, Table};
 use millpond_session::machine_description;
@@ -130,8 +130,7 @@ impl Spread {
     fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
-        let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-        Some(Spread { median: f64::midpoint(low, high), least, most })
+        Some(Spread { median: median(&values), least, most })
     }
 }
 
@@ -141,9 +140,9 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     let mut rows = Vec::new();
     for arm in chosen(choices) {
         lab.tell(arm.word());
-        rows.push((arm, Some(predict::over_seeds(lab, &file, arm, choices)?), None));
+        rows.push((arm, predict::over_seeds(lab, &file, arm, choices)?, None));
     }
-    findings.machines.extend(predict::sentence(lab, &file)?);
+    findings.machines.push(lab.open_described(&file)?.sentence());
     show(findings, &rows);
     Ok(())
 }
@@ -161,37 +160,35 @@ fn run_here(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> 
     for (arm, measured) in measured {
         (here.tell)(&format!("{} on the twin", arm.word()));
         let lab = Lab::new(stop, Vec::new(), &mut quiet);
-        rows.push((arm, Some(predict::over_seeds(&lab, &twin.file, arm, choices)?), measured));
+        rows.push((arm, predict::over_seeds(&lab, &twin.file, arm, choices)?, measured));
     }
     findings.tables.push(("the twin".into(), twin.table()));
     show(findings, &rows);
     Ok(())
 }
 
-fn show(findings: &mut Findings, rows: &[(Arm, Option<Spread>, Option<Spread>)]) {
+fn show(findings: &mut Findings, rows: &[(Arm, Spread, Option<Spread>)]) {
     let numbers =
         ["predicted", "least", "most", "measured", "least", "most", "predicted over measured", "goal"];
     let mut table = Table::of(&["arm", "unit"], &numbers).and_words(&["within"]);
     for (arm, predicted, measured) in rows {
         let decimals = arm.decimals();
-        let cells = |spread: &Option<Spread>| -> [Cell; 3] {
+        let cells = |spread: Option<Spread>| -> [Cell; 3] {
             [
                 spread.map(|s| (s.median, decimals)).into(),
                 spread.map(|s| (s.least, decimals)).into(),
                 spread.map(|s| (s.most, decimals)).into(),
             ]
         };
-        let ratio = predicted.zip(*measured).map(|(p, m)| p.median / m.median);
+        let ratio = measured.map(|measured| predicted.median / measured.median);
         let goal = arm.goal();
         let within =
             ratio.map_or("-", |ratio| if (1.0 / goal..=goal).contains(&ratio) { "yes" } else { "NO" });
-        if let Some(predicted) = predicted {
-            findings.point(arm.quantity(), arm.word(), predicted.median);
-        }
+        findings.point(arm.quantity(), arm.word(), predicted.median);
         let unit = if *arm == Arm::Hackbench { "s" } else { "Mop/s" };
         let mut row: Vec<Cell> = vec![arm.word().into(), unit.into()];
-        row.extend(cells(predicted));
-        row.extend(cells(measured));
+        row.extend(cells(Some(*predicted)));
+        row.extend(cells(*measured));
         row.extend([ratio.map(|ratio| (ratio, 2)).into(), Cell::from((goal, 2)), within.into()]);
         table.row(row);
     }
@@ -215,11 +212,6 @@ fn seconds(choices: &Choices) -> u64 {
 /// Operations a second as Mop/s.
 fn mops(rate: f64) -> f64 {
     rate / 1e6
-}
-
-/// The mean of what jobs did.
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / real(values.len().max(1) as u64)
 }
 
 #[cfg(test)]

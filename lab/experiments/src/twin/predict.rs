@@ -1,9 +1,9 @@
 //! The arms on the twin.
 
-use super::{Arm, GROUPS, LOOPS, Spread, mean, mops, seconds, seeds};
+use super::{Arm, GROUPS, LOOPS, Spread, mops, seconds, seeds};
 use crate::Failure;
 use crate::demo::{Home, plan_homes};
-use crate::published::{Bench, Choices, Lab, real};
+use crate::published::{Bench, Choices, Lab, mean, real};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::NoSuchProcess;
 use serde_json::Value;
@@ -14,11 +14,6 @@ const SETTLING: Nanos = Nanos::from_millis(300);
 const APART_US: u64 = 400;
 /// No hackbench of ours takes longer.
 const LONGEST: Nanos = Nanos::from_secs(600);
-
-/// The machine, in a line.
-pub(super) fn sentence(lab: &Lab<'_>, file: &Value) -> Result<Option<String>, Failure> {
-    Ok(Some(lab.open_described(file)?.sentence()))
-}
 
 /// An arm with each seed of chance.
 pub(super) fn over_seeds(

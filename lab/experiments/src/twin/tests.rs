@@ -54,13 +54,13 @@ fn hackbench_takes_as_long_as_its_messages_at_least() {
 #[test]
 fn what_was_measured_stands_beside_what_was_predicted() {
     let mut findings = Findings::new(EXPERIMENT.name, EXPERIMENT.published(), false);
-    let spread = |median| Some(Spread { median, least: median * 0.9, most: median * 1.1 });
+    let spread = |median| Spread { median, least: median * 0.9, most: median * 1.1 };
     show(
         &mut findings,
         &[
-            (Arm::Alone, spread(1_000.0), spread(900.0)),
-            (Arm::Pools { blocks: false }, spread(1_000.0), spread(700.0)),
-            (Arm::Fighting { blocks: false }, spread(100.0), spread(190.0)),
+            (Arm::Alone, spread(1_000.0), Some(spread(900.0))),
+            (Arm::Pools { blocks: false }, spread(1_000.0), Some(spread(700.0))),
+            (Arm::Fighting { blocks: false }, spread(100.0), Some(spread(190.0))),
             (Arm::Hackbench, spread(0.5), None),
         ],
     );

@@ -27,7 +27,6 @@
 use super::class::{Class, End};
 use super::class_state::{ClassState, EevdfState, TS_ENTRY};
 use super::ids::{CpuIndex, ThreadId};
-use super::queue::IDLE;
 use super::state::Kernel;
 use super::sys::SYS;
 use super::thread::RunState;
@@ -351,6 +350,6 @@ impl Kernel {
     /// Whether a CPU may have to choose among threads of these rules.
     #[inline]
     pub(super) fn is_eevdf(&self, best: i16) -> bool {
-        best != IDLE && best == LEVEL && self.tunables.eevdf_slice_ns.is_some()
+        best == LEVEL && self.tunables.eevdf_slice_ns.is_some()
     }
 }

@@ -113,25 +113,18 @@ pub(super) const WORKLOAD: Workload = Workload {
             return all;
         }
         let begin = kernel.channel();
-        let led = |(number, program): (u64, Program)| {
-            let others = std::iter::repeat_n(Action::Post(begin), programs_beside(threads));
-            let first = match number {
-                0 => [Action::Sleep(READY_NS)].into_iter().chain(others).collect(),
-                _ => vec![Action::Wait(begin)],
-            };
+        let others = std::iter::repeat_n(Action::Post(begin), all.len().saturating_sub(1));
+        let lead: Vec<Action> = std::iter::once(Action::Sleep(READY_NS)).chain(others).collect();
+        let firsts = std::iter::once(lead).chain(std::iter::repeat(vec![Action::Wait(begin)]));
+        let led = |(first, program): (Vec<Action>, &Program)| {
             Program::begin(first, program.actions().cloned().collect())
         };
-        (0..).zip(all).map(led).collect()
+        firsts.zip(&all).map(led).collect()
     },
 };
 
 /// How long threads get ready before the first one leads them.
 const READY_NS: u64 = 100_000_000;
-
-/// How many a thread leads.
-fn programs_beside(threads: u64) -> usize {
-    usize::try_from(threads - 1).unwrap_or(0)
-}
 
 /// What all threads of a job have in common.
 struct Job {

@@ -40,7 +40,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         let run = values.get("--busy") * PAUSE_MS * MILLI / 100_000 / THREADS;
-        let mix = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: MISS_PPM, footprint_kib: 0, float_ppm: 0 };
+        let mix = Mix { miss_ppm: MISS_PPM, ..Mix::PLAIN };
         let moment = Action::Work(kernel.mix(mix), instructions(kernel, mix, run));
         let pause = Action::SleepAmong(PAUSES_MS.map(|ms| ms * MILLI).to_vec());
         (0..THREADS).map(|_| Program::repeat(vec![pause.clone(), moment.clone()])).collect()

@@ -64,13 +64,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         // What a message touches is new to the CPU that reads it: some ten lines.
-        let mix = kernel.mix(Mix {
-            base_milli: 1_000,
-            reach_ppm: 20_000,
-            miss_ppm: 1_000,
-            footprint_kib: 16,
-            float_ppm: 0,
-        });
+        let mix = kernel.mix(Mix { reach_ppm: 20_000, miss_ppm: 1_000, footprint_kib: 16, ..Mix::PLAIN });
         let call = Action::KernelWork(mix, values.get("--instructions"));
         let (loops, peers) = (values.get("-l"), values.get("-f"));
         let fit = BUFFER_BYTES / values.get("-s").max(1);

@@ -86,15 +86,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the CPU.
-        let mix = kernel.mix(Mix {
-            base_milli: 1_000,
-            reach_ppm: 10_000,
-            miss_ppm: 4_000,
-            footprint_kib: 64,
-            float_ppm: 0,
-        });
-        let look =
-            kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 8, float_ppm: 0 });
+        let mix = kernel.mix(Mix { reach_ppm: 10_000, miss_ppm: 4_000, footprint_kib: 64, ..Mix::PLAIN });
+        let look = kernel.mix(Mix { footprint_kib: 8, ..Mix::PLAIN });
         let call = Action::KernelWork(mix, values.get("--call-instructions"));
         let interrupt = Action::KernelWork(mix, values.get("--interrupt-instructions"));
         let window = values.get("--window") * 1_024 / PAIR_BYTES;

@@ -115,7 +115,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             reach_ppm: values.get("--op-reach"),
             miss_ppm: values.get("--op-misses"),
             footprint_kib: values.get("--footprint"),
-            float_ppm: 0,
+            ..Mix::PLAIN
         });
         let threads = values.get("-t");
         let server = Server {
@@ -150,7 +150,7 @@ struct Server {
 }
 
 impl Server {
-    /// The threads that serve. Each holds a post of its own channel while it serves, and whoever takes that stops it.
+    /// The threads that serve. Each holds a post of its own channel while it serves, and what takes that stops it.
     fn serving(&self, held: &[ChannelId], instructions: u64) -> Vec<Program> {
         // Threads do not all note at the same moment.
         let program = |(thread, held): (u64, &ChannelId)| {

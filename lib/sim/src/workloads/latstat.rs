@@ -87,13 +87,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         },
     ],
     programs: |values, kernel| {
-        let mix = kernel.mix(Mix {
-            base_milli: 1_000,
-            reach_ppm: 20_000,
-            miss_ppm: 0,
-            footprint_kib: 32,
-            float_ppm: 0,
-        });
+        let mix = kernel.mix(Mix { reach_ppm: 20_000, footprint_kib: 32, ..Mix::PLAIN });
         let stage = Action::KernelWork(mix, values.get("--instructions"));
         let log = kernel.log();
         let [arm, timer, soft, ring, call] = [(); 5].map(|()| kernel.channel());

@@ -31,13 +31,7 @@ pub(super) const BUSYLOOP: Workload = Workload {
     summary: "A loop that stays in the core, without end.",
     options: &[THREADS, CPI],
     programs: |values, kernel| {
-        let mix = Mix {
-            base_milli: values.get("--cpi"),
-            reach_ppm: 0,
-            miss_ppm: 0,
-            footprint_kib: 0,
-            float_ppm: 0,
-        };
+        let mix = Mix { base_milli: values.get("--cpi"), ..Mix::PLAIN };
         hogs(values, kernel, mix)
     },
 };
@@ -67,11 +61,9 @@ pub(super) const RANDMEM: Workload = Workload {
     ],
     programs: |values, kernel| {
         let mix = Mix {
-            base_milli: 1_000,
             reach_ppm: 1_000_000 / values.get("--between").max(1),
-            miss_ppm: 0,
             footprint_kib: values.get("--array"),
-            float_ppm: 0,
+            ..Mix::PLAIN
         };
         hogs(values, kernel, mix)
     },
@@ -111,8 +103,7 @@ pub(super) const APP: Workload = Workload {
         let all = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));
         let swing = values.get("--misses") * values.get("--swing") / 100_000;
         let mut quarter = |miss_ppm| {
-            let mix =
-                kernel.mix(Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm, footprint_kib: 0, float_ppm: 0 });
+            let mix = kernel.mix(Mix { miss_ppm, ..Mix::PLAIN });
             // A quarter is over when all threads are through.
             [Action::Work(mix, values.get("--phase") * 1_000_000 / 4), Action::Meet(all, Waiting::Block)]
         };

@@ -64,11 +64,10 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         let mix = kernel.mix(Mix {
-            base_milli: 1_000,
             reach_ppm: values.get("--op-reach"),
             miss_ppm: values.get("--op-misses"),
             footprint_kib: values.get("--footprint"),
-            float_ppm: 0,
+            ..Mix::PLAIN
         });
         let segment = kernel.segment();
         let (user, sys) = (values.get("--op-instructions"), values.get("--op-kernel"));

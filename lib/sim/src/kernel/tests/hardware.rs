@@ -268,7 +268,7 @@ fn a_barrier_counts_threads_one_after_the_other() {
 }
 
 #[test]
-fn threads_that_meet_move_one_entry_each_however_many_share_a_pipeline() {
+fn threads_that_meet_enter_two_moments_each_however_many_share_a_pipeline() {
     // Eight threads of equal shares on one pipeline begin together and end together: the speed of each changes with each of the others.
     let (strands, rounds) = (8u32, 1_000u64);
     let mut k = machine(strands, strands);
