@@ -12,7 +12,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Where inputs are kept from one run to the next; a temporary directory when it is not set.
+/// Where a search keeps its inputs from one run to the next; a temporary directory when it is not set.
 const DIR: &str = "MILLPOND_FUZZ_DIR";
 
 /// One input that takes longer is a mistake as well.
@@ -92,8 +92,7 @@ fn drive(arguments: &[String]) {
 }
 
 fn place(name: &str) -> PathBuf {
-    let dir = env::var_os(DIR).map_or_else(|| env::temp_dir().join("millpond-fuzz"), PathBuf::from);
-    dir.join(name)
+    env::var_os(DIR).map_or_else(|| env::temp_dir().join("millpond-fuzz").join(name), PathBuf::from)
 }
 
 /// Lays the seeds down where libFuzzer begins.

@@ -19,7 +19,9 @@
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no corpus on disk. What is worth keeping is worth a line among the seeds, where a reader sees it.
+//! It keeps no corpus in the tree. What is worth keeping is worth a line among the seeds, where a reader sees it. libFuzzer's corpus is kept
+//! from one search to the next in the directory that `MILLPOND_FUZZ_DIR` names, which for `make test-all` is in `target/matrix`: it can be
+//! removed at any time, and the next search begins with the seeds.
 
 #[cfg(fuzzing)]
 mod guided;

@@ -2,9 +2,15 @@
 //!
 //! With a C++ compiler the searches are libFuzzer's, guided by what the code reaches; the instrumentation is that of the stable compiler.
 //! Without one they run as they do in `cargo test`, only longer.
+//!
+//! A run is a slice of the search: the corpus stays in `target/matrix/fuzz-inputs/NAME`, and beside it a ledger counts executions and time over all
+//! slices. With `MILLPOND_FUZZ_SECONDS` a slice is as long as that says.
 
+use super::ledger::{Ledger, grouped};
 use super::outcome::Outcome;
-use super::tools::{self, Toolchain, cpus, limited, limited_build, metadata, target_dir, with_flags, words};
+use super::tools::{
+    self, Toolchain, cpus, limited_build, limited_by, metadata, target_dir, with_flags, words,
+};
 use crate::cargo::{Built, TestBinary, cargo, parse_messages};
 use crate::run::{as_test, run_one};
 use crate::table::seconds;
@@ -16,6 +22,16 @@ use std::time::Instant;
 /// How long a search may take, in seconds: of what people write and others send, a minute; of the rest less.
 const SECONDS: u64 = 20;
 const MINUTE: u64 = 60;
+
+/// Says how many seconds a slice has, to us and to each search.
+const ASKED: &str = "MILLPOND_FUZZ_SECONDS";
+/// A search that gave fewer inputs a second so far is not made longer: it would take the time of the others.
+const SLOW_RATE: u64 = 500;
+/// What a search may take beside its time: to start, to read its corpus, and to end.
+const BESIDE_SECONDS: u64 = 840;
+
+/// How many executions all searches together are to reach, over their slices.
+const GOAL: u64 = 100_000_000;
 
 /// What a test's name begins with that has a minute.
 const LONG: &str = "fuzz_minute_";
@@ -69,47 +85,110 @@ pub(super) fn run(_: &Built) -> Outcome {
 
 /// Runs the searches, one on each CPU.
 fn run_all(searches: Vec<Search>, outcome: Outcome) -> Outcome {
-    let (waiting, outcome) = (Mutex::new(searches.into_iter()), Mutex::new(outcome));
+    let sum = (outcome, Ledger::default(), Ledger::default());
+    let (waiting, sum) = (Mutex::new(searches.into_iter()), Mutex::new(sum));
+    let asked = std::env::var(ASKED).ok().and_then(|text| text.parse().ok());
     thread::scope(|scope| {
         for _ in 0..cpus() {
             scope.spawn(|| {
                 while let Some(search) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
-                    let (line, failure) = run_search(&search);
-                    println!("{line}");
-                    if let Ok(mut outcome) = outcome.lock() {
-                        outcome.tally.failed += u64::from(failure.is_some());
-                        outcome.tally.passed += u64::from(failure.is_none());
-                        outcome.failures.extend(failure.map(|words| (search.test.clone(), words)));
+                    let done = run_search(&search, asked);
+                    println!("{}", done.lines);
+                    if let Ok(mut sum) = sum.lock() {
+                        let (outcome, slice, all) = &mut *sum;
+                        (*slice, *all) = (slice.plus(done.slice), all.plus(done.all));
+                        outcome.tally.failed += u64::from(done.failure.is_some());
+                        outcome.tally.passed += u64::from(done.failure.is_none());
+                        outcome.failures.extend(done.failure.map(|words| (search.test.clone(), words)));
                     }
                 }
             });
         }
     });
-    outcome.into_inner().unwrap_or_default()
+    let (outcome, slice, all) = sum.into_inner().unwrap_or_default();
+    println!("{}", last_line(&slice, &all));
+    outcome
 }
 
-/// A line to show, and all its words if the search found something.
-fn run_search(search: &Search) -> (String, Option<String>) {
+/// What came of a slice.
+struct Done {
+    /// To show.
+    lines: String,
+    /// Only of this slice.
+    slice: Ledger,
+    /// With all slices before.
+    all: Ledger,
+    /// All its words if the search found something.
+    failure: Option<String>,
+}
+
+fn run_search(search: &Search, asked: Option<u64>) -> Done {
     let start = Instant::now();
+    let dir = target_dir("fuzz-inputs").join(dir_name(search));
+    let (before, damage) = Ledger::read(&dir);
+    let slice_seconds = seconds_of(&search.test, asked, before.rate());
     let mut command = as_test(&search.binary, &Built::default());
     command.args(["--exact", &search.test, "--nocapture", "--test-threads=1"]);
-    command
-        .env("MILLPOND_FUZZ_SECONDS", seconds_of(&search.test).to_string())
-        .env("MILLPOND_FUZZ_DIR", target_dir("fuzz-inputs"));
-    let told = run_one(limited(&command), false);
-    let inputs = inputs(&told.output).map_or_else(|| "no".to_owned(), |inputs| inputs.to_string());
-    let took = seconds(start.elapsed());
-    let name = format!("{} {}", search.binary.package, search.test.rsplit("::").next().unwrap_or_default());
-    let line = format!("  {name:<48}{inputs:>10} inputs {took:>9}");
-    (line, (!told.ended_well).then_some(told.output))
+    command.env(ASKED, slice_seconds.to_string()).env("MILLPOND_FUZZ_DIR", &dir);
+    let told = run_one(limited_by(slice_seconds + BESIDE_SECONDS, &command), false);
+    let executions = executions(&told.output).unwrap_or(0);
+    let all = before.after(executions, start.elapsed().as_secs(), &dir);
+    let loss =
+        all.write(&dir).err().map(|error| format!("{}: the ledger is not kept: {error}", dir.display()));
+    let title = format!("{} {}", search.binary.package, last_part(&search.test));
+    let mut lines = format!("  {title:<48}{}", told_of(executions, seconds(start.elapsed()), &all));
+    for note in [damage, loss].into_iter().flatten() {
+        lines.push_str(&format!("\n    {note}"));
+    }
+    let slice = Ledger { executions, seconds: all.seconds - before.seconds, corpus: all.corpus, slices: 1 };
+    Done { lines, slice, all, failure: (!told.ended_well).then_some(told.output) }
 }
 
-fn seconds_of(test: &str) -> u64 {
-    if test.rsplit("::").next().is_some_and(|name| name.starts_with(LONG)) { MINUTE } else { SECONDS }
+fn told_of(executions: u64, time: String, all: &Ledger) -> String {
+    format!(
+        "{:>12} executions {time:>9}; in all {:>13} in {} s and {} {}, corpus {}",
+        grouped(executions),
+        grouped(all.executions),
+        grouped(all.seconds),
+        all.slices,
+        if all.slices == 1 { "slice" } else { "slices" },
+        grouped(all.corpus),
+    )
 }
 
-/// How many inputs a search says that it gave.
-fn inputs(output: &str) -> Option<u64> {
+/// All searches together.
+fn last_line(slice: &Ledger, all: &Ledger) -> String {
+    format!(
+        "  {} searches: {} executions in this slice, {} in all; the goal is {}; corpora of {} inputs",
+        slice.slices,
+        grouped(slice.executions),
+        grouped(all.executions),
+        grouped(GOAL),
+        grouped(all.corpus),
+    )
+}
+
+/// The directory of a search, which keeps its corpus, its ledger and what broke it.
+fn dir_name(search: &Search) -> String {
+    format!("{}-{}", search.binary.package, search.test.replace("::", "-"))
+}
+
+fn last_part(test: &str) -> &str {
+    test.rsplit("::").next().unwrap_or_default()
+}
+
+/// How long the slice of a test is: as usual, or as asked, but for a search that is slow.
+fn seconds_of(test: &str, asked: Option<u64>, rate: Option<u64>) -> u64 {
+    let usual = if last_part(test).starts_with(LONG) { MINUTE } else { SECONDS };
+    match asked {
+        Some(asked) if rate.is_some_and(|rate| rate < SLOW_RATE) => usual.min(asked),
+        Some(asked) => asked,
+        None => usual,
+    }
+}
+
+/// How many executions a search says that there were.
+fn executions(output: &str) -> Option<u64> {
     let guided = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     let plain = |line: &str| line.split_once("fuzz: ")?.1.split(' ').nth(1)?.parse().ok();
     output.lines().find_map(|line| guided(line).or_else(|| plain(line)))
@@ -145,7 +224,7 @@ fn searches_in(binary: &TestBinary) -> Vec<Search> {
 
 fn fuzz_tests(list: &str) -> impl Iterator<Item = &str> {
     let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
-    tests.filter(|test| test.rsplit("::").next().is_some_and(|name| name.starts_with(PREFIX)))
+    tests.filter(|test| last_part(test).starts_with(PREFIX))
 }
 
 #[cfg(test)]
@@ -156,14 +235,43 @@ mod tests {
     fn searches_are_told_by_their_names() {
         let list = "a::tests::fuzz_lists: test\nfuzz::tests::lists: test\nfuzz_journal: test\nb::fuzz_x: benchmark\n";
         assert_eq!(fuzz_tests(list).collect::<Vec<_>>(), ["a::tests::fuzz_lists", "fuzz_journal"]);
-        assert_eq!(seconds_of("a::fuzz_lists"), 20);
-        assert_eq!(seconds_of("xml::tests::fuzz_minute_files"), 60);
     }
 
     #[test]
-    fn both_searches_say_how_many_inputs_they_gave() {
-        assert_eq!(inputs("INFO: x\nstat::number_of_executed_units: 123456\n"), Some(123_456));
-        assert_eq!(inputs("test a ... fuzz: model-cpus: 1007 inputs, 0.1 s, without guidance\n"), Some(1007));
-        assert_eq!(inputs("nothing\n"), None);
+    fn a_slice_is_as_long_as_asked_unless_its_search_is_slow() {
+        assert_eq!(seconds_of("a::fuzz_lists", None, None), 20);
+        assert_eq!(seconds_of("xml::tests::fuzz_minute_files", None, Some(9000)), 60);
+        assert_eq!(seconds_of("a::fuzz_lists", Some(600), None), 600);
+        assert_eq!(seconds_of("a::fuzz_lists", Some(600), Some(500)), 600);
+        assert_eq!(seconds_of("a::fuzz_lists", Some(600), Some(499)), 20);
+        assert_eq!(seconds_of("a::fuzz_lists", Some(3), Some(499)), 3);
+    }
+
+    #[test]
+    fn each_search_tells_this_slice_and_all() {
+        let one = Ledger { executions: 1_234_567, seconds: 21, corpus: 300, slices: 1 };
+        assert_eq!(
+            told_of(1_234_567, "20.3 s".into(), &one),
+            "   1,234,567 executions    20.3 s; in all     1,234,567 in 21 s and 1 slice, corpus 300"
+        );
+        let two = Ledger { executions: 2_000_000, seconds: 1_041, corpus: 1_301, slices: 2 };
+        assert_eq!(
+            told_of(765_433, "20.1 s".into(), &two),
+            "     765,433 executions    20.1 s; in all     2,000,000 in 1,041 s and 2 slices, corpus 1,301"
+        );
+        assert_eq!(
+            last_line(&Ledger { slices: 43, ..one }, &two),
+            "  43 searches: 1,234,567 executions in this slice, 2,000,000 in all; the goal is 100,000,000; corpora of 1,301 inputs"
+        );
+    }
+
+    #[test]
+    fn both_searches_say_how_many_executions_there_were() {
+        assert_eq!(executions("INFO: x\nstat::number_of_executed_units: 123456\n"), Some(123_456));
+        assert_eq!(
+            executions("test a ... fuzz: model-cpus: 1007 inputs, 0.1 s, without guidance\n"),
+            Some(1007)
+        );
+        assert_eq!(executions("nothing\n"), None);
     }
 }

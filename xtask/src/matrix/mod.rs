@@ -21,6 +21,7 @@ mod c;
 mod fuzz;
 mod kubernetes;
 mod laws;
+mod ledger;
 mod loom;
 mod miri;
 mod outcome;

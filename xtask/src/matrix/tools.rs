@@ -9,10 +9,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// No step of the matrix may take longer, in seconds: what hangs has failed.
-const STEP_SECONDS: &str = "900";
+const STEP_SECONDS: u64 = 900;
 /// Nor may a build, which takes several times as long where the machine is busy with something else.
-const BUILD_SECONDS: &str = "3600";
-const SOAK_SECONDS: &str = "7200";
+const BUILD_SECONDS: u64 = 3600;
+const SOAK_SECONDS: u64 = 7200;
 
 /// What cargo says of the workspace, as far as it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -141,22 +141,26 @@ pub fn nightly(program: &str) -> Command {
 
 /// The same command, ended when it takes too long.
 pub fn limited(command: &Command) -> Command {
-    limited_to(STEP_SECONDS, command)
+    limited_by(STEP_SECONDS, command)
 }
 
 /// The same command, ended when a soak takes too long.
 pub fn limited_soak(command: &Command) -> Command {
-    limited_to(SOAK_SECONDS, command)
+    limited_by(SOAK_SECONDS, command)
 }
 
 /// The same command, ended when it takes too long for a build.
 pub fn limited_build(command: &Command) -> Command {
-    limited_to(BUILD_SECONDS, command)
+    limited_by(BUILD_SECONDS, command)
 }
 
-fn limited_to(limit: &str, command: &Command) -> Command {
+/// The same command, ended after so many seconds.
+pub fn limited_by(seconds: u64, command: &Command) -> Command {
     let mut limited = Command::new("timeout");
-    limited.args(["--kill-after=10", limit]).arg(command.get_program()).args(command.get_args());
+    limited
+        .args(["--kill-after=10", &seconds.to_string()])
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => limited.env(name, value),
