@@ -11,7 +11,7 @@
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
 //! | kubernetes | pools in a cluster of one node, and a controller of a thousand; only by `--only kubernetes` | go, etcd, kubectl, openssl |
-//! | soak | a simulated year of pools on 1,024 CPUs, and a million random operations on pools | nothing but an hour |
+//! | soak | a simulated year of pools on 1,024 CPUs, a million random operations on pools, and an hour of poold here | nothing but an hour |
 //! | valgrind | as address, with the system calls that we make ourselves | valgrind |
 //!
 //! What a machine lacks is said before anything runs, and again in the table: a group that cannot run is skipped, never passed.

@@ -1,30 +1,55 @@
-//! Pools for a long time: a simulated year of thirty pools on 1,024 CPUs, and a million random operations on pools.
+//! Pools for a long time: a simulated year of thirty pools on 1,024 CPUs, a million random operations on pools, and an hour of poold on this machine.
 
 use super::outcome::{Outcome, run_limited};
 use super::tools::limited_soak;
-use crate::cargo::Built;
+use crate::cargo::{Built, TestBinary};
 use crate::run::as_test;
 
-/// The tests of pools on simulated machines.
-const PACKAGE: &str = "pools-tests";
-/// The variables that say how much, by the test that hears of each.
-const SOAKS: [(&str, &str, &str); 2] = [
-    ("random::whatever_is_done_to_pools", "MILLPOND_POOL_OPERATIONS", "1000000"),
-    ("year::pools_of_a_large_machine", "MILLPOND_POOL_DAYS", "365"),
+/// One test that can take long.
+struct Soak {
+    /// Its crate's directory.
+    dir: &'static str,
+    /// The executable.
+    target: &'static str,
+    test: &'static str,
+    /// The variable that says how much, and how much it is here.
+    amount: (&'static str, &'static str),
+}
+
+const SOAKS: [Soak; 3] = [
+    Soak {
+        dir: "tests/pools",
+        target: "all",
+        test: "random::whatever_is_done_to_pools",
+        amount: ("MILLPOND_POOL_OPERATIONS", "1000000"),
+    },
+    Soak {
+        dir: "tests/pools",
+        target: "all",
+        test: "year::pools_of_a_large_machine",
+        amount: ("MILLPOND_POOL_DAYS", "365"),
+    },
+    Soak {
+        dir: "bin/millpond",
+        target: "poold_soak",
+        test: "poold_does_not_grow",
+        amount: ("MILLPOND_POOLD_SECONDS", "3600"),
+    },
 ];
 
 pub(super) fn run(built: &Built) -> Outcome {
     let mut outcome = Outcome::default();
-    let binaries =
-        outcome.executables(built, |test| test.package == PACKAGE && test.target == "all", PACKAGE);
     std::thread::scope(|scope| {
-        let one = |(binary, (test, variable, amount)): (_, (&'static str, &str, &str))| {
-            let mut command = as_test(binary, built);
-            command.arg(test).arg("--nocapture").env(variable, amount);
-            (test, scope.spawn(move || run_limited(test, limited_soak(&command))))
-        };
-        let all = binaries.iter().flat_map(|binary| SOAKS.map(|soak| (*binary, soak)));
-        for (test, thread) in all.map(one).collect::<Vec<_>>() {
+        let mut threads = Vec::new();
+        for Soak { dir, target, test, amount: (variable, amount) } in SOAKS {
+            let is_wanted = |binary: &TestBinary| binary.dir.ends_with(dir) && binary.target == target;
+            for binary in outcome.executables(built, is_wanted, target) {
+                let mut command = as_test(binary, built);
+                command.arg(test).arg("--nocapture").env(variable, amount);
+                threads.push((test, scope.spawn(move || run_limited(test, limited_soak(&command)))));
+            }
+        }
+        for (test, thread) in threads {
             match thread.join() {
                 Ok(told) => outcome.add(test, told),
                 Err(_) => outcome.tally.failed += 1,
@@ -32,4 +57,29 @@ pub(super) fn run(built: &Built) -> Outcome {
         }
     });
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn every_soak_is_a_test_that_hears_of_its_variable() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for Soak { dir, target, test, amount: (variable, _) } in SOAKS {
+            let tests = root.join(dir).join("tests");
+            let (file, function) = match test.split_once("::") {
+                Some((module, function)) => (tests.join(target).join(format!("{module}.rs")), function),
+                None => (tests.join(format!("{target}.rs")), test),
+            };
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(
+                text.contains(&format!("fn {function}")) && text.contains(variable),
+                "{}: {test}",
+                file.display()
+            );
+        }
+    }
 }

@@ -151,6 +151,14 @@ fn commands_rt(guest: Guest) -> Result<Guest, String> {
     }
 }
 
+/// [`commands_v2`] with the test of poold over a long time. Each CPU is a thread of the host: in turn on one thread they would wait for one
+/// another for tenths of a second.
+fn soak(guest: Guest) -> Result<Guest, String> {
+    let test = cargo_test_binary("poold_soak").map_err(|e| e.to_string())?;
+    let image = Image::new().program("poold-soak", &test).map_err(|e| e.to_string())?;
+    Ok(commands_v2(guest)?.accel(Accel::TcgMulti).image(&image))
+}
+
 /// Our commands with containerd and the tests of the agent; where it cannot be had, the case says so.
 fn containers(guest: Guest) -> Result<Guest, String> {
     let guest = commands_alone(guest)?.memory_mb(3072);
@@ -376,6 +384,8 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         groups.push(Group { refine: containers, cases: cases(&["containers"])?, ..with_containers });
         let endurance = classes_on("6.17-classes-endurance", Series::V6_17)?;
         groups.push(Group { cases: cases(&["endurance"])?, ..endurance });
+        let soaked = on_v2("6.17-soak", Series::V6_17, Shape::flat(8, 1))?;
+        groups.push(Group { refine: soak, cases: cases(&["soak"])?, ..soaked });
         groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);
         groups.push(without_deaths(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?));
         let large = commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?;
