@@ -308,8 +308,8 @@ fn soak(stage: &mut Stage, seconds: u64, cpus: usize) -> Result<Vec<Sample>, Str
     let samples = change_sides(stage, pid, &mut decisions, seconds, &complaints);
     stage.signal("poold", Signal::TERM);
     let status = stage.started.remove("poold").unwrap().wait().unwrap();
-    assert_eq!((status.code(), fs::read_to_string(&complaints).unwrap()), (Some(0), String::new()));
     tell(&samples, &decisions, seconds, cpus);
+    assert_eq!((status.code(), fs::read_to_string(&complaints).unwrap()), (Some(0), String::new()));
     let (demands, looks) = (samples.len() as u64, decisions.looks);
     if demands.min(looks) < ENOUGH.max(seconds) {
         return Err(format!(
@@ -348,17 +348,22 @@ fn change_sides(
     samples
 }
 
+/// What the run measured, in lines that those who run tests find.
 fn tell(samples: &[Sample], decisions: &Decisions, seconds: u64, cpus: usize) {
     let Decisions { looks, changes, moves, .. } = decisions;
     println!(
-        "{seconds} s on {cpus} CPUs: {} changes of demand, {looks} decisions, {changes} of which move CPUs, {moves} moves",
+        "figure: {seconds} s on {cpus} CPUs: {} changes of demand, {looks} decisions, {changes} of which move CPUs, {moves} moves",
         samples.len()
     );
     let (first, last) = tenths(samples);
     let told = |what: &str, of: fn(&Sample) -> u64| {
         let most = samples.iter().map(of).max().unwrap_or(0);
         let of = |samples| format!("{} (least {})", median(samples, of), least(samples, of));
-        println!("{what}: {} in the second tenth, {} in the last, at most {most}", of(first), of(last));
+        println!(
+            "figure: {what}: {} in the second tenth, {} in the last, at most {most}",
+            of(first),
+            of(last)
+        );
     };
     told("KiB resident", |s| s.resident);
     told("KiB of anonymous memory", |s| s.anonymous);

@@ -21,6 +21,8 @@
 # Of the guest it knows $cpus $sockets $cores $threads $nodes $nics $cgroup (v2, v1-hybrid, none).
 # A line `# limit_s: N` gives it N seconds; with a line `# leaves: nothing` it fails when something must be put back after it.
 #
+# A line of its output with `figure: TEXT` is shown although the case passes.
+#
 # $OUT is a directory: files put there come back to the host. The working directory is empty and thrown away.
 # Everything left running is killed afterwards, and everything left changed is put back and reported.
 

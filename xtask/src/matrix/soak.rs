@@ -51,12 +51,20 @@ pub(super) fn run(built: &Built) -> Outcome {
         }
         for (test, thread) in threads {
             match thread.join() {
-                Ok(told) => outcome.add(test, told),
+                Ok(told) => {
+                    figures(&told.output).for_each(|figure| println!("    {figure}"));
+                    outcome.add(test, told);
+                }
                 Err(_) => outcome.tally.failed += 1,
             }
         }
     });
     outcome
+}
+
+/// What a test measured, in its own words. A harness may have begun the line with the name of the test.
+fn figures(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| Some(line.split_once("figure: ")?.1))
 }
 
 #[cfg(test)]
@@ -81,5 +89,11 @@ mod tests {
                 file.display()
             );
         }
+    }
+
+    #[test]
+    fn figures_are_found_behind_the_name_of_a_test() {
+        let output = "running 1 test\ntest a ... figure: 5 s on 2 CPUs\nfigure: descriptors: 18\nok\n";
+        assert_eq!(figures(output).collect::<Vec<_>>(), ["5 s on 2 CPUs", "descriptors: 18"]);
     }
 }

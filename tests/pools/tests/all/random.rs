@@ -274,7 +274,7 @@ fn whatever_is_done_to_pools_the_rules_hold_and_all_of_it_can_be_undone() {
     }
     if asked.is_some() {
         let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{operations} operations on pools, done and refused: {did:?}");
+        let _ = writeln!(out, "figure: {operations} operations on pools, done and refused: {did:?}");
     }
     for (what, (done, refused)) in &did {
         assert!(*done > 0, "{what} were never done ({refused} refused)");

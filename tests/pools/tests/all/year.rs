@@ -195,7 +195,7 @@ fn pools_of_a_large_machine_follow_their_demand_day_after_day() {
     }
     let told = &year.told;
     if asked.is_some() {
-        let _ = writeln!(std::io::stdout().lock(), "days of pools: {told:?}");
+        let _ = writeln!(std::io::stdout().lock(), "figure: days of pools: {told:?}");
     }
     assert!(told.moved > 0 && told.turns > u64::from(told.steps), "{told:?}");
     assert!(

@@ -187,7 +187,11 @@ impl Outcome {
 
 fn judge_case(case: &CaseResult, report: &Report) -> Result<Completion, Failed> {
     let why = match &case.verdict {
-        Verdict::Passed => return Ok(Completion::Completed),
+        Verdict::Passed => {
+            let figures = case.stdout.lines().filter_map(|line| Some(line.split_once("figure: ")?.1));
+            figures.for_each(|figure| println!("vm: {}: {figure}", case.name));
+            return Ok(Completion::Completed);
+        }
         Verdict::Skipped(why) => return Ok(Completion::ignored_with(why)),
         Verdict::Failed(why) => why.clone(),
         Verdict::TimedOut => "it did not end in time".to_owned(),
