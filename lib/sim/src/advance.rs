@@ -55,7 +55,8 @@ impl SimState {
         self.put_down();
         for news in self.kernel.take_news() {
             match news {
-                News::Born { parent, child } => self.born(parent, child),
+                News::Born { parent, child, same_process: false } => self.born(parent, child),
+                News::Born { parent, child, same_process: true } => self.joined(parent, child),
                 News::Ended { thread, done, executed } => self.ended(thread, done, executed),
             }
         }
@@ -74,6 +75,15 @@ impl SimState {
         if let Some(notes) = self.notes.as_mut() {
             notes.push(Note::Born { parent, child: pid });
         }
+    }
+
+    /// A process has another thread, which is bound as its creator is.
+    fn joined(&mut self, creator: ThreadId, thread: ThreadId) {
+        let Some(lwp) = self.threads.get(&creator).and_then(|creator| self.tables.add_thread(*creator))
+        else {
+            return;
+        };
+        self.threads.insert(thread, lwp);
     }
 
     fn ended(&mut self, thread: ThreadId, done: u64, executed: Executed) {

@@ -65,6 +65,7 @@ impl SimState {
                 process.lwps.values_mut().for_each(|lwp| lwp.class = new.start_class);
             }
         }
+        new.start_held("global");
         new
     }
 }
@@ -101,6 +102,11 @@ impl SimState {
             }
         }
         self.running_zones.insert(zone.to_owned());
+        Ok(self.start_held(zone))
+    }
+
+    /// The processes of a zone execute what the machine's file gives them to do: names and numbers.
+    pub(crate) fn start_held(&mut self, zone: &str) -> Vec<(String, Pid)> {
         let mut started = Vec::new();
         for held in self.held.clone().into_iter().filter(|held| held.zone == zone) {
             let words: Vec<String> = held.load.split_whitespace().map(str::to_owned).collect();
@@ -112,7 +118,7 @@ impl SimState {
                 started.push((held.name, held.pid));
             }
         }
-        Ok(started)
+        started
     }
 
     /// Halts a zone: its processes end, and what was set of it by hand is gone. Its configuration stays.
@@ -178,6 +184,27 @@ mod tests {
         machine.sleep_until(Nanos::from_secs(3));
         assert_eq!(machine.view(SimState::check), Ok(()));
         assert!(machine.view(|s| s.used(crate::tables::HolderId::Zone(1))).0 > 0);
+    }
+
+    #[test]
+    fn what_the_global_zone_holds_executes_from_the_start_and_after_a_boot() {
+        let file = r#"{ "name": "twin", "about": "for tests", "chips": 1, "cores_per_chip": 2, "strands_per_core": 1,
+            "processor": { "isa": "i386", "implementation": "x86" },
+            "zones": [{ "name": "global", "processes": [{ "name": "daemons", "threads": 4, "load": "daemons --busy 10" }] }] }"#;
+        let machine = SimMachine::described(file, "twin.json").unwrap();
+        let used = |machine: &SimMachine| {
+            machine.sleep_until(Nanos::from_secs(10));
+            machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user).sum::<u64>())
+        };
+        // A tenth of a CPU for ten seconds, less what the moments themselves take of the time.
+        assert!((900_000_000..=1_010_000_000).contains(&used(&machine)), "{}", used(&machine));
+        assert_eq!(machine.view(|s| s.zones.clone()), ["global"]);
+        let again = SimMachine::new(
+            machine.view(|s| s.rebooted("/etc/system")),
+            Box::new(millpond_machine::MemoryJournal::default()),
+        );
+        assert!((900_000_000..=1_010_000_000).contains(&used(&again)), "{}", used(&again));
+        assert_eq!(again.view(SimState::check), Ok(()));
     }
 
     #[test]

@@ -120,6 +120,8 @@ impl SimState {
             SpellOf::Thread(thread) if self.kernel.thread(thread).level > 0 => {
                 let (kind, name) = match self.kernel.thread(thread).origin {
                     Origin::Network => (DisturbanceKind::Device, self.network()),
+                    // It is told with the clock's.
+                    Origin::Look(_) => return None,
                     Origin::Timer(_) => (DisturbanceKind::Timer, "cyclic".to_owned()),
                     Origin::None => (DisturbanceKind::Device, "interrupt".to_owned()),
                 };

@@ -151,14 +151,7 @@ impl SimMachine {
     /// A thread starts another one in its process, which is bound as it is. `None` when there is no such
     /// thread.
     pub fn add_thread(&self, creator: Lwp) -> Option<Lwp> {
-        self.edit(|s| {
-            let record: LwpRecord = s.tables.lwp(creator)?.clone();
-            let process = s.tables.processes.get_mut(&creator.pid)?;
-            let last = process.lwps.keys().next_back()?.0;
-            let lwp = LwpId(last + 1);
-            process.lwps.insert(lwp, record);
-            Some(Lwp { pid: creator.pid, lwp })
-        })
+        self.edit(|s| s.tables.add_thread(creator))
     }
 
     /// A process ends. `false` when there is none, or it is a part of the kernel.

@@ -286,6 +286,15 @@ impl Tables {
         pid
     }
 
+    /// Adds a thread to a process under the next number, bound as its creator is. `None` when there is no such creator.
+    pub fn add_thread(&mut self, creator: Lwp) -> Option<Lwp> {
+        let record = self.lwp(creator)?.clone();
+        let process = self.processes.get_mut(&creator.pid)?;
+        let lwp = LwpId(process.lwps.keys().next_back()?.0 + 1);
+        process.lwps.insert(lwp, record);
+        Some(Lwp { pid: creator.pid, lwp })
+    }
+
     /// The members of a set in order of arrival (of the default set: ascending).
     #[must_use]
     pub fn members(&self, set: PsetId) -> Vec<CpuId> {

@@ -10,7 +10,7 @@
 //! ```text
 //!   1  hackbench at fixed priority 0 on the idle machine: how long it takes
 //!   2  the same beside a build, with latstat in a set of one CPU without interrupts, in RT at level 5: how long it takes, the
-//!      load average over the whole run, mpstat, and what latstat saw of it
+//!      load average over the whole run, in which its processes are started, too, mpstat, and what latstat saw of it
 //!   3  latstat the same way for --samples, without the load, which does not reach it
 //! ```
 //!
@@ -115,7 +115,7 @@ fn hackbench(
     look: &mut dyn FnMut() -> Result<(), Failure>,
 ) -> Result<f64, Failure> {
     let pid = start_hackbench(bench, groups, loops)?;
-    let begun = bench.machine().clock().now();
+    let begun = hackbench_begins(lab, bench, pid, LOOK, look)?;
     let passed = || bench.machine().clock().now() - begun;
     while !bench.simulation()?.run_until_ended(pid, LOOK) {
         lab.pass(bench, Nanos(0))?;
@@ -125,6 +125,26 @@ fn hackbench(
         }
     }
     Ok(passed().as_secs_f64() * real(LOOPS) / real(loops))
+}
+
+/// Waits until a simulated hackbench has started all its processes and begins to count. When that was, a look late at most.
+pub(crate) fn hackbench_begins(
+    lab: &Lab<'_>,
+    bench: &Bench,
+    pid: Pid,
+    every: Nanos,
+    look: &mut dyn FnMut() -> Result<(), Failure>,
+) -> Result<Nanos, Failure> {
+    let clock = bench.machine().clock();
+    let latest = clock.now() + PATIENCE;
+    while bench.simulation()?.operations(pid) == 0 {
+        if clock.now() >= latest {
+            return Err(Failure::Machine(format!("hackbench did not begin within {PATIENCE}")));
+        }
+        lab.pass(bench, every)?;
+        look()?;
+    }
+    Ok(clock.now())
 }
 
 fn start_hackbench(bench: &Bench, groups: u64, loops: u64) -> Result<Pid, Failure> {

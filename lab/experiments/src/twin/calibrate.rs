@@ -35,7 +35,7 @@ pub struct Twin {
     pub mops: f64,
 }
 
-/// Measures on the CPUs that may be used here: some ten seconds.
+/// Measures on the CPUs that may be used here: some twelve seconds.
 ///
 /// # Errors
 /// [`Failure`] where there are not two CPUs, or a program cannot run.
@@ -175,6 +175,18 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "nosteal_nsec": "the kernel's default of migration_cost_ns",
         },
     });
+    if let Some(others) = probe.others.filter(|others| others.times_s > 0.0) {
+        // Each of four threads, with that many in a second together.
+        let every = (4_000.0 / others.times_s).clamp(1.0, 60_000.0);
+        let load = format!("daemons --busy {:.3} --every {every:.3}", others.percent().clamp(0.001, 100.0));
+        file["zones"] =
+            json!([{ "name": "global", "processes": [{ "name": "daemons", "threads": 4, "load": load }] }]);
+        file["sources"]["zones"] = json!(format!(
+            "threads of other processes: {:.0} times a second for {:.1} us on average",
+            others.times_s,
+            others.time_ns / 1e3
+        ));
+    }
     if let Some(cache) = own_cache(topology) {
         let shared = if cache.cpus.len() <= topology.cores().first().map_or(1, |core| core.cpus.len()) {
             "core"
@@ -251,6 +263,10 @@ impl Twin {
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
+        if let Some(others) = p.others {
+            table.row(alone("other threads begin", others.times_s, "1/s"));
+            table.row(alone("one of them runs", others.time_ns, "ns"));
+        }
         table.row(alone("ticks", number(&self.file, "/tunables/hz"), "1/s"));
         table.row(alone("a slice", number(&self.file, "/tunables/eevdf_slice_ns") / 1e6, "ms"));
         table
@@ -291,6 +307,7 @@ pub(super) mod tests {
             far_ns: figure(90.0),
             turn_ns: Some(figure(4_010_000.0)),
             tick_ns: 4_000_000,
+            others: None,
         }
     }
 

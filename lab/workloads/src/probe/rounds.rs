@@ -24,9 +24,11 @@ const LINES: u32 = 100_000;
 const LINE: usize = 64;
 /// Bytes of a message, as those of hackbench.
 const MESSAGE: usize = 100;
-/// Sockets with messages that wait, and how many in each.
-const SOCKETS: usize = 20;
+/// Sockets with messages that wait, and how many in each: those of ten groups of hackbench.
+const SOCKETS: usize = 200;
 const DEPTH: usize = 200;
+/// Rounds of so many messages.
+const QUEUED_ROUNDS: usize = 9;
 /// How long two threads share a CPU for the sake of their turns.
 const SHARING: Duration = Duration::from_millis(1_200);
 /// A thread that sees so much time pass between two looks had no CPU meanwhile.
@@ -112,7 +114,7 @@ pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// A message of many that wait, in sockets as many as the receivers of a group of hackbench, so that none of what it touches is at hand any more.
+/// A message of many that wait, in sockets as many as the receivers of ten groups of hackbench, so that none of what it touches is at hand any more.
 pub(super) fn queued(cpu: u32) -> Result<Figure, Error> {
     let pairs = (0..SOCKETS).map(|_| pair()).collect::<Result<Vec<_>, Error>>()?;
     let work = move || {
@@ -137,7 +139,7 @@ pub(super) fn queued(cpu: u32) -> Result<Figure, Error> {
             }
             Ok(each(began.elapsed(), 2 * waiting.iter().sum::<u32>().max(1)))
         };
-        (0..ROUNDS).map(&mut round).collect::<io::Result<Vec<f64>>>()
+        (0..QUEUED_ROUNDS).map(&mut round).collect::<io::Result<Vec<f64>>>()
     };
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }

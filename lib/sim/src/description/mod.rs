@@ -216,10 +216,13 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
     }
     let mut threads: u32 = 0;
     for zone in &d.zones {
-        if state.zones.contains(&zone.name) {
+        if d.zones.iter().filter(|other| other.name == zone.name).count() > 1 {
             return Err(("zones", format!("zone {} is described twice", zone.name)));
         }
-        state.zones.push(zone.name.clone());
+        // The global one is there anyway.
+        if !state.zones.contains(&zone.name) {
+            state.zones.push(zone.name.clone());
+        }
         if let Some(id) = zone.id {
             if id == 0 || state.zone_ids.values().any(|other| *other == id) {
                 return Err(("zones", format!("zone {} has number {id}, which another zone has", zone.name)));
@@ -257,5 +260,6 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
             });
         }
     }
+    state.start_held("global");
     Ok(state)
 }

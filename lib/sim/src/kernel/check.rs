@@ -112,7 +112,9 @@ impl Kernel {
             return Err("executes a mix or uses memory that does not exist".into());
         }
         let no_channel = |channel: ChannelId| self.channels.row(channel).is_none();
-        if t.level > 15 || matches!(t.origin, Origin::Timer(channel) if no_channel(channel)) {
+        if t.level > 15
+            || matches!(t.origin, Origin::Timer(channel) | Origin::Look(channel) if no_channel(channel))
+        {
             return Err("handles an interrupt that does not exist".into());
         }
         if t.device && !matches!(t.state, RunState::Asleep | RunState::Gone) {

@@ -185,7 +185,7 @@ impl Kernel {
             self.heap.set(Source::Thread(thread), self.now);
             return;
         }
-        if let Origin::Timer(channel) = self.thread(thread).origin
+        if let Origin::Timer(channel) | Origin::Look(channel) = self.thread(thread).origin
             && let Some(client) = self.channels[channel].waiting.front()
         {
             let cpu = self.thread(*client).cpu;

@@ -62,10 +62,12 @@ impl Help {
                 Action::Meet(barrier, _) => {
                     meets.entry(*barrier).or_insert(1);
                 }
-                Action::Fork(child) => meets.extend(child.actions().filter_map(|a| match a {
-                    Action::Meet(barrier, _) => Some((*barrier, u64::MAX)),
-                    _ => None,
-                })),
+                Action::Fork(child) | Action::Spawn(child) => {
+                    meets.extend(child.actions().filter_map(|a| match a {
+                        Action::Meet(barrier, _) => Some((*barrier, u64::MAX)),
+                        _ => None,
+                    }))
+                }
                 _ => {}
             }
         }

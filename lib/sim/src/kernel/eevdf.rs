@@ -17,12 +17,13 @@
 //! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU of the same lgroup (for what shares the
 //!   last cache), else to where it was or to where its waker is, whichever has fewer threads. A new one goes to the CPU with the fewest.
 //! * A CPU without threads takes one from elsewhere ([`super::choose_cpu`]), where the tunable `nosteal_nsec` is what Linux calls the cost
-//!   of a migration. A busy one looks around every 16 ms for each CPU of the machine and takes one thread where another CPU has more.
+//!   of a migration. A busy one looks around every 16 ms for each CPU of the machine, less a tick, and takes one thread where another CPU has more, now and
+//!   on average of late: a daemon's moment moves no thread.
 //!
 //! # How true
 //!
-//! Exact by these rules: order, shares, lag, deadlines. Approximate: balance between CPUs goes by numbers of threads and knows no
-//! averages of load; groups of threads (cgroups, autogroups) have no weights of their own; slices cannot be set for a thread.
+//! Exact by these rules: order, shares, lag, deadlines. Approximate: balance between CPUs goes by numbers of threads, whose average forgets half in
+//! 32 ms as the kernel's does, and knows neither their weights nor failed attempts; groups of threads (cgroups, autogroups) have no weights of their own; slices cannot be set for a thread.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, EevdfState, TS_ENTRY};
@@ -40,6 +41,10 @@ const LEVEL: i16 = TS_ENTRY as i16;
 const UPRI_FOR_NICE: i8 = 3;
 /// A busy CPU looks around after so many milliseconds for each CPU of the machine.
 const BALANCE_MS: u64 = 16;
+/// The time constant of a CPU's average load: half of what was is forgotten in 32 ms.
+const AVERAGE_NS: u64 = 46_000_000;
+/// So much more loaded than this one, in hundredths, another CPU must be.
+const MORE_LOADED: u64 = 117;
 /// A slice where none is tuned, in nanoseconds.
 const SLICE_NS: u64 = 3_000_000;
 
@@ -233,6 +238,7 @@ impl Kernel {
         let used_up = self.eevdf_charge(thread);
         let cpu = self.thread(thread).cpu;
         self.cpus[cpu].virtual_time = self.virtual_time(cpu);
+        self.average_load(cpu);
         self.eevdf_balance(cpu, thread);
         let waits = self.queues[cpu].best;
         if waits > LEVEL || (used_up && waits == LEVEL) {
@@ -318,10 +324,18 @@ impl Kernel {
         t.bound.or(free).unwrap_or(t.cpu)
     }
 
+    /// A tick's part of the average number of threads that share a CPU.
+    fn average_load(&mut self, cpu: CpuIndex) {
+        let (now, tick) = (1_000 * u64::from(self.shared_by(cpu)), self.tick().min(AVERAGE_NS));
+        let average = &mut self.cpus[cpu].average_load;
+        *average = (*average * (AVERAGE_NS - tick) + now * tick) / AVERAGE_NS;
+    }
+
     /// A busy CPU looks around now and then, and takes a thread from the one with the most.
     fn eevdf_balance(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let cpus = self.cpus.len() as u64;
-        let every = (BALANCE_MS * cpus * 1_000_000 / self.tick()).max(1);
+        // A tick less, as in the kernel, so that looks of different spans do not fall together.
+        let every = (BALANCE_MS * cpus * 1_000_000 / self.tick()).saturating_sub(1).max(1);
         // Each at a moment of its own.
         let turn = u64::from(cpu.0) * every / cpus;
         if !(self.lbolt() + turn).is_multiple_of(every) {
@@ -329,8 +343,11 @@ impl Kernel {
         }
         let own = self.shared_by(cpu);
         let part = &self.parts[self.thread(thread).part].cpus;
-        let busiest = part.iter().max_by_key(|other| (self.shared_by(*other), std::cmp::Reverse(*other)));
-        let Some(from) = busiest.filter(|other| self.shared_by(*other) > own) else { return };
+        let load = |cpu: CpuIndex| self.cpus[cpu].average_load;
+        let busiest = part.iter().max_by_key(|other| (load(*other), std::cmp::Reverse(*other)));
+        let is_more =
+            |other: &CpuIndex| self.shared_by(*other) > own && load(*other) * 100 > load(cpu) * MORE_LOADED;
+        let Some(from) = busiest.filter(is_more) else { return };
         let cold = |id: &ThreadId| {
             let t = self.thread(*id);
             t.bound.is_none()

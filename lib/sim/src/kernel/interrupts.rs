@@ -163,7 +163,8 @@ impl Kernel {
 
     /// A handler began, or ended.
     pub(super) fn count_interrupt(&mut self, cpu: CpuIndex, to: Option<ThreadId>) {
-        let Some(level) = to.map(|to| self.thread(to).level).filter(|level| *level > 0) else { return };
+        let handler = to.filter(|to| !matches!(self.thread(*to).origin, Origin::Look(_)));
+        let Some(level) = handler.map(|to| self.thread(to).level).filter(|level| *level > 0) else { return };
         self.count(cpu, Column::Intr);
         if level <= THREAD_LEVEL {
             self.count(cpu, Column::Ithr);

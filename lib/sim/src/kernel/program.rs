@@ -44,8 +44,10 @@ pub enum Action {
     Yield,
     /// Ask not to be preempted for a moment, or take that back.
     Hold(bool),
-    /// Start a child with this program.
+    /// Start a process of one thread with this program.
     Fork(Program),
+    /// Start another thread of the same process with this program.
+    Spawn(Program),
     /// End.
     Exit,
 }
@@ -170,6 +172,15 @@ impl Program {
         Program { back, ..Self::repeat([first, again].concat()) }
     }
 
+    /// Does the first ones once, then the others so many times, and ends.
+    #[must_use]
+    pub fn begin_times(first: Vec<Action>, actions: Vec<Action>, times: u64) -> Self {
+        match times.checked_sub(1) {
+            None => Self::once(first),
+            Some(again) => Program { again, ..Self::begin(first, actions) },
+        }
+    }
+
     /// Computes for ever.
     #[must_use]
     pub fn hog() -> Self {
@@ -180,7 +191,9 @@ impl Program {
     pub fn actions(&self) -> Box<dyn Iterator<Item = &Action> + '_> {
         Box::new(self.actions.iter().flat_map(|action| -> Box<dyn Iterator<Item = &Action> + '_> {
             match action {
-                Action::Fork(child) => Box::new(std::iter::once(action).chain(child.actions())),
+                Action::Fork(child) | Action::Spawn(child) => {
+                    Box::new(std::iter::once(action).chain(child.actions()))
+                }
                 _ => Box::new(std::iter::once(action)),
             }
         }))
@@ -197,7 +210,7 @@ impl Program {
         Box::new(self.to_come().iter().flat_map(|action| -> Box<dyn Iterator<Item = ChannelId> + '_> {
             match action {
                 Action::Post(channel) => Box::new(std::iter::once(*channel)),
-                Action::Fork(child) => child.posts(),
+                Action::Fork(child) | Action::Spawn(child) => child.posts(),
                 _ => Box::new(std::iter::empty()),
             }
         }))
@@ -256,6 +269,12 @@ mod tests {
             [Action::User(1), Action::User(1), Action::Exit]
         );
         assert_eq!(Program::times(vec![Action::User(1)], 0).step(), Action::Exit);
+        let mut both = Program::begin_times(vec![Action::Yield], vec![Action::User(1)], 2);
+        assert_eq!(
+            [both.step(), both.step(), both.step()],
+            [Action::Yield, Action::User(1), Action::User(1)]
+        );
+        assert_eq!(both.step(), Action::Exit);
         let mut begun = Program::begin(vec![Action::Yield], vec![Action::User(1)]);
         assert_eq!(
             [begun.step(), begun.step(), begun.step()],

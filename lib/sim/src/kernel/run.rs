@@ -335,7 +335,13 @@ impl Kernel {
                 }
                 Action::Hold(hold) => self.t(thread).hold = hold,
                 Action::Fork(program) => {
-                    if self.fork(thread, program) {
+                    if self.fork(thread, program, false) {
+                        self.leave(cpu, thread);
+                        return Ok(());
+                    }
+                }
+                Action::Spawn(program) => {
+                    if self.fork(thread, program, true) {
                         self.leave(cpu, thread);
                         return Ok(());
                     }
@@ -455,8 +461,8 @@ impl Kernel {
         self.news.push(News::Ended { thread, done, executed });
     }
 
-    /// A child starts. `true`: the parent went into a queue behind it.
-    pub(super) fn fork(&mut self, parent: ThreadId, program: Program) -> bool {
+    /// A child starts, in the same process or in another one. `true`: the parent went into a queue behind it.
+    pub(super) fn fork(&mut self, parent: ThreadId, program: Program, same_process: bool) -> bool {
         let class = self.class_fork(parent);
         let p = self.thread(parent);
         let mut child = Thread::new(class, p.pri, program);
@@ -466,7 +472,7 @@ impl Kernel {
         let child = self.adopt(child);
         let home = self.choose_home(child);
         self.t(child).home = home;
-        self.news.push(News::Born { parent, child });
+        self.news.push(News::Born { parent, child, same_process });
         self.set_runnable(child);
         self.class_forkret(parent)
     }

@@ -111,6 +111,9 @@ pub struct Cpu {
     /// The virtual time of its threads of late ([`super::eevdf`]).
     #[serde(default, skip_serializing_if = "is_default")]
     pub virtual_time: i64,
+    /// Thousandths of how many threads shared it on average of late ([`super::eevdf`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub average_load: u64,
 }
 
 /// What threads wait at.
@@ -245,6 +248,9 @@ pub enum News {
         parent: ThreadId,
         /// The other.
         child: ThreadId,
+        /// Whether both are of one process.
+        #[serde(default, skip_serializing_if = "is_default")]
+        same_process: bool,
     },
     /// A thread ended. Its place may be another one's already.
     Ended {
@@ -329,6 +335,7 @@ impl Kernel {
             instruction_time: InstructionTime::default(),
             pinned: Vec::new(),
             virtual_time: 0,
+            average_load: 0,
         };
         let cpus: Table<CpuIndex, Cpu> = layout.cpus.iter().map(cpu).collect();
         let all: CpuMask = cpus.ids().collect();

@@ -182,6 +182,8 @@ pub enum Origin {
     Network,
     /// A timer: it arrives where the thread was last that waits at the channel of that number.
     Timer(ChannelId),
+    /// The same of a CPU's own look, once a second, whether the clock still ticks: that is counted with the clock's.
+    Look(ChannelId),
 }
 
 /// What was executed, by a CPU or by a thread.

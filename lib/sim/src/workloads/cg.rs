@@ -61,8 +61,15 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--start",
             value: "HOW",
-            summary: "how threads begin: all at once, or woken up by the first one when that runs after a tenth of a second: together, led; together if not given",
+            summary: "how threads begin: all at once, or started by the first one when that runs after a tenth of a second: together, led; together if not given",
             unit: Unit::Word(&["together", "led"]),
+            default: 0,
+        },
+        Opt {
+            flag: "--events",
+            value: "",
+            summary: "a thread of its own tells of each iteration, as the program does that is measured",
+            unit: Unit::Given,
             default: 0,
         },
         // An element of the sparse product is two operations and six instructions: load it, its column and the
@@ -108,23 +115,29 @@ pub(super) const WORKLOAD: Workload = Workload {
         let mut programs: BTreeMap<u64, Program> = BTreeMap::new();
         let shares = (0..threads).map(rows);
         let all = shares.map(|rows| programs.entry(rows).or_insert_with(|| job.program(rows)).clone());
-        let all: Vec<Program> = all.collect();
+        let mut all: Vec<Program> = all.collect();
+        if values.count("--events") > 0 {
+            let told = kernel.channel();
+            let first = all.first().into_iter().flat_map(|first| first.actions().cloned());
+            all[0] = Program::repeat(first.chain([Action::Post(told)]).collect());
+            all.push(Program::repeat(vec![Action::Wait(told), Action::Kernel(TELL_NS)]));
+        }
         if values.count("--start") == 0 {
             return all;
         }
-        let begin = kernel.channel();
-        let others = std::iter::repeat_n(Action::Post(begin), all.len().saturating_sub(1));
-        let lead: Vec<Action> = std::iter::once(Action::Sleep(READY_NS)).chain(others).collect();
-        let firsts = std::iter::once(lead).chain(std::iter::repeat(vec![Action::Wait(begin)]));
-        let led = |(first, program): (Vec<Action>, &Program)| {
-            Program::begin(first, program.actions().cloned().collect())
-        };
-        firsts.zip(&all).map(led).collect()
+        let Some((first, others)) = all.split_first() else { return all };
+        let start = |other: &Program| [Action::Kernel(CREATE_NS), Action::Spawn(other.clone())];
+        let lead = std::iter::once(Action::Sleep(READY_NS)).chain(others.iter().flat_map(start)).collect();
+        vec![Program::begin(lead, first.actions().cloned().collect())]
     },
 };
 
-/// How long threads get ready before the first one leads them.
+/// How long the first thread gets ready before it starts the others.
 const READY_NS: u64 = 100_000_000;
+/// What it takes to tell of an iteration: a line of text is written to a pipe. Assumed.
+const TELL_NS: u64 = 3_000;
+/// What it takes to start a thread: a stack is mapped, and the thread copied. Assumed.
+const CREATE_NS: u64 = 30_000;
 
 /// What all threads of a job have in common.
 struct Job {
@@ -191,7 +204,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::READY_NS;
+    use super::{CREATE_NS, READY_NS};
     use crate::SimMachine;
     use crate::workloads::Load;
     use crate::workloads::tests::plain;
@@ -206,6 +219,18 @@ mod tests {
         let pid = machine.start_load(&Load::parse(&words).unwrap());
         machine.sleep_until(Nanos(nanos));
         machine.view(|s| s.operations(pid))
+    }
+
+    #[test]
+    fn a_thread_tells_of_each_iteration() {
+        let words: Vec<String> = "cg -t 2 --start led --events".split(' ').map(str::to_owned).collect();
+        let machine = plain();
+        let pid = machine.start_load(&Load::parse(&words).unwrap());
+        let threads = || machine.view(|s| s.tables.processes.get(&pid).map(|p| p.lwps.len()));
+        // The first thread gets ready; it starts the other one, and the one that tells.
+        assert_eq!(threads(), Some(1));
+        machine.sleep_until(Nanos(2 * READY_NS));
+        assert_eq!(threads(), Some(3));
     }
 
     /// Of fifteen outer iterations of class S: 15 x 2 x 1400 x (3 + 56 + 25 x (5 + 56) + 3).
@@ -231,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_team_that_the_first_thread_leads_does_the_same_later() {
-        assert_eq!(operations("-t 2 --start led", READY_NS + RUN / 2), RUN);
+        assert_eq!(operations("-t 2 --start led", READY_NS + CREATE_NS + RUN / 2), RUN);
         assert_eq!(operations("--start led", READY_NS + RUN), RUN);
     }
 

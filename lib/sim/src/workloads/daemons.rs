@@ -10,9 +10,9 @@ use crate::kernel::{Action, Kernel, Mix, Program};
 
 /// Threads, each of which takes its part.
 const THREADS: u64 = 4;
-/// Milliseconds between two wake-ups of a thread, one as likely as the other; 20 on average.
-const PAUSES_MS: [u64; 8] = [11, 13, 17, 19, 23, 23, 25, 29];
-const PAUSE_MS: u64 = 20;
+/// Twentieths of the mean between two wake-ups of a thread, one as likely as the other.
+const PAUSES: [u64; 8] = [11, 13, 17, 19, 23, 23, 25, 29];
+const MEAN: u64 = 20;
 
 /// Of a million instructions how many go to memory: in a quarter of a millisecond some 1,000 lines of a cache, or 64 KiB.
 const MISS_PPM: u64 = 30_000;
@@ -27,7 +27,7 @@ fn instructions(kernel: &Kernel, mix: Mix, nanos: u64) -> u64 {
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "daemons",
-    summary: "Four threads that wake up about every 20 ms and compute for a moment, as the daemons of a system do.",
+    summary: "Four threads that wake up now and then and compute for a moment, as the daemons of a system do.",
     options: &[
         // Of a system that does nothing else but is watched.
         Opt {
@@ -37,12 +37,21 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(1, 100_000),
             default: 5_000,
         },
+        Opt {
+            flag: "--every",
+            value: "MS",
+            summary: "milliseconds between two wake-ups of a thread on average; 20 if not given (assumed)",
+            unit: Unit::Millis(1, 60_000),
+            default: 20 * MILLI,
+        },
     ],
     programs: |values, kernel| {
-        let run = values.get("--busy") * PAUSE_MS * MILLI / 100_000 / THREADS;
+        let every = values.get("--every");
+        // Divided first: a minute times a whole CPU is more than a word holds.
+        let run = every / 1_000 * values.get("--busy") / 100 / THREADS;
         let mix = Mix { miss_ppm: MISS_PPM, ..Mix::PLAIN };
         let moment = Action::Work(kernel.mix(mix), instructions(kernel, mix, run));
-        let pause = Action::SleepAmong(PAUSES_MS.map(|ms| ms * MILLI).to_vec());
+        let pause = Action::SleepAmong(PAUSES.map(|part| every / MEAN * part).to_vec());
         (0..THREADS).map(|_| Program::repeat(vec![pause.clone(), moment.clone()])).collect()
     },
 };
@@ -56,8 +65,21 @@ mod tests {
     use millpond_model::Nanos;
 
     #[test]
+    fn daemons_wake_up_as_often_as_is_said() {
+        let words: Vec<String> = "daemons --busy 1 --every 100".split(' ').map(str::to_owned).collect();
+        let machine = plain();
+        machine.start_load(&Load::parse(&words).unwrap());
+        machine.sleep_until(Nanos::from_secs(100));
+        let switches: u64 = machine.view(|s| {
+            s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Csw.index()]).sum()
+        });
+        // Four threads, ten times a second, for 100 s: each comes and goes.
+        assert!((7_600..=8_400).contains(&switches), "{switches}");
+    }
+
+    #[test]
     fn daemons_take_their_part_of_a_processor() {
-        assert_eq!(PAUSES_MS.iter().sum::<u64>(), PAUSE_MS * PAUSES_MS.len() as u64);
+        assert_eq!(PAUSES.iter().sum::<u64>(), MEAN * PAUSES.len() as u64);
         let words: Vec<String> = "daemons --busy 10".split(' ').map(str::to_owned).collect();
         let machine = plain();
         machine.start_load(&Load::parse(&words).unwrap());

@@ -3,6 +3,9 @@
 //! Every sender of a group writes its messages to each receiver of the group, one after the other; a receiver reads as many as come. A write
 //! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
 //! wait for a reader; a sender that writes more waits itself.
+//!
+//! A first thread starts all others one after the other, which takes its time. They wait until all are there; then it notes
+//! one operation as done, and they begin. That is when a real one begins to count.
 
 use super::options::{Opt, Unit, Workload};
 use crate::kernel::ChannelId;
@@ -61,11 +64,21 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 10_000_000),
             default: 15_020,
         },
+        // A process is copied: address space, descriptors, pages that are written.
+        Opt {
+            flag: "--start-instructions",
+            value: "N",
+            summary: "instructions in the kernel to start a process; 1000000 if not given (assumed)",
+            unit: Unit::Count(0, 100_000_000),
+            default: 1_000_000,
+        },
     ],
     programs: |values, kernel| {
         // What a message touches is new to the CPU that reads it: some ten lines.
         let mix = kernel.mix(Mix { reach_ppm: 20_000, miss_ppm: 1_000, footprint_kib: 16, ..Mix::PLAIN });
         let call = Action::KernelWork(mix, values.get("--instructions"));
+        let start = Action::KernelWork(mix, values.get("--start-instructions"));
+        let all_there = kernel.channel();
         let (loops, peers) = (values.get("-l"), values.get("-f"));
         let fit = BUFFER_BYTES / values.get("-s").max(1);
         let buffer = match values.get("--buffer") {
@@ -81,13 +94,18 @@ pub(super) const WORKLOAD: Workload = Workload {
             let round: Vec<Action> = inboxes.iter().flat_map(write).collect();
             let read = |(inbox, room): &(ChannelId, ChannelId)| {
                 let message = vec![Action::Wait(*inbox), call.clone(), Action::Post(*room)];
-                Program::times(message, peers * loops)
+                Program::begin_times(vec![Action::Wait(all_there)], message, peers * loops)
             };
             let receivers = inboxes.iter().map(read);
-            let senders = (0..peers).map(|_| Program::times(round.clone(), loops));
+            let sender = || Program::begin_times(vec![Action::Wait(all_there)], round.clone(), loops);
+            let senders = (0..peers).map(|_| sender());
             senders.chain(receivers).collect::<Vec<Program>>()
         };
-        (0..values.get("-g")).flat_map(|_| group()).collect()
+        let tasks: Vec<Program> = (0..values.get("-g")).flat_map(|_| group()).collect();
+        let starts = std::iter::repeat_n(start, tasks.len());
+        let begins = std::iter::repeat_n(Action::Post(all_there), tasks.len());
+        let first = Program::once(starts.chain([Action::Done(1)]).chain(begins).collect());
+        std::iter::once(first).chain(tasks).collect()
     },
 };
 
@@ -112,6 +130,8 @@ mod tests {
         let calls: u64 = machine.view(|s| {
             s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Syscl.index()]).sum()
         });
+        // Forty processes are started, a millisecond each, before the first one writes.
+        assert!(machine.now() >= Nanos(40 * 1_000_000));
         // A write and a read are a call each, and ask for room or for a message.
         assert!(calls >= 2 * 1_200, "{calls}");
     }

@@ -16,6 +16,9 @@
 //! worst delays it by about `x + mean (ln N + 0.577)`. They are rare: to be seen at all in a run of reasonable length they are made so
 //! many times as often, and a sample that one delayed weighs as much less (`--boost`).
 //!
+//! Each CPU has an interrupt a second of its own, too, also in a set without interrupts: the one by which it looks whether the clock still
+//! ticks. A sample that it meets is later by as much as it takes.
+//!
 //! An exponential time is drawn digit by digit: its binary digits are independent, and the one of weight w is 1 with the probability
 //! `1 / (1 + e^(w / mean))`.
 
@@ -79,6 +82,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 2_700,
         },
         Opt {
+            flag: "--look-us",
+            value: "X",
+            summary: "microseconds of the interrupt, once a second, by which a CPU looks whether the clock still ticks; 1.5 if not given (assumed)",
+            unit: Unit::Milli(0, 1_000_000),
+            default: 1_500,
+        },
+        Opt {
             flag: "--boost",
             value: "N",
             summary: "how many times as often they are made; 1 if not given",
@@ -109,6 +119,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             let pauses = (0..64).map(|n| mean / 2 + mean * n / 64).collect();
             kernel.device(Program::repeat(vec![Action::SleepAmong(pauses), Action::Post(call)]));
             kernel.handler(15, Origin::Timer(ring), CpuIndex(0), call, call_of(values.get("--call-us")));
+        }
+        if values.get("--look-us") > 0 {
+            let look = kernel.channel();
+            let second = 1_000_000_000 / values.get("--boost").max(1);
+            kernel.device(Program::repeat(vec![Action::Sleep(second), Action::Post(look)]));
+            let work = vec![Action::Kernel(values.get("--look-us"))];
+            kernel.handler(15, Origin::Look(ring), CpuIndex(0), look, work);
         }
         let program = vec![
             Action::Post(arm),
@@ -154,7 +171,7 @@ mod tests {
     fn a_program_that_nothing_disturbs_is_always_as_fast() {
         // Four stages of 1,000 instructions of a nanosecond; a fiftieth looks into an outer cache that is none, 20 cycles each, and
         // goes to memory, 100: 1 + 0.4 + 2.
-        let stages = last_stage("--calls 0");
+        let stages = last_stage("--calls 0 --look-us 0");
         assert_eq!(stages.len(), 1, "{stages:?}");
         let (time, samples) = stages.first_key_value().unwrap();
         assert_eq!(*time, 13_600);
@@ -164,8 +181,8 @@ mod tests {
 
     #[test]
     fn calls_delay_a_few_samples_and_few_of_these_by_much() {
-        let undisturbed = *last_stage("--calls 0").first_key_value().unwrap().0;
-        let stages = last_stage("--calls 1000000 --boost 10 --call-us 5");
+        let undisturbed = *last_stage("--calls 0 --look-us 0").first_key_value().unwrap().0;
+        let stages = last_stage("--look-us 0 --calls 1000000 --boost 10 --call-us 5");
         let late = |by: u64| stages.range(undisturbed + by..).map(|(_, samples)| samples).sum::<u64>();
         // 10,000 calls a second: one that begins within 13.6 us of the timer meets the sample, and so does one that still lasts then, 5 us
         // on average. 18.6 us of 100: of all samples 1 - e^-0.186 or 17 in a hundred.
@@ -174,6 +191,17 @@ mod tests {
         // What is left of an exponential time is as long as all of it: e^-2 or 14 in a hundred of these are late by twice the
         // mean, and a few more that two calls met.
         assert!((9..22).contains(&(late(10_000) * 100 / late(1))), "{} of {}", late(10_000), late(1));
+    }
+
+    #[test]
+    fn the_look_at_the_clock_delays_what_it_meets() {
+        let stages = last_stage("--calls 0 --look-us 5 --boost 10000");
+        // Every 100 us for 5 us: one that begins within 13.6 us of the timer meets the sample, and so does one that still lasts: 18.6 of 100.
+        let all: u64 = stages.values().sum();
+        let late: u64 = stages.range(13_601..).map(|(_, samples)| samples).sum();
+        assert!((15..22).contains(&(late * 100 / all)), "{late} of {all}");
+        // None is later than by all of it.
+        assert_eq!(*stages.last_key_value().unwrap().0, 18_600, "{stages:?}");
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Bench {
         let leaves = self.rules.apply(Rule::ForkParent, &mut self.expected, |s, t| host::fork_parent(s, t));
         self.place(self.peers[0], child.pri);
         self.place(self.peers[1], self.expected.pri);
-        let left = self.kernel.fork(self.subject, Program::hog());
+        let left = self.kernel.fork(self.subject, Program::hog(), false);
         let Some(News::Born { child: born, .. }) = self.kernel.take_news().pop() else {
             return Err("no child was born".into());
         };
