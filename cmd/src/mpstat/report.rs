@@ -169,7 +169,7 @@ impl<'z> Reports<'z> {
     }
 
     fn push_row(&self, text: &mut String, id: u32, interval: &Interval, last: Option<u32>) {
-        let all = interval.shares;
+        let all = interval.shares();
         let shares = if self.options.steal { all } else { all.without_steal() };
         let row = Row {
             id,
@@ -216,7 +216,7 @@ impl Figures {
     fn of(interval: &Interval) -> Figures {
         let [minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl] =
             interval.rates.map(|rate| rate.map(to_thousandths));
-        let Shares { user, sys, wait, idle, steal } = interval.shares;
+        let Shares { user, sys, wait, idle, steal } = interval.shares();
         let [usr, sys, wt, idl, st] = [user, sys, wait, idle, steal].map(to_thousandths);
         Figures { minf, mjf, xcal, intr, ithr, csw, icsw, migr, smtx, srw, syscl, usr, sys, wt, idl, st }
     }
@@ -253,7 +253,7 @@ mod tests {
             events: [Some(u64::from(*cpu) * 100); COLUMNS.len()],
             ticks: Ticks { user: s(2), sys: s(1), wait: s(0), idle: s(5), steal: s(2) },
         });
-        Rates::since_boot(&Sample {
+        Rates::since_boot(Sample {
             at: s(10),
             wall: WallTime(1_732_090_442),
             cpus: cpus.collect(),

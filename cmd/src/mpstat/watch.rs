@@ -40,8 +40,8 @@ impl Watcher<'_> {
             (repetition, self.counters.watch(options))
         });
         let began = self.clock.now();
-        let boot = read("counters", self.counters.since_boot())?;
-        self.show(&Rates::since_boot(&boot), &[], ctx);
+        let boot = Rates::since_boot(read("counters", self.counters.since_boot())?);
+        self.show(&boot, &[], ctx);
         match watching {
             None => self.explain(&boot.missing, ctx),
             Some((repetition, watch)) => {
@@ -78,7 +78,7 @@ impl Watcher<'_> {
         let frame = if changes.is_empty() {
             Rates::between(before, after)
         } else {
-            Rates::since_boot(&read("counters", self.counters.since_boot())?)
+            Rates::since_boot(read("counters", self.counters.since_boot())?)
         };
         self.show(&frame, &changes, ctx);
         Ok(())

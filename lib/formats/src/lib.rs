@@ -11,7 +11,8 @@
 //! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
 //!
 //! What counters count is said in a language of its own ([`events::parse`]); the lines about it are in [`cpustat`].
-//! Of other people's listings one is read: the histogram of [`cyclictest`].
+//! Of other people's listings one is read: the histogram of [`cyclictest`]. So are the tables of Linux that have a column or a line for each
+//! CPU ([`proc_tables`]).
 //!
 //! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
 //! some of its threads ([`Target`]), or of lgroups ([`GroupOperand`]).
@@ -44,6 +45,7 @@ pub mod plgrp;
 pub mod pools;
 pub mod prctl;
 pub mod priocntl;
+pub mod proc_tables;
 pub mod prstat;
 pub mod psradm;
 pub mod psrinfo;

@@ -12,11 +12,11 @@
 
 use crate::clock::timespec;
 use crate::counters::Uses;
-use crate::counters::schedstat::{Field, SchedTable, parse_thread};
 use crate::procfs::{PROCESSOR, STATE, stat_field};
 use crate::records::RecordWatch;
 use crate::view::RootTasks;
 use crate::{LinuxMachine, names};
+use millpond_formats::proc_tables::{Field, SchedTable, parse_thread};
 use millpond_machine::facets::{Usage, UsageWatch, Waited, WakeReason};
 use millpond_machine::{Absent, Accounting, Machine, Reason, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};

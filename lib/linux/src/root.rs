@@ -4,8 +4,9 @@
 //! hand; what a kernel does by itself when its files are written is done there by `fs`.
 
 use crate::files::{BYTES_MAX, open_plain};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, read};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -288,22 +289,18 @@ fn listed(dir: &Path, wanted: impl Fn(&fs::DirEntry) -> bool) -> io::Result<Vec<
 }
 
 /// Kernel files say that they are empty and are mostly short: one buffer of a page saves the growing.
-fn read_whole(mut file: fs::File) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4096];
-    let mut filled = 0;
+fn read_whole(file: fs::File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
     loop {
-        match file.read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match read(&file, spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
-        if filled == bytes.len() {
-            bytes.resize(filled * 4, 0);
+        if bytes.len() == bytes.capacity() {
+            bytes.reserve(bytes.len() * 3);
         }
     }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
 
 /// Whether an error says that the file, or the thread or device behind it, does not exist.

@@ -53,9 +53,7 @@ impl Shares {
 pub struct Interval {
     /// Events per second by [`Column::index`]; `None` for what was not counted.
     pub rates: [Option<f64>; COLUMNS.len()],
-    /// Time by use, in percent.
-    pub shares: Shares,
-    /// Time by use: what the shares are made of.
+    /// Time by use.
     pub ticks: Ticks,
 }
 
@@ -64,6 +62,12 @@ impl Interval {
     #[must_use]
     pub fn rate(&self, column: Column) -> Option<f64> {
         self.rates[column.index()]
+    }
+
+    /// Time by use, in percent.
+    #[must_use]
+    pub fn shares(&self) -> Shares {
+        Shares::of(&self.ticks)
     }
 
     /// From two looks at one CPU, `between` apart; from one look for the time since boot.
@@ -79,23 +83,18 @@ impl Interval {
             let old = before.map_or(Some(0), |b| b.events[index]);
             *rate = after.events[index].zip(old).map(|(new, old)| count(new.saturating_sub(old)) / seconds);
         }
-        Interval { rates, shares: Shares::of(&ticks), ticks }
+        Interval { rates, ticks }
     }
 
     /// What several CPUs did together.
     fn sum<'i>(members: impl Iterator<Item = &'i Interval>) -> Interval {
-        let mut sum = Interval {
-            rates: [Some(0.0); COLUMNS.len()],
-            shares: Shares::default(),
-            ticks: Ticks::default(),
-        };
+        let mut sum = Interval { rates: [Some(0.0); COLUMNS.len()], ticks: Ticks::default() };
         for member in members {
             for (total, rate) in sum.rates.iter_mut().zip(&member.rates) {
                 *total = total.zip(*rate).map(|(a, b)| a + b);
             }
             sum.ticks = add(&sum.ticks, &member.ticks);
         }
-        sum.shares = Shares::of(&sum.ticks);
         sum
     }
 }
@@ -167,18 +166,19 @@ pub struct Rates {
 impl Rates {
     /// The time since boot.
     #[must_use]
-    pub fn since_boot(sample: &Sample) -> Rates {
-        let frame = |cpu: &CpuSample| CpuRates {
+    pub fn since_boot(sample: Sample) -> Rates {
+        let frame = |cpu: CpuSample| CpuRates {
             cpu: cpu.cpu,
             set: cpu.set,
-            interval: Interval::of(None, cpu, sample.at),
+            interval: Interval::of(None, &cpu, sample.at),
         };
         Rates {
             at: sample.at,
             wall: sample.wall,
             elapsed: None,
-            cpus: sample.cpus.iter().map(frame).collect(),
-            missing: sample.missing.clone(),
+            // Each in its sample's place: no memory of a thousand CPUs is touched for the first time.
+            cpus: sample.cpus.into_iter().map(frame).collect(),
+            missing: sample.missing,
         }
     }
 
@@ -286,7 +286,7 @@ pub(crate) mod tests {
                 for rate in cpu.interval.rates.into_iter().flatten() {
                     prop_assert!(rate >= 0.0 && rate.is_finite());
                 }
-                let shares = cpu.interval.shares;
+                let shares = cpu.interval.shares();
                 for share in [shares.user, shares.sys, shares.wait, shares.idle, shares.steal] {
                     prop_assert!((0.0..=100.0 + 1e-9).contains(&share));
                 }
@@ -309,7 +309,7 @@ pub(crate) mod tests {
 
         #[test]
         fn sets_are_the_sums_of_their_members(sample in any_sample()) {
-            let frame = Rates::since_boot(&sample);
+            let frame = Rates::since_boot(sample);
             let sets = frame.sets();
             prop_assert_eq!(sets.iter().map(|s| s.size as usize).sum::<usize>(), frame.cpus.len());
             prop_assert!(sets.is_sorted_by_key(|s| s.id));
@@ -323,16 +323,16 @@ pub(crate) mod tests {
                         (a, b) => prop_assert_eq!(a.is_some(), b.is_some()),
                     }
                 }
-                prop_assert!(close(total(&set.interval.shares), 100.0) || set.interval.ticks.total() == Nanos(0));
+                prop_assert!(close(total(&set.interval.shares()), 100.0) || set.interval.ticks.total() == Nanos(0));
             }
         }
 
         #[test]
         fn without_steal_the_other_four_make_the_whole(sample in any_sample()) {
-            for cpu in Rates::since_boot(&sample).cpus {
-                let shares = cpu.interval.shares.without_steal();
+            for cpu in Rates::since_boot(sample).cpus {
+                let shares = cpu.interval.shares().without_steal();
                 prop_assert!(shares.steal == 0.0);
-                prop_assert!(close(total(&shares), 100.0) || close(cpu.interval.shares.steal, 100.0) || cpu.interval.ticks.total() == Nanos(0));
+                prop_assert!(close(total(&shares), 100.0) || close(cpu.interval.shares().steal, 100.0) || cpu.interval.ticks.total() == Nanos(0));
             }
         }
 
@@ -383,7 +383,7 @@ pub(crate) mod tests {
             sample(s(105), vec![cpu(0, 3000, Ticks { user: s(11), idle: s(93), ..Ticks::default() })]);
         let interval = &Rates::between(&before, &after).cpus[0].interval;
         assert_eq!(interval.rate(Column::Syscl), Some(500.0));
-        assert_eq!((interval.shares.user, interval.shares.idle), (25.0, 75.0));
+        assert_eq!((interval.shares().user, interval.shares().idle), (25.0, 75.0));
     }
 
     #[test]
@@ -398,10 +398,10 @@ pub(crate) mod tests {
     fn half_of_the_time_stolen_leaves_a_busy_guest_at_a_hundred() {
         let s = Nanos::from_secs;
         let ticks = Ticks { user: s(1), steal: s(1), ..Ticks::default() };
-        let frame = Rates::since_boot(&sample(s(2), vec![cpu(0, 10, ticks)]));
+        let frame = Rates::since_boot(sample(s(2), vec![cpu(0, 10, ticks)]));
         let interval = &frame.cpus[0].interval;
-        assert_eq!((interval.shares.user, interval.shares.steal), (50.0, 50.0));
-        assert_eq!(interval.shares.without_steal().user, 100.0);
+        assert_eq!((interval.shares().user, interval.shares().steal), (50.0, 50.0));
+        assert_eq!(interval.shares().without_steal().user, 100.0);
         assert_eq!(interval.rate(Column::Syscl), Some(5.0), "stolen seconds are seconds");
     }
 }

@@ -119,8 +119,7 @@ impl std::fmt::Write for Escaping<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let is_obeyed = |c: char| is_unprintable(c) && c != '\n' && c != '\t';
         // Of most texts no character need be made out.
-        let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
-        let written = if !is_plain && text.chars().any(is_obeyed) {
+        let written = if !is_plain(text.as_bytes()) && text.chars().any(is_obeyed) {
             self.sink.write_all(escaped(text, is_obeyed).as_bytes())
         } else {
             self.sink.write_all(text.as_bytes())
@@ -130,6 +129,18 @@ impl std::fmt::Write for Escaping<'_> {
             std::fmt::Error
         })
     }
+}
+
+/// Whether a text is made of printable ASCII, ends of lines and tabs. Eight bytes at a time: a report of a thousand CPUs has a hundred thousand.
+fn is_plain(text: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let is_one = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let (words, rest) = text.as_chunks::<8>();
+    // Bits of bytes that are below a blank, DEL or not ASCII; of some others too, so each byte of such a word is looked at.
+    let odd = |word: u64| (word.wrapping_sub(0x20 * ONES) | word.wrapping_add(ONES) | word) & HIGH;
+    words.iter().all(|word| odd(u64::from_le_bytes(*word)) == 0 || word.iter().all(is_one))
+        && rest.iter().all(is_one)
 }
 
 /// An output that writes to another one.
@@ -201,6 +212,19 @@ mod tests {
         drop(out);
         let expected = "\x1b[Hevil\\u001b[2J\\r\\u009b31m\\u202e\\u0007\na\tb\nc\\u007f\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn text_is_plain_if_each_byte_is() {
+        let line = b"CPU minf mjf\t~\n";
+        assert!((0..line.len()).all(|begin| is_plain(&line[begin..])));
+        for byte in 0..=255u8 {
+            for place in 0..16 {
+                let mut text = [b'a'; 16];
+                text[place] = byte;
+                assert_eq!(is_plain(&text), matches!(byte, b' '..=b'~' | b'\n' | b'\t'), "{byte} at {place}");
+            }
+        }
     }
 
     #[test]

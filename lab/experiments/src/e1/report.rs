@@ -79,7 +79,7 @@ pub(super) fn listing(frame: &Rates) -> String {
     mpstat::push_head(Listing::ProcessorsAndSets, false, &mut text);
     text.push('\n');
     for cpu in &frame.cpus {
-        let shares = cpu.interval.shares.without_steal();
+        let shares = cpu.interval.shares().without_steal();
         let row = mpstat::Row {
             id: cpu.cpu.0,
             rates: cpu.interval.rates,

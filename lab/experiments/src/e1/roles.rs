@@ -39,7 +39,7 @@ fn busiest(frame: &Rates, column: Column, least: f64) -> Option<&CpuRates> {
 }
 
 fn row(cpu: &CpuRates) -> Row {
-    let (rate, shares) = (|column| cpu.interval.rate(column), cpu.interval.shares.without_steal());
+    let (rate, shares) = (|column| cpu.interval.rate(column), cpu.interval.shares().without_steal());
     Row {
         cpu: Some(cpu.cpu.0),
         intr: rate(Column::Intr),
@@ -60,7 +60,7 @@ fn range<'f>(cpus: impl Iterator<Item = &'f CpuRates>) -> Range {
         intr_least: rates(Column::Intr).reduce(f64::min),
         intr_most: rates(Column::Intr).reduce(f64::max),
         csw_most: rates(Column::Csw).reduce(f64::max),
-        idl_least: cpus.iter().map(|cpu| cpu.interval.shares.without_steal().idle).reduce(f64::min),
+        idl_least: cpus.iter().map(|cpu| cpu.interval.shares().without_steal().idle).reduce(f64::min),
     }
 }
 
@@ -68,33 +68,33 @@ fn range<'f>(cpus: impl Iterator<Item = &'f CpuRates>) -> Range {
 pub(super) mod tests {
     use super::*;
     use millpond_model::{COLUMNS, Nanos, PsetId, Ticks, WallTime};
-    use millpond_observe::{Interval, Shares};
+    use millpond_observe::Interval;
 
-    /// A CPU with these rates (intr, ithr, csw, syscl) and this much idle time.
-    fn cpu(id: u32, rates: [f64; 4], idle: f64) -> CpuRates {
+    /// A CPU with these rates (intr, ithr, csw, syscl) and this much idle time, in percent.
+    fn cpu(id: u32, rates: [f64; 4], idle: u64) -> CpuRates {
         let mut all = [Some(0.0); COLUMNS.len()];
         for (column, rate) in [Column::Intr, Column::Ithr, Column::Csw, Column::Syscl].into_iter().zip(rates)
         {
             all[column.index()] = Some(rate);
         }
-        let shares = Shares {
-            user: 75.0 * (100.0 - idle) / 100.0,
-            sys: 25.0 * (100.0 - idle) / 100.0,
-            idle,
-            ..Shares::default()
+        let ticks = Ticks {
+            user: Nanos::from_millis(75 * (100 - idle)),
+            sys: Nanos::from_millis(25 * (100 - idle)),
+            idle: Nanos::from_millis(100 * idle),
+            ..Ticks::default()
         };
-        let interval = Interval { rates: all, shares, ticks: Ticks::default() };
+        let interval = Interval { rates: all, ticks };
         CpuRates { cpu: CpuId(id), set: PsetId::DEFAULT, interval }
     }
 
     /// Four CPUs like those of the second phase: 0 and 1 in the set and still.
     pub(in crate::e1) fn frame() -> Rates {
         let cpus = vec![
-            cpu(0, [1.0, 0.0, 0.0, 0.0], 100.0),
-            cpu(1, [0.0, 0.0, 0.0, 0.0], 99.0),
-            cpu(2, [42_492.0, 42_200.0, 900.0, 10.0], 40.0),
-            cpu(3, [855.0, 20.0, 500.0, 530_000.0], 0.0),
-            cpu(4, [2_485.0, 5.0, 100.0, 50.0], 80.0),
+            cpu(0, [1.0, 0.0, 0.0, 0.0], 100),
+            cpu(1, [0.0, 0.0, 0.0, 0.0], 99),
+            cpu(2, [42_492.0, 42_200.0, 900.0, 10.0], 40),
+            cpu(3, [855.0, 20.0, 500.0, 530_000.0], 0),
+            cpu(4, [2_485.0, 5.0, 100.0, 50.0], 80),
         ];
         Rates {
             at: Nanos(0),
@@ -128,7 +128,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_machine_at_rest_has_no_roles() {
-        let frame = Rates { cpus: vec![cpu(0, [10.0, 1.0, 5.0, 20.0], 99.0)], ..frame() };
+        let frame = Rates { cpus: vec![cpu(0, [10.0, 1.0, 5.0, 20.0], 99)], ..frame() };
         let figures = observed(&frame, &CpuSet::new(), None);
         assert_eq!((figures.network, figures.stream), (Row::default(), Row::default()));
         assert_eq!(figures.set, Range::default());

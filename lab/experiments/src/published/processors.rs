@@ -11,7 +11,7 @@ pub(crate) fn mpstat(frame: &Rates) -> Table {
     let heads: Vec<&str> = std::iter::once("CPU").chain(columns).chain(["usr", "sys", "idl"]).collect();
     let mut table = Table::of(&[], &heads);
     for cpu in &frame.cpus {
-        let shares = cpu.interval.shares.without_steal();
+        let shares = cpu.interval.shares().without_steal();
         let rate = |rate: &Option<f64>| rate.map_or(Cell::Missing, |rate| (rate, 0).into());
         let rates = cpu.interval.rates.iter().map(rate);
         let shares = [shares.user, shares.sys, shares.idle].map(|share| Cell::from((share, 0)));

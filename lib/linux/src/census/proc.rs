@@ -1,9 +1,9 @@
 //! Threads and processes as `/proc` shows them to everybody.
 
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
-use crate::counters::schedstat::parse_thread;
 use crate::procfs::{raw_comm, stat_field};
 use crate::{Os, is_gone};
+use millpond_formats::proc_tables::parse_thread;
 use millpond_machine::facets::{CensusOptions, Depth};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{Doing, Nanos, printable};

@@ -10,10 +10,10 @@
 use super::{NAME as OURS, which};
 use crate::LinuxMachine;
 use crate::controls::tree::IDLE;
-use crate::counters::schedstat::parse_thread;
 use crate::knob::TaskId;
 use crate::policy::Policy;
 use crate::settings::kernel_settings;
+use millpond_formats::proc_tables::parse_thread;
 use millpond_machine::Machine;
 use millpond_machine::facets::{SchedulerCheck, SchedulerOutcome};
 use millpond_model::{CpuSet, Nanos, printable};

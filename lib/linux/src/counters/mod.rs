@@ -37,23 +37,19 @@
 
 mod changes;
 mod descent;
-mod digits;
 mod events;
-mod interrupts;
 #[cfg(test)]
 mod live;
 mod meter;
 mod perf;
 mod placement;
 mod proc;
+mod proc_file;
 mod records;
 mod residence;
 mod ring;
 mod sampler;
-pub(crate) mod schedstat;
 mod shared;
-mod stat;
-mod text;
 mod watch;
 
 pub(crate) use perf::allow_descriptors;

@@ -1,12 +1,12 @@
 //! The tables of `/proc` joined by CPU: everything that the kernel keeps by itself.
 
-use super::interrupts::{InterruptCounts, take_softirqs};
 use super::placement::Placement;
-use super::schedstat::{Field, SchedTable};
-use super::stat::parse_stat;
-use super::text::{Buffer, ColumnSums, ProcFile};
+use super::proc_file::{Buffer, ProcFile};
 use crate::Root;
 use crate::clock::read;
+use millpond_formats::proc_tables::{
+    ColumnSums, Field, InterruptCounts, SchedTable, parse_stat, take_softirqs,
+};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, Sample, Ticks, WallTime};
 use rustix::time::{ClockId, clock_gettime};

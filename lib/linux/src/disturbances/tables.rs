@@ -6,10 +6,10 @@ use super::programs::counted;
 use super::{Aside, LinuxMachine};
 use crate::counters::Uses;
 pub(super) use crate::counters::monotonic as now;
-use crate::counters::schedstat::{self, ThreadTimes};
 use crate::interrupt_names::interrupt_counts;
 use crate::settings::kernel_settings;
 use crate::{Os, Root};
+use millpond_formats::proc_tables::{self, ThreadTimes};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{
@@ -243,7 +243,7 @@ fn parse_thread(pid: u32, stat: &str, times: &str) -> Option<Seen> {
     let (_, name) = head.split_once('(')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let ThreadTimes { ran: Nanos(ran_ns), turns, .. } = schedstat::parse_thread(times)?;
+    let ThreadTimes { ran: Nanos(ran_ns), turns, .. } = proc_tables::parse_thread(times)?;
     let cpu = CpuId(u32::try_from(number(36)?).ok()?);
     Some(Seen { pid, name: printable(name), is_kernel: number(6)? & KERNEL_THREAD != 0, cpu, ran_ns, turns })
 }

@@ -1,6 +1,6 @@
 //! What the scheduler counts, where the kernel keeps it: of CPUs in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
 
-use super::text::{Cursor, parse_u32};
+use super::cursor::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos};
 
 /// The layout of the `cpuN` lines has been the same since this version of the file.
@@ -8,7 +8,7 @@ const OLDEST_VERSION: u64 = 15;
 
 /// A number of a CPU's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub enum Field {
     /// How long threads waited for the CPU, in nanoseconds since boot.
     Waited = 8,
     /// Time slices that threads were given. Switches to the idle thread are not in it (they are counted only while
@@ -18,10 +18,12 @@ pub(crate) enum Field {
 
 /// The last number of a line.
 const LAST: Field = Field::Slices;
+/// Bytes of the longest line that is looked at as a whole: nine numbers of 64 bits, each with its blank.
+const LINE_MAX: usize = LAST as usize * 21;
 
 /// One number of every CPU. The table comes in pieces.
 #[derive(Debug)]
-pub(crate) struct SchedTable {
+pub struct SchedTable {
     field: Field,
     understood: bool,
     /// Ascending, when the table has been finished.
@@ -30,12 +32,12 @@ pub(crate) struct SchedTable {
 
 impl SchedTable {
     /// Nothing has been read yet.
-    pub(crate) fn new(field: Field) -> Self {
+    pub fn new(field: Field) -> Self {
         SchedTable { field, understood: false, of: Vec::new() }
     }
 
     /// That number of every CPU of a whole table, ascending.
-    pub(crate) fn read(text: &str, field: Field) -> Vec<(CpuId, u64)> {
+    pub fn read(text: &str, field: Field) -> Vec<(CpuId, u64)> {
         let mut table = SchedTable::new(field);
         table.take(text.as_bytes());
         table.finish();
@@ -43,13 +45,13 @@ impl SchedTable {
     }
 
     /// Forgets everything.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.understood = false;
         self.of.clear();
     }
 
     /// Takes the next lines.
-    pub(super) fn take(&mut self, lines: &[u8]) {
+    pub fn take(&mut self, lines: &[u8]) {
         let mut cursor = Cursor::new(lines);
         while !cursor.at_end() {
             match cursor.word() {
@@ -68,19 +70,19 @@ impl SchedTable {
     }
 
     /// No more lines will come.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if !self.of.is_sorted_by_key(|(cpu, _)| *cpu) {
             self.of.sort_unstable_by_key(|(cpu, _)| *cpu);
         }
     }
 
     /// Whether the table has none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
     /// That of a CPU. `hint` is where it is likely to stand.
-    pub(super) fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
+    pub fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         match self.of.get(hint) {
             Some((there, number)) if *there == cpu => Some(*number),
             _ => self.of.binary_search_by_key(&cpu, |(c, _)| *c).ok().map(|at| self.of[at].1),
@@ -103,31 +105,73 @@ fn number(numbers: &[u8], field: Field) -> Option<u64> {
 /// The last of exactly nine numbers with a blank before each, which is what kernels write: the others, most of
 /// the line, need not be read. Nothing when anything else stands there.
 fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
-    let count = |wanted: fn(&u8) -> bool| numbers.iter().filter(|byte| wanted(byte)).count();
-    let blanks = count(|byte| *byte == b' ');
-    let beginnings =
-        numbers.iter().zip(numbers.get(1..)?).filter(|(a, b)| **a == b' ' && b.is_ascii_digit()).count();
-    let right = blanks == LAST as usize
-        && beginnings == LAST as usize
-        && blanks + count(u8::is_ascii_digit) == numbers.len()
-        && numbers[0] == b' ';
+    if numbers.len() > LINE_MAX {
+        return None;
+    }
+    let (words, rest) = numbers.as_chunks::<8>();
+    let mut line = Line { before: b'0', ..Line::default() };
+    words.iter().for_each(|word| line.look(u64::from_le_bytes(*word)));
+    if let Some(last) = rest.last() {
+        // The last bytes, filled up to a word with the last digit.
+        let mut word = [*last; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        line.look(u64::from_le_bytes(word));
+    }
+    let right = line.wrong == 0
+        && sum_of_bytes(line.blanks) == u64::from(LAST as u8)
+        && sum_of_bytes(line.beginnings) == u64::from(LAST as u8)
+        && numbers.first() == Some(&b' ')
+        && numbers.last().is_some_and(u8::is_ascii_digit);
     let last = numbers.iter().rposition(|byte| *byte == b' ')?;
     right.then(|| &numbers[last..])
 }
 
+/// Counts of a line, eight bytes at a time.
+#[derive(Debug, Default)]
+struct Line {
+    /// The byte before.
+    before: u8,
+    /// Not 0 once there was something else than digits and blanks.
+    wrong: u64,
+    /// Blanks, a byte for each place of a word. A line of [`LINE_MAX`] has too few words for a byte to overflow.
+    blanks: u64,
+    /// Numbers that began, likewise.
+    beginnings: u64,
+}
+
+impl Line {
+    fn look(&mut self, word: u64) {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        // A blank is 0, and digits are 16 to 25.
+        let shifted = word ^ (ONES * 0x20);
+        let (low, are_digits) = (shifted & (ONES * 0x0f), shifted & (ONES * 0x10));
+        let all_of_digits = are_digits - (are_digits >> 4);
+        self.wrong |= (shifted & (ONES * 0xe0)) | (low & !all_of_digits) | ((low + ONES * 6) & (ONES * 0x10));
+        let before = (word << 8) | u64::from(self.before);
+        self.blanks = self.blanks.wrapping_add((!word >> 4) & ONES);
+        self.beginnings = self.beginnings.wrapping_add(((!before & word) >> 4) & ONES);
+        self.before = word.to_le_bytes()[7];
+    }
+}
+
+/// The sum of the bytes of a word, if it is less than 256.
+fn sum_of_bytes(word: u64) -> u64 {
+    word.wrapping_mul(0x0101_0101_0101_0101) >> 56
+}
+
 /// What is counted of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ThreadTimes {
+pub struct ThreadTimes {
     /// How long it had a CPU.
-    pub(crate) ran: Nanos,
+    pub ran: Nanos,
     /// How long it waited for one.
-    pub(crate) waited: Nanos,
+    pub waited: Nanos,
     /// How often it got one.
-    pub(crate) turns: u64,
+    pub turns: u64,
 }
 
 /// The file of a thread: three numbers.
-pub(crate) fn parse_thread(text: &str) -> Option<ThreadTimes> {
+pub fn parse_thread(text: &str) -> Option<ThreadTimes> {
     let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let (ran, waited, turns) = (words.next()??, words.next()??, words.next()??);
     Some(ThreadTimes { ran: Nanos(ran), waited: Nanos(waited), turns })
@@ -202,6 +246,7 @@ mod tests {
             " 1 2 3 4 5 6 7 8  9",
             " 1 2 3 4 5 6 7 8 9\r",
             " 1 2 3 4 5 6 7 8 9 ",
+            &" 1".repeat(9 + 256),
         ];
         for text in others {
             assert_eq!(last_of_nine(text.as_bytes()), None, "{text:?}");

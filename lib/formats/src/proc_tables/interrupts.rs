@@ -1,6 +1,7 @@
 //! `/proc/interrupts` and `/proc/softirqs`: what interrupted each CPU.
 
-use super::text::{ColumnSums, Cursor};
+use super::cursor::Cursor;
+use super::sums::ColumnSums;
 
 /// Rows of `/proc/interrupts` that are no interrupts, or that other rows count already.
 ///
@@ -17,22 +18,22 @@ const DEVICE_SOFTIRQS: [&[u8]; 6] = [b"HI", b"NET_TX", b"NET_RX", b"BLOCK", b"IR
 
 /// What `/proc/interrupts` says. It comes in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct InterruptCounts {
+pub struct InterruptCounts {
     /// Interrupts of every kind that each CPU took.
-    pub(super) all: ColumnSums,
+    pub all: ColumnSums,
     /// Of these, calls from other CPUs.
-    pub(super) calls: ColumnSums,
+    pub calls: ColumnSums,
 }
 
 impl InterruptCounts {
     /// Forgets everything.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.all.forget();
         self.calls.forget();
     }
 
     /// Takes the next lines. The first of them all is the head.
-    pub(super) fn take(&mut self, lines: &[u8]) {
+    pub fn take(&mut self, lines: &[u8]) {
         let mut cursor = Cursor::new(lines);
         if self.all.start(&mut cursor) {
             self.calls.start_like(&self.all);
@@ -52,7 +53,7 @@ impl InterruptCounts {
     }
 
     /// No more lines will come.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.all.finish();
         self.calls.finish();
     }
@@ -66,7 +67,7 @@ fn is_call(label: &[u8], mut behind: Cursor<'_>) -> bool {
 }
 
 /// Takes the next lines of `/proc/softirqs`, the first of which is the head: the rows of devices.
-pub(super) fn take_softirqs(lines: &[u8], into: &mut ColumnSums) {
+pub fn take_softirqs(lines: &[u8], into: &mut ColumnSums) {
     let mut cursor = Cursor::new(lines);
     into.start(&mut cursor);
     while !cursor.at_end() {

@@ -18,6 +18,8 @@ const ROWS_MAX: u8 = 28;
 const WIDTH_MAX: usize = 20;
 /// What digits have and blanks have not.
 const DIGIT: u8 = b'0' & !b' ';
+/// The digit of a byte, 0 for a blank.
+const LOW: u8 = 0x0f;
 
 /// The sums of the places.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -69,38 +71,15 @@ impl DigitSums {
         if len == 0 || row.len() != len || self.is_full() {
             return false;
         }
-        // As though a number ended before the row.
-        let mut check = Check { before: DIGIT, wrong: 0 };
-        let (words, rest) = row.as_chunks::<8>();
-        let (begins, begins_of_rest) = self.begins.as_chunks::<8>();
-        let (places, places_of_rest) = self.places.as_chunks_mut::<8>();
-        for ((word, begins), places) in words.iter().zip(begins).zip(&mut *places) {
-            let digits = check.look(u64::from_le_bytes(*word), u64::from_le_bytes(*begins));
-            *places = u64::from_le_bytes(*places).wrapping_add(digits).to_le_bytes();
-        }
-        // What is less than a word is looked at as one that ends with a number.
-        if let Some(last) = rest.len().checked_sub(1) {
-            let (mut word, mut begins) = ([rest[last]; 8], [0; 8]);
-            word[..rest.len()].copy_from_slice(rest);
-            begins[..rest.len()].copy_from_slice(begins_of_rest);
-            let digits = check.look(u64::from_le_bytes(word), u64::from_le_bytes(begins)).to_le_bytes();
-            for (place, digit) in places_of_rest.iter_mut().zip(digits) {
-                *place = place.wrapping_add(digit);
-            }
-        }
-        let right = check.wrong == 0 && row[len - 1] & DIGIT != 0;
+        // Each byte is compared with the one before it. The first one has none, and is a blank.
+        let (first, rest) = (row[0], &row[1..]);
+        let right = first == b' '
+            && row[len - 1].is_ascii_digit()
+            && add_digits(rest, row, &self.begins[1..], &mut self.places[1..]);
         if right {
             self.rows += 1;
-            return true;
         }
-        for (word, places) in words.iter().zip(places) {
-            let sums = u64::from_le_bytes(*places).wrapping_sub(u64::from_le_bytes(*word) & LOW);
-            *places = sums.to_le_bytes();
-        }
-        for (place, byte) in places_of_rest.iter_mut().zip(rest) {
-            *place = place.wrapping_sub(byte & 0x0f);
-        }
-        false
+        right
     }
 
     /// Moves the sums of the fields to `sums`.
@@ -118,39 +97,24 @@ impl DigitSums {
     }
 }
 
-/// What is wrong about a row, found eight bytes at a time and without a branch: the compiler makes no such words of a loop over bytes in a program
-/// that is to be small.
-#[derive(Debug, Clone, Copy)]
-struct Check {
-    /// The byte before.
-    before: u8,
-    /// Not 0 once something is wrong.
-    wrong: u64,
-}
-
-/// The lower half of each byte of a word.
-const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-/// [`DIGIT`] in each.
-const DIGITS: u64 = 0x1010_1010_1010_1010;
-
-impl Check {
-    /// Looks at eight bytes, the first of them the lowest, of which `begins` has [`DIGIT`] where a field begins, else 0. Gives their digits, 0 for a
-    /// blank.
-    #[inline(always)]
-    fn look(&mut self, word: u64, begins: u64) -> u64 {
-        // A blank is 0, and digits are 16 to 25.
-        let shifted = word ^ u64::from_le_bytes([b' '; 8]);
-        let (low, are_digits) = (shifted & LOW, shifted & DIGITS);
-        let all_of_digits = are_digits - (are_digits >> 4);
-        let others =
-            (shifted & !(DIGITS | LOW)) | (low & !all_of_digits) | ((low + 0x0606_0606_0606_0606) & DIGITS);
+/// Adds the digits of `row` to `places`; nothing if there is a byte that is no digit and no blank. `before` has the same bytes one place later. The loop has no
+/// branch and no index, so it is vectorised.
+fn add_digits(row: &[u8], before: &[u8], begins: &[u8], places: &mut [u8]) -> bool {
+    let (mut others, mut odd) = (0, 0);
+    for (((byte, before), begin), place) in row.iter().zip(before).zip(begins).zip(&mut *places) {
+        let is_right = (byte.wrapping_sub(b'0') <= 9) | (*byte == b' ');
+        others |= u8::from(!is_right);
         // A blank behind a digit, there and only there where a field begins.
-        let before = (word << 8) | u64::from(self.before);
-        let odd = (before & !word & DIGITS) ^ begins;
-        self.wrong |= others | odd;
-        self.before = word.to_le_bytes()[7];
-        low
+        odd |= (before & !byte) ^ begin;
+        *place = place.wrapping_add(byte & LOW);
     }
+    let right = others == 0 && odd & DIGIT == 0;
+    if !right {
+        for (place, byte) in places.iter_mut().zip(row) {
+            *place = place.wrapping_sub(byte & LOW);
+        }
+    }
+    right
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `/proc/stat`: where each CPU's time went.
 
-use super::text::{Cursor, parse_u32};
+use super::cursor::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos, Ticks};
 
 /// One tick of `/proc/stat` in nanoseconds. `USER_HZ` is part of the kernel's interface: 100 on every
@@ -11,7 +11,7 @@ const TICK_NS: u64 = 1_000_000_000 / 100;
 ///
 /// Fields: user nice system idle iowait irq softirq steal (guest time is already within user). Old kernels
 /// write fewer; what is not there is 0.
-pub(super) fn parse_stat(text: &[u8], into: &mut Vec<(CpuId, Ticks)>) {
+pub fn parse_stat(text: &[u8], into: &mut Vec<(CpuId, Ticks)>) {
     into.clear();
     let mut cursor = Cursor::new(text);
     while !cursor.at_end() {
