@@ -254,6 +254,23 @@ fn long_run(
     Ok(())
 }
 
+/// The median over so many samples until a simulated latstat in its place is back in user mode, in microseconds.
+pub(crate) fn median_us(lab: &Lab<'_>, bench: &Bench, samples: u64) -> Result<f64, Failure> {
+    let (set, shelter) = place(bench, "latstat")?;
+    // A sample takes about a millisecond.
+    lab.pass(bench, Nanos::from_millis(samples))?;
+    let stage = last_stage(bench)?;
+    let half = stage.values().sum::<u64>().div_ceil(2);
+    let mut below = 0;
+    let reaches_half = |(_, count): &(&u64, &u64)| {
+        below += **count;
+        below >= half
+    };
+    let median = stage.iter().find(reaches_half).map_or(0, |(time, _)| *time);
+    drop((set, shelter));
+    Ok(real(median) / 1e3)
+}
+
 fn last_stage(bench: &Bench) -> Result<BTreeMap<u64, u64>, Failure> {
     let logs = bench.simulation()?.logs();
     Ok(logs.first().and_then(|log| log.last()).cloned().unwrap_or_default())

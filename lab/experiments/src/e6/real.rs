@@ -33,7 +33,9 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     // Two at least are free.
     let cpu = free.last().copied().unwrap_or(CpuId(0));
     (here.tell)(&format!("{samples} samples on CPU {cpu}, about {} s", samples / 1_000));
-    let measured = measure(here, cpu, samples, findings)?;
+    let measured = measure(here, cpu, samples, Stamps::Programs)?;
+    findings.notes.extend(measured.only_whole);
+    findings.tables.push(("the longest waits".into(), measured.worst));
     beside(&measured.latencies, findings);
     let others = measured.others.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
     let note =
@@ -51,22 +53,36 @@ struct Measured {
     latencies: Latencies,
     /// What else ran on the CPU, by name.
     others: Vec<String>,
+    /// The longest waits.
+    worst: Table,
+    /// Why stages were not measured.
+    only_whole: Option<String>,
 }
 
-fn measure(
-    here: &mut Here<'_>,
-    cpu: CpuId,
-    samples: u64,
-    findings: &mut Findings,
-) -> Result<Measured, Failure> {
+/// The median over so many samples on the last CPU, in microseconds; of the whole alone.
+///
+/// # Errors
+/// [`Failure`]; the machine is as it was.
+pub(crate) fn median_us(here: &mut Here<'_>, samples: u64) -> Result<f64, Failure> {
+    let (_, free, _) = here.look()?;
+    let cpu = free.last().copied().unwrap_or(CpuId(0));
+    let row = measure(here, cpu, samples, Stamps::None)?.latencies.row(LATENCY_STAGES);
+    let median = row.and_then(|row| row.quantiles.into_iter().flatten().next());
+    median
+        .map(|median| real(median.0) / 1e3)
+        .ok_or_else(|| Failure::Machine("no wake-up was measured".into()))
+}
+
+fn measure(here: &mut Here<'_>, cpu: CpuId, samples: u64, stamps: Stamps) -> Result<Measured, Failure> {
     let machine = here.machine();
     let probe = machine.latency().map_err(Failure::NotHere)?;
     let intervals: Vec<Nanos> = primes_near(INTERVAL_US).into_iter().map(|us| Nanos(us * 1_000)).collect();
     let plan = |stamps| ProbePlan { cpu, intervals: intervals.clone(), level: LEVEL, stamps };
-    let mut watch = match probe.begin(&plan(Stamps::Programs)) {
+    let mut only_whole = None;
+    let mut watch = match probe.begin(&plan(stamps)) {
         Ok(watch) => watch,
         Err(Absent { why, .. }) => {
-            findings.notes.push(format!("only the whole was measured: {why}"));
+            only_whole = Some(format!("only the whole was measured: {why}"));
             probe.begin(&plan(Stamps::None)).map_err(Failure::NotHere)?
         }
     };
@@ -85,9 +101,7 @@ fn measure(
     let worst = worst(watch.as_ref());
     drop(watch);
     leave(machine, probe, &place)?;
-    let latencies = done?;
-    findings.tables.push(("the longest waits".into(), worst));
-    Ok(Measured { latencies, others })
+    Ok(Measured { latencies: done?, others, worst, only_whole })
 }
 
 fn leave(machine: &dyn Machine, probe: &dyn LatencyProbe, place: &Place) -> Result<(), Failure> {

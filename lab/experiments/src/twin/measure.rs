@@ -1,8 +1,9 @@
 //! The arms on the machine at hand: those of the demo, and hackbench beside a set.
 
-use super::{Arm, GROUPS, LOOPS, Spread, seconds};
+use super::{Arm, GROUPS, LOOPS, SAMPLES, Spread, seconds};
 use crate::Failure;
 use crate::demo::{self, Act, ArmKind, Options};
+use crate::e6;
 use crate::here::Here;
 use crate::published::{Choices, mean};
 use crate::sets::{KEEP_OTHERS, MadeSet, bind};
@@ -31,6 +32,7 @@ fn one(here: &mut Here<'_>, arm: Arm, seconds: u64) -> Result<Option<f64>, Failu
         Arm::Capped => (ArmKind::Capped, false),
         Arm::Pools { blocks } => (ArmKind::Pools, blocks),
         Arm::Hackbench => return hackbench(here).map(Some),
+        Arm::Latstat => return e6::real::median_us(here, SAMPLES).map(Some),
     };
     let acts = [Act { kind, blocks }];
     let options = Options {

@@ -15,6 +15,7 @@
 //!   fighting, blocking  as fighting, and threads sleep at barriers
 //!   pools, blocking     as pools, and threads sleep at barriers
 //!   hackbench           ten groups that pass messages, beside a set of the last CPU in which a thread spins
+//!   latstat             a thread in the real-time class that a timer wakes on the last CPU: the median until it runs
 //! ```
 //!
 //! With `--machine real` the machine is measured first (`millpond sim --calibrate like-host` does that alone), then each arm is
@@ -69,9 +70,10 @@ enum Arm {
     Capped,
     Pools { blocks: bool },
     Hackbench,
+    Latstat,
 }
 
-const ARMS: [Arm; 7] = [
+const ARMS: [Arm; 8] = [
     Arm::Alone,
     Arm::Fighting { blocks: false },
     Arm::Capped,
@@ -79,15 +81,18 @@ const ARMS: [Arm; 7] = [
     Arm::Fighting { blocks: true },
     Arm::Pools { blocks: true },
     Arm::Hackbench,
+    Arm::Latstat,
 ];
 
 /// Arms by their words.
-const WORDS: [&str; 7] =
-    ["alone", "fighting", "capped", "pools", "fighting-blocking", "pools-blocking", "hackbench"];
+const WORDS: [&str; 8] =
+    ["alone", "fighting", "capped", "pools", "fighting-blocking", "pools-blocking", "hackbench", "latstat"];
 
 /// Groups, and messages of each sender to each receiver.
 const GROUPS: u64 = 10;
 const LOOPS: u64 = 100;
+/// Samples of the arm `latstat`.
+const SAMPLES: u64 = 2_000;
 
 impl Arm {
     fn word(self) -> &'static str {
@@ -105,7 +110,19 @@ impl Arm {
     }
 
     fn quantity(self) -> &'static str {
-        if self == Arm::Hackbench { "hackbench" } else { "Mop/s of each job" }
+        match self {
+            Arm::Hackbench => "hackbench",
+            Arm::Latstat => "wake-up latency",
+            _ => "Mop/s of each job",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Arm::Hackbench => "s",
+            Arm::Latstat => "us",
+            _ => "Mop/s",
+        }
     }
 
     fn decimals(self) -> usize {
@@ -185,8 +202,7 @@ fn show(findings: &mut Findings, rows: &[(Arm, Spread, Option<Spread>)]) {
         let within =
             ratio.map_or("-", |ratio| if (1.0 / goal..=goal).contains(&ratio) { "yes" } else { "NO" });
         findings.point(arm.quantity(), arm.word(), predicted.median);
-        let unit = if *arm == Arm::Hackbench { "s" } else { "Mop/s" };
-        let mut row: Vec<Cell> = vec![arm.word().into(), unit.into()];
+        let mut row: Vec<Cell> = vec![arm.word().into(), arm.unit().into()];
         row.extend(cells(Some(*predicted)));
         row.extend(cells(*measured));
         row.extend([ratio.map(|ratio| (ratio, 2)).into(), Cell::from((goal, 2)), within.into()]);

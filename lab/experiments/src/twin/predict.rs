@@ -1,9 +1,9 @@
 //! The arms on the twin.
 
-use super::{Arm, GROUPS, LOOPS, Spread, mops, seconds, seeds};
+use super::{Arm, GROUPS, LOOPS, SAMPLES, Spread, mops, seconds, seeds};
 use crate::Failure;
 use crate::demo::{Home, plan_homes};
-use crate::e6::hackbench_begins;
+use crate::e6;
 use crate::published::{Bench, Choices, Lab, mean, real};
 use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::NoSuchProcess;
@@ -39,6 +39,9 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     let homes = plan_homes(&cpus).ok_or_else(few)?;
     if arm == Arm::Hackbench {
         return hackbench(lab, &bench, &cpus, &homes);
+    }
+    if arm == Arm::Latstat {
+        return e6::median_us(lab, &bench, SAMPLES);
     }
     let apart = homes[0].cpus().len();
     let (jobs, threads) = match arm {
@@ -84,7 +87,7 @@ fn hackbench(lab: &Lab<'_>, bench: &Bench, cpus: &[CpuId], homes: &[Home; 2]) ->
     lab.pass(bench, SETTLING)?;
     let clock = bench.machine().clock();
     let pid = bench.start(&format!("hackbench -g {GROUPS} -l {LOOPS}"), "global")?;
-    let began = hackbench_begins(lab, bench, pid, LOOK, &mut || Ok(()))?;
+    let began = e6::hackbench_begins(lab, bench, pid, LOOK, &mut || Ok(()))?;
     if !bench.simulation()?.run_until_ended(pid, LONGEST) {
         return Err(Failure::Machine(format!("hackbench did not end within {LONGEST}")));
     }

@@ -158,6 +158,11 @@ impl Kernel {
             let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
             if handler(to) || handler(from) {
                 self.count_interrupt(number, to);
+                if let (None, Some(to)) = (from, to) {
+                    let leaves_idle = self.hardware.idle_exit_ns;
+                    let t = self.t(to);
+                    t.owed_sys = t.owed_sys.saturating_add(leaves_idle);
+                }
             } else {
                 self.count_switch(number, from, to);
             }

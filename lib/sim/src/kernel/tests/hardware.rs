@@ -296,3 +296,17 @@ fn a_cpu_that_idled_begins_later_and_a_kernel_may_execute_more() {
     // 5,000 to begin, and 2,500 instructions of a nanosecond in place of 1,000.
     assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::KernelWork(mix, 1_000)])]), [7_500]);
 }
+
+#[test]
+fn a_cpu_that_idled_begins_later_with_an_interrupt_too() {
+    let mut layout = Layout::flat(1);
+    (layout.hardware.switch_ns, layout.hardware.idle_exit_ns) = (1_000, 4_000);
+    let mut k = Kernel::new(&layout, standard(), Tunables::default());
+    let raised = k.channel();
+    k.handler(6, Origin::None, CpuIndex(0), raised, vec![Action::Kernel(500)]);
+    let beat = vec![Action::Sleep(100_000), Action::Post(raised)];
+    k.device(Program::times(beat, 2));
+    k.run_until(1_000_000).unwrap();
+    // Twice 4,000 and 500; an interrupt is no switch.
+    assert_eq!(k.cpus()[CpuIndex(0)].sys, 9_000);
+}
