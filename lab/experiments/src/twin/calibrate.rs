@@ -1,6 +1,7 @@
 //! Measures the machine at hand, and writes a machine file that has its numbers, each with where it comes from.
 
 use super::number;
+use super::others::{self, Others};
 use super::predict::call_ns;
 use crate::Failure;
 use crate::here::Here;
@@ -31,6 +32,8 @@ pub struct Twin {
     pub file: Value,
     /// What was measured.
     pub probe: Probe,
+    /// What else ran.
+    pub others: Others,
     /// One thread of `cg`, in Mop/s.
     pub mops: f64,
 }
@@ -52,13 +55,15 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
     (here.tell)("the speed of one thread");
     let mops = one_thread(here)?;
-    let file = file(&topology, &probe, mops);
+    (here.tell)("what else runs");
+    let others = others::look(here)?;
+    let file = with_others(file(&topology, &probe, mops), others);
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
     // What a call of the workload is here, at the length that it was fitted to elsewhere.
     let kernel = (probe.queued_ns.median / call_ns(&lab, &file)?).clamp(0.001, 100.0);
     let file = with_kernel(file, kernel);
-    Ok(Twin { file, probe, mops })
+    Ok(Twin { file, probe, others, mops })
 }
 
 /// Mop/s of `cg` with one thread that nothing keeps waiting: the median of some rounds.
@@ -175,18 +180,6 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "nosteal_nsec": "the kernel's default of migration_cost_ns",
         },
     });
-    if let Some(others) = probe.others.filter(|others| others.times_s > 0.0) {
-        // Each of four threads, with that many in a second together.
-        let every = (4_000.0 / others.times_s).clamp(1.0, 60_000.0);
-        let load = format!("daemons --busy {:.3} --every {every:.3}", others.percent().clamp(0.001, 100.0));
-        file["zones"] =
-            json!([{ "name": "global", "processes": [{ "name": "daemons", "threads": 4, "load": load }] }]);
-        file["sources"]["zones"] = json!(format!(
-            "threads of other processes: {:.0} times a second for {:.1} us on average",
-            others.times_s,
-            others.time_ns / 1e3
-        ));
-    }
     if let Some(cache) = own_cache(topology) {
         let shared = if cache.cpus.len() <= topology.cores().first().map_or(1, |core| core.cpus.len()) {
             "core"
@@ -197,6 +190,23 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "level": cache.level, "kind": "unified", "size_kib": cache.size_kib, "shared_by": shared
         }]);
     }
+    file
+}
+
+/// The same with daemons that run as often as threads of others do, and as long.
+fn with_others(mut file: Value, others: Others) -> Value {
+    if others.times_s > 0.0 {
+        // Each of four threads, with that many in a second together.
+        let every = (4_000.0 / others.times_s).clamp(1.0, 60_000.0);
+        let load = format!("daemons --busy {:.3} --every {every:.3}", others.percent().clamp(0.001, 100.0));
+        let daemons = json!({ "name": "daemons", "threads": 4, "load": load });
+        file["zones"] = json!([{ "name": "global", "processes": [daemons] }]);
+    }
+    file["sources"]["zones"] = json!(format!(
+        "threads of other processes: {:.0} times a second for {:.1} us on average",
+        others.times_s,
+        others.time_ns / 1e3
+    ));
     file
 }
 
@@ -263,10 +273,8 @@ impl Twin {
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
-        if let Some(others) = p.others {
-            table.row(alone("other threads begin", others.times_s, "1/s"));
-            table.row(alone("one of them runs", others.time_ns, "ns"));
-        }
+        table.row(alone("other threads run", self.others.times_s, "1/s"));
+        table.row(alone("one of them, each time", self.others.time_ns, "ns"));
         table.row(alone("ticks", number(&self.file, "/tunables/hz"), "1/s"));
         table.row(alone("a slice", number(&self.file, "/tunables/eevdf_slice_ns") / 1e6, "ms"));
         table
@@ -307,7 +315,6 @@ pub(super) mod tests {
             far_ns: figure(90.0),
             turn_ns: Some(figure(4_010_000.0)),
             tick_ns: 4_000_000,
-            others: None,
         }
     }
 
@@ -338,13 +345,17 @@ pub(super) mod tests {
         // 60 ns on a way of 90.
         assert_eq!(number(&made, "/handover_trips"), 0.667);
         assert_eq!((number(&made, "/tunables/hz"), number(&made, "/caches/0/size_kib")), (250.0, 2_048.0));
+        // 100 times a second for 50 us: 0.5 % of a CPU, each of four threads every 40 ms.
+        let made = with_others(made, Others { times_s: 100.0, time_ns: 50_000.0 });
+        let load = made.pointer("/zones/0/processes/0/load").and_then(Value::as_str);
+        assert_eq!(load, Some("daemons --busy 0.500 --every 40.000"));
         let stop = std::sync::atomic::AtomicBool::new(false);
         let mut quiet = |_: &str| ();
         let lab = Lab::new(&stop, Vec::new(), &mut quiet);
         let bench = lab.open_described(&with_kernel(made, 0.5)).unwrap();
         let pid = bench.start("cg --class S", "global").unwrap();
         let rate = lab.rates(&bench, &[pid], Nanos::from_secs(1)).unwrap()[0];
-        // Barriers take a hundredth of it.
-        assert!((0.98..1.0).contains(&(rate / 1e9)), "{rate}");
+        // Barriers and daemons take a hundredth of it each.
+        assert!((0.975..1.0).contains(&(rate / 1e9)), "{rate}");
     }
 }

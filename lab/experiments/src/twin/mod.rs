@@ -30,9 +30,11 @@
 
 pub mod calibrate;
 mod measure;
+mod others;
 mod predict;
 
 pub use calibrate::{Twin, calibrate};
+pub use others::Others;
 
 use crate::Failure;
 use crate::here::{Here, shared};

@@ -86,7 +86,12 @@ fn arms_are_chosen_by_their_words() {
 
 #[test]
 fn what_was_measured_is_told() {
-    let twin = Twin { file: file(), probe: probe(), mops: 1_000.0 };
+    let twin = Twin {
+        file: file(),
+        probe: probe(),
+        others: super::Others { times_s: 30.0, time_ns: 40.0 },
+        mops: 1_000.0,
+    };
     let text = twin.table().text();
     assert!(text.contains("a line out of 64 MiB") && text.contains("90.0"), "{text}");
 }

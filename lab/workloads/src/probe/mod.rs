@@ -14,21 +14,18 @@
 //!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
 //!   chase     one thread goes through lines in random order, each telling the next: one of them
 //!   turn      two threads spin on one CPU: how long one goes on until the other has it
-//!   others    what other processes ran within a second in which this one sleeps, and how often
 //! ```
 //!
 //! # What it does to the machine
 //!
 //! Its threads bind themselves to the CPUs that it was told, and are gone when it returns. It takes some five seconds.
 
-mod others;
 mod rounds;
 
 use crate::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use others::Others;
 pub use rounds::Figure;
 
 /// What was measured.
@@ -52,8 +49,6 @@ pub struct Probe {
     pub turn_ns: Option<Figure>,
     /// A tick of the kernel's clock, in nanoseconds: the resolution of its coarse clock.
     pub tick_ns: u64,
-    /// What else ran; `None` where the kernel does not tell.
-    pub others: Option<Others>,
 }
 
 /// More than first caches hold, and less than most second ones.
@@ -90,7 +85,6 @@ pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
         far_ns: rounds::chase(first, FAR_KIB)?,
         turn_ns: rounds::turns(first)?,
         tick_ns: rounds::tick(),
-        others: others::look(),
     })
 }
 
@@ -114,7 +108,6 @@ mod tests {
             far_ns: figure(90.0),
             turn_ns: None,
             tick_ns: 4_000_000,
-            others: None,
         };
         // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
         assert_eq!((probe.switch_ns(), probe.idle_exit_ns()), (1_500.0, 5_000.0));
