@@ -178,6 +178,7 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "hz": "the resolution of the coarse clock",
             "eevdf_slice_ns": slice_source,
             "nosteal_nsec": "the kernel's default of migration_cost_ns",
+            "caches": "as the kernel tells them; their size as lines in random order show it",
         },
     });
     if let Some(cache) = own_cache(topology) {
@@ -187,7 +188,7 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "chip"
         };
         file["caches"] = json!([{
-            "level": cache.level, "kind": "unified", "size_kib": cache.size_kib, "shared_by": shared
+            "level": cache.level, "kind": "unified", "size_kib": probe.holds_kib, "shared_by": shared
         }]);
     }
     file
@@ -270,6 +271,7 @@ impl Twin {
                 unit.into(),
             ]
         };
+        table.row(alone("a cache holds", real(p.holds_kib as u64), "KiB"));
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
@@ -313,6 +315,7 @@ pub(super) mod tests {
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
             far_ns: figure(90.0),
+            holds_kib: 2_048,
             turn_ns: Some(figure(4_010_000.0)),
             tick_ns: 4_000_000,
         }

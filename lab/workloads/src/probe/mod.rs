@@ -12,7 +12,7 @@
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
 //!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
 //!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
-//!   chase     one thread goes through lines in random order, each telling the next: one of them
+//!   chase     one thread goes through lines in random order, each telling the next: one of them, for several sizes
 //!   turn      two threads spin on one CPU: how long one goes on until the other has it
 //! ```
 //!
@@ -45,6 +45,8 @@ pub struct Probe {
     pub near_ns: Figure,
     /// A line out of [`FAR_KIB`] KiB, in nanoseconds.
     pub far_ns: Figure,
+    /// The most of [`SIZES_KIB`] out of which a line comes nearly as fast as out of [`NEAR_KIB`]: what caches hold, whatever the kernel was told.
+    pub holds_kib: usize,
     /// How long a thread keeps its CPU beside another one, in nanoseconds; `None` where it was too seldom taken away.
     pub turn_ns: Option<Figure>,
     /// A tick of the kernel's clock, in nanoseconds: the resolution of its coarse clock.
@@ -55,6 +57,8 @@ pub struct Probe {
 pub const NEAR_KIB: usize = 192;
 /// More than a CPU's own caches hold.
 pub const FAR_KIB: usize = 64 * 1_024;
+/// What a cache may hold.
+pub const SIZES_KIB: [usize; 7] = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
 
 impl Probe {
     /// A switch from one thread to another, in nanoseconds: never less than 0.
@@ -75,22 +79,42 @@ impl Probe {
 /// # Errors
 /// [`Error`] when a thread cannot be started or bound, or a socket cannot be had.
 pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
+    let (near_ns, far_ns) = (rounds::chase(first, NEAR_KIB)?, rounds::chase(first, FAR_KIB)?);
+    let mut sizes = Vec::new();
+    for kib in SIZES_KIB {
+        sizes.push((kib, rounds::chase(first, kib)?.median));
+    }
     Ok(Probe {
+        holds_kib: holds(near_ns.median, far_ns.median, &sizes),
         message_ns: rounds::message(first)?,
         queued_ns: rounds::queued(first)?,
         switch_round_ns: rounds::answers(first, first)?,
         wake_round_ns: rounds::answers(first, second)?,
         transfer_ns: rounds::transfer(first, second)?,
-        near_ns: rounds::chase(first, NEAR_KIB)?,
-        far_ns: rounds::chase(first, FAR_KIB)?,
+        near_ns,
+        far_ns,
         turn_ns: rounds::turns(first)?,
         tick_ns: rounds::tick(),
     })
 }
 
+/// The most of these sizes up to which a line takes less than half the way, by factors, from near to far.
+fn holds(near: f64, far: f64, sizes: &[(usize, f64)]) -> usize {
+    let half = (near * far).sqrt();
+    sizes.iter().take_while(|(_, ns)| *ns < half).map(|(kib, _)| *kib).last().unwrap_or(NEAR_KIB)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cache_holds_what_comes_faster_than_half_the_way() {
+        // Half the way from 4 to 100, by factors, is 20.
+        let sizes = [(256, 4.0), (512, 5.0), (1_024, 19.0), (2_048, 21.0), (4_096, 19.0)];
+        assert_eq!(holds(4.0, 100.0, &sizes), 1_024);
+        assert_eq!(holds(4.0, 100.0, &[(256, 60.0)]), NEAR_KIB);
+    }
 
     fn figure(median: f64) -> Figure {
         Figure { median, low: median, high: median, rounds: 1 }
@@ -106,6 +130,7 @@ mod tests {
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
             far_ns: figure(90.0),
+            holds_kib: 2_048,
             turn_ns: None,
             tick_ns: 4_000_000,
         };
