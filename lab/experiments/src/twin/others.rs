@@ -4,9 +4,9 @@ use crate::Failure;
 use crate::here::Here;
 use crate::published::real;
 use millpond_machine::facets::{CensusOptions, Depth};
-use millpond_model::{Lwp, Nanos, Roster};
+use millpond_model::{Microstate, Nanos, Pid, Roster};
+use millpond_observe::{Follower, Picture};
 use millpond_session::own_pid;
-use std::collections::BTreeMap;
 
 /// How long is looked at.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -36,63 +36,81 @@ pub(super) fn look(here: &Here<'_>) -> Result<Others, Failure> {
     let list = || census.list(options).map_err(Failure::refused("list threads"));
     let before = list()?;
     here.wait(machine.clock().now() + WINDOW)?;
-    let after = list()?;
-    Ok(between(&ran(&before), &ran(&after), after.at - before.at))
+    Ok(between(&before, list()?, own_pid()))
 }
 
-/// What each thread of others ran since it began: nanoseconds, and how often.
-fn ran(roster: &Roster) -> BTreeMap<(Lwp, Nanos), (u64, u64)> {
-    let others = roster.threads.iter().filter(|thread| thread.lwp.pid != own_pid());
-    others
-        .map(|thread| {
-            let switches = thread.spent.map_or((None, None), |spent| (spent.voluntary, spent.involuntary));
-            let times = switches.0.unwrap_or(0) + switches.1.unwrap_or(0);
-            ((thread.lwp, thread.began), (thread.time.0, times))
-        })
-        .collect()
-}
-
-/// What was added by threads that are there at the end.
-fn between(
-    before: &BTreeMap<(Lwp, Nanos), (u64, u64)>,
-    after: &BTreeMap<(Lwp, Nanos), (u64, u64)>,
-    passed: Nanos,
-) -> Others {
-    let (mut nanos, mut times) = (0u64, 0u64);
-    for (thread, (ran, count)) in after {
-        let (ran_before, count_before) = before.get(thread).copied().unwrap_or_default();
-        nanos += ran.saturating_sub(ran_before);
-        times += count.saturating_sub(count_before);
+/// What threads did that are there at the end, but for those of one process.
+fn between(before: &Roster, after: Roster, own: Pid) -> Others {
+    let mut follower = Follower::default();
+    follower.begin(before);
+    let Picture { roster, thread_spent, .. } = follower.next(after);
+    let (mut nanos, mut times) = (0, 0);
+    for (_, spent) in roster.threads.iter().zip(&thread_spent).filter(|(thread, _)| thread.lwp.pid != own) {
+        let ran = |state: Microstate| spent.times[state.index()].map_or(0, |time| time.0);
+        nanos += ran(Microstate::User) + ran(Microstate::System);
+        times += spent.voluntary.unwrap_or(0) + spent.involuntary.unwrap_or(0);
     }
     let time_ns = if times == 0 { 0.0 } else { real(nanos) / real(times) };
-    Others { times_s: real(times) / passed.as_secs_f64().max(1e-9), time_ns }
+    Others { times_s: real(times) / (roster.at - before.at).as_secs_f64().max(1e-9), time_ns }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_model::{LwpId, Pid};
+    use millpond_model::{Class, Doing, Lwp, LwpId, PsetId, Spent, Standing, ThreadEntry};
+
+    /// A thread that began then, with what it ran, of which a third in the kernel, and how often.
+    fn thread(pid: u32, began: u64, ran: u64, times: u64) -> ThreadEntry {
+        let mut spent =
+            Spent { voluntary: Some(times / 2), involuntary: Some(times.div_ceil(2)), ..Spent::default() };
+        spent.times[Microstate::System.index()] = Some(Nanos(ran / 3));
+        spent.times[Microstate::User.index()] = Some(Nanos(ran - ran / 3));
+        ThreadEntry {
+            lwp: Lwp { pid: Pid(pid), lwp: LwpId(pid) },
+            name: "some".into(),
+            began: Nanos(began),
+            standing: Standing {
+                doing: Doing::Asleep,
+                class: Class::Ts,
+                priority: 59,
+                nice: Some(0),
+                cpu: None,
+                home: None,
+                set: PsetId::DEFAULT,
+            },
+            time: Nanos(ran),
+            spent: Some(spent),
+            causes: None,
+        }
+    }
+
+    fn roster(at_ms: u64, threads: &[ThreadEntry]) -> Roster {
+        Roster { at: Nanos::from_millis(at_ms), threads: threads.to_vec(), ..Roster::default() }
+    }
 
     #[test]
     fn what_was_added_counts() {
-        let thread = |pid, began| (Lwp { pid: Pid(pid), lwp: LwpId(pid) }, Nanos(began));
-        let before = BTreeMap::from([
-            (thread(1, 0), (1_000, 10)),
-            (thread(2, 0), (5_000, 3)),
-            (thread(3, 0), (70, 7)),
-            (thread(4, 0), (900, 9)),
-        ]);
-        // 1 ran 10 times for 300 ns in all; 2 did not; 3 is another one's number now; 4 ended; 5 is new.
-        let after = BTreeMap::from([
-            (thread(1, 0), (1_300, 20)),
-            (thread(2, 0), (5_000, 3)),
-            (thread(3, 9), (50, 2)),
-            (thread(5, 9), (250, 3)),
-        ]);
-        let others = between(&before, &after, Nanos::from_millis(500));
+        let own = Pid(7);
+        let begun = [
+            thread(1, 0, 1_000, 10),
+            thread(2, 0, 5_000, 3),
+            thread(3, 0, 70, 7),
+            thread(4, 0, 900, 9),
+            thread(7, 0, 10, 1),
+        ];
+        let before = roster(1_000, &begun);
+        // 1 ran 10 times for 300 ns in all; 2 did not; 3 is another one's number now; 4 ended; 5 is new; 7 is ours.
+        let ended = [
+            thread(1, 0, 1_300, 20),
+            thread(2, 0, 5_000, 3),
+            thread(3, 9, 50, 2),
+            thread(5, 9, 250, 3),
+            thread(7, 0, 9_000, 90),
+        ];
+        let others = between(&before, roster(1_500, &ended), own);
         assert_eq!(others, Others { times_s: 30.0, time_ns: 40.0 });
         // 30 times 40 ns are 1.2 us of a second.
         assert!((others.percent() - 0.000_12).abs() < 1e-12);
-        assert_eq!(between(&before, &before, WINDOW), Others { times_s: 0.0, time_ns: 0.0 });
+        assert_eq!(between(&before, roster(2_000, &begun), own), Others { times_s: 0.0, time_ns: 0.0 });
     }
 }

@@ -80,10 +80,8 @@ impl Probe {
 /// [`Error`] when a thread cannot be started or bound, or a socket cannot be had.
 pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
     let (near_ns, far_ns) = (rounds::chase(first, NEAR_KIB)?, rounds::chase(first, FAR_KIB)?);
-    let mut sizes = Vec::new();
-    for kib in SIZES_KIB {
-        sizes.push((kib, rounds::chase(first, kib)?.median));
-    }
+    let line = |kib| Ok((kib, rounds::chase(first, kib)?.median));
+    let sizes = SIZES_KIB.into_iter().map(line).collect::<Result<Vec<_>, Error>>()?;
     Ok(Probe {
         holds_kib: holds(near_ns.median, far_ns.median, &sizes),
         message_ns: rounds::message(first)?,

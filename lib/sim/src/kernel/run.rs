@@ -158,13 +158,11 @@ impl Kernel {
             let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
             if handler(to) || handler(from) {
                 self.count_interrupt(number, to);
-                if let (None, Some(to)) = (from, to) {
-                    let leaves_idle = self.hardware.idle_exit_ns;
-                    let t = self.t(to);
-                    t.owed_sys = t.owed_sys.saturating_add(leaves_idle);
-                }
             } else {
                 self.count_switch(number, from, to);
+            }
+            if let (None, Some(to)) = (from, to) {
+                self.owe(to, self.hardware.idle_exit_ns);
             }
         }
         let cpu = &mut self.cpus[number];
@@ -216,11 +214,14 @@ impl Kernel {
             self.count(number, Column::Migr);
         }
         if let Some(to) = to {
-            let leaves_idle = if from.is_none() { self.hardware.idle_exit_ns } else { 0 };
-            let cost = self.hardware.switch_ns + leaves_idle;
-            let t = self.t(to);
-            t.owed_sys = t.owed_sys.saturating_add(cost);
+            self.owe(to, self.hardware.switch_ns);
         }
+    }
+
+    /// A thread spends so many nanoseconds in the kernel before it goes on.
+    fn owe(&mut self, thread: ThreadId, nanos: u64) {
+        let owed = &mut self.t(thread).owed_sys;
+        *owed = owed.saturating_add(nanos);
     }
 
     /// Counts a CPU's time until now.

@@ -118,8 +118,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         let mut all: Vec<Program> = all.collect();
         if values.count("--events") > 0 {
             let told = kernel.channel();
-            let first = all.first().into_iter().flat_map(|first| first.actions().cloned());
-            all[0] = Program::repeat(first.chain([Action::Post(told)]).collect());
+            all[0] = Program::repeat(all[0].actions().cloned().chain([Action::Post(told)]).collect());
             all.push(Program::repeat(vec![Action::Wait(told), Action::Kernel(TELL_NS)]));
         }
         if values.count("--start") == 0 {

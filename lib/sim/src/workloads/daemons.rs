@@ -47,8 +47,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     ],
     programs: |values, kernel| {
         let every = values.get("--every");
-        // Divided first: a minute times a whole CPU is more than a word holds.
-        let run = every / 1_000 * values.get("--busy") / 100 / THREADS;
+        let run = every * values.get("--busy") / 100_000 / THREADS;
         let mix = Mix { miss_ppm: MISS_PPM, ..Mix::PLAIN };
         let moment = Action::Work(kernel.mix(mix), instructions(kernel, mix, run));
         let pause = Action::SleepAmong(PAUSES.map(|part| every / MEAN * part).to_vec());
