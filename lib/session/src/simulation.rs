@@ -230,6 +230,12 @@ impl Simulation<'_> {
         self.0.view(|s| s.kernel.runnable())
     }
 
+    /// How many messages that loads sent to each other wait for their readers now.
+    #[must_use]
+    pub fn messages_waiting(&self) -> u64 {
+        self.0.view(|s| s.kernel.messages_waiting())
+    }
+
     /// For each stage of each log that workloads made, how often it came so many nanoseconds after its beginning.
     #[must_use]
     pub fn logs(&self) -> Vec<Vec<BTreeMap<u64, u64>>> {

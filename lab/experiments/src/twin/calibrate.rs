@@ -2,7 +2,7 @@
 
 use super::number;
 use super::others::{self, Others};
-use super::predict::call_ns;
+use super::predict::{call_ns, messages_waiting};
 use crate::Failure;
 use crate::here::Here;
 use crate::published::{Lab, real};
@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 
 /// The part of the outer cache's answer that a core waits for: out of order, with prefetching caches, as on the machines of the catalogue.
 const EXPOSED: f64 = 0.2;
+/// How many messages of hackbench wait on average, to begin with.
+const MANY_WAIT: f64 = 10_000.0;
+/// Bytes of a message that was measured.
+const MESSAGE_BYTES: u64 = 100;
 /// How long one thread's speed is measured, and how often.
 const SECOND: u64 = 1;
 const ROUNDS: usize = 3;
@@ -38,7 +42,7 @@ pub struct Twin {
     pub mops: f64,
 }
 
-/// Measures on the CPUs that may be used here: some twelve seconds.
+/// Measures on the CPUs that may be used here: some fifteen seconds.
 ///
 /// # Errors
 /// [`Failure`] where there are not two CPUs, or a program cannot run.
@@ -61,8 +65,11 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
     // What a call of the workload is here, at the length that it was fitted to elsewhere.
-    let kernel = (probe.queued_ns.median / call_ns(&lab, &file)?).clamp(0.001, 100.0);
-    let file = with_kernel(file, kernel);
+    let call = call_ns(&lab, &file)?;
+    let of = |waiting: f64| (probe.message_among(waiting) / call).clamp(0.001, 100.0);
+    // How many wait depends little on how long they take.
+    let waiting = messages_waiting(&lab, &with_kernel(file.clone(), of(MANY_WAIT), MANY_WAIT))?;
+    let file = with_kernel(file, of(waiting), waiting);
     Ok(Twin { file, probe, others, mops })
 }
 
@@ -161,6 +168,8 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
         "memory": { "local_ns": round(probe.far_ns.median, 1) },
         "switch_ns": whole(probe.switch_ns()),
         "idle_exit_ns": whole(probe.idle_exit_ns()),
+        "interrupt_ns": whole(probe.interrupt_ns()),
+        "socket_bytes": u64::from(probe.socket_holds.max(1)) * MESSAGE_BYTES,
         "handover_trips": round(handover_trips(topology, probe), 3),
         "tunables": {
             "hz": (1_000_000_000 / probe.tick_ns.max(1)).clamp(1, 10_000),
@@ -174,6 +183,8 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "memory": told("lines out of 64 MiB in random order", &probe.far_ns),
             "switch_ns": told("two threads that answer each other on one CPU, less their messages; a round", &probe.switch_round_ns),
             "idle_exit_ns": told("the same on two CPUs, less a switch; a round", &probe.wake_round_ns),
+            "interrupt_ns": told("how late a thread is that sleeps for a millisecond, less a switch and what an idle CPU takes; each", &probe.timer_ns),
+            "socket_bytes": format!("{} messages of {MESSAGE_BYTES} bytes were taken", probe.socket_holds),
             "handover_trips": told("two CPUs that write a word in turn, over the way between their caches", &probe.transfer_ns),
             "hz": "the resolution of the coarse clock",
             "eevdf_slice_ns": slice_source,
@@ -212,11 +223,11 @@ fn with_others(mut file: Value, others: Others) -> Value {
 }
 
 /// The same with how many times the instructions of workloads its kernel executes.
-fn with_kernel(mut file: Value, kernel: f64) -> Value {
+fn with_kernel(mut file: Value, kernel: f64, waiting: f64) -> Value {
     file["kernel"] = json!(round(kernel, 3));
-    file["sources"]["kernel"] = json!(
-        "a message of 100 bytes written or read, of thousands that wait, over what a call of hackbench takes with 1"
-    );
+    file["sources"]["kernel"] = json!(format!(
+        "a message of 100 bytes written or read where {waiting:.0} wait, as many as on the twin while ten groups of hackbench run, over what a call of hackbench takes with 1"
+    ));
     file
 }
 
@@ -236,14 +247,16 @@ impl Twin {
         let p = &self.probe;
         let figures = [
             ("a message of 100 bytes", p.message_ns),
-            ("the same, of thousands that wait", p.queued_ns),
             ("two threads answer each other on one CPU", p.switch_round_ns),
             ("two threads answer each other on two CPUs", p.wake_round_ns),
+            ("a thread that sleeps until a moment is late", p.timer_ns),
             ("a line that another CPU wrote", p.transfer_ns),
             ("a line out of 192 KiB", p.near_ns),
             ("a line out of 64 MiB", p.far_ns),
         ];
-        for (what, figure) in figures {
+        let queued = p.queued.iter().map(|q| (format!("a message, {} of which wait", q.messages), q.ns));
+        let figures = figures.into_iter().map(|(what, figure)| (what.to_owned(), figure));
+        for (what, figure) in figures.chain(queued) {
             table.row([
                 what.into(),
                 (figure.median, 1).into(),
@@ -272,7 +285,9 @@ impl Twin {
             ]
         };
         table.row(alone("a cache holds", real(p.holds_kib as u64), "KiB"));
+        table.row(alone("messages that a socket holds", f64::from(p.socket_holds), ""));
         table.row(alone("a switch", p.switch_ns(), "ns"));
+        table.row(alone("an interrupt reaches a CPU that idles later by", p.interrupt_ns(), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
         table.row(alone("other threads run", self.others.times_s, "1/s"));
@@ -300,7 +315,7 @@ fn round(number: f64, decimals: i32) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use millpond_workloads::probe::Figure;
+    use millpond_workloads::probe::{Figure, Queued};
 
     pub fn figure(median: f64) -> Figure {
         Figure { median, low: median, high: median, rounds: 31 }
@@ -309,7 +324,12 @@ pub(super) mod tests {
     pub fn probe() -> Probe {
         Probe {
             message_ns: figure(500.0),
-            queued_ns: figure(900.0),
+            queued: vec![
+                Queued { messages: 20_000, ns: figure(900.0) },
+                Queued { messages: 40_000, ns: figure(1_300.0) },
+            ],
+            socket_holds: 278,
+            timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
@@ -345,6 +365,8 @@ pub(super) mod tests {
         assert_eq!(number(&made, "/cache_cycles"), 8.0);
         assert_eq!(number(&made, "/core/cpi"), 0.6029);
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
+        // 30 us late, less 5,000 and 1,500; 278 of 100 bytes.
+        assert_eq!((number(&made, "/interrupt_ns"), number(&made, "/socket_bytes")), (23_500.0, 27_800.0));
         // 60 ns on a way of 90.
         assert_eq!(number(&made, "/handover_trips"), 0.667);
         assert_eq!((number(&made, "/tunables/hz"), number(&made, "/caches/0/size_kib")), (250.0, 2_048.0));
@@ -355,7 +377,7 @@ pub(super) mod tests {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let mut quiet = |_: &str| ();
         let lab = Lab::new(&stop, Vec::new(), &mut quiet);
-        let bench = lab.open_described(&with_kernel(made, 0.5)).unwrap();
+        let bench = lab.open_described(&with_kernel(made, 0.5, 0.0)).unwrap();
         let pid = bench.start("cg --class S", "global").unwrap();
         let rate = lab.rates(&bench, &[pid], Nanos::from_secs(1)).unwrap()[0];
         // Barriers and daemons take a hundredth of it each.

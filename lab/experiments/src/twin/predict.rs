@@ -13,6 +13,10 @@ use serde_json::Value;
 const SETTLING: Nanos = Nanos::from_millis(300);
 /// Jobs of two programs begin within so many microseconds of each other: a line to each.
 const APART_US: u64 = 20;
+/// Jobs begin within so many microseconds after the machine booted.
+const BEFORE_US: u64 = 100_000;
+/// Every other time, as often as here, who tells them loses its CPU in between to one that was told: for up to a slice.
+const APART_LATE_US: u64 = 5_000;
 /// How late it may be seen that hackbench begins.
 const LOOK: Nanos = Nanos::from_millis(1);
 /// No hackbench of ours takes longer.
@@ -38,7 +42,7 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
     let homes = plan_homes(&cpus).ok_or_else(few)?;
     if arm == Arm::Hackbench {
-        return hackbench(lab, &bench, &cpus, &homes);
+        return hackbench(lab, &bench, &cpus, &homes, &mut |_| ());
     }
     if arm == Arm::Latstat {
         return e6::median_us(lab, &bench, SAMPLES);
@@ -51,12 +55,15 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     };
     let blocks = matches!(arm, Arm::Fighting { blocks: true } | Arm::Pools { blocks: true });
     let wait = if blocks { "block" } else { "spin" };
+    // Some moment between two looks of the balancer.
+    lab.pass(&bench, Nanos(1_000 * (seed * 7_919 % BEFORE_US)))?;
     let mut sets = Vec::new();
     let mut pids: Vec<Pid> = Vec::new();
     for home in homes.iter().take(jobs) {
         if !pids.is_empty() {
             // Both are ready when they are told to begin, one right after the other.
-            lab.pass(&bench, Nanos(1_000 * (1 + seed * 37 % APART_US)))?;
+            let most = if seed.is_multiple_of(2) { APART_US } else { APART_LATE_US };
+            lab.pass(&bench, Nanos(1_000 * (1 + seed * 1_237 % most)))?;
         }
         let pid = bench
             .start(&format!("cg -t {threads} --class S --wait {wait} --start led --events"), "global")?;
@@ -77,8 +84,14 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     Ok(mean(&rates.into_iter().map(mops).collect::<Vec<_>>()))
 }
 
-/// Seconds of hackbench on what a set leaves. A thread spins in the set.
-fn hackbench(lab: &Lab<'_>, bench: &Bench, cpus: &[CpuId], homes: &[Home; 2]) -> Result<f64, Failure> {
+/// Seconds of hackbench on what a set leaves. A thread spins in the set. Each millisecond it is told how many messages wait.
+fn hackbench(
+    lab: &Lab<'_>,
+    bench: &Bench,
+    cpus: &[CpuId],
+    homes: &[Home; 2],
+    waiting: &mut dyn FnMut(f64),
+) -> Result<f64, Failure> {
     let (Home::Set(of_set) | Home::Default(of_set)) = &homes[0];
     let last = of_set.last().or(cpus.last()).copied().into_iter().collect::<Vec<_>>();
     let set = bench.set(&last)?;
@@ -88,10 +101,26 @@ fn hackbench(lab: &Lab<'_>, bench: &Bench, cpus: &[CpuId], homes: &[Home; 2]) ->
     let clock = bench.machine().clock();
     let pid = bench.start(&format!("hackbench -g {GROUPS} -l {LOOPS}"), "global")?;
     let began = e6::hackbench_begins(lab, bench, pid, LOOK, &mut || Ok(()))?;
-    if !bench.simulation()?.run_until_ended(pid, LONGEST) {
-        return Err(Failure::Machine(format!("hackbench did not end within {LONGEST}")));
+    let simulation = bench.simulation()?;
+    while !simulation.run_until_ended(pid, LOOK) {
+        waiting(real(simulation.messages_waiting()));
+        lab.pass(bench, Nanos(0))?;
+        if clock.now() - began > LONGEST {
+            return Err(Failure::Machine(format!("hackbench did not end within {LONGEST}")));
+        }
     }
     Ok((clock.now() - began).as_secs_f64())
+}
+
+/// How many messages of hackbench wait for their readers on average.
+pub(super) fn messages_waiting(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
+    let bench = lab.open_described(file)?;
+    let cpus = bench.cpus();
+    let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
+    let homes = plan_homes(&cpus).ok_or_else(few)?;
+    let mut seen = Vec::new();
+    hackbench(lab, &bench, &cpus, &homes, &mut |waiting| seen.push(waiting))?;
+    Ok(if seen.is_empty() { 0.0 } else { mean(&seen) })
 }
 
 /// Nanoseconds that a call of hackbench takes on this machine: the messages of one pair.

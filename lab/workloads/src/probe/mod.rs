@@ -8,7 +8,9 @@
 //!
 //! ```text
 //!   message   one thread writes 100 bytes to a socket and reads them back: half of that
-//!   queued    the same of 200 messages in each of two hundred sockets, all written and then all read
+//!   queued    the same of as many messages in each of two hundred sockets, all written and then all read, for several numbers
+//!   holds     how many messages a socket takes before a writer waits
+//!   timer     one thread sleeps until a moment in a thousandth of a second: how late it is
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
 //!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
 //!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
@@ -18,7 +20,7 @@
 //!
 //! # What it does to the machine
 //!
-//! Its threads bind themselves to the CPUs that it was told, and are gone when it returns. It takes some five seconds.
+//! Its threads bind themselves to the CPUs that it was told, and are gone when it returns. It takes some six seconds.
 
 mod rounds;
 
@@ -26,15 +28,19 @@ use crate::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use rounds::Figure;
+pub use rounds::{Figure, Queued};
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Probe {
     /// A message of 100 bytes, written or read, in nanoseconds.
     pub message_ns: Figure,
-    /// The same of thousands that wait, in nanoseconds.
-    pub queued_ns: Figure,
+    /// The same where many wait, for several numbers, ascending.
+    pub queued: Vec<Queued>,
+    /// Messages of 100 bytes that a socket holds.
+    pub socket_holds: u32,
+    /// How late a thread runs that sleeps until a moment while its CPU idles, in nanoseconds.
+    pub timer_ns: Figure,
     /// Two threads on one CPU answer each other once: nanoseconds.
     pub switch_round_ns: Figure,
     /// Two threads on two CPUs answer each other once, asleep meanwhile: nanoseconds.
@@ -72,6 +78,25 @@ impl Probe {
     pub fn idle_exit_ns(&self) -> f64 {
         (self.wake_round_ns.median / 2.0 - 2.0 * self.message_ns.median - self.switch_ns()).max(0.0)
     }
+
+    /// How much later a timer wakes a CPU that idles than another CPU does, in nanoseconds: never less than 0.
+    #[must_use]
+    pub fn interrupt_ns(&self) -> f64 {
+        (self.timer_ns.median - self.idle_exit_ns() - self.switch_ns()).max(0.0)
+    }
+
+    /// A message where so many wait at a time on average, in nanoseconds: on the straight line between the two numbers that were measured.
+    /// While all are written and then all are read, half of them wait on average.
+    #[must_use]
+    pub fn message_among(&self, waiting: f64) -> f64 {
+        let known = self.queued.iter().map(|q| (f64::from(q.messages) / 2.0, q.ns.median));
+        let all: Vec<(f64, f64)> = std::iter::once((0.0, self.message_ns.median)).chain(known).collect();
+        let between = all.iter().zip(all.iter().skip(1)).find(|(_, (above, _))| waiting < *above);
+        match between {
+            Some(((x, low), (above, high))) => low + (high - low) * (waiting - x) / (above - x),
+            None => all.last().map_or(0.0, |(_, most)| *most),
+        }
+    }
 }
 
 /// Measures on these two CPUs.
@@ -85,7 +110,9 @@ pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
     Ok(Probe {
         holds_kib: holds(near_ns.median, far_ns.median, &sizes),
         message_ns: rounds::message(first)?,
-        queued_ns: rounds::queued(first)?,
+        queued: rounds::queued(first)?,
+        socket_holds: rounds::holds(first)?,
+        timer_ns: rounds::timer(first)?,
         switch_round_ns: rounds::answers(first, first)?,
         wake_round_ns: rounds::answers(first, second)?,
         transfer_ns: rounds::transfer(first, second)?,
@@ -122,7 +149,12 @@ mod tests {
     fn a_switch_and_a_wake_up_are_what_messages_leave() {
         let probe = Probe {
             message_ns: figure(500.0),
-            queued_ns: figure(900.0),
+            queued: vec![
+                Queued { messages: 20_000, ns: figure(900.0) },
+                Queued { messages: 40_000, ns: figure(1_300.0) },
+            ],
+            socket_holds: 278,
+            timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
@@ -134,6 +166,13 @@ mod tests {
         };
         // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
         assert_eq!((probe.switch_ns(), probe.idle_exit_ns()), (1_500.0, 5_000.0));
+        // 30 us late, of which 5,000 and 1,500 are those.
+        assert_eq!(probe.interrupt_ns(), 23_500.0);
+        // 20,000 are 10,000 on average; half of the way from none to there, and half of the way on to 20,000.
+        assert_eq!(
+            [0.0, 5_000.0, 10_000.0, 15_000.0, 1e9].map(|n| probe.message_among(n)),
+            [500.0, 700.0, 900.0, 1_100.0, 1_300.0]
+        );
         let quick = Probe { switch_round_ns: figure(1_000.0), wake_round_ns: figure(1_000.0), ..probe };
         assert_eq!((quick.switch_ns(), quick.idle_exit_ns()), (0.0, 0.0));
     }
@@ -145,7 +184,7 @@ mod tests {
         let probe = run(first, last).unwrap();
         let all = [
             probe.message_ns,
-            probe.queued_ns,
+            probe.timer_ns,
             probe.switch_round_ns,
             probe.wake_round_ns,
             probe.transfer_ns,
@@ -153,7 +192,8 @@ mod tests {
             probe.far_ns,
         ];
         assert!(all.iter().all(|f| f.median > 0.0 && f.low <= f.median && f.median <= f.high), "{probe:?}");
-        assert!(probe.tick_ns > 0);
+        assert!(probe.tick_ns > 0 && probe.socket_holds > 0);
+        assert!(probe.queued.iter().all(|q| q.messages > 0 && q.ns.median > 0.0), "{probe:?}");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Rounds: one thing done many times, timed as a whole, and the median of many of these.
 
 use crate::Error;
-use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_getres};
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::hint::spin_loop;
 use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -24,9 +26,15 @@ const LINES: u32 = 100_000;
 const LINE: usize = 64;
 /// Bytes of a message, as those of hackbench.
 const MESSAGE: usize = 100;
-/// Sockets with messages that wait, and how many in each: those of ten groups of hackbench.
-const SOCKETS: usize = 200;
-const DEPTH: usize = 200;
+/// Sockets with messages that wait: those of ten groups of hackbench.
+const SOCKETS: u32 = 200;
+/// How many wait in each.
+const DEPTHS: [u32; 7] = [1, 5, 10, 20, 50, 100, 200];
+/// A reader would never be awaited for longer.
+const HOLDS_MAX: u32 = 1 << 20;
+/// Sleeps whose end is looked at, and how long they are.
+const SLEEPS: usize = 501;
+const SLEEP_NS: i64 = 1_000_000;
 /// Rounds of so many messages.
 const QUEUED_ROUNDS: usize = 9;
 /// How long two threads share a CPU for the sake of their turns.
@@ -59,6 +67,15 @@ impl Figure {
             |quarters: usize| rounds.get((rounds.len().max(1) - 1) * quarters / 4).copied().unwrap_or(0.0);
         Figure { median: at(2), low: at(1), high: at(3), rounds: rounds.len() }
     }
+}
+
+/// Messages while many wait.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Queued {
+    /// So many were written before the first was read.
+    pub messages: u32,
+    /// One of them, written or read, in nanoseconds.
+    pub ns: Figure,
 }
 
 /// Binds the calling thread.
@@ -114,32 +131,82 @@ pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// A message of many that wait, in sockets as many as the receivers of ten groups of hackbench, so that none of what it touches is at hand any more.
-pub(super) fn queued(cpu: u32) -> Result<Figure, Error> {
+/// Messages of many that wait, in sockets as many as the receivers of ten groups of hackbench: of many, nothing that one touches is at hand any more.
+pub(super) fn queued(cpu: u32) -> Result<Vec<Queued>, Error> {
     let pairs = (0..SOCKETS).map(|_| pair()).collect::<Result<Vec<_>, Error>>()?;
     let work = move || {
         let (mut near, mut far): (Vec<UnixStream>, Vec<UnixStream>) = pairs.into_iter().unzip();
-        let mut bytes = [0; MESSAGE];
         near.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
-        let mut round = |_| {
-            let (began, mut waiting) = (Instant::now(), vec![0u32; SOCKETS]);
-            for _ in 0..DEPTH {
-                for (socket, waiting) in near.iter_mut().zip(&mut waiting) {
-                    // One that is full has as many as it takes.
-                    match socket.write(&bytes) {
-                        Ok(MESSAGE) => *waiting += 1,
-                        Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(error) => return Err(error),
-                    }
+        let mut all = Vec::new();
+        for depth in DEPTHS {
+            let (mut messages, mut rounds) = (0, Vec::new());
+            for _ in 0..QUEUED_ROUNDS {
+                let began = Instant::now();
+                messages = fill_and_empty(&mut near, &mut far, depth)?;
+                rounds.push(each(began.elapsed(), 2 * messages.max(1)));
+            }
+            all.push(Queued { messages, ns: Figure::of(rounds) });
+        }
+        Ok(all)
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?))
+}
+
+/// Writes so many messages to each socket, or as many as it takes, and then reads all. How many there were.
+fn fill_and_empty(near: &mut [UnixStream], far: &mut [UnixStream], depth: u32) -> io::Result<u32> {
+    let (mut bytes, mut waiting) = ([0; MESSAGE], vec![0u32; near.len()]);
+    for _ in 0..depth {
+        for (socket, waiting) in near.iter_mut().zip(&mut waiting) {
+            *waiting += u32::from(takes(socket, &bytes)?);
+        }
+    }
+    for (socket, waiting) in far.iter_mut().zip(&waiting) {
+        (0..*waiting).try_for_each(|_| socket.read_exact(&mut bytes))?;
+    }
+    Ok(waiting.iter().sum())
+}
+
+/// Whether a socket has room for one more message; then it has it.
+fn takes(socket: &mut UnixStream, message: &[u8]) -> io::Result<bool> {
+    match socket.write(message) {
+        Ok(MESSAGE) => Ok(true),
+        Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many messages wait for a reader before a writer waits.
+pub(super) fn holds(cpu: u32) -> Result<u32, Error> {
+    let (mut near, _far) = pair()?;
+    let work = move || {
+        near.set_nonblocking(true)?;
+        let mut count = 0;
+        while count < HOLDS_MAX && takes(&mut near, &[0; MESSAGE])? {
+            count += 1;
+        }
+        Ok(count)
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?))
+}
+
+/// How late a thread is that sleeps until a moment, with nothing else on its CPU.
+pub(super) fn timer(cpu: u32) -> Result<Figure, Error> {
+    let work = || {
+        // A thread that shares time is woken with others up to 50 us later, unless it asks for less.
+        set_current_timer_slack(Some(NonZeroU64::MIN))?;
+        let now = || clock_gettime(ClockId::Monotonic);
+        let sleep = |_| {
+            let due = now() + Timespec { tv_sec: 0, tv_nsec: SLEEP_NS };
+            while let Err(errno) = clock_nanosleep_absolute(ClockId::Monotonic, &due) {
+                if errno != Errno::INTR {
+                    return Err(errno.into());
                 }
             }
-            for (socket, waiting) in far.iter_mut().zip(&waiting) {
-                (0..*waiting).try_for_each(|_| socket.read_exact(&mut bytes))?;
-            }
-            Ok(each(began.elapsed(), 2 * waiting.iter().sum::<u32>().max(1)))
+            let late = now() - due;
+            Ok(Duration::try_from(late).unwrap_or_default().as_secs_f64() * 1e9)
         };
-        (0..QUEUED_ROUNDS).map(&mut round).collect::<io::Result<Vec<f64>>>()
+        (0..SLEEPS).map(sleep).collect::<io::Result<Vec<f64>>>()
     };
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }

@@ -2,7 +2,7 @@
 
 use super::topology::Sharing;
 use super::{Description, Wrong};
-use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, Serves, Station, Table};
+use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, SOCKET_BYTES, Serves, Station, Table};
 use millpond_model::Topology;
 use serde::Deserialize;
 
@@ -98,6 +98,8 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     let cpus = topology.processors();
     let mut hardware = like(topology);
     (hardware.switch_ns, hardware.idle_exit_ns) = (d.switch_ns, d.idle_exit_ns);
+    hardware.interrupt_ns = d.interrupt_ns;
+    hardware.socket_bytes = d.socket_bytes.unwrap_or(SOCKET_BYTES);
     if !(0.001..=100.0).contains(&d.kernel) {
         return Err((
             "kernel",
@@ -168,6 +170,8 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
         ("cache_cycles", d.cache_cycles.unwrap_or(CACHE_CYCLES), 0, 10_000),
         ("switch_ns", d.switch_ns, 0, 1_000_000_000),
         ("idle_exit_ns", d.idle_exit_ns, 0, 1_000_000_000),
+        ("interrupt_ns", d.interrupt_ns, 0, 1_000_000_000),
+        ("socket_bytes", d.socket_bytes.unwrap_or(SOCKET_BYTES), 1, 1 << 30),
     ];
     if !(0.0..=100.0).contains(&d.handover_trips) {
         let what = format!("handover_trips is {}; 0 to 100 are possible", d.handover_trips);
@@ -214,7 +218,9 @@ pub fn like(topology: &Topology) -> Hardware {
         handover_milli: 0,
         stations: Vec::new(),
         idle_exit_ns: 0,
+        interrupt_ns: 0,
         kernel_milli: 1_000,
+        socket_bytes: SOCKET_BYTES,
     }
 }
 

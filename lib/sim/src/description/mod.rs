@@ -18,9 +18,11 @@
 //!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
 //!   "switch_ns": 1500,
 //!   "idle_exit_ns": 4000,                       until an idle CPU begins, beyond a switch
+//!   "interrupt_ns": 16000,                      how much later the clock or a device wakes an idle CPU than another CPU does
 //!   "handover_trips": 4,                        to the outer cache, before the next CPU has a word that all of them write
 //!   "stations": [ { "serves": "memory", "shared_by": "lgroup", "gb_s": 6.4 } ],
 //!   "kernel": 0.7,                              how many times the instructions that workloads have in the kernel
+//!   "socket_bytes": 16000,                      of messages that wait for a reader at most, before a writer waits
 //!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
 //!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
@@ -110,6 +112,9 @@ struct Description {
     stations: Vec<StationDescription>,
     #[serde(default)]
     idle_exit_ns: u64,
+    #[serde(default)]
+    interrupt_ns: u64,
+    socket_bytes: Option<u64>,
     #[serde(default = "hardware::all")]
     kernel: f64,
     #[serde(default)]

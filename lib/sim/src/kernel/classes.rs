@@ -192,6 +192,7 @@ impl Kernel {
             self.t(thread).bound = Some(cpu);
         }
         self.catch_up(thread);
+        self.t(thread).by_interrupt = self.at.is_none();
         if self.thread(thread).state == RunState::Asleep {
             let now = self.now;
             self.t(thread).tally.wake(now);

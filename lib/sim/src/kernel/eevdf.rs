@@ -15,7 +15,8 @@
 //! * A thread keeps its lag while it sleeps, at most two slices of it. One that had too much loses that while others go on.
 //! * A new thread begins with half a slice.
 //! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU of the same lgroup (for what shares the
-//!   last cache), else to where it was or to where its waker is, whichever has fewer threads. A new one goes to the CPU with the fewest.
+//!   last cache), else to where it was or to where its waker is, whichever has fewer threads. A new one goes to an idle CPU, else to where the
+//!   thread is that started it, unless that CPU was busy of late and more loaded on average than the least loaded one by a sixth of a thread.
 //! * A CPU without threads takes one from elsewhere ([`super::choose_cpu`]), where the tunable `nosteal_nsec` is what Linux calls the cost
 //!   of a migration. A busy one looks around every 16 ms for each CPU of the machine, less a tick, and takes one thread where another CPU has more, now and
 //!   on average of late: a daemon's moment moves no thread.
@@ -45,6 +46,10 @@ const BALANCE_MS: u64 = 16;
 const AVERAGE_NS: u64 = 46_000_000;
 /// So much more loaded than this one, in hundredths, another CPU must be.
 const MORE_LOADED: u64 = 117;
+/// A CPU is busy of late from so many thousandths of a thread on average on: where 117 hundredths of its use are all of it.
+const BUSY: u64 = 855;
+/// A new thread goes from one busy CPU to another for so many thousandths of a thread: 17 hundredths of one.
+const FAR_LESS: u64 = 170;
 /// A slice where none is tuned, in nanoseconds.
 const SLICE_NS: u64 = 3_000_000;
 
@@ -266,7 +271,7 @@ impl Kernel {
             lag if lag < 0 => (self.virtual_time(last) - state.vruntime).clamp(lag, 0),
             lag => lag,
         };
-        let cpu = if is_new { self.least_shared(thread) } else { self.eevdf_choice(thread) };
+        let cpu = if is_new { self.eevdf_place_of_new(thread) } else { self.eevdf_choice(thread) };
         if let Some(running) = self.cpus[cpu].running.filter(|running| self.eevdf_of(*running).is_some()) {
             self.eevdf_charge(running);
         }
@@ -314,6 +319,23 @@ impl Kernel {
         let waker = self.at.filter(|cpu| self.may_run(thread, *cpu));
         let less = |cpu: &CpuIndex| self.shared_by(*cpu) < self.shared_by(last);
         idle.or_else(|| waker.filter(less)).unwrap_or(last)
+    }
+
+    /// The CPU on which a new thread should run.
+    fn eevdf_place_of_new(&self, thread: ThreadId) -> CpuIndex {
+        let t = self.thread(thread);
+        if let Some(bound) = t.bound {
+            return bound;
+        }
+        let part = &self.parts[t.part].cpus;
+        let starter = self.at.filter(|cpu| self.may_run(thread, *cpu));
+        let Some(starter) = starter.filter(|_| !part.iter().any(|cpu| self.is_free(cpu))) else {
+            return self.least_shared(thread);
+        };
+        let load = |cpu: CpuIndex| self.cpus[cpu].average_load;
+        let least = part.iter().min_by_key(|cpu| load(*cpu)).unwrap_or(starter);
+        let is_less = load(starter) >= BUSY && load(least) + FAR_LESS <= load(starter);
+        if is_less { least } else { starter }
     }
 
     /// The CPU of a thread's partition that the fewest threads share.

@@ -11,6 +11,9 @@ const CYCLE_MAX_FS: u64 = 100 * FS;
 /// The longest way to memory: a millisecond.
 pub(super) const LATENCY_MAX_PS: u64 = 1_000_000_000;
 
+/// Bytes of messages that wait for a reader at most: what messages of 100 bytes fill of 16 KiB, Solaris' default.
+pub const SOCKET_BYTES: u64 = 16_000;
+
 /// What of an instruction keeps a pipeline from others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -87,9 +90,19 @@ pub struct Hardware {
     /// What it takes a CPU that idles to begin with a thread, beyond that.
     #[serde(default)]
     pub idle_exit_ns: u64,
+    /// How much later than a call of another CPU an interrupt of the clock or a device reaches a CPU that idles.
+    #[serde(default)]
+    pub interrupt_ns: u64,
     /// Thousandths of a workload's instructions in the kernel that this machine's kernel executes in their place.
     #[serde(default = "as_told")]
     pub kernel_milli: u64,
+    /// Bytes of messages that wait for a reader at most, before a writer waits.
+    #[serde(default = "solaris_socket")]
+    pub socket_bytes: u64,
+}
+
+fn solaris_socket() -> u64 {
+    SOCKET_BYTES
 }
 
 fn as_told() -> u64 {
@@ -116,7 +129,9 @@ impl Hardware {
             handover_milli: 0,
             stations: Vec::new(),
             idle_exit_ns: 0,
+            interrupt_ns: 0,
             kernel_milli: 1_000,
+            socket_bytes: SOCKET_BYTES,
         }
     }
 
@@ -161,7 +176,10 @@ impl Hardware {
         if self.handover_milli > 100_000 {
             return Err("the hardware has a handover that no hardware has".into());
         }
-        let longest = self.switch_ns.max(self.idle_exit_ns);
+        if !(1..=1 << 30).contains(&self.socket_bytes) {
+            return Err("the hardware has a socket that no machine has".into());
+        }
+        let longest = self.switch_ns.max(self.idle_exit_ns).max(self.interrupt_ns);
         if self.cache_kib > 1 << 24 || longest > 1_000_000_000 || !(1..=100_000).contains(&self.kernel_milli)
         {
             return Err("the hardware has a cache, a switch or a kernel that no hardware has".into());

@@ -98,7 +98,7 @@ mod tests;
 pub use affinity::LgroupAffinities;
 pub use class_state::{ClassState, EevdfState, FssState, FxState, RtState, TsState};
 pub use deadlock::{Stuck, WaitsFor};
-pub use hardware::{Exclusive, Hardware, InstructionTime, Serves, Station};
+pub use hardware::{Exclusive, Hardware, InstructionTime, SOCKET_BYTES, Serves, Station};
 pub use heap::{Heap, Source};
 pub use holder::{Level, PERIOD, Taken};
 pub use ids::{

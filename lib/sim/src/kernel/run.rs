@@ -57,6 +57,8 @@ impl Kernel {
         let worked = self.work_until(until);
         self.enter_ends();
         self.put_ends_off(false);
+        // What is asked from outside, no CPU did.
+        self.at = None;
         worked?;
         self.count_clock();
         for cpu in self.cpus.ids() {
@@ -161,8 +163,10 @@ impl Kernel {
             } else {
                 self.count_switch(number, from, to);
             }
-            if let (None, Some(to)) = (from, to) {
-                self.owe(to, self.hardware.idle_exit_ns);
+            if let Some(to) = to {
+                let by_interrupt = std::mem::take(&mut self.t(to).by_interrupt);
+                let arrives = if by_interrupt { self.hardware.interrupt_ns } else { 0 };
+                self.owe(to, if from.is_none() { self.hardware.idle_exit_ns + arrives } else { 0 });
             }
         }
         let cpu = &mut self.cpus[number];

@@ -122,6 +122,9 @@ pub struct Cpu {
 pub(super) struct Channel {
     /// Posts that no thread waited for yet.
     pub posts: u64,
+    /// It was made with posts: they are free places, and no messages.
+    #[serde(default)]
+    pub places: bool,
     /// Threads that wait, in order of arrival.
     pub waiting: VecDeque<ThreadId>,
 }
@@ -541,7 +544,19 @@ impl Kernel {
 
     /// The same with so many posts that no thread waited for yet.
     pub fn filled_channel(&mut self, posts: u64) -> ChannelId {
-        self.channels.add(Channel { posts, ..Channel::default() })
+        self.channels.add(Channel { posts, places: posts > 0, ..Channel::default() })
+    }
+
+    /// Posts that nobody took yet, in channels that were made empty: messages that wait.
+    #[must_use]
+    pub fn messages_waiting(&self) -> u64 {
+        self.channels.iter().filter(|channel| !channel.places).map(|channel| channel.posts).sum()
+    }
+
+    /// Bytes of messages that wait for a reader at most.
+    #[must_use]
+    pub fn socket_bytes(&self) -> u64 {
+        self.hardware.socket_bytes
     }
 }
 

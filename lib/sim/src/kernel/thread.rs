@@ -75,6 +75,9 @@ pub struct Thread {
     pub owed_sys: u64,
     /// What it owes after that, in nanoseconds in user mode: loading what its cache has lost.
     pub owed_user: u64,
+    /// An interrupt of the clock or a device made it runnable, and it has not run since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_interrupt: bool,
     /// The outer cache that it used last, and how much had been loaded there when it was warm.
     pub warm: Option<(CacheId, u64)>,
     /// It came to its CPU and has not looked yet what its cache has lost.
@@ -249,6 +252,7 @@ impl Thread {
             rest_fs: 0,
             owed_sys: 0,
             owed_user: 0,
+            by_interrupt: false,
             warm: None,
             arrived: false,
             memory: None,

@@ -11,9 +11,6 @@ use super::options::{Opt, Unit, Workload};
 use crate::kernel::ChannelId;
 use crate::kernel::{Action, Mix, Program};
 
-/// Bytes of messages that wait for a receiver at most: of 16 KiB, the system's default, what messages of 100 bytes fill.
-const BUFFER_BYTES: u64 = 16_000;
-
 /// Not given.
 const AS_MANY_AS_FIT: u64 = 0;
 
@@ -52,7 +49,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--buffer",
             value: "N",
-            summary: "messages that wait for a receiver at most; if not given what 16 KiB hold: 160 of 100 bytes",
+            summary: "messages that wait for a receiver at most; if not given what a socket of the machine holds: of 100 bytes usually 160",
             unit: Unit::Count(1, 1_000_000),
             default: AS_MANY_AS_FIT,
         },
@@ -80,7 +77,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         let start = Action::KernelWork(mix, values.get("--start-instructions"));
         let all_there = kernel.channel();
         let (loops, peers) = (values.get("-l"), values.get("-f"));
-        let fit = BUFFER_BYTES / values.get("-s").max(1);
+        let fit = kernel.socket_bytes() / values.get("-s").max(1);
         let buffer = match values.get("--buffer") {
             AS_MANY_AS_FIT => fit.max(1),
             buffer => buffer,

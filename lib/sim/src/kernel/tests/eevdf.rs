@@ -71,6 +71,36 @@ fn threads_are_spread_when_they_begin_and_when_they_wake_up() {
 }
 
 #[test]
+fn a_new_thread_goes_to_an_idle_cpu_and_else_stays_with_the_one_that_started_it() {
+    let mut kernel = linux(2);
+    let starts = Program::once(vec![Action::User(MS), Action::Spawn(hog()), Action::User(1_000 * MS)]);
+    let first = kernel.ts_start(starts.clone());
+    had(&mut kernel, 2, &[first]);
+    let cpus = |kernel: &Kernel| kernel.threads().iter().map(|thread| thread.cpu.0).collect::<Vec<_>>();
+    assert_eq!(cpus(&kernel), [0, 1]);
+    // Both CPUs are new to work: however many wait there, the second one's thread stays with it. At 16 ms a CPU would look around.
+    kernel.ts_start(starts);
+    had(&mut kernel, 15, &[first]);
+    assert_eq!(cpus(&kernel), [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_new_thread_goes_to_the_cpu_that_was_less_loaded_of_late() {
+    let mut kernel = linux(2);
+    // No thread is taken from where it waits.
+    kernel.tunables.nosteal_nsec = 10_000 * MS;
+    let bound = |kernel: &mut Kernel, cpu| {
+        let start = Start::new(kernel.ts_entry_at(0), hog());
+        kernel.start(Start { bound: Some(CpuIndex(cpu)), ..start })
+    };
+    let hogs = [bound(&mut kernel, 0), bound(&mut kernel, 1)];
+    kernel.ts_start(Program::once(vec![Action::User(100 * MS), Action::Spawn(hog()), Action::User(MS)]));
+    // After some 200 ms its CPU had two threads on average, and the other one had one.
+    had(&mut kernel, 250, &hogs);
+    assert_eq!(kernel.threads().iter().map(|thread| thread.cpu.0).collect::<Vec<_>>(), [0, 1, 0, 1]);
+}
+
+#[test]
 fn three_threads_on_two_cpus_change_places_until_each_had_as_much() {
     let mut kernel = linux(2);
     let threads = [(); 3].map(|()| kernel.ts_start(hog()));

@@ -298,6 +298,38 @@ fn a_cpu_that_idled_begins_later_and_a_kernel_may_execute_more() {
 }
 
 #[test]
+fn an_interrupt_reaches_a_cpu_that_idles_later_than_another_cpu_does() {
+    let mut layout = Layout::flat(2);
+    (layout.hardware.switch_ns, layout.hardware.idle_exit_ns, layout.hardware.interrupt_ns) =
+        (1_000, 4_000, 6_000);
+    let mut k = Kernel::new(&layout, standard(), Tunables::default());
+    let tells = k.channel();
+    let woken = Program::once(vec![Action::Wait(tells), Action::Kernel(500)]);
+    let start = Start::new(k.ts_entry_at(0), woken);
+    k.start(Start { bound: Some(CpuIndex(1)), ..start });
+    let sleeper = Program::once(vec![Action::Sleep(100_000), Action::Kernel(500), Action::Post(tells)]);
+    let start = Start::new(k.ts_entry_at(0), sleeper);
+    k.start(Start { bound: Some(CpuIndex(0)), ..start });
+    k.run_until(1_000_000).unwrap();
+    // Both are begun from outside, 11,000 each. A clock wakes the one, 11,500, and that one the other, 5,500.
+    assert_eq!(k.cpus().iter().map(|cpu| cpu.sys).collect::<Vec<_>>(), [22_500, 16_500]);
+}
+
+#[test]
+fn messages_wait_where_a_channel_was_made_empty() {
+    let mut k = machine(1, 1);
+    let (inbox, room) = (k.channel(), k.filled_channel(3));
+    let send = vec![Action::Wait(room), Action::User(1_000), Action::Post(inbox)];
+    k.ts_start(Program::times(send, 5));
+    k.run_until(1_000_000).unwrap();
+    // The fourth would wait for a place.
+    assert_eq!(k.messages_waiting(), 3);
+    k.ts_start(Program::once(vec![Action::Wait(inbox), Action::User(1_000), Action::Post(room)]));
+    k.run_until(2_000_000).unwrap();
+    assert_eq!(k.messages_waiting(), 3);
+}
+
+#[test]
 fn a_cpu_that_idled_begins_later_with_an_interrupt_too() {
     let mut layout = Layout::flat(1);
     (layout.hardware.switch_ns, layout.hardware.idle_exit_ns) = (1_000, 4_000);
