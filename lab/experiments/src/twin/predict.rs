@@ -11,12 +11,11 @@ use serde_json::Value;
 
 /// How long jobs run before they are counted.
 const SETTLING: Nanos = Nanos::from_millis(300);
-/// Jobs of two programs begin within so many microseconds of each other: a line to each.
-const APART_US: u64 = 20;
 /// Jobs begin within so many microseconds after the machine booted.
 const BEFORE_US: u64 = 100_000;
-/// Every other time, as often as here, who tells them loses its CPU in between to one that was told: for up to a slice.
-const APART_LATE_US: u64 = 5_000;
+/// How much later than the first job the second one is told to begin, in microseconds: when the first has begun, and within a turn, since who tells both
+/// may lose its CPU to the first.
+const APART_US: std::ops::Range<u64> = 100..5_000;
 /// How late it may be seen that hackbench begins.
 const LOOK: Nanos = Nanos::from_millis(1);
 /// No hackbench of ours takes longer.
@@ -61,9 +60,8 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     let mut pids: Vec<Pid> = Vec::new();
     for home in homes.iter().take(jobs) {
         if !pids.is_empty() {
-            // Both are ready when they are told to begin, one right after the other.
-            let most = if seed.is_multiple_of(2) { APART_US } else { APART_LATE_US };
-            lab.pass(&bench, Nanos(1_000 * (1 + seed * 1_237 % most)))?;
+            let apart = APART_US.start + seed * 1_237 % (APART_US.end - APART_US.start);
+            lab.pass(&bench, Nanos(1_000 * apart))?;
         }
         let pid = bench
             .start(&format!("cg -t {threads} --class S --wait {wait} --start led --events"), "global")?;
