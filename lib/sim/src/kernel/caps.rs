@@ -5,6 +5,10 @@
 //! charged beyond leaves its CPU as soon as it may be preempted, and waits in the queue of that cap. A later tick lets those go
 //! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
 //! period at most, and a tick of each CPU.
+//!
+//! Under the rules of Linux ([`super::eevdf`]) nothing decays: each period has what the cap allows, which CPUs are given in parts of 5 ms; where a CPU's part
+//! is used up and none is left, the threads that are there wait for the next period (`Documentation/scheduler/sched-bwc.rst`).
+//! Approximate: periods begin at the same moment for all, and end at a tick; a CPU on which they sleep gives nothing back.
 
 use super::heap::Source;
 use super::holder::{Cap, PERCENT, Taken};
@@ -17,11 +21,11 @@ impl Kernel {
     /// Sets the cap of a holder in percent of one CPU, 1 at least, or takes it away. What was used stays used.
     pub fn set_cap(&mut self, holder: HolderIndex, percent: Option<u32>) {
         let percent = percent.map(|percent| percent.max(1));
-        let now = self.now;
+        let (now, has_quota) = (self.now, self.tunables.eevdf_slice_ns.is_some());
         match (&mut self.holders[holder].cap, percent) {
             (None, None) => return,
             (Some(cap), Some(percent)) => cap.percent = percent,
-            (slot @ None, Some(percent)) => *slot = Some(Cap::new(percent, now)),
+            (slot @ None, Some(percent)) => *slot = Some(Cap::new(percent, now, has_quota)),
             (slot, None) => {
                 let waiting = slot.take().map(|cap| cap.waiting).unwrap_or_default();
                 waiting.into_iter().for_each(|thread| self.set_runnable(thread));
@@ -57,9 +61,7 @@ impl Kernel {
     pub(super) fn decay_caps(&mut self) {
         let now = self.now;
         for cap in self.holders.iter_mut().filter_map(|holder| holder.cap.as_mut()) {
-            let passed = now.saturating_sub(cap.decayed);
-            cap.used = cap.used.saturating_sub(passed.saturating_mul(u64::from(cap.percent)));
-            cap.decayed = now;
+            cap.decay(now);
             if !cap.waiting.is_empty() {
                 cap.note(now, true);
             }
@@ -85,11 +87,11 @@ impl Kernel {
         let t = &mut self.threads[thread];
         let ran = t.user + t.sys - t.charged;
         t.charged += ran;
-        let (mut above, now) = (t.holder, self.now);
+        let (mut above, now, cpu) = (t.holder, self.now, t.cpu);
         while let Some(number) = above {
             let holder = &mut self.holders[number];
             if let Some(cap) = holder.cap.as_mut() {
-                cap.used = cap.used.saturating_add(ran.saturating_mul(PERCENT));
+                cap.charge(cpu, ran);
                 cap.note(now, false);
             }
             above = holder.parent;
@@ -101,10 +103,10 @@ impl Kernel {
         if !self.capped {
             return None;
         }
-        let tick = self.tick();
+        let (tick, cpu) = (self.tick(), self.thread(thread).cpu);
         let is_used_up = |number: &HolderIndex| {
             let cap = self.holders[*number].cap.as_ref();
-            cap.is_some_and(|cap| cap.is_used_up(tick))
+            cap.is_some_and(|cap| cap.is_used_up(tick, cpu))
         };
         self.holders_of(thread).find(is_used_up)
     }
@@ -114,6 +116,7 @@ impl Kernel {
         self.charge_caps(thread);
         let Some(holder) = self.used_up(thread) else { return false };
         self.count_at_home(thread, false);
+        self.eevdf_park(thread);
         self.t(thread).state = RunState::Capped;
         self.wait_for_cap(thread, holder);
         true
@@ -152,7 +155,9 @@ impl Kernel {
         for number in self.holders.ids() {
             let Some(cap) = &self.holders[number].cap else { continue };
             let Some(left) = cap.ahead(tick).checked_sub(cap.used) else { continue };
-            for _ in 0..=left / (PERCENT * tick) {
+            let most =
+                if cap.quota.is_some() { cap.waiting.len() as u64 } else { left / (PERCENT * tick) + 1 };
+            for _ in 0..most {
                 let Some(cap) = self.holders[number].cap.as_mut() else { break };
                 let Some(thread) = cap.waiting.pop_front() else { break };
                 cap.taken.time += self.now - self.threads[thread].queued_at;

@@ -262,6 +262,13 @@ impl Kernel {
         state.lag = (now - state.vruntime).clamp(-most, most);
     }
 
+    /// A thread that a cap keeps from its CPU keeps its lag as well.
+    pub(super) fn eevdf_park(&mut self, thread: ThreadId) {
+        if self.eevdf_of(thread).is_some() {
+            self.eevdf_sleep(thread);
+        }
+    }
+
     /// It may run again, or for the first time.
     fn eevdf_wakeup(&mut self, thread: ThreadId) {
         let (last, is_new) = (self.thread(thread).cpu, !of(&self.thread(thread).class).placed);
@@ -311,7 +318,8 @@ impl Kernel {
         if !self.may_run(thread, last) {
             return self.least_shared(thread);
         }
-        if self.is_free(last) {
+        // Whom a cap let go stays where it was.
+        if self.is_free(last) || t.state == RunState::Capped {
             return last;
         }
         let (part, near) = (&self.parts[t.part].cpus, &self.index.rings[self.cpus[last].lgroup as usize][0]);

@@ -1,10 +1,10 @@
 //! Holders of shares and caps: what is kept of each.
 
 use super::defaults::is_default;
-use super::ids::{HolderIndex, ThreadId};
+use super::ids::{CpuIndex, HolderIndex, ThreadId};
 use super::time::SECOND;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What sort of holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,45 @@ pub(super) struct Cap {
     pub taken: Taken,
     /// The last period that is counted in each of the two counts of `taken`.
     pub counted: [u64; 2],
+    /// How time is given out under the rules of Linux; nothing decays then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+}
+
+/// What a CPU is given of a quota at a time, in hundredths of nanoseconds: the kernel's default of `sched_cfs_bandwidth_slice_us`, 5 ms.
+const PART: i64 = 5_000_000 * PERCENT as i64;
+
+/// The time of a cap as Linux gives it out (`cpu.max`): in each period as much as the cap allows, to CPUs in parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Quota {
+    /// What no CPU has been given yet of this period, in hundredths of nanoseconds.
+    pub pool: i64,
+    /// The period.
+    pub period: u64,
+    /// What each CPU has left of its parts, in the same; below 0 where more was used.
+    pub parts: BTreeMap<CpuIndex, i64>,
+}
+
+impl Quota {
+    /// Its threads ran there.
+    fn charge(&mut self, cpu: CpuIndex, used: i64) {
+        let part = self.parts.entry(cpu).or_default();
+        *part -= used;
+        if *part <= 0 {
+            let given = (PART - *part).min(self.pool);
+            (*part, self.pool) = (*part + given, self.pool - given);
+        }
+    }
+
+    /// Another period begins: what was not given out is lost, and CPUs that used too much are given that.
+    fn fill(&mut self, period: u64, whole: i64) {
+        (self.pool, self.period) = (whole, period);
+        for part in self.parts.values_mut().filter(|part| **part <= 0) {
+            let given = (1 - *part).min(self.pool);
+            (*part, self.pool) = (*part + given, self.pool - given);
+        }
+    }
 }
 
 /// What a cap took away. The waits that go on count.
@@ -75,14 +114,43 @@ pub struct Taken {
 }
 
 impl Cap {
-    pub fn new(percent: u32, now: u64) -> Self {
-        Cap {
+    pub fn new(percent: u32, now: u64, has_quota: bool) -> Self {
+        let mut cap = Cap {
             percent,
             used: 0,
             decayed: now,
             waiting: VecDeque::new(),
             taken: Taken::default(),
             counted: [u64::MAX; 2],
+            quota: None,
+        };
+        cap.quota = has_quota.then(|| Quota { pool: cap.whole(), period: now / PERIOD, ..Quota::default() });
+        cap
+    }
+
+    /// What a period has, in hundredths of nanoseconds.
+    #[expect(clippy::cast_possible_wrap, reason = "a percentage of 32 bits of a tenth of a second")]
+    fn whole(&self) -> i64 {
+        (u64::from(self.percent) * PERIOD) as i64
+    }
+
+    /// Its threads ran so many nanoseconds on a CPU.
+    pub fn charge(&mut self, cpu: CpuIndex, ran: u64) {
+        let used = ran.saturating_mul(PERCENT);
+        match &mut self.quota {
+            Some(quota) => quota.charge(cpu, i64::try_from(used).unwrap_or(i64::MAX)),
+            None => self.used = self.used.saturating_add(used),
+        }
+    }
+
+    /// Time passed until now.
+    pub fn decay(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.decayed);
+        self.used = self.used.saturating_sub(passed.saturating_mul(u64::from(self.percent)));
+        self.decayed = now;
+        let (period, whole) = (now / PERIOD, self.whole());
+        if let Some(quota) = self.quota.as_mut().filter(|quota| quota.period != period) {
+            quota.fill(period, whole);
         }
     }
 
@@ -91,8 +159,12 @@ impl Cap {
         u64::from(self.percent) * PERIOD.max(tick)
     }
 
-    pub fn is_used_up(&self, tick: u64) -> bool {
-        self.used > self.ahead(tick)
+    /// Whether its threads may run no longer on that CPU.
+    pub fn is_used_up(&self, tick: u64, cpu: CpuIndex) -> bool {
+        match &self.quota {
+            Some(quota) => quota.pool <= 0 && quota.parts.get(&cpu).is_none_or(|part| *part <= 0),
+            None => self.used > self.ahead(tick),
+        }
     }
 
     /// Counts the period of this moment, once as one in which a thread wanted to run, and once as one in which a thread waited.

@@ -44,7 +44,7 @@
 //! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`], whose lengths are exponential |
 //! | locks with priority inheritance, faults | absent |
 //! | FSS | exact (§3.8), but for what it does not say: a thread enters at 59, and a child has its parent's priority. Shares of processes are ours |
-//! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures) |
+//! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures); under the rules of Linux a quota for each tenth of a second |
 //! | SDC, the swapper, stopped threads | absent |
 
 mod affinity;

@@ -127,6 +127,42 @@ fn a_daemon_s_moments_move_no_thread() {
     }
 }
 
+fn under_a_cap(kernel: &mut Kernel, percent: u32, threads: &[ThreadId]) {
+    let zone = kernel.hold(Level::Zone, None);
+    let project = kernel.hold(Level::Project, Some(zone));
+    kernel.set_cap(project, Some(percent));
+    threads.iter().for_each(|thread| kernel.set_holder(*thread, Some(project)));
+}
+
+#[test]
+fn a_cap_is_a_quota_of_each_tenth_of_a_second() {
+    let mut kernel = linux(1);
+    let hog = [kernel.ts_start(hog())];
+    under_a_cap(&mut kernel, 50, &hog);
+    // It has the first 50 of each 100 ms.
+    assert_eq!(had(&mut kernel, 49, &hog), [49]);
+    assert_eq!(had(&mut kernel, 99, &hog), [50]);
+    assert_eq!(had(&mut kernel, 149, &hog), [99]);
+    assert_eq!(had(&mut kernel, 199, &hog), [100]);
+    assert_eq!(kernel.check(), Ok(()));
+}
+
+#[test]
+fn a_quota_is_given_out_to_cpus_in_parts() {
+    let mut kernel = linux(2);
+    let hogs = [kernel.ts_start(hog()), kernel.ts_start(hog())];
+    under_a_cap(&mut kernel, 21, &hogs);
+    // Each is given 6 ms, of which it has used one, then 5 more: at 6 ms 22 would be out, and there are 21. The first one that asks, the one of CPU 0, has 11,
+    // and the other one 10.
+    assert_eq!(had(&mut kernel, 10, &hogs), [10, 10]);
+    let times = had(&mut kernel, 90, &hogs);
+    assert_eq!(times.iter().sum::<u64>(), 21, "{times:?}");
+    assert!(times.iter().all(|time| (10..=11).contains(time)), "{times:?}");
+    // What a job leaves, others take.
+    let other = kernel.ts_start(hog());
+    assert_eq!(had(&mut kernel, 99, &[other]), [9]);
+}
+
 #[test]
 fn real_time_goes_before_all() {
     let mut kernel = linux(1);
