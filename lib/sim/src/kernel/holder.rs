@@ -66,7 +66,7 @@ pub(super) struct Cap {
 }
 
 /// What a CPU is given of a quota at a time, in hundredths of nanoseconds: the kernel's default of `sched_cfs_bandwidth_slice_us`, 5 ms.
-const PART: i64 = 5_000_000 * PERCENT as i64;
+const PART: i64 = 5_000_000 * PERCENT.cast_signed();
 
 /// The time of a cap as Linux gives it out (`cpu.max`): in each period as much as the cap allows, to CPUs in parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,9 +129,8 @@ impl Cap {
     }
 
     /// What a period has, in hundredths of nanoseconds.
-    #[expect(clippy::cast_possible_wrap, reason = "a percentage of 32 bits of a tenth of a second")]
     fn whole(&self) -> i64 {
-        (u64::from(self.percent) * PERIOD) as i64
+        (u64::from(self.percent) * PERIOD).cast_signed()
     }
 
     /// Its threads ran so many nanoseconds on a CPU.
