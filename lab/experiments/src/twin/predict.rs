@@ -55,12 +55,12 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     let blocks = matches!(arm, Arm::Fighting { blocks: true } | Arm::Pools { blocks: true });
     let wait = if blocks { "block" } else { "spin" };
     // Some moment between two looks of the balancer.
-    lab.pass(&bench, Nanos(1_000 * (seed * 7_919 % BEFORE_US)))?;
+    lab.pass(&bench, Nanos(1_000 * (seed.wrapping_mul(7_919) % BEFORE_US)))?;
     let mut sets = Vec::new();
     let mut pids: Vec<Pid> = Vec::new();
     for home in homes.iter().take(jobs) {
         if !pids.is_empty() {
-            let apart = APART_US.start + seed * 1_237 % (APART_US.end - APART_US.start);
+            let apart = APART_US.start + seed.wrapping_mul(1_237) % (APART_US.end - APART_US.start);
             lab.pass(&bench, Nanos(1_000 * apart))?;
         }
         let pid = bench
