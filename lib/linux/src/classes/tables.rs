@@ -145,7 +145,7 @@ mod tests {
         }
 
         #[test]
-        fn fuzz_texts(words in "[0-9: a-z]{0,80}") {
+        fn words_that_are_no_table_are_refused(words in "[0-9: a-z]{0,80}") {
             prop_assert!(with(default_tables(false), Class::Ts, &words).is_none());
             prop_assert!(with(default_tables(false), Class::Fx, &words).is_none());
         }
