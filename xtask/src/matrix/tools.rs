@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 const STEP_SECONDS: u64 = 900;
 /// Nor may a build, which takes several times as long where the machine is busy with something else.
 const BUILD_SECONDS: u64 = 3600;
-const SOAK_SECONDS: u64 = 7200;
+/// The simulated year takes some two hours of a CPU.
+const SOAK_SECONDS: u64 = 14_400;
 
 /// What cargo says of the workspace, as far as it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
