@@ -37,12 +37,10 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     let bench = lab.open_described(file)?;
     let simulation = bench.simulation()?;
     simulation.set_seed(seed);
-    let cpus = bench.cpus();
-    let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
-    let homes = plan_homes(&cpus).ok_or_else(few)?;
     if arm == Arm::Hackbench {
-        return hackbench(lab, &bench, &cpus, &homes, &mut |_| ());
+        return hackbench(lab, &bench, &mut |_| ());
     }
+    let (cpus, homes) = shared_out(&bench)?;
     if arm == Arm::Latstat {
         return e6::median_us(lab, &bench, SAMPLES);
     }
@@ -82,14 +80,17 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     Ok(mean(&rates.into_iter().map(mops).collect::<Vec<_>>()))
 }
 
+/// The CPUs of a machine, and where two jobs are that share them out.
+fn shared_out(bench: &Bench) -> Result<(Vec<CpuId>, [Home; 2]), Failure> {
+    let cpus = bench.cpus();
+    let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
+    let homes = plan_homes(&cpus).ok_or_else(few)?;
+    Ok((cpus, homes))
+}
+
 /// Seconds of hackbench on what a set leaves. A thread spins in the set. Each millisecond it is told how many messages wait.
-fn hackbench(
-    lab: &Lab<'_>,
-    bench: &Bench,
-    cpus: &[CpuId],
-    homes: &[Home; 2],
-    waiting: &mut dyn FnMut(f64),
-) -> Result<f64, Failure> {
+fn hackbench(lab: &Lab<'_>, bench: &Bench, waiting: &mut dyn FnMut(f64)) -> Result<f64, Failure> {
+    let (cpus, homes) = shared_out(bench)?;
     let (Home::Set(of_set) | Home::Default(of_set)) = &homes[0];
     let last = of_set.last().or(cpus.last()).copied().into_iter().collect::<Vec<_>>();
     let set = bench.set(&last)?;
@@ -113,11 +114,8 @@ fn hackbench(
 /// How many messages of hackbench wait for their readers on average.
 pub(super) fn messages_waiting(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     let bench = lab.open_described(file)?;
-    let cpus = bench.cpus();
-    let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
-    let homes = plan_homes(&cpus).ok_or_else(few)?;
     let mut seen = Vec::new();
-    hackbench(lab, &bench, &cpus, &homes, &mut |waiting| seen.push(waiting))?;
+    hackbench(lab, &bench, &mut |waiting| seen.push(waiting))?;
     Ok(if seen.is_empty() { 0.0 } else { mean(&seen) })
 }
 

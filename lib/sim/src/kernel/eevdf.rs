@@ -47,9 +47,9 @@ const AVERAGE_NS: u64 = 46_000_000;
 /// So much more loaded than this one, in hundredths, another CPU must be.
 const MORE_LOADED: u64 = 117;
 /// A CPU is busy of late from so many thousandths of a thread on average on: where 117 hundredths of its use are all of it.
-const BUSY: u64 = 855;
+const BUSY: u64 = 100_000u64.div_ceil(MORE_LOADED);
 /// A new thread goes from one busy CPU to another for so many thousandths of a thread: 17 hundredths of one.
-const FAR_LESS: u64 = 170;
+const FAR_LESS: u64 = 10 * (MORE_LOADED - 100);
 /// A slice where none is tuned, in nanoseconds.
 const SLICE_NS: u64 = 3_000_000;
 

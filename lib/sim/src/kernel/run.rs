@@ -165,8 +165,10 @@ impl Kernel {
             }
             if let Some(to) = to {
                 let by_interrupt = std::mem::take(&mut self.t(to).by_interrupt);
-                let arrives = if by_interrupt { self.hardware.interrupt_ns } else { 0 };
-                self.owe(to, if from.is_none() { self.hardware.idle_exit_ns + arrives } else { 0 });
+                if from.is_none() {
+                    let arrives = if by_interrupt { self.hardware.interrupt_ns } else { 0 };
+                    self.owe(to, self.hardware.idle_exit_ns + arrives);
+                }
             }
         }
         let cpu = &mut self.cpus[number];
