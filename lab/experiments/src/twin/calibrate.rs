@@ -2,7 +2,7 @@
 
 use super::number;
 use super::others::{self, Others};
-use super::predict::{call_ns, messages_waiting};
+use super::predict::{call_ns, messages_waiting, processes_ns};
 use crate::Failure;
 use crate::here::Here;
 use crate::published::{Lab, real};
@@ -70,6 +70,8 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     // How many wait depends little on how long they take.
     let waiting = messages_waiting(&lab, &with_kernel(file.clone(), of(MANY_WAIT), MANY_WAIT))?;
     let file = with_kernel(file, of(waiting), waiting);
+    let without_ends = processes_ns(&lab, &file)?;
+    let file = with_ends(file, &probe.processes_ns, without_ends);
     Ok(Twin { file, probe, others, mops })
 }
 
@@ -231,6 +233,19 @@ fn with_kernel(mut file: Value, kernel: f64, waiting: f64) -> Value {
     file
 }
 
+/// The same with what a process takes to end: what so many took less what they take on the twin without.
+fn with_ends(mut file: Value, processes: &probe::Figure, without_ns: f64) -> Value {
+    let each = ((processes.median - without_ns) / f64::from(probe::PROCESSES)).max(0.0);
+    file["process_end_ns"] = json!(whole(each));
+    file["sources"]["process_end_ns"] = json!(format!(
+        "{} processes of hackbench that pass one message each way and end, less what they take on the twin without an end, {:.1} ms, for each; {}",
+        probe::PROCESSES,
+        without_ns / 1e6,
+        told("all of them", processes)
+    ));
+    file
+}
+
 fn told(what: &str, figure: &probe::Figure) -> String {
     format!(
         "{what}: {:.1} ns, quartiles {:.1} and {:.1} of {} rounds",
@@ -288,6 +303,7 @@ impl Twin {
         table.row(alone("messages that a socket holds", f64::from(p.socket_holds), ""));
         table.row(alone("a switch", p.switch_ns(), "ns"));
         table.row(alone("an interrupt reaches a CPU that idles later by", p.interrupt_ns(), "ns"));
+        table.row(alone("a process ends", number(&self.file, "/process_end_ns"), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
         table.row(alone("one thread of cg", self.mops, "Mop/s"));
         table.row(alone("other threads run", self.others.times_s, "1/s"));
@@ -329,6 +345,7 @@ pub(super) mod tests {
                 Queued { messages: 40_000, ns: figure(1_300.0) },
             ],
             socket_holds: 278,
+            processes_ns: figure(30e6),
             timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
@@ -367,6 +384,9 @@ pub(super) mod tests {
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
         // 30 us late, less 5,000 and 1,500; 278 of 100 bytes.
         assert_eq!((number(&made, "/interrupt_ns"), number(&made, "/socket_bytes")), (23_500.0, 27_800.0));
+        // 30 ms, less 6, for each of 400.
+        assert_eq!(number(&with_ends(made.clone(), &figure(30e6), 6e6), "/process_end_ns"), 60_000.0);
+        assert_eq!(number(&with_ends(made.clone(), &figure(30e6), 31e6), "/process_end_ns"), 0.0);
         // 60 ns on a way of 90.
         assert_eq!(number(&made, "/handover_trips"), 0.667);
         assert_eq!((number(&made, "/tunables/hz"), number(&made, "/caches/0/size_kib")), (250.0, 2_048.0));

@@ -134,3 +134,19 @@ pub(super) fn call_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     }
     Ok((clock.now() - began).as_secs_f64() * 1e9 / real(2 * MESSAGES))
 }
+
+/// Nanoseconds that the processes of the probe take on one CPU of this machine, from their beginning to their end.
+pub(super) fn processes_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
+    /// How late their beginning may be seen, shared out over all of them.
+    const SEEN: Nanos = Nanos(20_000);
+    let bench = lab.open_described(file)?;
+    let cpus = bench.cpus();
+    let set = bench.set(&cpus[cpus.len() - 1..])?;
+    let pid = bench.start(&format!("hackbench -g {GROUPS} -l 1 --start-instructions 1000"), "global")?;
+    bench.bind(pid, &set)?;
+    let began = e6::hackbench_begins(lab, &bench, pid, SEEN, &mut || Ok(()))?;
+    if !bench.simulation()?.run_until_ended(pid, LONGEST) {
+        return Err(Failure::Machine(format!("a message did not end within {LONGEST}")));
+    }
+    Ok((bench.machine().clock().now() - began).as_secs_f64() * 1e9)
+}

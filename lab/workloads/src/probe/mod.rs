@@ -10,6 +10,7 @@
 //!   message   one thread writes 100 bytes to a socket and reads them back: half of that
 //!   queued    the same of as many messages in each of two hundred sockets, all written and then all read, for several numbers
 //!   holds     how many messages a socket takes before a writer waits
+//!   ends      ten groups of hackbench pass one message from each sender to each receiver, and end
 //!   timer     one thread sleeps until a moment in a thousandth of a second: how late it is
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
 //!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
@@ -39,6 +40,9 @@ pub struct Probe {
     pub queued: Vec<Queued>,
     /// Messages of 100 bytes that a socket holds.
     pub socket_holds: u32,
+    /// [`PROCESSES`] processes of hackbench, of which each sender has one message for each receiver of its group, from their beginning until all
+    /// ended: nanoseconds.
+    pub processes_ns: Figure,
     /// How late a thread runs that sleeps until a moment while its CPU idles, in nanoseconds.
     pub timer_ns: Figure,
     /// Two threads on one CPU answer each other once: nanoseconds.
@@ -63,6 +67,8 @@ pub struct Probe {
 pub const NEAR_KIB: usize = 192;
 /// More than a CPU's own caches hold.
 pub const FAR_KIB: usize = 64 * 1_024;
+/// Of ten groups of hackbench.
+pub const PROCESSES: u32 = 400;
 /// What a cache may hold.
 pub const SIZES_KIB: [usize; 7] = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
 
@@ -112,6 +118,7 @@ pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
         message_ns: rounds::message(first)?,
         queued: rounds::queued(first)?,
         socket_holds: rounds::holds(first)?,
+        processes_ns: rounds::processes(first)?,
         timer_ns: rounds::timer(first)?,
         switch_round_ns: rounds::answers(first, first)?,
         wake_round_ns: rounds::answers(first, second)?,
@@ -154,6 +161,7 @@ mod tests {
                 Queued { messages: 40_000, ns: figure(1_300.0) },
             ],
             socket_holds: 278,
+            processes_ns: figure(30e6),
             timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
             wake_round_ns: figure(15_000.0),
@@ -184,6 +192,7 @@ mod tests {
         let probe = run(first, last).unwrap();
         let all = [
             probe.message_ns,
+            probe.processes_ns,
             probe.timer_ns,
             probe.switch_round_ns,
             probe.wake_round_ns,

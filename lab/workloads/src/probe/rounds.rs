@@ -1,6 +1,7 @@
 //! Rounds: one thing done many times, timed as a whole, and the median of many of these.
 
 use crate::Error;
+use crate::hackbench::{self, HackbenchSpec};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
@@ -8,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::hint::spin_loop;
 use std::io::{self, Read, Write};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -35,8 +36,9 @@ const HOLDS_MAX: u32 = 1 << 20;
 /// Sleeps whose end is looked at, and how long they are.
 const SLEEPS: usize = 501;
 const SLEEP_NS: i64 = 1_000_000;
-/// Rounds of so many messages.
+/// Rounds of so many messages, and of so many processes.
 const QUEUED_ROUNDS: usize = 9;
+const PROCESS_ROUNDS: usize = 5;
 /// How long two threads share a CPU for the sake of their turns.
 const SHARING: Duration = Duration::from_millis(1_200);
 /// A thread that sees so much time pass between two looks had no CPU meanwhile.
@@ -96,12 +98,19 @@ fn on<'scope, T: Send + 'scope>(
     cpu: u32,
     work: impl FnOnce() -> io::Result<T> + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, Result<T, Error>>, Error> {
-    let bound = move || {
+    named(scope, move || {
         bind(cpu)?;
         work().map_err(|source| Error::Probe { source })
-    };
+    })
+}
+
+/// Does this in a thread of its own.
+fn named<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, Result<T, Error>>, Error> {
     let named = thread::Builder::new().name("probe".to_owned());
-    named.spawn_scoped(scope, bound).map_err(|source| Error::StartThread { index: 0, of: 2, source })
+    named.spawn_scoped(scope, work).map_err(|source| Error::StartThread { index: 0, of: 2, source })
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error> {
@@ -188,6 +197,17 @@ pub(super) fn holds(cpu: u32) -> Result<u32, Error> {
         Ok(count)
     };
     thread::scope(|scope| joined(on(scope, cpu, work)?))
+}
+
+/// Processes of hackbench, which end when one message has gone each way.
+pub(super) fn processes(cpu: u32) -> Result<Figure, Error> {
+    let work = || {
+        bind(cpu)?;
+        let spec = HackbenchSpec { loops: NonZeroU32::MIN, ..HackbenchSpec::default() };
+        let round = |_| Ok(hackbench::run(&spec, &AtomicBool::new(false), &mut |_| ())?.seconds * 1e9);
+        (0..PROCESS_ROUNDS).map(round).collect::<Result<Vec<f64>, Error>>()
+    };
+    thread::scope(|scope| joined(named(scope, work)?)).map(Figure::of)
 }
 
 /// How late a thread is that sleeps until a moment, with nothing else on its CPU.

@@ -98,7 +98,7 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     let cpus = topology.processors();
     let mut hardware = like(topology);
     (hardware.switch_ns, hardware.idle_exit_ns) = (d.switch_ns, d.idle_exit_ns);
-    hardware.interrupt_ns = d.interrupt_ns;
+    (hardware.interrupt_ns, hardware.process_end_ns) = (d.interrupt_ns, d.process_end_ns);
     hardware.socket_bytes = d.socket_bytes.unwrap_or(SOCKET_BYTES);
     if !(0.001..=100.0).contains(&d.kernel) {
         return Err((
@@ -171,6 +171,7 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
         ("switch_ns", d.switch_ns, 0, 1_000_000_000),
         ("idle_exit_ns", d.idle_exit_ns, 0, 1_000_000_000),
         ("interrupt_ns", d.interrupt_ns, 0, 1_000_000_000),
+        ("process_end_ns", d.process_end_ns, 0, 1_000_000_000),
         ("socket_bytes", d.socket_bytes.unwrap_or(SOCKET_BYTES), 1, 1 << 30),
     ];
     if !(0.0..=100.0).contains(&d.handover_trips) {
@@ -221,6 +222,7 @@ pub fn like(topology: &Topology) -> Hardware {
         interrupt_ns: 0,
         kernel_milli: 1_000,
         socket_bytes: SOCKET_BYTES,
+        process_end_ns: 0,
     }
 }
 

@@ -23,6 +23,7 @@
 //!   "stations": [ { "serves": "memory", "shared_by": "lgroup", "gb_s": 6.4 } ],
 //!   "kernel": 0.7,                              how many times the instructions that workloads have in the kernel
 //!   "socket_bytes": 16000,                      of messages that wait for a reader at most, before a writer waits
+//!   "process_end_ns": 70000,                  what a process takes to end
 //!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
 //!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
@@ -114,6 +115,8 @@ struct Description {
     idle_exit_ns: u64,
     #[serde(default)]
     interrupt_ns: u64,
+    #[serde(default)]
+    process_end_ns: u64,
     socket_bytes: Option<u64>,
     #[serde(default = "hardware::all")]
     kernel: f64,

@@ -99,6 +99,9 @@ pub struct Hardware {
     /// Bytes of messages that wait for a reader at most, before a writer waits.
     #[serde(default = "solaris_socket")]
     pub socket_bytes: u64,
+    /// What a process takes in the kernel to end, in nanoseconds.
+    #[serde(default)]
+    pub process_end_ns: u64,
 }
 
 fn solaris_socket() -> u64 {
@@ -132,6 +135,7 @@ impl Hardware {
             interrupt_ns: 0,
             kernel_milli: 1_000,
             socket_bytes: SOCKET_BYTES,
+            process_end_ns: 0,
         }
     }
 
@@ -179,7 +183,8 @@ impl Hardware {
         if !(1..=1 << 30).contains(&self.socket_bytes) {
             return Err("the hardware has a socket that no machine has".into());
         }
-        let longest = self.switch_ns.max(self.idle_exit_ns).max(self.interrupt_ns);
+        let costs = [self.switch_ns, self.idle_exit_ns, self.interrupt_ns, self.process_end_ns];
+        let longest = costs.into_iter().fold(0, u64::max);
         if self.cache_kib > 1 << 24 || longest > 1_000_000_000 || !(1..=100_000).contains(&self.kernel_milli)
         {
             return Err("the hardware has a cache, a switch or a kernel that no hardware has".into());

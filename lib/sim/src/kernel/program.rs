@@ -1,5 +1,6 @@
 //! What threads execute: small programs that say what to do next, as plain data.
 
+use super::defaults::is_default;
 use super::ids::{BarrierId, ChannelId, LogId, MixId, SegmentId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
@@ -141,13 +142,16 @@ pub struct Program {
     again: u64,
     /// Where that is.
     back: usize,
+    /// What it takes in the kernel to end, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    end_ns: u64,
 }
 
 impl Program {
     /// Does these once, and ends.
     #[must_use]
     pub fn once(actions: Vec<Action>) -> Self {
-        Program { actions: actions.into(), at: 0, again: 0, back: 0 }
+        Program { actions: actions.into(), at: 0, again: 0, back: 0, end_ns: 0 }
     }
 
     /// Does these for ever. Without any it ends at once.
@@ -179,6 +183,12 @@ impl Program {
             None => Self::once(first),
             Some(again) => Program { again, ..Self::begin(first, actions) },
         }
+    }
+
+    /// The same, and then computes for so many nanoseconds in the kernel before it ends.
+    #[must_use]
+    pub fn ending_in(self, end_ns: u64) -> Self {
+        Program { end_ns, ..self }
     }
 
     /// Computes for ever.
@@ -246,7 +256,10 @@ impl Program {
                 self.at += 1;
                 action.clone()
             }
-            None => Action::Exit,
+            None => match std::mem::take(&mut self.end_ns) {
+                0 => Action::Exit,
+                nanos => Action::Kernel(nanos),
+            },
         }
     }
 }
@@ -280,5 +293,7 @@ mod tests {
             [begun.step(), begun.step(), begun.step()],
             [Action::Yield, Action::User(1), Action::User(1)]
         );
+        let mut last = Program::once(vec![Action::Yield]).ending_in(7);
+        assert_eq!([last.step(), last.step(), last.step()], [Action::Yield, Action::Kernel(7), Action::Exit]);
     }
 }

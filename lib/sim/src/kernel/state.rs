@@ -558,6 +558,12 @@ impl Kernel {
     pub fn socket_bytes(&self) -> u64 {
         self.hardware.socket_bytes
     }
+
+    /// What a process takes in the kernel to end, in nanoseconds.
+    #[must_use]
+    pub fn process_end_ns(&self) -> u64 {
+        self.hardware.process_end_ns
+    }
 }
 
 /// Adds to the sum at a place, which may not be there yet.

@@ -36,7 +36,8 @@ pub(super) const WORKLOAD: Workload = Workload {
         let mut job = |number: u64| {
             let done = kernel.channel();
             let compiler = FILE.into_iter().chain([Action::Post(done)]).collect();
-            let turn = [Action::Fork(Program::once(compiler)), Action::Wait(done)];
+            let compiler = Program::once(compiler).ending_in(kernel.process_end_ns());
+            let turn = [Action::Fork(compiler), Action::Wait(done)];
             let turns = files / jobs + u64::from(number < files % jobs);
             Program::once((0..turns).flat_map(|_| turn.clone()).collect())
         };

@@ -22,8 +22,9 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 5 * MILLI,
         },
     ],
-    programs: |values, _| {
-        let child = Program::once(vec![Action::User(values.get("--life"))]);
+    programs: |values, kernel| {
+        let child =
+            Program::once(vec![Action::User(values.get("--life"))]).ending_in(kernel.process_end_ns());
         vec![Program::repeat(vec![Action::Fork(child), Action::Sleep(values.get("--every"))])]
     },
 };

@@ -2,7 +2,7 @@
 //!
 //! Every sender of a group writes its messages to each receiver of the group, one after the other; a receiver reads as many as come. A write
 //! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
-//! wait for a reader; a sender that writes more waits itself.
+//! wait for a reader; a sender that writes more waits itself. To end, a process takes what the machine says.
 //!
 //! A first thread starts all others one after the other, which takes its time. They wait until all are there; then it notes
 //! one operation as done, and they begin. That is when a real one begins to count.
@@ -96,7 +96,8 @@ pub(super) const WORKLOAD: Workload = Workload {
             let receivers = inboxes.iter().map(read);
             let sender = || Program::begin_times(vec![Action::Wait(all_there)], round.clone(), loops);
             let senders = (0..peers).map(|_| sender());
-            senders.chain(receivers).collect::<Vec<Program>>()
+            let end_ns = kernel.process_end_ns();
+            senders.chain(receivers).map(|task| task.ending_in(end_ns)).collect::<Vec<Program>>()
         };
         let tasks: Vec<Program> = (0..values.get("-g")).flat_map(|_| group()).collect();
         let starts = std::iter::repeat_n(start, tasks.len());
@@ -109,9 +110,22 @@ pub(super) const WORKLOAD: Workload = Workload {
 #[cfg(test)]
 mod tests {
     use crate::workloads::Load;
-    use crate::workloads::tests::plain;
+    use crate::workloads::tests::{plain, plain_with};
     use millpond_machine::Clock;
     use millpond_model::{Nanos, Outcome};
+
+    #[test]
+    fn a_process_takes_to_end_what_the_machine_says() {
+        let words: Vec<String> = "hackbench 1 -l 1 --instructions 1".split(' ').map(str::to_owned).collect();
+        let spent = |end_ns: u64| {
+            let machine = plain_with(end_ns);
+            machine.start_load(&Load::parse(&words).unwrap());
+            assert_eq!(machine.run_until_idle(Nanos::from_secs(10)), Outcome::Idle);
+            machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.sys).sum::<u64>())
+        };
+        // Forty processes; the first one, which started them, is the program itself.
+        assert_eq!(spent(1_000_000) - spent(0), 40 * 1_000_000);
+    }
 
     #[test]
     fn every_sender_reaches_every_receiver_and_all_end() {

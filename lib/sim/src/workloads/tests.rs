@@ -81,9 +81,16 @@ fn help_has_a_line_for_each_option() {
 
 /// CPUs of 1 GHz, an instruction in each cycle, that share nothing, and switches that take no time.
 pub fn plain() -> SimMachine {
-    let text = r#"{ "name": "plain", "about": "", "chips": 32, "cores_per_chip": 1, "strands_per_core": 1,
-        "processor": { "isa": "plain", "clock_mhz": 1000, "implementation": "plain" } }"#;
-    SimMachine::described(text, "plain.json").unwrap()
+    plain_with(0)
+}
+
+/// The same where a process takes so many nanoseconds to end.
+pub fn plain_with(process_end_ns: u64) -> SimMachine {
+    let text = serde_json::json!({
+        "name": "plain", "about": "", "chips": 32, "cores_per_chip": 1, "strands_per_core": 1,
+        "processor": { "isa": "plain", "clock_mhz": 1000, "implementation": "plain" },
+        "process_end_ns": process_end_ns });
+    SimMachine::described(&text.to_string(), "plain.json").unwrap()
 }
 
 /// The machine after some milliseconds of a workload, and its process.
