@@ -89,12 +89,12 @@ pub(super) fn decisions(
     Ok(found)
 }
 
-/// Shows each `every` of a recording, with the machine as it was then. `name` is what the command is called.
+/// Shows each `every` of a recording, with the machine as it was then. `verb` says what is done with it.
 ///
 /// # Errors
 /// [`Failure`] when nothing can be read of it; what `look` gives.
 pub(crate) fn look_through(
-    name: &str,
+    verb: &str,
     path: &str,
     (at, every): (Option<&str>, Nanos),
     ctx: &mut Ctx<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn look_through(
     let accounting = facet("use of CPUs", machine.accounting())?;
     let mut watch = unless_absent("watch sets", accounting.watch())?;
     let mut manager = Manager::new(Box::new(Observer)).dry();
-    let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("{name} {path}"), why.to_string());
+    let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("{verb} {path}"), why.to_string());
     let mut is_empty = true;
     loop {
         match manager.turn(machine, watch.as_mut()) {

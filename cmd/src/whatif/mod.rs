@@ -46,6 +46,7 @@ use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueK
 use millpond_model::printable;
 use millpond_planner::POLICIES;
 use millpond_pools::Unserved;
+use millpond_pools::script::Said;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -145,7 +146,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let every = parsed.long_value("every").map_or(Ok(EVERY), |text| interval::seconds(&text))?;
     let at = parsed.long_value("at");
     let mut day = Day::default();
-    look_through("whatif", &path, (at.as_deref(), every), ctx, &mut |machine, decision| {
+    look_through("play", &path, (at.as_deref(), every), ctx, &mut |machine, decision| {
         day.look(machine, &decision.frame).map_err(|why| cannot(&why).into())
     })?;
     let policy = Some(name.as_str()).filter(|name| *name != NONE);
@@ -162,8 +163,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 
 fn configuration(file: &str) -> Result<millpond_model::pools::PoolsConf, Failure> {
     let opening = format!("couldn't open configuration at '{file}'");
-    let text =
-        millpond_session::read_log(Path::new(file)).map_err(|why| Complaint::new(opening.clone(), &why))?;
+    let text = millpond_session::read_log(Path::new(file)).map_err(|text| {
+        let why = if Path::new(file).exists() { Said { text, hint: None } } else { pools::no_file(file) };
+        pools::said(&opening, why)
+    })?;
     pools::parsed(file, &text).map_err(|why| pools::said(&opening, why))
 }
 
