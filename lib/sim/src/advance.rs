@@ -128,8 +128,14 @@ impl SimState {
         let class = record.class;
         process.lwps =
             programs.iter().zip((1u32..).map(LwpId)).map(|(_, lwp)| (lwp, record.clone())).collect();
+        let mut first = None;
         for (program, lwp) in programs.into_iter().zip((1u32..).map(LwpId)) {
+            let is_process = program.is_process();
             let thread = self.kernel.start(Start::new(self.kernel.entry(class), program));
+            match first {
+                Some(first) if !is_process => self.kernel.share_space(thread, first),
+                _ => first = first.or(Some(thread)),
+            }
             self.threads.insert(thread, Lwp { pid, lwp });
         }
     }

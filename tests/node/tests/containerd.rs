@@ -68,7 +68,7 @@ fn containers_are_in_pools(node: &mut Node) {
     let row =
         zones.lines().find(|line| line.starts_with("default/web/main ")).unwrap_or_else(|| panic!("{zones}"));
     assert_eq!(row.split_ascii_whitespace().skip(1).take(2).collect::<Vec<_>>(), ["container", "web"]);
-    let use_of_zones = node.ok(&["prstat", "-Z", "-c", "1", "1"]);
+    let use_of_zones = node.ok(&["prstat", "-Z", "-n", "5,50", "-c", "1", "1"]);
     assert!(use_of_zones.contains("default/web/main"), "{use_of_zones}");
     assert_eq!(node.requests(), Some(1500));
     cri.resize(&main, 250).unwrap();

@@ -169,6 +169,7 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
         "cache_cycles": whole(cache_cycles),
         "memory": { "local_ns": round(probe.far_ns.median, 1) },
         "switch_ns": whole(probe.switch_ns()),
+        "space_switch_ns": whole(probe.space_switch_ns()),
         "idle_exit_ns": whole(probe.idle_exit_ns()),
         "interrupt_ns": whole(probe.interrupt_ns()),
         "socket_bytes": u64::from(probe.socket_holds.max(1)) * MESSAGE_BYTES,
@@ -184,6 +185,7 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
             "cache_cycles": told("lines out of 192 KiB in random order", &probe.near_ns),
             "memory": told("lines out of 64 MiB in random order", &probe.far_ns),
             "switch_ns": told("two threads that answer each other on one CPU, less their messages; a round", &probe.switch_round_ns),
+            "space_switch_ns": told("two processes that do, less the same of threads; a round", &probe.process_round_ns),
             "idle_exit_ns": told("the same on two CPUs, less a switch; a round", &probe.wake_round_ns),
             "interrupt_ns": told("how late a thread is that sleeps for a millisecond, less a switch and what an idle CPU takes; each", &probe.timer_ns),
             "socket_bytes": format!("{} messages of {MESSAGE_BYTES} bytes were taken", probe.socket_holds),
@@ -263,6 +265,7 @@ impl Twin {
         let figures = [
             ("a message of 100 bytes", p.message_ns),
             ("two threads answer each other on one CPU", p.switch_round_ns),
+            ("two processes answer each other on one CPU", p.process_round_ns),
             ("two threads answer each other on two CPUs", p.wake_round_ns),
             ("a thread that sleeps until a moment is late", p.timer_ns),
             ("a line that another CPU wrote", p.transfer_ns),
@@ -302,6 +305,7 @@ impl Twin {
         table.row(alone("a cache holds", real(p.holds_kib as u64), "KiB"));
         table.row(alone("messages that a socket holds", f64::from(p.socket_holds), ""));
         table.row(alone("a switch", p.switch_ns(), "ns"));
+        table.row(alone("a switch to another process, more by", p.space_switch_ns(), "ns"));
         table.row(alone("an interrupt reaches a CPU that idles later by", p.interrupt_ns(), "ns"));
         table.row(alone("a process ends", number(&self.file, "/process_end_ns"), "ns"));
         table.row(alone("a CPU that idles begins", p.idle_exit_ns(), "ns"));
@@ -348,6 +352,7 @@ pub(super) mod tests {
             processes_ns: figure(30e6),
             timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
+            process_round_ns: figure(5_400.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
@@ -382,6 +387,8 @@ pub(super) mod tests {
         assert_eq!(number(&made, "/cache_cycles"), 8.0);
         assert_eq!(number(&made, "/core/cpi"), 0.6029);
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
+        // 5,400 in place of 5,000 for two switches.
+        assert_eq!(number(&made, "/space_switch_ns"), 200.0);
         // 30 us late, less 5,000 and 1,500; 278 of 100 bytes.
         assert_eq!((number(&made, "/interrupt_ns"), number(&made, "/socket_bytes")), (23_500.0, 27_800.0));
         // 30 ms, less 6, for each of 400.

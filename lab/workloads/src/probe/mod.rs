@@ -13,6 +13,7 @@
 //!   ends      ten groups of hackbench pass one message from each sender to each receiver, and end
 //!   timer     one thread sleeps until a moment in a thousandth of a second: how late it is
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
+//!   space     the same of two processes: half of a round, less half of one of two threads
 //!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
 //!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
 //!   chase     one thread goes through lines in random order, each telling the next: one of them, for several sizes
@@ -47,6 +48,8 @@ pub struct Probe {
     pub timer_ns: Figure,
     /// Two threads on one CPU answer each other once: nanoseconds.
     pub switch_round_ns: Figure,
+    /// The same of two processes: nanoseconds.
+    pub process_round_ns: Figure,
     /// Two threads on two CPUs answer each other once, asleep meanwhile: nanoseconds.
     pub wake_round_ns: Figure,
     /// Until a CPU sees what another one wrote, in nanoseconds.
@@ -77,6 +80,12 @@ impl Probe {
     #[must_use]
     pub fn switch_ns(&self) -> f64 {
         (self.switch_round_ns.median / 2.0 - 2.0 * self.message_ns.median).max(0.0)
+    }
+
+    /// How much longer a switch is from one process to another than between two threads of one, in nanoseconds: never less than 0.
+    #[must_use]
+    pub fn space_switch_ns(&self) -> f64 {
+        ((self.process_round_ns.median - self.switch_round_ns.median) / 2.0).max(0.0)
     }
 
     /// What it takes a CPU that idles to begin with a thread beyond a switch, in nanoseconds: never less than 0.
@@ -121,6 +130,7 @@ pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
         processes_ns: rounds::processes(first)?,
         timer_ns: rounds::timer(first)?,
         switch_round_ns: rounds::answers(first, first)?,
+        process_round_ns: rounds::process_answers(first)?,
         wake_round_ns: rounds::answers(first, second)?,
         transfer_ns: rounds::transfer(first, second)?,
         near_ns,
@@ -164,6 +174,7 @@ mod tests {
             processes_ns: figure(30e6),
             timer_ns: figure(30_000.0),
             switch_round_ns: figure(5_000.0),
+            process_round_ns: figure(5_400.0),
             wake_round_ns: figure(15_000.0),
             transfer_ns: figure(60.0),
             near_ns: figure(4.0),
@@ -174,6 +185,8 @@ mod tests {
         };
         // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
         assert_eq!((probe.switch_ns(), probe.idle_exit_ns()), (1_500.0, 5_000.0));
+        // 5,400 in place of 5,000 for two switches.
+        assert_eq!(probe.space_switch_ns(), 200.0);
         // 30 us late, of which 5,000 and 1,500 are those.
         assert_eq!(probe.interrupt_ns(), 23_500.0);
         // 20,000 are 10,000 on average; half of the way from none to there, and half of the way on to 20,000.
@@ -195,6 +208,7 @@ mod tests {
             probe.processes_ns,
             probe.timer_ns,
             probe.switch_round_ns,
+            probe.process_round_ns,
             probe.wake_round_ns,
             probe.transfer_ns,
             probe.near_ns,

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::hackbench::{self, HackbenchSpec};
 use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use schemars::JsonSchema;
@@ -234,35 +235,62 @@ pub(super) fn timer(cpu: u32) -> Result<Figure, Error> {
 /// Two threads answer each other: a whole round of one message each way.
 pub(super) fn answers(first: u32, second: u32) -> Result<Figure, Error> {
     let (near, far) = pair()?;
-    let asks = move || {
-        let (mut near, mut bytes) = (near, [0; MESSAGE]);
-        let round = |_| {
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                near.write_all(&bytes)?;
-                near.read_exact(&mut bytes)?;
-            }
-            Ok(each(began.elapsed(), CALLS))
-        };
-        (0..ROUNDS).map(round).collect::<io::Result<Vec<f64>>>()
-    };
-    let answers = move || {
-        let (mut far, mut bytes) = (far, [0; MESSAGE]);
-        // The other end is closed when all has been asked.
-        while far.read_exact(&mut bytes).is_ok() {
-            if far.write_all(&bytes).is_err() {
-                break;
-            }
-        }
-        Ok(())
-    };
     thread::scope(|scope| {
-        let answers = on(scope, second, answers)?;
-        let asked = on(scope, first, asks).and_then(joined);
+        let answers = on(scope, second, move || {
+            answer(far);
+            Ok(())
+        })?;
+        let asked = on(scope, first, move || ask(near)).and_then(joined);
         joined(answers)?;
         asked
     })
     .map(Figure::of)
+}
+
+/// The same of two processes on one CPU.
+pub(super) fn process_answers(cpu: u32) -> Result<Figure, Error> {
+    let (near, far) = pair()?;
+    let work = move || {
+        // SAFETY: the child makes system calls on descriptors that exist, takes no lock, does not allocate, and leaves by `_exit`: what other
+        // threads held at this time does not matter.
+        match unsafe { libc::fork() } {
+            0 => {
+                // Or its own end would keep it from seeing that the other one was closed.
+                drop(near);
+                answer(far);
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(0) }
+            }
+            raw => {
+                let child = Pid::from_raw(raw.max(0)).ok_or_else(io::Error::last_os_error)?;
+                drop(far);
+                let asked = ask(near);
+                waitpid(Some(child), WaitOptions::empty())?;
+                asked
+            }
+        }
+    };
+    thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
+}
+
+/// Asks, and waits for each answer: what a round of both took, in nanoseconds.
+fn ask(mut near: UnixStream) -> io::Result<Vec<f64>> {
+    let mut bytes = [0; MESSAGE];
+    let round = |_| {
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            near.write_all(&bytes)?;
+            near.read_exact(&mut bytes)?;
+        }
+        Ok(each(began.elapsed(), CALLS))
+    };
+    (0..ROUNDS).map(round).collect()
+}
+
+/// Answers until the other end is closed.
+fn answer(mut far: UnixStream) {
+    let mut bytes = [0; MESSAGE];
+    while far.read_exact(&mut bytes).is_ok() && far.write_all(&bytes).is_ok() {}
 }
 
 fn pair() -> Result<(UnixStream, UnixStream), Error> {

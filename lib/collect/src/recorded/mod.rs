@@ -48,14 +48,24 @@ pub struct RecordedMachine {
     /// From the frame before that of now until it.
     spacing: Cell<Nanos>,
     stop: &'static AtomicBool,
+    /// It asked for an end, which is taken back with it: what comes after it was not asked to stop.
+    ended: Cell<bool>,
     /// A wait came to its end.
     reached: Cell<bool>,
     notes: Notes,
     journal: MemoryJournal,
 }
 
+impl Drop for RecordedMachine {
+    fn drop(&mut self) {
+        if self.ended.get() {
+            self.stop.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
 impl RecordedMachine {
-    /// As it was at `from`, or when the recording begins. `stop` is set when its frames end.
+    /// As it was at `from`, or when the recording begins. `stop` is set when its frames end, until the machine is dropped.
     ///
     /// # Errors
     /// [`Absent`] where no frame can be read from that moment on.
@@ -85,6 +95,7 @@ impl RecordedMachine {
             run: first.run,
             spacing: Cell::default(),
             stop,
+            ended: Cell::default(),
             reached: Cell::default(),
             notes: Rc::clone(&notes),
             journal: MemoryJournal::default(),
@@ -119,6 +130,7 @@ impl RecordedMachine {
         if self.stop.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.ended.set(true);
         let wall = self.wall();
         let note = match self.next.borrow().as_ref() {
             Some(next) => format!(

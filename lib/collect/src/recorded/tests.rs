@@ -51,6 +51,19 @@ fn the_clock_goes_to_the_frame_that_is_nearest_and_to_the_next_at_least() {
     assert!(stop.load(Ordering::Relaxed), "who waits for short whiles ends, too");
     assert_eq!(steps(&machine, &[5000]), [8_000]);
     assert!(notes.borrow().is_empty());
+    drop(machine);
+    assert!(!stop.load(Ordering::Relaxed), "what comes next was not asked to end");
+}
+
+#[test]
+fn an_end_that_somebody_else_asked_for_outlives_the_machine() {
+    let (dir, stop) = (tempfile::tempdir().unwrap(), flag());
+    write(dir.path(), 1000, &[1_000, 2_000]);
+    let (machine, _) = open(dir.path(), 0, stop);
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(steps(&machine, &[1000, 1000]), [2_000, 2_000]);
+    drop(machine);
+    assert!(stop.load(Ordering::Relaxed));
 }
 
 #[test]

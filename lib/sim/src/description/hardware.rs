@@ -97,7 +97,8 @@ const CACHE_CYCLES: u64 = 20;
 pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware, Wrong> {
     let cpus = topology.processors();
     let mut hardware = like(topology);
-    (hardware.switch_ns, hardware.idle_exit_ns) = (d.switch_ns, d.idle_exit_ns);
+    (hardware.switch_ns, hardware.space_switch_ns) = (d.switch_ns, d.space_switch_ns);
+    hardware.idle_exit_ns = d.idle_exit_ns;
     (hardware.interrupt_ns, hardware.process_end_ns) = (d.interrupt_ns, d.process_end_ns);
     hardware.socket_bytes = d.socket_bytes.unwrap_or(SOCKET_BYTES);
     if !(0.001..=100.0).contains(&d.kernel) {
@@ -169,6 +170,7 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
         ("size_kib", size.unwrap_or(0), 0, 1 << 24),
         ("cache_cycles", d.cache_cycles.unwrap_or(CACHE_CYCLES), 0, 10_000),
         ("switch_ns", d.switch_ns, 0, 1_000_000_000),
+        ("space_switch_ns", d.space_switch_ns, 0, 1_000_000_000),
         ("idle_exit_ns", d.idle_exit_ns, 0, 1_000_000_000),
         ("interrupt_ns", d.interrupt_ns, 0, 1_000_000_000),
         ("process_end_ns", d.process_end_ns, 0, 1_000_000_000),
@@ -223,6 +225,7 @@ pub fn like(topology: &Topology) -> Hardware {
         kernel_milli: 1_000,
         socket_bytes: SOCKET_BYTES,
         process_end_ns: 0,
+        space_switch_ns: 0,
     }
 }
 

@@ -17,6 +17,7 @@
 //!   "distances": [ [10, 20], [20, 10] ],
 //!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
 //!   "switch_ns": 1500,
+//!   "space_switch_ns": 200,                     more where the next thread has another address space
 //!   "idle_exit_ns": 4000,                       until an idle CPU begins, beyond a switch
 //!   "interrupt_ns": 16000,                      how much later the clock or a device wakes an idle CPU than another CPU does
 //!   "handover_trips": 4,                        to the outer cache, before the next CPU has a word that all of them write
@@ -107,6 +108,8 @@ struct Description {
     memory: Option<MemoryDescription>,
     #[serde(default)]
     switch_ns: u64,
+    #[serde(default)]
+    space_switch_ns: u64,
     #[serde(default)]
     handover_trips: f64,
     #[serde(default)]

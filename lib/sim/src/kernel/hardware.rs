@@ -102,6 +102,9 @@ pub struct Hardware {
     /// What a process takes in the kernel to end, in nanoseconds.
     #[serde(default)]
     pub process_end_ns: u64,
+    /// What a switch takes longer to a thread of another address space, in nanoseconds.
+    #[serde(default)]
+    pub space_switch_ns: u64,
 }
 
 fn solaris_socket() -> u64 {
@@ -136,6 +139,7 @@ impl Hardware {
             kernel_milli: 1_000,
             socket_bytes: SOCKET_BYTES,
             process_end_ns: 0,
+            space_switch_ns: 0,
         }
     }
 
@@ -183,8 +187,8 @@ impl Hardware {
         if !(1..=1 << 30).contains(&self.socket_bytes) {
             return Err("the hardware has a socket that no machine has".into());
         }
-        let costs = [self.switch_ns, self.idle_exit_ns, self.interrupt_ns, self.process_end_ns];
-        let longest = costs.into_iter().fold(0, u64::max);
+        let switches = self.switch_ns.max(self.idle_exit_ns).max(self.space_switch_ns);
+        let longest = switches.max(self.interrupt_ns).max(self.process_end_ns);
         if self.cache_kib > 1 << 24 || longest > 1_000_000_000 || !(1..=100_000).contains(&self.kernel_milli)
         {
             return Err("the hardware has a cache, a switch or a kernel that no hardware has".into());

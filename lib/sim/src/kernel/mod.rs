@@ -34,7 +34,7 @@
 //! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
 //! | choice of a CPU, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
 //! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
-//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes, and `idle_exit_ns` more on a CPU that idled; to leave a CPU idle costs nothing |
+//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes, `space_switch_ns` more where that has another address space than is loaded, and `idle_exit_ns` more on a CPU that idled; to leave a CPU idle costs nothing |
 //! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`instruction_time`]) |
 //! | caches | approximate: the outer one, shared evenly by those that run; a thread that comes back, or moves, loads what was pushed out. Inner ones are part of a mix's rates |
 //! | floating-point units, banks of the outer cache, memory's bandwidth | approximate: as pipelines, where the machine says how fast they are |

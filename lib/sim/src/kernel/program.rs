@@ -145,13 +145,16 @@ pub struct Program {
     /// What it takes in the kernel to end, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     end_ns: u64,
+    /// What it executes in is an address space of its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    is_process: bool,
 }
 
 impl Program {
     /// Does these once, and ends.
     #[must_use]
     pub fn once(actions: Vec<Action>) -> Self {
-        Program { actions: actions.into(), at: 0, again: 0, back: 0, end_ns: 0 }
+        Program { actions: actions.into(), at: 0, again: 0, back: 0, end_ns: 0, is_process: false }
     }
 
     /// Does these for ever. Without any it ends at once.
@@ -189,6 +192,18 @@ impl Program {
     #[must_use]
     pub fn ending_in(self, end_ns: u64) -> Self {
         Program { end_ns, ..self }
+    }
+
+    /// The same in an address space of its own, also where it stands for a thread among others.
+    #[must_use]
+    pub fn as_process(self) -> Self {
+        Program { is_process: true, ..self }
+    }
+
+    /// Whether it has an address space of its own beside other threads.
+    #[must_use]
+    pub fn is_process(&self) -> bool {
+        self.is_process
     }
 
     /// Computes for ever.

@@ -221,7 +221,24 @@ impl Kernel {
         }
         if let Some(to) = to {
             self.owe(to, self.hardware.switch_ns);
+            self.load_space(number, to);
         }
+    }
+
+    /// The CPU loads a thread's address space, unless it is there still. Handlers of interrupts use whichever is there, and a CPU that idles keeps it.
+    fn load_space(&mut self, number: CpuIndex, thread: ThreadId) {
+        let t = self.thread(thread);
+        let space = Some(t.space.unwrap_or(thread));
+        if self.hardware.space_switch_ns == 0 || t.level > 0 || self.cpus[number].space == space {
+            return;
+        }
+        self.cpus[number].space = space;
+        self.owe(thread, self.hardware.space_switch_ns);
+    }
+
+    /// A thread is in the process of another one, and has its address space.
+    pub fn share_space(&mut self, thread: ThreadId, with: ThreadId) {
+        self.t(thread).space = Some(self.thread(with).space.unwrap_or(with));
     }
 
     /// A thread spends so many nanoseconds in the kernel before it goes on.
@@ -482,6 +499,9 @@ impl Kernel {
         (child.holder, child.affinities) = (p.holder, p.affinities);
         child.pri = self.class_pri(&child);
         let child = self.adopt(child);
+        if same_process {
+            self.share_space(child, parent);
+        }
         let home = self.choose_home(child);
         self.t(child).home = home;
         self.news.push(News::Born { parent, child, same_process });

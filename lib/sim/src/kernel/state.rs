@@ -114,6 +114,9 @@ pub struct Cpu {
     /// Thousandths of how many threads shared it on average of late ([`super::eevdf`]).
     #[serde(default, skip_serializing_if = "is_default")]
     pub average_load: u64,
+    /// The address space that is loaded, named by a thread; kept where switching it takes time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<ThreadId>,
 }
 
 /// What threads wait at.
@@ -339,6 +342,7 @@ impl Kernel {
             pinned: Vec::new(),
             virtual_time: 0,
             average_load: 0,
+            space: None,
         };
         let cpus: Table<CpuIndex, Cpu> = layout.cpus.iter().map(cpu).collect();
         let all: CpuMask = cpus.ids().collect();

@@ -84,6 +84,9 @@ pub struct Thread {
     pub arrived: bool,
     /// The segment of memory that it uses; `None` for memory at its home.
     pub memory: Option<SegmentId>,
+    /// The thread whose address space it has; `None` for its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<ThreadId>,
     /// Instructions so far.
     pub instructions: u64,
     /// Those of them that were executed in user mode.
@@ -256,6 +259,7 @@ impl Thread {
             warm: None,
             arrived: false,
             memory: None,
+            space: None,
             instructions: 0,
             user_instructions: 0,
             level: 0,

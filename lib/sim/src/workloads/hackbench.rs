@@ -2,7 +2,8 @@
 //!
 //! Every sender of a group writes its messages to each receiver of the group, one after the other; a receiver reads as many as come. A write
 //! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
-//! wait for a reader; a sender that writes more waits itself. To end, a process takes what the machine says.
+//! wait for a reader; a sender that writes more waits itself. Each of these is a process: it has an address space of its
+//! own, and takes to end what the machine says.
 //!
 //! A first thread starts all others one after the other, which takes its time. They wait until all are there; then it notes
 //! one operation as done, and they begin. That is when a real one begins to count.
@@ -97,7 +98,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             let sender = || Program::begin_times(vec![Action::Wait(all_there)], round.clone(), loops);
             let senders = (0..peers).map(|_| sender());
             let end_ns = kernel.process_end_ns();
-            senders.chain(receivers).map(|task| task.ending_in(end_ns)).collect::<Vec<Program>>()
+            senders.chain(receivers).map(|task| task.as_process().ending_in(end_ns)).collect::<Vec<Program>>()
         };
         let tasks: Vec<Program> = (0..values.get("-g")).flat_map(|_| group()).collect();
         let starts = std::iter::repeat_n(start, tasks.len());

@@ -25,7 +25,7 @@ done
 # poold is watched, and comes back.
 first=$(systemctl show -P MainPID poold.service)
 kill -9 $first
-within 120 sh -c "systemctl -q is-active poold.service && [ \$(systemctl show -P MainPID poold.service) != $first ]"
+within 120 runs_anew poold.service "$first"
 need systemctl reload poold.service
 need systemctl stop poold.service
 want 0 "$(systemctl show -P ExecMainStatus poold.service)" 'the status of poold when it is stopped'

@@ -15,7 +15,7 @@ esac
 # What another program changes is put right, also by a watcher that was killed and came back.
 first=$(systemctl show -P MainPID millpond-fences.service)
 kill -9 $first
-within 120 sh -c "systemctl -q is-active millpond-fences.service && [ \$(systemctl show -P MainPID millpond-fences.service) != $first ]"
+within 120 runs_anew millpond-fences.service "$first"
 mask=/proc/sys/kernel/watchdog_cpumask
 fenced=$(cat $mask)
 echo 0-7 >$mask

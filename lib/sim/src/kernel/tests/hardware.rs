@@ -316,6 +316,27 @@ fn an_interrupt_reaches_a_cpu_that_idles_later_than_another_cpu_does() {
 }
 
 #[test]
+fn a_switch_to_another_address_space_takes_longer() {
+    let spent = |shares: bool| {
+        let mut layout = Layout::flat(1);
+        layout.hardware.space_switch_ns = 1_000;
+        let mut k = Kernel::new(&layout, standard(), Tunables::default());
+        let (there, back) = (k.channel(), k.channel());
+        let asks = Program::times(vec![Action::Post(there), Action::Wait(back)], 10);
+        let answers = Program::times(vec![Action::Wait(there), Action::Post(back)], 10);
+        let asks = k.start(Start::new(k.ts_entry_at(0), asks));
+        let answers = k.start(Start::new(k.ts_entry_at(0), answers));
+        if shares {
+            k.share_space(answers, asks);
+        }
+        k.run_until(1_000_000).unwrap();
+        k.cpus()[CpuIndex(0)].sys
+    };
+    // One asks ten times and ends; the other answers ten times. Of one process, the first finds nothing loaded.
+    assert_eq!((spent(false), spent(true)), (21_000, 1_000));
+}
+
+#[test]
 fn messages_wait_where_a_channel_was_made_empty() {
     let mut k = machine(1, 1);
     let (inbox, room) = (k.channel(), k.filled_channel(3));
