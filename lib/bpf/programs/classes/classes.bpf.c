@@ -324,7 +324,7 @@ void BPF_PROG(running, struct task_struct *p)
 	struct cpu *c = cpu_of(cpu);
 	struct level *level;
 	struct task *tc;
-	bool again;
+	bool again, goes_on;
 
 	if (!c || !beat)
 		return;
@@ -335,7 +335,8 @@ void BPF_PROG(running, struct task_struct *p)
 	if ((s64)waited < 0)
 		waited = 0;
 	/* It may begin anew because a user changed it while it ran: its level is no longer that of the key. */
-	if (c->begun_key == key && c->begun_tid == (u32)X(p)->pid) {
+	goes_on = c->begun_key == key && c->begun_tid == (u32)X(p)->pid;
+	if (goes_on) {
 		tc = task_of(p);
 		if (tc) {
 			pri = tc->st.pri;
@@ -370,7 +371,8 @@ void BPF_PROG(running, struct task_struct *p)
 		c->again++;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	if (audit && !again) {
+	/* What goes on was not chosen: a better thread may have come, and the kernel be on its way to preempt. Ticks look at that. */
+	if (audit && !again && !goes_on) {
 		u64 generations = generations_now();
 		u64 bound = best_key(CPU_DSQ(cpu), cpu, generations), other = best_key(QUEUE_DSQ(queue_of(cpu)), cpu, generations);
 

@@ -604,12 +604,17 @@ static __always_inline void divide(struct record *record, struct account *accoun
 /* The number of something in the namespace that is `level` deep. */
 static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 {
+	struct pid___m *copy = 0;
 	int number = 0;
 
 	if (!pid || pid->level < level)
 		return 0;
+	if (level == 0)
+		return pid->numbers[0].nr;
+	/* To an address that it knows Linux 6.1 adds no variable; a copy is a number to it. */
+	bpf_probe_read_kernel(&copy, sizeof(copy), &pid);
 	bpf_probe_read_kernel(&number, sizeof(number),
-			      (void *)&pid->numbers[0].nr + level * bpf_core_type_size(struct upid___m));
+			      (void *)&copy->numbers[0].nr + level * bpf_core_type_size(struct upid___m));
 	return number;
 }
 

@@ -245,7 +245,6 @@ const LEFT_TO_V2: &[&str] = &[
     "poold_goes_on",
     "programs_in_the_kernel",
     "quiet_",
-    "the_time_of_threads",
     "timerlat_",
     "what_a_killed_latstat",
     "what_the_kernel_counts",
