@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::hackbench::{self, HackbenchSpec};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
@@ -265,7 +265,7 @@ pub(super) fn process_answers(cpu: u32) -> Result<Figure, Error> {
                 let child = Pid::from_raw(raw.max(0)).ok_or_else(io::Error::last_os_error)?;
                 drop(far);
                 let asked = ask(near);
-                waitpid(Some(child), WaitOptions::empty())?;
+                retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
                 asked
             }
         }
