@@ -122,29 +122,34 @@ pub(super) fn messages_waiting(lab: &Lab<'_>, file: &Value) -> Result<f64, Failu
 /// Nanoseconds that a call of hackbench takes on this machine: the messages of one pair.
 pub(super) fn call_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     const MESSAGES: u64 = 10_000;
-    let bench = lab.open_described(file)?;
-    let cpus = bench.cpus();
-    let set = bench.set(&cpus[cpus.len() - 1..])?;
-    let clock = bench.machine().clock();
-    let pid = bench.start(&format!("hackbench -g 1 -f 1 -l {MESSAGES} --start-instructions 0"), "global")?;
-    bench.bind(pid, &set)?;
-    let began = clock.now();
-    if !bench.simulation()?.run_until_ended(pid, LONGEST) {
-        return Err(Failure::Machine(format!("a message did not end within {LONGEST}")));
-    }
-    Ok((clock.now() - began).as_secs_f64() * 1e9 / real(2 * MESSAGES))
+    let words = format!("hackbench -g 1 -f 1 -l {MESSAGES} --start-instructions 0");
+    let took = on_one_cpu(lab, file, &words, &mut |bench, _| Ok(bench.machine().clock().now()))?;
+    Ok(took / real(2 * MESSAGES))
 }
 
 /// Nanoseconds that the processes of the probe take on one CPU of this machine, from their beginning to their end.
 pub(super) fn processes_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     /// How late their beginning may be seen, shared out over all of them.
     const SEEN: Nanos = Nanos(20_000);
+    let words = format!("hackbench -g {GROUPS} -l 1 --start-instructions 1000");
+    on_one_cpu(lab, file, &words, &mut |bench, pid| {
+        e6::hackbench_begins(lab, bench, pid, SEEN, &mut || Ok(()))
+    })
+}
+
+/// Nanoseconds that a load takes on one CPU of this machine, from when `begins` says until it ended.
+fn on_one_cpu(
+    lab: &Lab<'_>,
+    file: &Value,
+    words: &str,
+    begins: &mut dyn FnMut(&Bench, Pid) -> Result<Nanos, Failure>,
+) -> Result<f64, Failure> {
     let bench = lab.open_described(file)?;
     let cpus = bench.cpus();
     let set = bench.set(&cpus[cpus.len() - 1..])?;
-    let pid = bench.start(&format!("hackbench -g {GROUPS} -l 1 --start-instructions 1000"), "global")?;
+    let pid = bench.start(words, "global")?;
     bench.bind(pid, &set)?;
-    let began = e6::hackbench_begins(lab, &bench, pid, SEEN, &mut || Ok(()))?;
+    let began = begins(&bench, pid)?;
     if !bench.simulation()?.run_until_ended(pid, LONGEST) {
         return Err(Failure::Machine(format!("a message did not end within {LONGEST}")));
     }
