@@ -5,7 +5,7 @@ use crate::failure::{Complaint, Failure};
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use millpond_cli::{Flag, Parsed, ValueKind, units};
+use millpond_cli::{Common, Flag, Parsed, ValueKind, units};
 use millpond_collect::RecordedMachine;
 use millpond_model::WallTime;
 use millpond_observe::Frame;
@@ -34,13 +34,20 @@ pub(crate) fn reading<'a>(parsed: &Parsed, ctx: &mut Ctx<'a>) -> Result<Held<'a>
         }
         return ctx.reading(&parsed.common);
     };
-    let common = &parsed.common;
-    if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
-        return Err(Failure::Usage(
-            "--from names a machine: it goes without --machine, --root and --state".into(),
-        ));
-    }
+    alone(&parsed.common, "--from")?;
     hold(Path::new(&path), parsed.long_value("at").as_deref(), ctx)
+}
+
+/// A command has one machine: none may be named beside a recording.
+///
+/// # Errors
+/// [`Failure::Usage`] where one is.
+pub(crate) fn alone(common: &Common, named_by: &str) -> Result<(), Failure> {
+    if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
+        let why = format!("{named_by} names a machine: it goes without --machine, --root and --state");
+        return Err(Failure::Usage(why));
+    }
+    Ok(())
 }
 
 /// Takes a recording as the machine of this command, from the moment `at` on, or from its beginning.

@@ -304,7 +304,7 @@ fn mistakes_are_told_with_the_remedy() {
     assert!(told(&["top", "--replay", "/nowhere", "--once"]).ends_with("hint: millpond record makes one\n"));
     assert!(
         told(&["top", "--at", "1:00", "--machine", "t2000"])
-            .starts_with("millpond top: a recording is of the machine that was recorded")
+            .starts_with("millpond top: a recording names a machine: it goes without")
     );
     assert!(
         told(&["record", "1", "2"])

@@ -138,6 +138,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let cannot = |why: &str| Complaint::new(format!("replay {file}"), why);
     let every = parsed.long_value("every");
     let (decisions, errors) = if recordings::is_one(Path::new(&file)) {
+        recordings::alone(&parsed.common, "a recording")?;
         let every = every.map_or(Ok(EVERY), |text| interval::seconds(&text))?;
         (recorded::decisions(&file, parsed.long_value("at").as_deref(), every, ctx)?, Vec::new())
     } else if every.is_some() || parsed.long("at") {

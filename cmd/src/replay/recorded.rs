@@ -108,7 +108,7 @@ pub(crate) fn look_through(
     let mut watch = unless_absent("watch sets", accounting.watch())?;
     let mut manager = Manager::new(Box::new(Observer)).dry();
     let cannot = |why: &dyn std::fmt::Display| Complaint::new(format!("{verb} {path}"), why.to_string());
-    let mut is_empty = true;
+    let (mut is_empty, mut was_disabled) = (true, false);
     loop {
         match manager.turn(machine, watch.as_mut()) {
             Ok(turn) => {
@@ -117,7 +117,9 @@ pub(crate) fn look_through(
                     look(machine, decision)?;
                 }
             }
-            Err(error) if error.code == millpond_pools::Code::System(errno::NOT_ACTIVE) => {}
+            Err(error) if error.code == millpond_pools::Code::System(errno::NOT_ACTIVE) => {
+                was_disabled = true;
+            }
             Err(error) => return Err(cannot(&error).into()),
         }
         clock.sleep_until(clock.now() + every);
@@ -126,8 +128,13 @@ pub(crate) fn look_through(
         }
     }
     if is_empty {
-        let why = "pools were disabled while it was made, or it is shorter than two intervals";
-        return Err(cannot(&why).hint("--every takes a shorter interval").into());
+        let (why, hint) = match was_disabled {
+            true => {
+                ("pools were disabled while it was made", "pooladm -e enables them, then millpond record")
+            }
+            false => ("it is shorter than two intervals", "--every takes a shorter interval"),
+        };
+        return Err(cannot(&why).hint(hint).into());
     }
     Ok(())
 }

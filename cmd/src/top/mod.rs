@@ -129,10 +129,7 @@ pub(crate) const COMMAND: Command = Command {
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let options = Options::of(parsed)?;
     if options.replays {
-        if parsed.common.machine.is_some() || parsed.common.root.is_some() {
-            let why = "a recording is of the machine that was recorded: leave --machine and --root out";
-            return Err(Failure::Usage(why.into()));
-        }
+        recordings::alone(&parsed.common, "a recording")?;
         return replay(&options, ctx);
     }
     let session = ctx.reading(&parsed.common)?;

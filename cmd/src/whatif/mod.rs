@@ -3,23 +3,24 @@
 //! ```text
 //! $ millpond whatif web.xml --recorded day
 //! 60 looks in 60.000 s; web.xml, policy millpond
-//! POOL             CPUS    WOULD     WAITED                WOULD
-//! pool_default     3.00     1.00        0.0             0.0..0.0
-//! web              1.00     3.00       90.0             0.0..0.0
+//! POOL             CPUS          WOULD     WAITED                WOULD   KNOWN
+//! pool_default     3.00           1.00        0.0                  0.0   100 %
+//! web              1.00           3.00       90.0                  0.0     0 %
 //! CPUs moved: 0; would be 0
-//! demand is known in 50.0 % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits
 //! ```
 //!
 //! CPUS is the size of the pool's set, a mean over time. WAITED is how many seconds its threads waited for a CPU, added up over threads.
-//! The columns WOULD say what it would have been.
+//! The columns WOULD say what it would have been. KNOWN is the part of the time in which the set had CPUs left, so that demand is known. In the rest the
+//! set was busy throughout, and what it lacked is estimated from waits.
 //!
-//! Waits are a range with two ends. At the one, work that finds no CPU is not done, as where callers of a service give up. At the other it
-//! waits and is done later, as a batch is.
+//! Two numbers are two assumptions about threads that waited. In the one, each had a slice of work to do, a tenth of a second, and then wanted no more. In
+//! the other they went on to want CPUs for as long as they waited, whatever they got, as programs that compute without end. A recording does not tell
+//! which is true. These are estimates, and no bounds: a service whose threads need a millisecond each waits less than either.
 //!
 //! # The twin
 //!
-//! The demand of a set is what it used, and what its threads waited for while all of its CPUs were busy. It is played on a simulated machine whose
-//! CPUs stand as those that were recorded, in steps of `--every`. The sets begin as they were recorded, then the file is committed as
+//! Pools have to be enabled (`pooladm -e`) while `millpond record` watches. The demand of a set is what it used, and what its threads waited for while all
+//! of its CPUs were busy. It is played on a simulated machine whose CPUs stand as those that were recorded, in steps of `--every`, at least a second. The sets begin as they were recorded, then the file is committed as
 //! `pooladm -c` does, and `poold` does what it would have done.
 //!
 //! Without a file the recorded configuration is kept: then only the policy is another one. With `--policy none` sets keep their sizes.
@@ -102,14 +103,14 @@ struct Told<'t> {
     /// Steps of the same demand.
     looks: usize,
     elapsed_s: f64,
-    /// Of 1, the part of the time, over sets, in which demand was below the size and so is known.
-    known: f64,
     pools: Vec<Row<'t>>,
     moved: u64,
-    /// Where work that finds no CPU is lost, and where it is done later.
+    /// Where threads that waited go on to want CPUs, and where each has a slice of work.
     would_move: [u64; 2],
     /// Pools that were given a part of the demand of a set that they shared.
     shared: Vec<&'t str>,
+    /// Pools that wanted CPUs and whose set began without one: nothing runs there until it gets one.
+    empty: Vec<&'t str>,
 }
 
 /// A pool; absent figures where it was not, or would not be.
@@ -117,13 +118,17 @@ struct Told<'t> {
 struct Row<'t> {
     pool: &'t str,
     cpus: Option<f64>,
-    would_have_cpus: Option<f64>,
+    /// Where threads that waited go on to want CPUs, and where each has a slice of work.
+    would_have_cpus: Option<[f64; 2]>,
     waited_s: Option<f64>,
-    /// Where work that finds no CPU is lost, and where it is done later.
+    /// The same of waits.
     would_wait_s: Option<[f64; 2]>,
+    /// Of 1, the part of the time in which its set had CPUs left, so that demand is known.
+    known: Option<f64>,
 }
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
+    recordings::alone(&parsed.common, "a recording")?;
     let words = parsed.words();
     let file = match words.as_slice() {
         [] => None,
@@ -144,6 +149,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let conf = file.map(configuration).transpose()?;
     let every = parsed.long_value("every").map_or(Ok(EVERY), |text| interval::seconds(&text))?;
+    if every < EVERY {
+        return Err(Failure::Operand(
+            "--every is a second or more: a recording has no more than that".into(),
+        ));
+    }
     let at = parsed.long_value("at");
     let mut day = Day::default();
     look_through("play", &path, (at.as_deref(), every), ctx, &mut |machine, decision| {
@@ -181,9 +191,10 @@ fn told<'t>(day: &'t Day, file: Option<&'t str>, policy: &'t str, played: &'t [P
         Row {
             pool,
             cpus: was.map(|was| mean(was.cpu_seconds)),
-            would_have_cpus: would[0].map(|would| mean(would.cpu_seconds)),
+            would_have_cpus: would[0].zip(would[1]).map(|(a, b)| [mean(a.cpu_seconds), mean(b.cpu_seconds)]),
             waited_s: was.map(|was| was.waited),
             would_wait_s: would[0].zip(would[1]).map(|(lost, kept)| [lost.waited, kept.waited]),
+            known: was.map(|was| mean(was.known)),
         }
     };
     Told {
@@ -191,11 +202,11 @@ fn told<'t>(day: &'t Day, file: Option<&'t str>, policy: &'t str, played: &'t [P
         policy,
         looks: day.looks(),
         elapsed_s: seconds,
-        known: day.known(),
         pools: names.into_iter().map(row).collect(),
         moved: day.moved(),
         would_move: [played[0].moved, played[1].moved],
         shared: day.shared(),
+        empty: played[0].empty.iter().map(String::as_str).collect(),
     }
 }
 
@@ -206,23 +217,32 @@ impl Told<'_> {
         let mut text = format!("{looks} in {:.3} s; {conf}, policy {}\n", self.elapsed_s, self.policy);
         let names: Vec<String> = self.pools.iter().map(|row| printable(row.pool).into_owned()).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("POOL".len());
-        text += &format!("{:width$} {:>8} {:>8} {:>10} {:>20}\n", "POOL", "CPUS", "WOULD", "WAITED", "WOULD");
+        text += &format!(
+            "{:width$} {:>8} {:>14} {:>10} {:>20} {:>7}\n",
+            "POOL", "CPUS", "WOULD", "WAITED", "WOULD", "KNOWN"
+        );
         let number =
             |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+        let range = |ends: Option<[f64; 2]>, digits| ends.map_or("-".to_owned(), |ends| range(ends, digits));
         for (name, row) in names.iter().zip(&self.pools) {
-            let would = row.would_wait_s.map_or("-".to_owned(), range);
-            let (cpus, would_have) = (number(row.cpus, 2), number(row.would_have_cpus, 2));
-            let waited = number(row.waited_s, 1);
-            text += &format!("{name:width$} {cpus:>8} {would_have:>8} {waited:>10} {would:>20}\n");
+            let (cpus, would_have) = (number(row.cpus, 2), range(row.would_have_cpus, 2));
+            let (waited, would_wait) = (number(row.waited_s, 1), range(row.would_wait_s, 1));
+            let known = row.known.map_or("-".to_owned(), |known| format!("{:.0} %", 100.0 * known));
+            text += &format!(
+                "{name:width$} {cpus:>8} {would_have:>14} {waited:>10} {would_wait:>20} {known:>7}\n"
+            );
         }
         let [lost, kept] = self.would_move;
         let would =
             if lost == kept { lost.to_string() } else { format!("{}..{}", lost.min(kept), lost.max(kept)) };
         text += &format!("CPUs moved: {}; would be {would}\n", self.moved);
-        let known = 100.0 * self.known;
-        text += &format!(
-            "demand is known in {known:.1} % of the time; in the rest sets were busy throughout, and what they lacked is estimated from waits\n"
-        );
+        if !self.empty.is_empty() {
+            let empty: Vec<_> = self.empty.iter().map(|name| printable(name)).collect();
+            text += &format!(
+                "pools whose set began without a CPU, so that nothing could run there: {}\n",
+                empty.join(", ")
+            );
+        }
         if !self.shared.is_empty() {
             let shared: Vec<_> = self.shared.iter().map(|name| printable(name)).collect();
             text +=
@@ -232,9 +252,10 @@ impl Told<'_> {
     }
 }
 
-/// The smaller one first: work that is done later can wait less, where the policy answered it.
-fn range([a, b]: [f64; 2]) -> String {
-    format!("{:.1}..{:.1}", a.min(b), a.max(b))
+/// The smaller one first; one where both are the same.
+fn range([a, b]: [f64; 2], digits: usize) -> String {
+    let [least, most] = [a.min(b), a.max(b)].map(|value| format!("{value:.digits$}"));
+    if least == most { least } else { format!("{least}..{most}") }
 }
 
 #[cfg(test)]

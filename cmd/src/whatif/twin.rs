@@ -1,11 +1,11 @@
 //! A recorded day as demand by pool, and what becomes of it on a simulated machine.
 
-use millpond_machine::facets::Member;
+use millpond_machine::facets::{CensusOptions, Member};
 use millpond_machine::{Machine, Writer};
 use millpond_model::pools::{PoolsConf, PoolsState};
-use millpond_model::{Nanos, Topology};
+use millpond_model::{Nanos, PsetId, Topology};
 use millpond_planner::{Frame, demand, policy};
-use millpond_pools::{DemandPlayer, Manager, PoolError, Rhythm, Unserved, dynamic, instantiate};
+use millpond_pools::{DemandPlayer, Manager, PoolError, Rhythm, Seen, Unserved, dynamic, instantiate};
 use millpond_session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,16 @@ pub(super) struct Sum {
     pub cpu_seconds: f64,
     /// Waiting of its threads, added up over threads, in seconds.
     pub waited: f64,
+    /// Seconds in which demand is known: its set had CPUs left.
+    pub known: f64,
 }
 
 /// Demand that stays the same for a while.
 #[derive(Debug, Clone)]
 struct Step {
     elapsed: Nanos,
-    /// CPUs wanted, by pool.
-    wanted: BTreeMap<String, f64>,
+    /// By pool.
+    seen: BTreeMap<String, Seen>,
 }
 
 /// What was recorded.
@@ -37,8 +39,6 @@ pub(super) struct Day {
     /// Where each CPU was at the last look.
     places: BTreeMap<millpond_model::CpuId, String>,
     moved: u64,
-    /// Seconds, over sets, of all and of those whose demand is known.
-    told: (f64, f64),
 }
 
 impl Day {
@@ -46,11 +46,10 @@ impl Day {
     pub fn look(&mut self, machine: &dyn Machine, frame: &Frame) -> Result<(), String> {
         let state = dynamic::read(machine).map_err(|error| error.to_string())?;
         let seconds = frame.elapsed.as_secs_f64();
-        let mut wanted = BTreeMap::new();
+        let threads = threads_by_set(machine)?;
+        let mut seen = BTreeMap::new();
         for set in &frame.sets {
             let Some(need) = demand(set, frame.elapsed) else { continue };
-            self.told.0 += seconds;
-            self.told.1 += if need.is_saturated { 0.0 } else { seconds };
             let conf = state.conf.pset(&set.name);
             let pools: Vec<&str> = state
                 .conf
@@ -60,12 +59,18 @@ impl Day {
                 .map(|pool| pool.name.as_str())
                 .collect();
             let part = 1.0 / f64::from(u32::try_from(pools.len().max(1)).unwrap_or(u32::MAX));
+            let waiting = (need.wanted - need.used).max(0.0);
+            let most = threads.as_ref().map_or(f64::INFINITY, |threads| {
+                threads.get(&set.id).map_or(0.0, |count| f64::from(*count)).max(need.wanted)
+            });
             for pool in &pools {
-                wanted.insert((*pool).to_owned(), need.wanted * part);
+                let of = Seen { used: need.used * part, waiting: waiting * part, threads: most * part };
+                seen.insert((*pool).to_owned(), of);
                 let sum = self.sums.entry((*pool).to_owned()).or_default();
                 sum.cpu_seconds += f64::from(u32::try_from(set.size()).unwrap_or(u32::MAX)) * seconds;
                 // What a set waited that had CPUs left is no lack of CPUs.
-                sum.waited += (need.wanted - need.used).max(0.0) * part * seconds;
+                sum.waited += waiting * part * seconds;
+                sum.known += if need.is_saturated && waiting > 0.0 { 0.0 } else { seconds };
             }
             if pools.len() > 1 {
                 self.shared.extend(pools.into_iter().map(str::to_owned));
@@ -81,7 +86,7 @@ impl Day {
         };
         self.moved += places.iter().filter(is_other).count() as u64;
         self.places = places;
-        self.steps.push(Step { elapsed: frame.elapsed, wanted });
+        self.steps.push(Step { elapsed: frame.elapsed, seen });
         if self.begin.is_none() {
             let processors = machine.processors().map_err(|absent| absent.why)?;
             let topology = processors.topology().map_err(|refusal| refusal.to_string())?;
@@ -110,14 +115,21 @@ impl Day {
         self.moved
     }
 
-    /// Of 1.
-    pub fn known(&self) -> f64 {
-        if self.told.0 > 0.0 { self.told.1 / self.told.0 } else { 0.0 }
-    }
-
     pub fn shared(&self) -> Vec<&str> {
         self.shared.iter().map(String::as_str).collect()
     }
+}
+
+/// How many threads each set has; nothing where the recording does not say.
+fn threads_by_set(machine: &dyn Machine) -> Result<Option<BTreeMap<PsetId, u32>>, String> {
+    let Ok(census) = machine.census() else { return Ok(None) };
+    let options = CensusOptions { places: true, ..CensusOptions::default() };
+    let roster = census.list(options).map_err(|refusal| refusal.to_string())?;
+    let mut threads = BTreeMap::new();
+    for process in &roster.processes {
+        *threads.entry(process.standing.set).or_default() += process.threads;
+    }
+    Ok((!threads.is_empty()).then_some(threads))
 }
 
 /// What would have been.
@@ -125,6 +137,8 @@ impl Day {
 pub(super) struct Played {
     sums: BTreeMap<String, Sum>,
     pub moved: u64,
+    /// Pools that wanted CPUs and whose set had none, so that nothing could be put there.
+    pub empty: BTreeSet<String>,
 }
 
 impl Played {
@@ -172,9 +186,16 @@ pub(super) fn play(
         dynamic::commit(&writer, machine, Some(to)).map_err(said)?;
     }
     let state = dynamic::read(machine).map_err(said)?;
-    // A set counts as used where a process is in it.
+    let mut played = Played::default();
+    // A set counts as used where a process is in it. None can be in one without CPUs.
     for pool in state.conf.pools.iter().filter(|pool| !pool.is_default) {
         let Some(id) = pool.id else { continue };
+        if state.conf.pset_of(pool).is_some_and(|set| set.size() == 0) {
+            if day.steps.iter().any(|step| step.seen.get(&pool.name).is_some_and(Seen::is_demand)) {
+                played.empty.insert(pool.name.clone());
+            }
+            continue;
+        }
         let member = Member::Process(simulation.start_sleeper(&pool.name));
         dynamic::bind(&writer, machine, &member, id).map_err(said)?;
     }
@@ -186,9 +207,8 @@ pub(super) fn play(
         Ok::<_, String>((Manager::new(policy), Rhythm::of(name, state.conf.system.monitor_interval)))
     });
     let mut managed = managed.transpose()?;
-    let mut played = Played::default();
     for step in &day.steps {
-        player.want(step.wanted.clone()).map_err(|refusal| refusal.to_string())?;
+        player.follow(&step.seen, step.elapsed).map_err(|refusal| refusal.to_string())?;
         let (mut at, end) = (clock.now(), clock.now() + step.elapsed);
         match &mut managed {
             Some((manager, rhythm)) => {

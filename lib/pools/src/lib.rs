@@ -41,4 +41,4 @@ pub use edit::{Editor, Element, Place};
 pub use error::{Code, PoolError, errno};
 pub use instantiate::instantiate;
 pub use manager::{Done, Manager, OnPressure, POLICY_PROPERTY, PRESSED, Record, Rhythm, SLOW, Turn, Wait};
-pub use played::{DemandPlayer, Served, Unserved};
+pub use played::{DemandPlayer, Seen, Served, Unserved};

@@ -2,8 +2,8 @@
 //! recorded day, is over in minutes, and the [`Manager`](crate::Manager) that sizes the sets is the one of poold.
 //!
 //! Work is a fluid here: a set with `n` CPUs whose pools want `d` uses `min(d, n)`, evenly on its CPUs, and `d - n` threads wait where that is more than
-//! none. What becomes of work for which there was no CPU cannot be known from outside ([`Unserved`]); the two answers are the two ends of what would
-//! have happened. Caches, migrations and classes are not modelled: the simulated machine does that, thread by thread.
+//! none. What becomes of work for which there was no CPU cannot be known from outside ([`Unserved`]); there are two answers, and neither is a bound.
+//! Caches, migrations and classes are not modelled: the simulated machine does that, thread by thread.
 //!
 //! A set counts as used where a process is in one of its pools, as everywhere: the caller puts one there.
 
@@ -18,14 +18,34 @@ use std::collections::BTreeMap;
 /// What becomes of work for which there was no CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unserved {
-    /// It is not done at all, as by a service whose callers give up: demand is what it was.
+    /// Threads that waited go on to want CPUs as long as they waited then, whatever they got: as those of a service whose callers give up and come
+    /// again, and of programs that compute without end.
     Lost,
-    /// It waits, and is done as soon as there are CPUs, as by a batch.
+    /// A thread that waits has one slice of work to do, and does it as soon as there is a CPU.
     Kept,
 }
 
-/// Work that was kept is wanted within this time, beside what is wanted anyway.
-const CATCH_UP_S: f64 = 1.0;
+/// The work of a thread that waits, in seconds of a CPU. Slices are 20 to 200 ms in the standard table of TS (ts_dptbl(5)), and some ms under EEVDF.
+const SLICE_S: f64 = 0.1;
+
+/// What a pool was seen to do, on average over an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Seen {
+    /// CPUs that it used.
+    pub used: f64,
+    /// Threads that waited for a CPU.
+    pub waiting: f64,
+    /// Threads that it has: no more can wait. Infinite where that is not known.
+    pub threads: f64,
+}
+
+impl Seen {
+    /// Whether it wanted a CPU at all.
+    #[must_use]
+    pub fn is_demand(&self) -> bool {
+        self.used + self.waiting > 0.0
+    }
+}
 
 /// Threads that wait are pressure when they are more than this, on average: as [`Usage::is_pressed_since`] has it.
 const PRESSED: f64 = 0.25;
@@ -47,6 +67,8 @@ pub struct DemandPlayer<'m> {
     wanted: BTreeMap<String, f64>,
     /// CPU seconds of each pool that were kept.
     kept: BTreeMap<String, f64>,
+    /// What each pool was last seen to do, where it is played after that.
+    seen: BTreeMap<String, Seen>,
     usage: Usage,
     served: BTreeMap<String, Served>,
 }
@@ -57,6 +79,8 @@ struct Play {
     cpus: Vec<CpuId>,
     /// Its pools, and what each wants: CPUs anyway, and CPU seconds of before.
     pools: Vec<(String, f64, f64)>,
+    /// Threads that these have.
+    threads: f64,
 }
 
 impl Play {
@@ -66,8 +90,8 @@ impl Play {
 
     /// Threads that wait for a CPU.
     fn waiting(&self) -> f64 {
-        let wanted: f64 = self.pools.iter().map(|(_, wanted, kept)| wanted + kept / CATCH_UP_S).sum();
-        (wanted - self.size()).max(0.0)
+        let wanted: f64 = self.pools.iter().map(|(_, wanted, kept)| (wanted + kept / SLICE_S).max(0.0)).sum();
+        (wanted - self.size()).min(self.threads - self.size()).max(0.0)
     }
 }
 
@@ -76,8 +100,8 @@ impl<'m> DemandPlayer<'m> {
     #[must_use]
     pub fn begin(machine: &'m dyn Machine, unserved: Unserved) -> Self {
         let usage = Usage { at: machine.clock().now(), ..Usage::default() };
-        let (wanted, kept, served) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        DemandPlayer { machine, unserved, wanted, kept, usage, served }
+        let (wanted, kept, seen, served) = <_>::default();
+        DemandPlayer { machine, unserved, wanted, kept, seen, usage, served }
     }
 
     /// From now on pools want so many CPUs; those that are not named want none.
@@ -90,13 +114,39 @@ impl<'m> DemandPlayer<'m> {
         Ok(())
     }
 
+    /// From now on pools do what they were seen to do for so long, as far as their CPUs allow; those that are not named want none. On sets of the same
+    /// sizes they would wait as they did.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    pub fn follow(&mut self, seen: &BTreeMap<String, Seen>, elapsed: Nanos) -> Result<(), Refusal> {
+        self.pass()?;
+        self.wanted.clear();
+        for (pool, now) in seen {
+            let before = self.seen.insert(pool.clone(), *now);
+            let wanted = match (self.unserved, before) {
+                (Unserved::Lost, _) => now.used + now.waiting,
+                (Unserved::Kept, None) => {
+                    self.kept.insert(pool.clone(), now.waiting * SLICE_S);
+                    now.used
+                }
+                // What was used, and what came to those that wait, or left them.
+                (Unserved::Kept, Some(before)) => {
+                    now.used + (now.waiting - before.waiting) * SLICE_S / elapsed.as_secs_f64().max(SLICE_S)
+                }
+            };
+            self.wanted.insert(pool.clone(), wanted);
+        }
+        Ok(())
+    }
+
     /// Before the machine is changed by another hand than that of the manager, which looks first.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
     pub fn pass(&mut self) -> Result<(), Refusal> {
-        let plays = self.plays()?;
-        self.go_on(&plays);
+        let mut plays = self.plays()?;
+        self.go_on(&mut plays);
         Ok(())
     }
 
@@ -132,7 +182,9 @@ impl<'m> DemandPlayer<'m> {
             let runs = |cpu: &&CpuNode| cpu.state().is_none_or(State::runs_threads);
             let of = |all: &BTreeMap<String, f64>, name: &str| all.get(name).copied().unwrap_or(0.0);
             let pools = conf.pools.iter().filter(|pool| pool.pset == set.ref_id);
+            let threads = |name: &str| self.seen.get(name).map_or(f64::INFINITY, |seen| seen.threads);
             Play {
+                threads: pools.clone().map(|pool| threads(&pool.name)).sum(),
                 id: set.id.unwrap_or(PsetId::DEFAULT),
                 cpus: set.cpus().iter().filter(runs).map(|cpu| cpu.id).collect(),
                 pools: pools
@@ -144,26 +196,45 @@ impl<'m> DemandPlayer<'m> {
     }
 
     /// Books the time since the last look.
-    fn go_on(&mut self, plays: &[Play]) {
+    fn go_on(&mut self, plays: &mut [Play]) {
         let now = self.machine.clock().now();
         let passed = now - self.usage.at;
-        let seconds = passed.as_secs_f64();
         self.usage.at = now;
+        let mut left = passed;
+        loop {
+            // Where work is kept, those that wait get fewer meanwhile.
+            let changes = self.unserved == Unserved::Kept && plays.iter().any(|play| play.waiting() > 0.0);
+            let part = if changes { left.min(PRESSURE_INTERVAL) } else { left };
+            self.book(plays, part);
+            left = left - part;
+            if left == Nanos(0) {
+                break;
+            }
+        }
+        let is_there = |set: &PsetId| plays.iter().any(|play| play.id == *set);
+        self.usage.waited.retain(|set, _| is_there(set));
+    }
+
+    /// Books a while in which no more and no fewer threads wait.
+    fn book(&mut self, plays: &mut [Play], passed: Nanos) {
+        let seconds = passed.as_secs_f64();
         for play in plays {
-            let size = play.size();
-            let wanted: f64 = play.pools.iter().map(|(_, wanted, kept)| wanted * seconds + kept).sum();
+            let (size, waiting) = (play.size(), play.waiting());
+            let work_of = |cpus: f64, kept: f64| (cpus * seconds + kept).max(0.0);
+            let wanted: f64 = play.pools.iter().map(|(_, cpus, kept)| work_of(*cpus, *kept)).sum();
             let used = wanted.min(size * seconds);
             let part = if wanted > 0.0 { used / wanted } else { 1.0 };
-            for (name, cpus, kept) in &play.pools {
-                let work = cpus * seconds + kept;
+            for (name, cpus, kept) in &mut play.pools {
+                let work = work_of(*cpus, *kept);
                 if self.unserved == Unserved::Kept {
-                    self.kept.insert(name.clone(), work * (1.0 - part));
+                    *kept = work * (1.0 - part);
+                    self.kept.insert(name.clone(), *kept);
                 }
                 let served = self.served.entry(name.clone()).or_default();
                 served.used += work * part;
                 // Of those that wait a share waits for each pool.
                 let share = if wanted > 0.0 { work / wanted } else { 0.0 };
-                served.waited += play.waiting() * share * seconds;
+                served.waited += waiting * share * seconds;
             }
             let each = if size > 0.0 { Nanos(nanos(used / size)).min(passed) } else { Nanos(0) };
             for cpu in &play.cpus {
@@ -172,11 +243,9 @@ impl<'m> DemandPlayer<'m> {
             }
             let waited = self.usage.waited.entry(play.id).or_insert(Waited::Threads(Nanos(0)));
             if let Waited::Threads(time) = waited {
-                *time = *time + Nanos(nanos(play.waiting() * seconds));
+                *time = *time + Nanos(nanos(waiting * seconds));
             }
         }
-        let is_there = |set: &PsetId| plays.iter().any(|play| play.id == *set);
-        self.usage.waited.retain(|set, _| is_there(set));
     }
 }
 
@@ -198,11 +267,11 @@ impl UsageWatch for DemandPlayer<'_> {
     fn wait(&mut self, deadline: Nanos) -> WakeReason {
         let clock = self.machine.clock();
         while clock.now() < deadline {
-            let Ok(plays) = self.plays() else { return WakeReason::Deadline };
+            let Ok(mut plays) = self.plays() else { return WakeReason::Deadline };
             let is_pressed = plays.iter().any(|play| play.waiting() > PRESSED);
             let next = if is_pressed { deadline.min(clock.now() + PRESSURE_INTERVAL) } else { deadline };
             clock.sleep_until(next);
-            self.go_on(&plays);
+            self.go_on(&mut plays);
             if is_pressed {
                 return WakeReason::Pressure;
             }
