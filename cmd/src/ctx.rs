@@ -3,10 +3,12 @@
 use crate::command::Command;
 use crate::failure::{Complaint, Failure};
 use crate::json;
-use millpond_cli::{Common, Spec};
+use millpond_cli::{Common, Spec, nearest};
 use millpond_collect::{Notes, RecordedMachine};
 use millpond_model::printable;
-use millpond_session::{NO_FILE, OpenError, OpenOptions, Output, Session, messages_are_seen};
+use millpond_session::{
+    NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, Output, SIMULATED, Session, messages_are_seen,
+};
 use serde::Serialize;
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -28,6 +30,8 @@ pub struct Ctx<'a> {
     pub(crate) prog: String,
     /// Whether somebody sees messages while they are waited for, and waiting takes time: a terminal, and no simulated machine.
     pub(crate) shows_progress: bool,
+    /// Whether reports without an end wait for real time: on a simulated machine waiting takes none.
+    pub(crate) is_simulated: bool,
 }
 
 /// A machine that is open: one that was there, or one that was opened for this command.
@@ -63,6 +67,7 @@ impl<'a> Ctx<'a> {
             notes: Vec::new(),
             prog: "millpond".into(),
             shows_progress: false,
+            is_simulated: false,
         }
     }
 
@@ -178,6 +183,7 @@ impl<'a> Ctx<'a> {
     /// [`Failure`] when there is no such machine.
     pub fn held(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
         if let (Some(given), None, None, None) = (self.given, &common.machine, &common.root, &common.state) {
+            self.is_simulated = given.simulation().is_some();
             return Ok(Held::Given(given));
         }
         let name: Result<_, Infallible> = common.machine.as_deref().unwrap_or("real").parse();
@@ -189,7 +195,8 @@ impl<'a> Ctx<'a> {
             ..OpenOptions::default()
         };
         let session = Session::open(&options).map(Rc::new).map_err(|error| not_opened(&error))?;
-        self.shows_progress = messages_are_seen() && session.simulation().is_none();
+        self.is_simulated = session.simulation().is_some();
+        self.shows_progress = messages_are_seen() && !self.is_simulated;
         self.opened.push(Rc::clone(&session));
         Ok(Held::Opened(session))
     }
@@ -261,6 +268,14 @@ pub(crate) fn not_opened(error: &OpenError) -> Failure {
     let complaint = Complaint::new(what, reason);
     Failure::Refused(match error {
         OpenError::Saved { why, .. } if why == NO_FILE => complaint.hint("--machine NAME makes a fresh one"),
+        OpenError::Saved { why, .. } if why == NO_DIRECTORY => complaint.hint("mkdir makes it"),
+        OpenError::Simulated { name, .. } => {
+            let near = nearest(name, SIMULATED.iter().copied().chain(["like-host"]));
+            complaint.hint(near.map_or_else(
+                || "like-host is a machine like this one, and FILE.json one of your own".to_owned(),
+                |near| format!("did you mean {near}?"),
+            ))
+        }
         OpenError::State { .. } => complaint.hint("name a directory of your own with MILLPOND_STATE"),
         OpenError::Saved { .. } => complaint.hint("the file is left as it is; name another one"),
         _ => complaint,

@@ -18,6 +18,9 @@ const WORTH_SHOWING: Nanos = Nanos::from_secs(3);
 /// How often it is shown.
 const SHOWN_EVERY: Nanos = Nanos::from_secs(1);
 
+/// Whether somebody wants an end is looked for so often.
+const LOOK: Nanos = Nanos::from_millis(100);
+
 /// Waits until `due`, or until the user wants an end. All commands that report or watch for a while wait here: where messages go
 /// to a terminal, a long wait says for how much longer, in a line that is gone at its end.
 pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ctx<'_>) {
@@ -229,9 +232,21 @@ impl<'a> Rounds<'a> {
         if self.left == Some(0) || self.ends(ctx) {
             return false;
         }
-        wait_until(self.clock, self.stop, self.cadence.next(self.clock.now()), ctx);
+        let (began, watch) = (self.clock.now(), Stopwatch::start());
+        wait_until(self.clock, self.stop, self.cadence.next(began), ctx);
+        if self.left.is_none() && ctx.is_simulated {
+            self.keep_pace(watch, self.clock.now() - began, ctx);
+        }
         self.left = self.left.map(|left| left - 1);
         !self.ends(ctx)
+    }
+
+    /// Reports without an end are for somebody who reads them: as much real time passes as simulated time has.
+    fn keep_pace(&self, watch: Stopwatch, passed: Nanos, ctx: &mut Ctx<'_>) {
+        ctx.out.flush();
+        while watch.elapsed() < passed && !self.ends(ctx) {
+            watch.sleep_until(passed.min(watch.elapsed() + LOOK));
+        }
     }
 
     fn ends(&self, ctx: &Ctx<'_>) -> bool {

@@ -54,7 +54,7 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("csv", "write comma-separated values"),
             Flag::long("parquet", "write a Parquet file").conflicts(&["csv"]),
             Flag::long("perfetto", "write a trace for Perfetto").conflicts(&["csv", "parquet", "table"]),
-            Flag::long("table", "write this table (sets)").value("table", ValueKind::Word(TABLES)),
+            Flag::long("table", "write this table: sets (the default), machine, pools, cpus, processes, threads, latencies, noise, interrupts, fences or decisions").value("table", ValueKind::Word(TABLES)),
             Flag::long("from", "begin at this moment").value("moment", ValueKind::Text),
             Flag::long("until", "end at this moment").value("moment", ValueKind::Text),
             Flag::long("output", "write into this file").value("file", ValueKind::File),
@@ -145,8 +145,10 @@ fn lines(format: &str, wanted: &Wanted<'_>, walk: &mut Walk<'_>, out: &mut Outpu
 
 fn wanted<'r>(parsed: &Parsed, recording: &'r Recording) -> Result<Wanted<'r>, Failure> {
     let table = parsed.long_value("table").unwrap_or_else(|| "sets".into());
-    let entity =
-        Entity::ALL.into_iter().find(|entity| Frame::plural(*entity) == table).unwrap_or(Entity::Pset);
+    let named = Entity::ALL.into_iter().find(|entity| Frame::plural(*entity) == table);
+    let entity = named.ok_or_else(|| {
+        Failure::Operand(format!("there is no table `{table}`; there are {}", TABLES.join(", ")))
+    })?;
     let zone = TimeZone::system();
     let span = recording.span();
     let moment = |name: &str| match (parsed.long_value(name), &span) {

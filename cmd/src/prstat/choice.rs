@@ -48,6 +48,13 @@ impl Choice {
         })
     }
 
+    /// Users that were named and are not there, where users are known at all.
+    pub fn strangers<'c>(&'c self, users: &'c BTreeMap<u32, String>) -> impl Iterator<Item = &'c str> {
+        let named = [&self.effective, &self.real].into_iter().flatten().flatten().map(String::as_str);
+        let is_known = |name: &str| users.is_empty() || users.values().any(|user| user == name);
+        named.filter(move |name| name.parse::<u32>().is_err() && !is_known(name))
+    }
+
     /// Whether somebody must look where processes are.
     pub fn needs_places(&self) -> bool {
         self.sets.is_some() || self.homes.is_some() || self.zones.is_some()

@@ -219,7 +219,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     // Whoever keeps a machine from line to line does not want to see it for ever.
     let endless = real.then(Options::endless);
     let paints = real && !options.scrolls && !options.json && ctx.given().is_none() && output_is_terminal();
-    let reports = Reports { options: &options, users: census.users(), controls: BTreeMap::new() };
+    let users = census.users();
+    for name in options.choice.strangers(&users) {
+        ctx.warn(format_args!("no user is called `{name}`"));
+    }
+    let reports = Reports { options: &options, users, controls: BTreeMap::new() };
     ctx.shows_progress &= !paints;
     let stop = stop_on_signal();
     let mut show = Show {

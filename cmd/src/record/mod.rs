@@ -6,7 +6,7 @@
 //! /var/lib/millpond/recordings: machine real
 //! 2026-11-20 09:00:00 to 2026-11-27 09:00:00, 604800 frames in 28 files
 //! 412.6M, 715 bytes a frame
-//! $ millpond top --replay --at 09:41
+//! $ millpond top --at 09:41
 //! ```
 //!
 //! A frame is written every second, or at the interval; threads and processes, with their times by microstate, every five
@@ -14,7 +14,8 @@
 //! program records into a directory.
 //!
 //! A frame is on its way to the disk when its interval ends, so a program that is killed loses none, and a machine that
-//! loses its power loses some seconds. A file that ends in the middle of a frame is read up to there, which is told.
+//! loses its power loses some seconds. Frames are compressed together, those of up to ten minutes. Of a copy that ends too soon such a block is lost, which
+//! is told; so copy whole files, and the `.tail` beside one that is being written.
 //!
 //! Recorded times are exact to a thousandth of the interval; everything else is kept as it was.
 //!

@@ -24,6 +24,9 @@ pub(super) fn run(json: bool, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let mut here = Here { session: &session, program: &program, stop: stop_on_signal(), tell: &mut tell };
         twin::calibrate(&mut here).map_err(|failure| demo::failed(WHAT, failure))?
     };
+    if let Some(note) = twin.note() {
+        ctx.warn(note);
+    }
     let kept = session.keep_twin(&twin.file).map_err(|(path, why)| {
         Complaint::new(format!("keep the numbers of like-host in {}", path.display()), why)
     })?;

@@ -44,7 +44,7 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
     match done {
         Ok(true) if kept => return Flow::Continue,
         Ok(false) if place.is_script() => {
-            let remedy = (!shell.keep_going).then_some("--keep-going does not end a script here");
+            let remedy = (!shell.keep_going).then_some("with --keep-going a script goes on");
             place.tell(first.column, &format!("{} failed", first.text), remedy, ctx);
         }
         Ok(_) => {}

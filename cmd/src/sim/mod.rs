@@ -63,7 +63,7 @@
 //!
 //! # The twin of this machine
 //!
-//! `like-host` has the CPUs of the machine at hand. `millpond sim --calibrate like-host` measures that machine, some ten
+//! `like-host` has the CPUs of the machine at hand. `millpond sim --calibrate like-host` measures that machine, some fifteen
 //! seconds: a switch, a wake-up, a message, lines of caches near and far, turns of its scheduler, and one thread of NPB
 //! CG. From then on, until the machine boots, `like-host` has these numbers too, and shares CPUs by the rules of Linux
 //! (EEVDF). Its machine file names the source of each number; `--json` prints that file. `millpond experiment twin
@@ -88,7 +88,7 @@
 //! # Machine files
 //!
 //! A machine file can take the place of a machine's name, here and behind `--machine`: a name that ends in `.json` or
-//! contains a slash. docs/explanation/simulator.md describes the format. Errors in it are reported as
+//! contains a slash. docs/reference/simulator.md describes the format. Errors in it are reported as
 //! `FILE:LINE:COLUMN`.
 
 mod boot;
@@ -172,6 +172,12 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::DONE);
     }
     if has("calibrate") {
+        let others = |p: &Parsed| p.common.root.is_some() || p.common.state.is_some() || p.common.dry_run;
+        if sides.iter().any(others) || has("echo") || has("keep-going") {
+            return Err(Failure::Usage(
+                "--calibrate measures, and keeps what it finds: it goes with --json alone".into(),
+            ));
+        }
         let json = sides.iter().any(|p| p.common.json);
         let named: Vec<&str> = operands.iter().map(String::as_str).chain(machine.as_deref()).collect();
         return match named == ["like-host"] {

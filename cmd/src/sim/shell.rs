@@ -4,7 +4,7 @@ use super::poold::{self, Poold};
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
-use millpond_model::Service;
+use millpond_model::{Service, printable};
 use millpond_session::{Load, Session, SimDaemon, Simulation};
 use std::ffi::OsString;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl Shell {
 
     /// What stands before a line.
     pub fn prompt(&self) -> String {
-        format!("{}> ", self.session.machine().name())
+        format!("{}> ", printable(self.session.machine().name()))
     }
 
     /// The file that keeps the machine, if one does.

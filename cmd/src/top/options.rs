@@ -37,13 +37,15 @@ pub struct Options {
     pub repetition: Repetition,
 }
 
-fn view(name: &str) -> View {
-    NUMBERED.into_iter().find(|view| view.title().eq_ignore_ascii_case(name)).unwrap_or_default()
+fn view(name: &str) -> Result<View, Failure> {
+    let named = NUMBERED.into_iter().find(|view| view.title().eq_ignore_ascii_case(name));
+    named
+        .ok_or_else(|| Failure::Operand(format!("there is no view `{name}`; there are {}", VIEWS.join(", "))))
 }
 
 impl Options {
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        let view = parsed.long_value("view").map_or(View::Overview, |name| view(&name));
+        let view = parsed.long_value("view").map_or(Ok(View::Overview), |name| view(&name))?;
         let order = match parsed.long_value("sort") {
             None => view.order(),
             Some(word) => Order { by: Some(field(&view, &word)?), reversed: false },

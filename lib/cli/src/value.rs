@@ -10,8 +10,9 @@ impl ValueKind {
     pub fn read(self, text: &str) -> Result<Vec<u64>, String> {
         let number = |text: &str, least: u64, most: u64| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let what = if digits { "not" } else { "no whole number" };
             let number = text.parse().ok().filter(|number| digits && (least..=most).contains(number));
-            number.ok_or_else(|| format!("it is not within {least} and {most}"))
+            number.ok_or_else(|| format!("it is {what} within {least} and {most}"))
         };
         match self {
             ValueKind::Word(words) => match words.contains(&text) {
@@ -48,8 +49,9 @@ mod tests {
         let why = |kind: ValueKind, text: &str| kind.read(text).unwrap_err();
         assert_eq!(why(TABLE, "tall"), "it is none of standard, extended");
         assert_eq!(why(ValueKind::Words(&["a", "b"]), "a,"), "`` is none of a, b");
-        assert_eq!(why(ValueKind::Count(1, 64), "+1"), "it is not within 1 and 64");
-        assert_eq!(why(ValueKind::Counts(1, 64), "32,x"), "of `x`, it is not within 1 and 64");
+        assert_eq!(why(ValueKind::Count(1, 64), "65"), "it is not within 1 and 64");
+        assert_eq!(why(ValueKind::Count(1, 64), "1.5"), "it is no whole number within 1 and 64");
+        assert_eq!(why(ValueKind::Counts(1, 64), "32,x"), "of `x`, it is no whole number within 1 and 64");
         assert_eq!(ValueKind::Counts(1, 64).read("40,32"), Ok(vec![40, 32]));
         assert_eq!(ValueKind::File.read("anything"), Ok(Vec::new()));
     }

@@ -44,8 +44,8 @@ pub enum ListError {
     TooLarge {
         /// Where.
         column: usize,
-        /// The number.
-        value: u64,
+        /// The number, as it stands there.
+        value: String,
         /// The limit.
         max: u32,
     },
@@ -431,10 +431,9 @@ fn number(text: &str, column: usize) -> Result<u32, ListError> {
     if !digits {
         return Err(ListError::NotANumber { column, text: text.to_owned() });
     }
-    let value: u64 = text.parse().unwrap_or(u64::MAX);
-    match u32::try_from(value) {
+    match text.parse() {
         Ok(value) if value <= CPU_MAX => Ok(value),
-        _ => Err(ListError::TooLarge { column, value, max: CPU_MAX }),
+        _ => Err(ListError::TooLarge { column, value: text.to_owned(), max: CPU_MAX }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Everything that was seen at a moment, as tables of the catalogue's fields; and what happened between two moments.
 
-use crate::catalogue::{Entity, Field, FieldId, FieldKind, fields};
+use crate::catalogue::{Entity, Field, FieldId, FieldKind, fields, pset};
 use millpond_model::{Histogram, Nanos, WallTime, printable};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
@@ -424,7 +424,18 @@ impl Interval {
                 (FieldKind::Key | FieldKind::Label | FieldKind::Gauge, ..) => value.clone(),
             }
         });
-        Row { entity: row.entity, values: values.collect() }
+        within_size(Row { entity: row.entity, values: values.collect() })
+    }
+}
+
+/// The kernel counts the time of CPUs in ticks: over a short interval it can come out as more than the CPUs of a set have.
+fn within_size(row: Row) -> Row {
+    if row.entity != Entity::Pset {
+        return row;
+    }
+    match (row.number(pset::BUSY), row.number(pset::SIZE)) {
+        (Some(busy), Some(size)) if busy > size => row.with(pset::BUSY, size),
+        _ => row,
     }
 }
 
@@ -487,6 +498,15 @@ mod tests {
     fn frames_of_one_moment_have_no_rates() {
         let now = frame(10, &[(0, 0, 3.0)]);
         assert_eq!(now.since(&now).rows(Entity::Cpu)[0].number(cpu::USER), None);
+    }
+
+    #[test]
+    fn a_set_uses_no_more_than_its_cpus() {
+        let set = |busy: f64| Row::of(Entity::Pset).with(pset::SIZE, 2u64).with(pset::BUSY, busy);
+        let (mut before, mut now) = (frame(10, &[]), frame(11, &[]));
+        before.set_rows(Entity::Pset, vec![set(1.0)]);
+        now.set_rows(Entity::Pset, vec![set(3.1)]);
+        assert_eq!(now.since(&before).rows(Entity::Pset)[0].number(pset::BUSY), Some(2.0));
     }
 
     #[test]

@@ -177,7 +177,7 @@ mod tests {
             );
         }
         let said = refused("t2-64", &[change("/chips", 0.0)]);
-        assert!(said.contains("chips, cores and strands make 0 CPUs"), "{said}");
+        assert!(said.contains("0 chips of 8 cores of 8 strands are no CPUs"), "{said}");
         assert!(refused("deep-thought", &[]).contains("there is no simulated machine"));
         assert_eq!(machine_field("deep-thought", "/chips"), None);
     }

@@ -69,7 +69,7 @@ pub use kubelet::{KUBELET_DIR, PLUGIN_SOCKET, static_cpu_manager};
 pub use library::Library;
 pub use listening::{Listening, Owned, read_secret};
 pub use machine_file::is_machine_file;
-pub use open::{MachineName, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
+pub use open::{MachineName, NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{

@@ -38,6 +38,9 @@ impl FromStr for MachineName {
 /// What [`OpenError::Saved`] says of a file that does not exist.
 pub const NO_FILE: &str = "No such file or directory";
 
+/// Why a machine cannot be kept in a file whose directory is missing.
+pub const NO_DIRECTORY: &str = "its directory is not there";
+
 /// What to open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenOptions {

@@ -5,7 +5,7 @@
 
 use crate::output::reason;
 use crate::session::Holder;
-use crate::{NO_FILE, OpenError, Session};
+use crate::{NO_DIRECTORY, NO_FILE, OpenError, Session};
 use millpond_linux::{Replacing, replace_file};
 use millpond_sim::SimMachine;
 use std::cell::RefCell;
@@ -89,6 +89,10 @@ impl Session {
     ) -> Result<Session, OpenError> {
         let saved = |why| OpenError::Saved { path: path.to_path_buf(), why };
         let text = read(path).map_err(saved)?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if text.is_none() && name.is_some() && dir.is_some_and(|dir| !dir.is_dir()) {
+            return Err(saved(NO_DIRECTORY.to_owned()));
+        }
         let machine = match &text {
             None => fresh()?,
             Some(text) => load(path, text)?,

@@ -68,7 +68,7 @@ impl Recording {
                     if torn > 0 {
                         let path = path.display();
                         recording.notes.push(format!(
-                            "{path}: its last {torn} bytes are no whole frame, and are left out"
+                            "{path}: its last {torn} bytes are no whole block or frame, and are left out"
                         ));
                     }
                     recording.files.push(source);
@@ -81,7 +81,8 @@ impl Recording {
         }
         if recording.span().is_none() {
             let why = if is_dir { "no recording is in it" } else { "no frame is in it" };
-            return Err(StoreError::Strange { path: path.to_owned(), why: why.to_owned() });
+            let why = recording.notes.iter().fold(why.to_owned(), |why, note| format!("{why}; {note}"));
+            return Err(StoreError::Strange { path: path.to_owned(), why });
         }
         Ok(recording)
     }

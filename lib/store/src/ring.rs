@@ -42,7 +42,7 @@ const SYNC_TIME: Nanos = Nanos::from_secs(5);
 pub struct Written {
     /// Frames.
     pub frames: u64,
-    /// Bytes in blocks that are whole.
+    /// Bytes of files, without what is in no block yet.
     pub bytes: u64,
     /// Files that were taken away to make room.
     pub dropped: u64,
@@ -202,6 +202,7 @@ impl Ring {
         file::append(&mut file, &beginning).map_err(failed)?;
         let tail = create(&tail_of(&path)).map_err(failed)?;
         let bytes = beginning.len() as u64;
+        self.written.bytes += bytes;
         let began = frame.at;
         self.open = Some(Open { path, file, bytes, began, tail, tail_bytes: 0, synced: began, block: None });
         Ok(())

@@ -79,7 +79,11 @@ fn a_writer_that_is_killed_loses_no_frame_and_the_next_one_makes_the_folder_whol
     fs::write(&tail, &bytes).unwrap();
     let torn = Recording::open(dir.path()).unwrap();
     assert_eq!(seconds(&torn, START), (0..699).collect::<Vec<_>>());
-    assert!(torn.notes[0].ends_with("bytes are no whole frame, and are left out"), "{:?}", torn.notes);
+    assert!(
+        torn.notes[0].ends_with("bytes are no whole block or frame, and are left out"),
+        "{:?}",
+        torn.notes
+    );
     let (ring, notes) = ring(dir.path(), LIMITS);
     assert!(notes[0].contains(": its writer was stopped: 98 frames are made a block, "), "{notes:?}");
     drop(ring);
@@ -121,7 +125,8 @@ fn a_file_that_ends_anywhere_is_read_to_there() {
             Err(StoreError::Strange { why, .. }) => {
                 assert!(
                     ["it is no recording of frames", "its head is torn", "no frame is in it"]
-                        .contains(&why.as_str()),
+                        .iter()
+                        .any(|known| why.starts_with(known)),
                     "{why}"
                 );
             }

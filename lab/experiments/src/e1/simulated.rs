@@ -77,6 +77,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     let cpus = bench.cpus();
     let half =
         choices.number("processors").map_or(cpus.len() / 2, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    bench.needs_two()?;
     if half == 0 || half >= cpus.len() {
         let why = format!(
             "machine {} has {} CPUs: a set has from 1 to {} of them",

@@ -166,6 +166,7 @@ struct Played {
 
 fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> {
     let bench = lab.open(choices.word("machine").unwrap_or(MACHINE))?;
+    bench.needs_two()?;
     let cpus = bench.cpus();
     let homes: Vec<Vec<CpuId>> = if arm.apart {
         // As published, one job has a set and the other what is left.

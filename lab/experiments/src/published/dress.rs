@@ -334,7 +334,7 @@ impl Score {
     /// In two lines: the predictions, and straight lines beside them.
     fn text(&self, possible: bool) -> String {
         if !possible {
-            return "nothing of this was published: all of it is predicted\n".to_owned();
+            return "no figure of these was published\n".to_owned();
         }
         let said = |errors: Option<Errors>| {
             errors.map_or("no error can be told".to_owned(), |errors| {
@@ -427,7 +427,7 @@ note: as it came
         assert!(findings.text().contains("worst 10.0 %; 1 published as 0 and not so here\n"));
         let mut other = Findings::new("e0", findings.data.clone(), false);
         other.point("speed", "34 threads", 7.0);
-        assert!(other.text().ends_with("\nnothing of this was published: all of it is predicted\n"));
+        assert!(other.text().ends_with("\nno figure of these was published\n"));
     }
 
     #[test]

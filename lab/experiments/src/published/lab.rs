@@ -275,6 +275,17 @@ impl Bench {
         )
     }
 
+    /// For what parts CPUs from others.
+    ///
+    /// # Errors
+    /// [`Failure`] on a machine of one CPU.
+    pub fn needs_two(&self) -> Result<(), Failure> {
+        match self.topology.cpus().len() {
+            0 | 1 => Err(Failure::Machine(format!("machine {} has one CPU: this needs two", self.name()))),
+            _ => Ok(()),
+        }
+    }
+
     /// Its CPUs, by number.
     #[must_use]
     pub fn cpus(&self) -> Vec<CpuId> {

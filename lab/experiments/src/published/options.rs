@@ -134,13 +134,13 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_what_would() {
         for (name, value, why) in [
             ("seconds", "0", "cannot use --seconds 0: it is not within 1 and 3600"),
-            ("seconds", "+1", "cannot use --seconds +1: it is not within 1 and 3600"),
-            ("seconds", "", "cannot use --seconds: it is not within 1 and 3600"),
+            ("seconds", "+1", "cannot use --seconds +1: it is no whole number within 1 and 3600"),
+            ("seconds", "", "cannot use --seconds: it is no whole number within 1 and 3600"),
             ("table", "tall", "cannot use --table tall: it is none of standard, extended"),
             ("arm", "caps", "cannot use --arm caps: it is none of nothing, psets"),
             ("arm", "psets,", "cannot use --arm psets,: `` is none of nothing, psets"),
             ("threads", "65", "cannot use --threads 65: it is not within 1 and 64"),
-            ("threads", "32,x", "cannot use --threads 32,x: of `x`, it is not within 1 and 64"),
+            ("threads", "32,x", "cannot use --threads 32,x: of `x`, it is no whole number within 1 and 64"),
             ("colour", "red", "cannot use --colour red: there is no such option"),
         ] {
             assert_eq!(choices(&[(name, value)]), Err(why.to_owned()));

@@ -255,7 +255,19 @@ fn told(what: &str, figure: &probe::Figure) -> String {
     )
 }
 
+/// Others that take less than these hundredths of one CPU do not show.
+const QUIET_PERCENT: f64 = 10.0;
+
 impl Twin {
+    /// What a reader should know of a machine that others used.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let percent = self.others.percent();
+        (percent >= QUIET_PERCENT).then(|| {
+            format!("other programs used {percent:.0} % of a CPU: times are longer than on a quiet machine, and like-host keeps them until it is measured again")
+        })
+    }
+
     /// What was measured, for a person.
     #[must_use]
     pub fn table(&self) -> Table {

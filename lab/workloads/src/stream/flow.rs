@@ -10,11 +10,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the other end may be silent. Buffers of megabytes drain slowly over a slow link, hence the length.
+/// How long the other end may be silent, also after a stop. Buffers of megabytes drain slowly over a slow link, and lost segments are sent again after
+/// ever longer pauses.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-
-/// The same after a stop. A machine that is busy may need seconds to get to the other end.
-const SILENCE_STOPPED_MAX: Duration = Duration::from_secs(10);
 
 /// How much earlier than ours the other end's time may be over. When its data end earlier than that, it was stopped, and
 /// so do ours.
@@ -114,7 +112,7 @@ fn send(spec: &StreamSpec, mut socket: &TcpStream, started: Instant, book: &Book
     socket.set_nonblocking(false).map_err(failed)?;
     socket.shutdown(Shutdown::Write).map_err(failed)?;
     let mut account = [0; ACCOUNT_BYTES];
-    read_whole(socket, &mut account, book)?;
+    read_whole(socket, &mut account)?;
     let [bytes, nanos] = [&account[..8], &account[8..]].map(|half| {
         let mut number = [0; 8];
         number.copy_from_slice(half);
@@ -128,7 +126,7 @@ fn receive(mut socket: &TcpStream, started: Instant, book: &Book) -> Result<Flow
     let failed = |source| Error::Stream { verb: "receive", source };
     let (mut buffer, mut calls, mut bytes) = (vec![0; READ_BYTES], 0, 0);
     loop {
-        let (read, tries) = read_some(socket, &mut buffer, book)?;
+        let (read, tries) = read_some(socket, &mut buffer)?;
         calls += tries;
         if read == 0 {
             break;
@@ -144,7 +142,7 @@ fn receive(mut socket: &TcpStream, started: Instant, book: &Book) -> Result<Flow
 }
 
 /// Reads something: how much (0 is the end of the data), and how many calls it took.
-fn read_some(mut socket: &TcpStream, buffer: &mut [u8], book: &Book) -> Result<(usize, u64), Error> {
+fn read_some(mut socket: &TcpStream, buffer: &mut [u8]) -> Result<(usize, u64), Error> {
     let (since, mut tries) = (Instant::now(), 0);
     socket.set_read_timeout(Some(STOP_POLL)).map_err(|source| Error::Stream { verb: "receive", source })?;
     loop {
@@ -152,9 +150,7 @@ fn read_some(mut socket: &TcpStream, buffer: &mut [u8], book: &Book) -> Result<(
         match socket.read(buffer) {
             Ok(read) => return Ok((read, tries)),
             Err(error) if is_for_now(&error) => {
-                let is_stopped = book.was_stopped.load(Ordering::Relaxed);
-                let most = if is_stopped { SILENCE_STOPPED_MAX } else { SILENCE_MAX };
-                if since.elapsed() >= most {
+                if since.elapsed() >= SILENCE_MAX {
                     return Err(Error::PeerLost { reason: "it said nothing for too long" });
                 }
             }
@@ -164,9 +160,9 @@ fn read_some(mut socket: &TcpStream, buffer: &mut [u8], book: &Book) -> Result<(
 }
 
 /// Fills `buffer`.
-fn read_whole(socket: &TcpStream, mut buffer: &mut [u8], book: &Book) -> Result<(), Error> {
+fn read_whole(socket: &TcpStream, mut buffer: &mut [u8]) -> Result<(), Error> {
     while !buffer.is_empty() {
-        let (read, _) = read_some(socket, buffer, book)?;
+        let (read, _) = read_some(socket, buffer)?;
         if read == 0 {
             return Err(Error::PeerLost { reason: "it closed the connection" });
         }

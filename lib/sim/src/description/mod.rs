@@ -78,7 +78,7 @@ pub struct DescriptionError {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a machine, in braces")]
 struct Description {
     name: String,
     #[serde(rename = "about")]
@@ -184,7 +184,13 @@ pub fn parse(text: &str, origin: &str) -> Result<SimState, DescriptionError> {
     let error = |line, column, what| DescriptionError { origin: origin.to_owned(), line, column, what };
     let description: Description = serde_json::from_str(text).map_err(|e| {
         let what = e.to_string();
-        let what = what.split(" at line ").next().unwrap_or_default().to_owned();
+        let what = what.split(" at line ").next().unwrap_or_default();
+        let said = [
+            ("expected u32", "expected a whole number"),
+            ("expected u64", "expected a whole number"),
+            ("expected f64", "expected a number"),
+        ];
+        let what = said.into_iter().fold(what.to_owned(), |what, (wrong, right)| what.replace(wrong, right));
         error(e.line(), e.column(), what)
     })?;
     expand(&description).map_err(|(key, what)| {

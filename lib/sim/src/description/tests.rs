@@ -68,7 +68,7 @@ fn mistakes_are_reported_with_their_place() {
     );
     assert_eq!(
         error(&SMALL.replace("\"chips\": 2", "\"chips\": 0")),
-        "small.json:3:3: chips, cores and strands make 0 CPUs; 1 to 16384 are possible"
+        "small.json:3:15: 0 chips of 2 cores of 2 strands are no CPUs: chips, cores_per_chip and strands_per_core are all needed, or cores"
     );
     assert_eq!(
         error(&SMALL.replace("\"chips\": 2", "\"chips\": 1025")),
