@@ -120,7 +120,14 @@ impl Shell {
             }
             let repeats = matches!(
                 spec.name,
-                "mpstat" | "pgstat" | "cpustat" | "poolstat" | "prstat" | "occupancy" | "intrstat"
+                "mpstat"
+                    | "pgstat"
+                    | "cpustat"
+                    | "cputrack"
+                    | "poolstat"
+                    | "prstat"
+                    | "occupancy"
+                    | "intrstat"
             );
             let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
             let endless = match spec.name {
@@ -128,6 +135,8 @@ impl Shell {
                 "intrstat" => parsed.operands.len() < 2,
                 "occupancy" if parsed.has('z') => parsed.operands.len() < 2,
                 "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),
+                // A program ends, as a rule; one that is there may not.
+                "cputrack" => parsed.has('p') && !parsed.has('N') && !parsed.has('h'),
                 _ => counted < 2 || parsed.operands.len() < 3,
             };
             if repeats && endless && !parsed.long("why") && !common.help && !common.version {
@@ -135,6 +144,7 @@ impl Shell {
                 let remedy = match spec.name {
                     "occupancy" => "occupancy NAME 1 5".into(),
                     "cpustat" => "cpustat -c SPEC 1 5".into(),
+                    "cputrack" => "cputrack -N 5 -c SPEC -p PID".into(),
                     name => format!("{name} 1 5"),
                 };
                 return Err(Trouble::new(words.len(), what).remedy(remedy));
