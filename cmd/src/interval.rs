@@ -38,6 +38,14 @@ pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ct
     wait_ends(ctx);
 }
 
+/// Reports without an end are for somebody who reads them: as much real time passes as simulated time has since `watch` began.
+pub fn keep_pace(watch: Stopwatch, passed: Nanos, stop: &AtomicBool, ctx: &mut Ctx<'_>) {
+    ctx.out.flush();
+    while watch.elapsed() < passed && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
+        watch.sleep_until(passed.min(watch.elapsed() + LOOK));
+    }
+}
+
 /// Waits for one look's length on the way to `end`, for those that look again and again; shows the same, until [`wait_ends`].
 pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>) {
     let now = clock.now();
@@ -235,18 +243,10 @@ impl<'a> Rounds<'a> {
         let (began, watch) = (self.clock.now(), Stopwatch::start());
         wait_until(self.clock, self.stop, self.cadence.next(began), ctx);
         if self.left.is_none() && ctx.is_simulated {
-            self.keep_pace(watch, self.clock.now() - began, ctx);
+            keep_pace(watch, self.clock.now() - began, self.stop, ctx);
         }
         self.left = self.left.map(|left| left - 1);
         !self.ends(ctx)
-    }
-
-    /// Reports without an end are for somebody who reads them: as much real time passes as simulated time has.
-    fn keep_pace(&self, watch: Stopwatch, passed: Nanos, ctx: &mut Ctx<'_>) {
-        ctx.out.flush();
-        while watch.elapsed() < passed && !self.ends(ctx) {
-            watch.sleep_until(passed.min(watch.elapsed() + LOOK));
-        }
     }
 
     fn ends(&self, ctx: &Ctx<'_>) -> bool {

@@ -13,7 +13,7 @@ use millpond_model::{CpuId, CpuSet, PsetId};
 pub fn cpus(words: &[String]) -> Result<Vec<CpuOperand>, Failure> {
     let mut operands = Vec::new();
     for word in words {
-        let parsed = parse_cpus(word).map_err(|error| match word.starts_with("--") {
+        let parsed = parse_cpus(word).map_err(|error| match word.starts_with('-') {
             true => Failure::Usage(format!("options stand before the CPUs: {word}")),
             false => Failure::Operand(format!("cannot read `{word}` as CPUs: {error}")),
         })?;

@@ -10,7 +10,7 @@ use millpond_model::pools::{CpuNode, PoolNode, PoolsConf, PoolsState, PropValue,
 use millpond_model::{CpuId, Pid, PoolId};
 use millpond_pools::script::Said;
 use millpond_pools::{dynamic, validate};
-use millpond_session::FileError;
+use millpond_session::{FileError, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,16 @@ pub fn said(what: &str, why: impl Into<Said>) -> Failure {
 /// [`Failure::Said`] while pools are disabled.
 pub fn state(machine: &dyn Machine) -> Result<PoolsState, Failure> {
     dynamic::read(machine).map_err(|error| said(NO_STATE, error))
+}
+
+/// The remedy of a machine whose pools are disabled is none for a copy of it: nothing can be enabled there.
+pub fn as_it_was(failure: Failure, kind: Kind) -> Failure {
+    match (failure, kind) {
+        (Failure::Said(what, Some(_)), Kind::Recorded | Kind::Captured) => {
+            Failure::Said(what, Some("pools were disabled when it was made".to_owned()))
+        }
+        (failure, _) => failure,
+    }
 }
 
 /// The same to be shown: with the load of each set.

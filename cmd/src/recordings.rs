@@ -64,6 +64,37 @@ pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Resu
     Ok(ctx.hold(machine, notes))
 }
 
+/// Refuses a recording of which no frame from a moment on can be read.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn readable(path: &Path, recording: &Recording, from: WallTime) -> Result<(), Failure> {
+    let mut damaged = Vec::new();
+    if recording.frames_from(from).readable(&mut damaged).is_some() {
+        return Ok(());
+    }
+    let why = damaged.into_iter().next().unwrap_or_else(|| "no frame is there".to_owned());
+    let what = format!("read the recording {}", path.display());
+    Err(Complaint::new(what, format!("none of its frames can be read: {why}")).into())
+}
+
+/// Refuses to write into a recording that is read.
+///
+/// # Errors
+/// [`Failure`] for a file of it.
+pub(crate) fn not_within(output: &Path, recording: &Path) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let Some((output_is, recording_is)) = real(output).zip(real(recording)) else { return Ok(()) };
+    match output_is.starts_with(&recording_is) {
+        true => {
+            let complaint =
+                Complaint::new(format!("write {}", output.display()), "it is a part of the recording");
+            Err(complaint.hint("name another file").into())
+        }
+        false => Ok(()),
+    }
+}
+
 /// Whether a path names a recording: a directory, or a file of one.
 pub(crate) fn is_one(path: &Path) -> bool {
     path.is_dir() || path.extension().is_some_and(|ending| ending == millpond_store::ENDING)

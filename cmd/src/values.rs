@@ -47,11 +47,23 @@ where
     let Some(text) = options.long_value(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|error: T::Err| {
         let error = error.to_string();
-        if error.starts_with("cannot ") {
+        if error.starts_with("cannot ") && in_words(&error) == error {
             return Failure::Operand(error);
         }
-        Failure::Operand(format!("cannot use --{name} {text}: {error}"))
+        Failure::Operand(format!("cannot use --{name} {text}: {}", in_words(&error)))
     })
+}
+
+/// What the standard library says of numbers, in words of ours.
+fn in_words(error: &str) -> &str {
+    match error {
+        "invalid digit found in string" => "it is no whole number",
+        "cannot parse integer from empty string" => "it is empty",
+        "number would be zero for non-zero type" => "it is not above 0",
+        "number too large to fit in target type" => "it is too large",
+        "invalid float literal" | "cannot parse float from empty string" => "it is no number",
+        other => other,
+    }
 }
 
 /// What a time is in that has no unit.
@@ -124,7 +136,7 @@ mod tests {
         assert_eq!(value::<NonZeroU32>(&options("--threads 4"), "threads").unwrap(), NonZeroU32::new(4));
         assert_eq!(value::<NonZeroU32>(&options(""), "threads").unwrap(), None);
         let said = refused(value::<NonZeroU32>(&options("--threads many"), "threads"));
-        assert_eq!(said, "cannot use --threads many: invalid digit found in string");
+        assert_eq!(said, "cannot use --threads many: it is no whole number");
     }
 
     #[test]

@@ -144,7 +144,15 @@ pub fn gather(
 fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failure> {
     match whose {
         Whose::Process(pid) => Ok(BTreeSet::from([*pid])),
-        Whose::Pool(name) => pools::pids_in(machine, std::slice::from_ref(name), "diagnose"),
+        Whose::Pool(name) => {
+            let found = pools::pids_in(machine, std::slice::from_ref(name), "diagnose");
+            found.map_err(|failure| match failure {
+                Failure::Said(..) => Complaint::new(format!("diagnose pool {name}"), "pools are disabled")
+                    .hint("processes are named by number: prstat lists them")
+                    .into(),
+                failure => failure,
+            })
+        }
     }
 }
 

@@ -124,6 +124,11 @@ pub(crate) const COMMAND: Command = Command {
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let time = time_of(parsed, "for", Bare::Seconds)?.unwrap_or(USUAL);
     let whose = whose(parsed)?;
+    if parsed.common.root.is_some() {
+        return Err(Failure::Usage(
+            "diagnose watches what goes on, and a captured machine stands still".into(),
+        ));
+    }
     let session = ctx.reading(&parsed.common)?;
     let gathered = gather::gather(session.machine(), &whose, time, ctx)?;
     let findings = words::findings(&gathered);

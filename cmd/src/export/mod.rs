@@ -60,6 +60,7 @@ pub(crate) const COMMAND: Command = Command {
             Flag::long("output", "write into this file").value("file", ValueKind::File),
         ],
         in_shell: true,
+        permutes: true,
         operands: Operands { shown: "[recording]", kinds: &[ValueKind::Directory] },
         examples: &[
             Example { words: "--csv --table cpus", what: "print what each CPU did, each second" },
@@ -109,6 +110,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let recording = recordings::open(&path)?;
     recording.notes.iter().for_each(|note| ctx.warn(note));
     let wanted = wanted(parsed, &recording)?;
+    recordings::readable(&path, &recording, wanted.from)?;
+    if let Some(output) = &output {
+        recordings::not_within(output, &path)?;
+    }
     let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
     let span = recording.span();
     // Where lines go to a terminal they are what shows how far it is.

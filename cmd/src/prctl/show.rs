@@ -10,6 +10,7 @@ use millpond_machine::facets::Controlled;
 use millpond_machine::{Controls, Machine};
 use millpond_model::{
     CONTROLS, Control, ControlHolder, ControlName, ControlSetting, CpuCap, HolderKind, Nanos, Shares,
+    printable,
 };
 use millpond_session::Session;
 use schemars::JsonSchema;
@@ -152,11 +153,11 @@ fn heading(
         (IdType::Task, _) | (_, None) => format!("{idtype}: {}", id.escape_debug()),
         (_, Some(ControlHolder::Process(pid))) => {
             let name = process_name(machine, pid).unwrap_or_default();
-            title("process", pid, &name.escape_debug().to_string())
+            title("process", pid, &printable(&name))
         }
         (_, Some(holder)) => {
             let name = super::called(&holder);
-            title(&holder.kind().to_string(), directory.number(&holder), &name.escape_debug().to_string())
+            title(&holder.kind().to_string(), directory.number(&holder), &printable(&name))
         }
     }
 }

@@ -240,7 +240,7 @@ fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     };
     if parsed.common.json {
         let Span { machine, first, last, frames, files, bytes } = span;
-        let notes = recording.notes.clone();
+        let notes = [recording.notes.clone(), recording.damage()].concat();
         ctx.json(&Document::Shown {
             path,
             machine,
@@ -263,6 +263,6 @@ fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         recordings::bytes(span.bytes),
         span.bytes / span.frames.max(1)
     ));
-    recording.notes.iter().for_each(|note| ctx.warn(note));
+    recording.notes.iter().chain(&recording.damage()).for_each(|note| ctx.warn(note));
     Ok(Exit::DONE)
 }

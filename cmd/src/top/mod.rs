@@ -68,6 +68,7 @@ use crate::recordings;
 use crate::start::start_loads;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_collect::Collector;
+use millpond_model::WallTime;
 use millpond_screen::{Screen, Watched, colour};
 use millpond_session::{Session, input_is_terminal, stop_on_signal};
 use options::Options;
@@ -132,6 +133,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         recordings::alone(&parsed.common, "a recording")?;
         return replay(&options, ctx);
     }
+    if parsed.common.root.is_some() {
+        let why = "a captured machine stands still: psrinfo, psrset -i and prstat show what was there";
+        return Err(Failure::Usage(why.into()));
+    }
+    if parsed.common.dry_run && !options.loads.is_empty() {
+        return Err(Failure::Usage("--load starts workloads: it goes without --dry-run".into()));
+    }
     let session = ctx.reading(&parsed.common)?;
     start_loads(&options.loads, &session)?;
     let mut collector = Collector::open(&session, options.collected());
@@ -181,6 +189,7 @@ fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let path = options.recording.clone().unwrap_or_else(millpond_session::recordings_dir);
     let recording = recordings::open(&path)?;
     recording.notes.iter().for_each(|note| ctx.warn(note));
+    recordings::readable(&path, &recording, WallTime(i64::MIN))?;
     if options.is_screen_wanted() && input_is_terminal() {
         return live::replay(options, &recording, ctx);
     }

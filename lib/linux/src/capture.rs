@@ -213,7 +213,9 @@ impl Capture<'_> {
         if let Ok(Some(status)) = self.from.read(&from.join("status")) {
             let kept: String = status
                 .lines()
-                .filter(|l| ["Tgid:", "Pid:", "PPid:", "Cpus_allowed"].iter().any(|k| l.starts_with(k)))
+                .filter(|l| {
+                    ["Tgid:", "Pid:", "PPid:", "Uid:", "Cpus_allowed"].iter().any(|k| l.starts_with(k))
+                })
                 .map(|l| format!("{l}\n"))
                 .collect();
             self.write(&to.join("status"), &kept)?;

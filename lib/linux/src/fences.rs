@@ -373,10 +373,13 @@ impl Fences for LinuxMachine {
         let sets = view.sets();
         let psets = Psets::list(self)?;
         let mut fences: Vec<Fence> = Vec::new();
+        let states =
+            if sets.values().any(|set| set.fence.is_some()) { self.states_now()? } else { BTreeMap::new() };
         for (set, label) in &sets {
             let Some(fencing) = label.fence.clone() else { continue };
-            let breaches =
+            let mut breaches =
                 psets.iter().find(|p| p.id == *set).map(|p| p.breaches.clone()).unwrap_or_default();
+            breaches.extend(fencing.breaches(|cpu| states.get(&cpu).copied()));
             fences.push(Fence { fencing, set: *set, cpus: label.cpus(), breaches, stays: Vec::new() });
         }
         let left = if fences.is_empty() { Vec::new() } else { self.sheltering(&sets)? };
@@ -428,7 +431,13 @@ impl Fences for LinuxMachine {
             stopped: stopped.clone(),
             proof: None,
         };
-        let pools = Pools::state(self)?.map(|state| with_fence(state, &wish.name, &wish.cpus)).transpose()?;
+        let fence_of = |cpu: CpuId| {
+            let set = sets.values().find(|set| set.fence.is_some() && set.cpus().contains(cpu))?;
+            set.fence.as_ref().map(|fence| fence.name.clone())
+        };
+        let pools = Pools::state(self)?
+            .map(|state| with_fence(state, &wish.name, &wish.cpus, fence_of))
+            .transpose()?;
         let id = pools.as_ref().and_then(|state| state.conf.pset(wish.name.as_str())?.id);
         let id = Self::add_set(&mut sets, CreateOptions { keep_others: !exclusive }, states.len(), id)?;
         if let Some(label) = sets.get_mut(&id) {

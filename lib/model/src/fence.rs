@@ -235,6 +235,16 @@ pub struct Fencing {
     pub proof: Option<Proof>,
 }
 
+impl Fencing {
+    /// What states of CPUs say against it, a sentence each: a CPU that must not takes interrupts again, or a sibling runs threads again.
+    pub fn breaches(&self, state: impl Fn(CpuId) -> Option<State>) -> Vec<String> {
+        let admitted = self.admitted.iter().filter(|cpu| state(**cpu).is_some_and(State::takes_interrupts));
+        let stopped = self.stopped.keys().filter(|cpu| state(**cpu).is_some_and(State::runs_threads));
+        let takes = admitted.map(|cpu| format!("CPU {cpu} takes interrupts"));
+        takes.chain(stopped.map(|cpu| format!("CPU {cpu} is on-line"))).collect()
+    }
+}
+
 /// What came of measuring whether a fence is quiet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -18,7 +18,7 @@ impl Fences for SimMachine {
                 fencing: fencing.clone(),
                 set: *set,
                 cpus: s.tables.members(*set).into_iter().collect(),
-                breaches: Vec::new(),
+                breaches: fencing.breaches(|cpu| Some(s.tables.processors.get(&cpu)?.state)),
                 stays: Vec::new(),
             };
             s.tables.fences.iter().map(fence).collect()
@@ -36,8 +36,13 @@ impl Fences for SimMachine {
         }
         named_twice(&wish.cpus)?;
         let keep_others = wish.shelter.others == Others::In;
-        let pools =
-            present(&builder.tables).map(|state| with_fence(state, &wish.name, &wish.cpus)).transpose()?;
+        let fence_of = |cpu: CpuId| {
+            let set = builder.tables.processors.get(&cpu)?.set;
+            builder.tables.fences.get(&set).map(|fence| fence.name.clone())
+        };
+        let pools = present(&builder.tables)
+            .map(|state| with_fence(state, &wish.name, &wish.cpus, fence_of))
+            .transpose()?;
         let id = pools.as_ref().and_then(|state| state.conf.pset(wish.name.as_str())?.id);
         let set = add_set(&mut builder, CreateOptions { keep_others }, id)?;
         let moves = move_all(&mut builder, &wish.cpus, set, forced)?;

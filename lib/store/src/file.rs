@@ -215,18 +215,26 @@ impl Blocks {
         Ok(Blocks { path: path.to_owned(), header, blocks, whole, torn: length - whole, file })
     }
 
-    /// The encoded frames of a block.
+    /// A block as it is in the file.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be read, or its checksum is wrong.
-    pub fn encoded(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
+    pub fn deflated(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
         let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
         let mut file = &self.file;
         let _ = file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
         let label = next(&mut file, u64::MAX).map_err(failed)?;
         let label = label.filter(|label| label.length == place.length);
         let read = label.map(|label| body(&mut file, &label)).transpose().map_err(failed)?.flatten();
-        let deflated = read.ok_or_else(|| self.damaged(place, "its checksum is wrong"))?;
+        read.ok_or_else(|| self.damaged(place, "its checksum is wrong"))
+    }
+
+    /// The encoded frames of a block.
+    ///
+    /// # Errors
+    /// As for [`Blocks::deflated`].
+    pub fn encoded(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
+        let deflated = self.deflated(place)?;
         let limit = (place.index.inflated as usize).min(INFLATED_MAX);
         let inflated = miniz_oxide::inflate::decompress_to_vec_with_limit(&deflated[INDEX_BYTES..], limit);
         inflated.map_err(|_| self.damaged(place, "it cannot be inflated"))

@@ -104,6 +104,16 @@ impl Recording {
         })
     }
 
+    /// What of it is damaged, a sentence for each block; every byte is read.
+    #[must_use]
+    pub fn damage(&self) -> Vec<String> {
+        let blocks =
+            self.files.iter().flat_map(|file| file.blocks.blocks.iter().map(move |place| (file, place)));
+        blocks
+            .filter_map(|(file, place)| file.blocks.deflated(place).err().map(|error| error.to_string()))
+            .collect()
+    }
+
     /// Frames from this moment on; the first is that before it, where there is one, so that what happened until it can be told.
     #[must_use]
     pub fn frames_from(&self, wall: WallTime) -> Frames<&Recording> {

@@ -80,9 +80,16 @@ pub fn siblings(
 
 /// The configuration of pools with the set of a fence in it, of exactly these CPUs, and a pool for what is bound to it; both have its name.
 ///
+/// `fence_of`: the fence that has a CPU.
+///
 /// # Errors
 /// [`Refusal`] where the name is taken, and where a CPU may not leave its set.
-pub fn with_fence(mut state: PoolsState, name: &FenceName, cpus: &[CpuId]) -> Result<PoolsState, Refusal> {
+pub fn with_fence(
+    mut state: PoolsState,
+    name: &FenceName,
+    cpus: &[CpuId],
+    fence_of: impl Fn(CpuId) -> Option<FenceName>,
+) -> Result<PoolsState, Refusal> {
     let conf = &mut state.conf;
     let name = name.as_str();
     if conf.pool(name).is_some() || conf.pset(name).is_some() {
@@ -96,6 +103,9 @@ pub fn with_fence(mut state: PoolsState, name: &FenceName, cpus: &[CpuId]) -> Re
     conf.psets.push(set);
     conf.pools.push(pool);
     for cpu in cpus {
+        if let Some(fence) = fence_of(*cpu) {
+            return Err(Refusal::new(Subject::Processor(*cpu), Reason::IsFence(fence)));
+        }
         let refused = |why: String| Refusal::new(Subject::Processor(*cpu), Reason::Machine(why));
         let Some(from) = conf.pset_with(*cpu) else { continue };
         let (from_name, left, least) = (from.name.clone(), from.size().saturating_sub(1), from.min);
@@ -128,7 +138,7 @@ pub fn without_fence(mut state: PoolsState, name: &FenceName) -> PoolsState {
     state
 }
 
-/// Whether each fence has its CPUs still after a commit of pools.
+/// Whether each fence has its CPUs still after a commit of pools, and can have no others.
 ///
 /// # Errors
 /// [`Refusal`] with the first that has not.
@@ -138,7 +148,8 @@ pub fn fences_stay<'a>(
 ) -> Result<(), Refusal> {
     for (id, name, cpus) in fences {
         let set = to.and_then(|state| state.conf.psets.iter().find(|set| set.id == Some(id)));
-        if set.is_none_or(|set| set.cpu_set() != cpus) {
+        let is_fixed = |set: &PsetNode| set.min == set.max && set.min == set.size();
+        if set.is_none_or(|set| set.cpu_set() != cpus || !is_fixed(set)) {
             return Err(Refusal::new(Subject::Pset(id), Reason::IsFence(name.clone())));
         }
     }
