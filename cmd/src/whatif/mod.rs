@@ -9,7 +9,8 @@
 //! CPUs moved: 0; would be 0
 //! ```
 //!
-//! CPUS is the size of the pool's set, a mean over time. WAITED is how many seconds its threads waited for a CPU, added up over threads.
+//! CPUS is the size of the pool's set, a mean over time. WAITED is how many seconds its threads waited because it had too few, added up over
+//! threads.
 //! The columns WOULD say what it would have been. KNOWN is the part of the time in which the set had CPUs left, so that demand is known. In the rest the
 //! set was busy throughout, and what it lacked is estimated from waits.
 //!
@@ -20,8 +21,8 @@
 //! # The twin
 //!
 //! Pools have to be enabled (`pooladm -e`) while `millpond record` watches. The demand of a set is what it used, and what its threads waited for while all
-//! of its CPUs were busy. It is played on a simulated machine whose CPUs stand as those that were recorded, in steps of `--every`, at least a second. The sets begin as they were recorded, then the file is committed as
-//! `pooladm -c` does, and `poold` does what it would have done.
+//! of its CPUs were busy. It is played on a simulated machine whose CPUs stand as those that were recorded, in steps of `--every`, at least a second.
+//! The sets begin as they were recorded, then the file is committed as `pooladm -c` does, and `poold` does what it would have done.
 //!
 //! Without a file the recorded configuration is kept: then only the policy is another one. With `--policy none` sets keep their sizes.
 //!

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Sum {
     /// CPUs of its set, times seconds.
     pub cpu_seconds: f64,
-    /// Waiting of its threads, added up over threads, in seconds.
+    /// Waiting of its threads because its set had too few CPUs, added up over threads, in seconds.
     pub waited: f64,
     /// Seconds in which demand is known: its set had CPUs left.
     pub known: f64,
@@ -59,7 +59,9 @@ impl Day {
                 .map(|pool| pool.name.as_str())
                 .collect();
             let part = 1.0 / f64::from(u32::try_from(pools.len().max(1)).unwrap_or(u32::MAX));
-            let waiting = (need.wanted - need.used).max(0.0);
+            let size = f64::from(u32::try_from(set.size()).unwrap_or(u32::MAX));
+            // What a set waited that had CPUs left is no lack of CPUs.
+            let (waiting, lacking) = ((need.wanted - need.used).max(0.0), (need.wanted - size).max(0.0));
             let most = threads.as_ref().map_or(f64::INFINITY, |threads| {
                 threads.get(&set.id).map_or(0.0, |count| f64::from(*count)).max(need.wanted)
             });
@@ -67,9 +69,8 @@ impl Day {
                 let of = Seen { used: need.used * part, waiting: waiting * part, threads: most * part };
                 seen.insert((*pool).to_owned(), of);
                 let sum = self.sums.entry((*pool).to_owned()).or_default();
-                sum.cpu_seconds += f64::from(u32::try_from(set.size()).unwrap_or(u32::MAX)) * seconds;
-                // What a set waited that had CPUs left is no lack of CPUs.
-                sum.waited += waiting * part * seconds;
+                sum.cpu_seconds += size * seconds;
+                sum.waited += lacking * part * seconds;
                 sum.known += if need.is_saturated && waiting > 0.0 { 0.0 } else { seconds };
             }
             if pools.len() > 1 {
