@@ -38,8 +38,20 @@ pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ct
     wait_ends(ctx);
 }
 
-/// Reports without an end are for somebody who reads them: as much real time passes as simulated time has since `watch` began.
-pub fn keep_pace(watch: Stopwatch, passed: Nanos, stop: &AtomicBool, ctx: &mut Ctx<'_>) {
+/// The same until the next report. Reports without an end are for somebody who reads them: on a simulated machine as much real time passes for them.
+pub fn wait_for_report(
+    clock: &dyn Clock,
+    stop: &AtomicBool,
+    due: Nanos,
+    is_endless: bool,
+    ctx: &mut Ctx<'_>,
+) {
+    let (began, watch) = (clock.now(), Stopwatch::start());
+    wait_until(clock, stop, due, ctx);
+    if !is_endless || !ctx.is_simulated {
+        return;
+    }
+    let passed = clock.now() - began;
     ctx.out.flush();
     while watch.elapsed() < passed && !stop.load(Ordering::Relaxed) && !ctx.out.is_closed() {
         watch.sleep_until(passed.min(watch.elapsed() + LOOK));
@@ -240,11 +252,8 @@ impl<'a> Rounds<'a> {
         if self.left == Some(0) || self.ends(ctx) {
             return false;
         }
-        let (began, watch) = (self.clock.now(), Stopwatch::start());
-        wait_until(self.clock, self.stop, self.cadence.next(began), ctx);
-        if self.left.is_none() && ctx.is_simulated {
-            keep_pace(watch, self.clock.now() - began, self.stop, ctx);
-        }
+        let due = self.cadence.next(self.clock.now());
+        wait_for_report(self.clock, self.stop, due, self.left.is_none(), ctx);
         self.left = self.left.map(|left| left - 1);
         !self.ends(ctx)
     }

@@ -9,8 +9,8 @@ use millpond_machine::{Knob, Machine, Step};
 use millpond_model::pools::{CpuNode, PoolNode, PoolsConf, PoolsState, PropValue, PsetNode};
 use millpond_model::{CpuId, Pid, PoolId};
 use millpond_pools::script::Said;
-use millpond_pools::{dynamic, validate};
-use millpond_session::{FileError, Kind};
+use millpond_pools::{dynamic, errno, validate};
+use millpond_session::{FileError, Kind, Session};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,14 +32,17 @@ pub fn state(machine: &dyn Machine) -> Result<PoolsState, Failure> {
     dynamic::read(machine).map_err(|error| said(NO_STATE, error))
 }
 
-/// The remedy of a machine whose pools are disabled is none for a copy of it: nothing can be enabled there.
-pub fn as_it_was(failure: Failure, kind: Kind) -> Failure {
-    match (failure, kind) {
-        (Failure::Said(what, Some(_)), Kind::Recorded | Kind::Captured) => {
-            Failure::Said(what, Some("pools were disabled when it was made".to_owned()))
-        }
-        (failure, _) => failure,
+/// Refuses a copy of a machine whose pools were disabled: they cannot be enabled there.
+///
+/// # Errors
+/// [`Failure::Said`] for such a copy, and when it cannot be read.
+pub fn enabled_in_copy(session: &Session) -> Result<(), Failure> {
+    let is_copy = matches!(session.kind(), Kind::Recorded | Kind::Captured);
+    if is_copy && state_if_any(session.machine())?.is_none() {
+        let hint = Some("pools were disabled when it was made".to_owned());
+        return Err(said(NO_STATE, Said { text: errno::NOT_ACTIVE.to_owned(), hint }));
     }
+    Ok(())
 }
 
 /// The same to be shown: with the load of each set.

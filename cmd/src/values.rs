@@ -47,10 +47,10 @@ where
     let Some(text) = options.long_value(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|error: T::Err| {
         let error = error.to_string();
-        if error.starts_with("cannot ") && in_words(&error) == error {
-            return Failure::Operand(error);
+        match in_words(&error) {
+            whole if whole.starts_with("cannot ") => Failure::Operand(whole.to_owned()),
+            why => Failure::Operand(format!("cannot use --{name} {text}: {why}")),
         }
-        Failure::Operand(format!("cannot use --{name} {text}: {}", in_words(&error)))
     })
 }
 

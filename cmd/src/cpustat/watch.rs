@@ -4,12 +4,11 @@ use super::options::Options;
 use super::report::Report;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure, read};
-use crate::interval::{keep_pace, wait_until};
+use crate::interval::wait_for_report;
 use millpond_machine::Clock;
 use millpond_machine::facets::{CpuCounting, CpuReading};
 use millpond_model::{Counted, CpuId, Nanos};
 use millpond_observe::{CountedInterval, between};
-use millpond_session::Stopwatch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,12 +65,8 @@ impl Watcher<'_> {
         let mut done = 0u64;
         while samples != Some(done) && !self.ends(ctx) {
             let set = usize::try_from(done % turns).unwrap_or(0);
-            let (before_wait, watch) = (self.clock.now(), Stopwatch::start());
-            due = next_due(due, interval, before_wait);
-            wait_until(self.clock, self.stop, due, ctx);
-            if samples.is_none() && ctx.is_simulated {
-                keep_pace(watch, self.clock.now() - before_wait, self.stop, ctx);
-            }
+            due = next_due(due, interval, self.clock.now());
+            wait_for_report(self.clock, self.stop, due, samples.is_none(), ctx);
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }

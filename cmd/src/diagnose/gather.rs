@@ -145,13 +145,11 @@ fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failur
     match whose {
         Whose::Process(pid) => Ok(BTreeSet::from([*pid])),
         Whose::Pool(name) => {
-            let found = pools::pids_in(machine, std::slice::from_ref(name), "diagnose");
-            found.map_err(|failure| match failure {
-                Failure::Said(..) => Complaint::new(format!("diagnose pool {name}"), "pools are disabled")
-                    .hint("processes are named by number: prstat lists them")
-                    .into(),
-                failure => failure,
-            })
+            if pools::state_if_any(machine)?.is_none() {
+                let complaint = Complaint::new(format!("diagnose pool {name}"), "pools are disabled");
+                return Err(complaint.hint("processes are named by number: prstat lists them").into());
+            }
+            pools::pids_in(machine, std::slice::from_ref(name), "diagnose")
         }
     }
 }

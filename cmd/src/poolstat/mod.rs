@@ -193,8 +193,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let rounds = Rounds::begin(options.repetition.unwrap_or(once), clock, stop_on_signal());
     let mut rounds = rounds.behind_first(clock.now());
     let mut caps = options.caps.then(Caps::default);
-    let mut before = look(machine, counters, caps.as_mut())
-        .map_err(|failure| pools::as_it_was(failure, session.kind()))?;
+    pools::enabled_in_copy(&session)?;
+    let mut before = look(machine, counters, caps.as_mut())?;
     report(&before, None, false, &options, &session, ctx)?;
     while rounds.wait(ctx) {
         let now = look(machine, counters, caps.as_mut())?;

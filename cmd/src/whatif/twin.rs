@@ -58,8 +58,8 @@ impl Day {
                 .filter(|pool| conf.is_some_and(|conf| pool.pset == conf.ref_id))
                 .map(|pool| pool.name.as_str())
                 .collect();
-            let part = 1.0 / f64::from(u32::try_from(pools.len().max(1)).unwrap_or(u32::MAX));
-            let size = f64::from(u32::try_from(set.size()).unwrap_or(u32::MAX));
+            let part = 1.0 / real(pools.len().max(1));
+            let size = real(set.size());
             // What a set waited that had CPUs left is no lack of CPUs.
             let (waiting, lacking) = ((need.wanted - need.used).max(0.0), (need.wanted - size).max(0.0));
             let most = threads.as_ref().map_or(f64::INFINITY, |threads| {
@@ -121,6 +121,10 @@ impl Day {
     }
 }
 
+fn real(count: impl TryInto<u32>) -> f64 {
+    f64::from(count.try_into().unwrap_or(u32::MAX))
+}
+
 /// How many threads each set has; nothing where the recording does not say.
 fn threads_by_set(machine: &dyn Machine) -> Result<Option<BTreeMap<PsetId, u32>>, String> {
     let Ok(census) = machine.census() else { return Ok(None) };
@@ -155,8 +159,7 @@ impl Played {
     fn book(&mut self, state: &PoolsState, passed: Nanos) {
         for pool in &state.conf.pools {
             let size = state.conf.pset_of(pool).map_or(0, millpond_model::pools::PsetNode::size);
-            let size = f64::from(u32::try_from(size).unwrap_or(u32::MAX));
-            self.sums.entry(pool.name.clone()).or_default().cpu_seconds += size * passed.as_secs_f64();
+            self.sums.entry(pool.name.clone()).or_default().cpu_seconds += real(size) * passed.as_secs_f64();
         }
     }
 }

@@ -371,10 +371,11 @@ impl Fences for LinuxMachine {
     fn list(&self) -> Result<Vec<Fence>, Refusal> {
         let view = self.view(RootTasks::Unlisted)?;
         let sets = view.sets();
-        let psets = Psets::list(self)?;
+        if sets.values().all(|set| set.fence.is_none()) {
+            return Ok(Vec::new());
+        }
+        let (psets, states) = (Psets::list(self)?, self.states_now()?);
         let mut fences: Vec<Fence> = Vec::new();
-        let states =
-            if sets.values().any(|set| set.fence.is_some()) { self.states_now()? } else { BTreeMap::new() };
         for (set, label) in &sets {
             let Some(fencing) = label.fence.clone() else { continue };
             let mut breaches =
@@ -382,7 +383,7 @@ impl Fences for LinuxMachine {
             breaches.extend(fencing.breaches(|cpu| states.get(&cpu).copied()));
             fences.push(Fence { fencing, set: *set, cpus: label.cpus(), breaches, stays: Vec::new() });
         }
-        let left = if fences.is_empty() { Vec::new() } else { self.sheltering(&sets)? };
+        let left = self.sheltering(&sets)?;
         for fence in &mut fences {
             for (_, step) in left.iter().filter(|(_, step)| !step.is_note()) {
                 fence.breaches.push(format!("{} was changed by another program", self.called(&step.knob)));
@@ -431,10 +432,8 @@ impl Fences for LinuxMachine {
             stopped: stopped.clone(),
             proof: None,
         };
-        let fence_of = |cpu: CpuId| {
-            let set = sets.values().find(|set| set.fence.is_some() && set.cpus().contains(cpu))?;
-            set.fence.as_ref().map(|fence| fence.name.clone())
-        };
+        let owners = Self::owners(&sets);
+        let fence_of = |cpu: CpuId| Self::fence_of(&sets, *owners.get(&cpu)?).cloned();
         let pools = Pools::state(self)?
             .map(|state| with_fence(state, &wish.name, &wish.cpus, fence_of))
             .transpose()?;

@@ -110,13 +110,17 @@ fn counted(d: &Description) -> Result<Vec<Stand>, Wrong> {
     let count = u64::from(d.chips) * u64::from(d.cores_per_chip);
     let count = count.saturating_mul(u64::from(d.strands_per_core));
     if count == 0 {
-        let given = [("cores_per_chip", d.cores_per_chip), ("strands_per_core", d.strands_per_core)];
+        let given = [
+            ("chips", d.chips),
+            ("cores_per_chip", d.cores_per_chip),
+            ("strands_per_core", d.strands_per_core),
+        ];
         let key = given.into_iter().find(|(_, number)| *number > 0).map_or("name", |(key, _)| key);
         let what = format!(
             "{} chips of {} cores of {} strands are no CPUs: chips, cores_per_chip and strands_per_core are all needed, or cores",
             d.chips, d.cores_per_chip, d.strands_per_core
         );
-        return Err((if d.chips > 0 { "chips" } else { key }, what));
+        return Err((key, what));
     }
     if count > u64::from(PROCESSORS_MAX) {
         let what = format!("chips, cores and strands make {count} CPUs; 1 to {PROCESSORS_MAX} are possible");
