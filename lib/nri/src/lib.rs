@@ -14,6 +14,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 mod trunk;
+mod ttrpc;
 mod wire;
 
 use std::collections::BTreeMap;

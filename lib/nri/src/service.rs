@@ -1,26 +1,21 @@
 //! The plugin's services on a socket: questions are understood, given to the [`Node`], and answered.
 
 use crate::trunk::carry;
+use crate::ttrpc::{self, Client, Code, Status};
 use crate::wire::{
     self, AboutContainer, Configure, Configured, ContainerAdjustment, ContainerUpdate, Created, Event,
     KeyValue, LinuxAdjustment, LinuxUpdate, Mount, Nothing, RegisterPlugin, StateChange, Synchronize,
     Synchronized, Updated, only_cpus,
 };
 use crate::{Adjustment, Container, INDEX, NAME, Node, Parting, Pod, REGISTRATION, Runtime, Update, VERSION};
-use async_trait::async_trait;
-use futures_util::stream::{self, StreamExt};
 use prost::Message;
-use std::collections::HashMap;
-use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
-use ttrpc::asynchronous::transport::{Listener, Socket};
-use ttrpc::asynchronous::{Client, MethodHandler, Server, Service, TtrpcContext};
-use ttrpc::{Code, Request, Response, get_status};
 
 const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
@@ -69,25 +64,17 @@ pub(crate) async fn serve(
 ) -> Parting {
     let (plugin, runtime, end) = carry(socket);
     let (refuse, mut refused) = mpsc::channel(1);
-    let desk = Arc::new(Desk { node, refuse, parts: Mutex::default() });
-    let methods = METHODS.map(|(name, method)| {
-        let handler: Box<dyn MethodHandler + Send + Sync> =
-            Box::new(Handler { desk: Arc::clone(&desk), method });
-        (name.to_owned(), handler)
+    let mut desk = Desk { node, refuse, parts: Default::default() };
+    let (from, to) = split(plugin);
+    // It ends with this function, and goes on while a runtime that is refused ends the connection.
+    let mut answers = JoinSet::new();
+    answers.spawn(async move {
+        ttrpc::answer(from, to, PLUGIN_SERVICE, |name, question| desk.answer(name, question)).await
     });
-    let service = Service { methods: HashMap::from(methods), streams: HashMap::new() };
-    // One connection comes, once.
-    let listener = Listener::new(stream::once(async { io::Result::Ok(plugin) }).chain(stream::pending()));
-    let mut server = Server::new()
-        .add_listener(listener)
-        .register_service(HashMap::from([(PLUGIN_SERVICE.to_owned(), service)]));
-    if let Err(why) = server.start().await {
-        return Parting::NotTaken(why.to_string());
-    }
-    let client = Client::new(Socket::new(runtime));
+    let client = Client::new(runtime);
     let parting = async {
         if let Err(why) = register(&client).await {
-            return Parting::NotTaken(why);
+            return Parting::NotTaken(why.message);
         }
         std::future::pending().await
     };
@@ -104,65 +91,25 @@ pub(crate) async fn serve(
     }
 }
 
-async fn register(client: &Client) -> Result<(), String> {
+async fn register(client: &Client) -> Result<(), Status> {
     let about =
         RegisterPlugin { name: NAME.to_owned(), index: INDEX.to_owned(), version: VERSION.to_owned() };
-    let request = Request {
-        service: RUNTIME_SERVICE.to_owned(),
-        method: "RegisterPlugin".to_owned(),
-        timeout_nano: i64::try_from(REGISTRATION.as_nanos()).unwrap_or(i64::MAX),
-        payload: about.encode_to_vec(),
-        ..Request::default()
-    };
-    match client.request(request).await {
-        Ok(_taken) => Ok(()),
-        Err(ttrpc::Error::RpcStatus(status)) => Err(status.message),
-        Err(other) => Err(other.to_string()),
-    }
-}
-
-struct Handler {
-    desk: Arc<Desk>,
-    method: Method,
-}
-
-#[async_trait]
-impl MethodHandler for Handler {
-    async fn handler(&self, _: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
-        let (status, payload) = match self.desk.answer(self.method, &request.payload) {
-            Ok(payload) => (get_status(Code::OK, ""), payload),
-            Err(No::NotUnderstood(why)) => (get_status(Code::INVALID_ARGUMENT, why), Vec::new()),
-            Err(No::Refused(why)) => (get_status(Code::FAILED_PRECONDITION, why), Vec::new()),
-        };
-        let mut response = Response { payload, ..Response::default() };
-        response.set_status(status);
-        Ok(response)
-    }
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-enum No {
-    NotUnderstood(String),
-    Refused(String),
-}
-
-impl From<prost::DecodeError> for No {
-    fn from(why: prost::DecodeError) -> No {
-        No::NotUnderstood(why.to_string())
-    }
+    client.call(RUNTIME_SERVICE, "RegisterPlugin", about.encode_to_vec(), REGISTRATION).await.map(drop)
 }
 
 struct Desk {
     node: Arc<dyn Node>,
     refuse: mpsc::Sender<String>,
     /// What came of a list that comes in parts.
-    parts: Mutex<(Vec<Pod>, Vec<Container>)>,
+    parts: (Vec<Pod>, Vec<Container>),
 }
 
 impl Desk {
-    fn answer(&self, method: Method, question: &[u8]) -> Result<Vec<u8>, No> {
-        Ok(match method {
+    fn answer(&mut self, name: &str, question: &[u8]) -> Result<Vec<u8>, Status> {
+        let Some((_, method)) = METHODS.iter().find(|(known, _)| *known == name) else {
+            return Err(Status::new(Code::Unimplemented, format!("there is no method `{name}`")));
+        };
+        Ok(match *method {
             Method::Configure => self.configure(Configure::decode(question)?)?.encode_to_vec(),
             Method::Synchronize => self.synchronize(Synchronize::decode(question)?).encode_to_vec(),
             Method::CreateContainer => self.create(AboutContainer::decode(question)?)?.encode_to_vec(),
@@ -176,32 +123,30 @@ impl Desk {
         })
     }
 
-    fn configure(&self, asked: Configure) -> Result<Configured, No> {
+    fn configure(&self, asked: Configure) -> Result<Configured, Status> {
         let patience = Duration::from_millis(u64::try_from(asked.request_timeout).unwrap_or(0));
         let runtime = Runtime { name: asked.runtime, version: asked.version, patience };
         self.node.meet(runtime).map_err(|why| {
             let _full = self.refuse.try_send(why.clone());
-            No::Refused(why)
+            refusal(why)
         })?;
         Ok(Configured { events: Event::mask() })
     }
 
-    fn synchronize(&self, part: Synchronize) -> Synchronized {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.0.extend(part.pods.into_iter().map(Pod::from));
-        parts.1.extend(part.containers.into_iter().map(Container::from));
+    fn synchronize(&mut self, part: Synchronize) -> Synchronized {
+        self.parts.0.extend(part.pods.into_iter().map(Pod::from));
+        self.parts.1.extend(part.containers.into_iter().map(Container::from));
         if part.more {
             return Synchronized { updates: Vec::new(), more: true };
         }
-        let (pods, containers) = std::mem::take(&mut *parts);
-        drop(parts);
+        let (pods, containers) = std::mem::take(&mut self.parts);
         let updates = self.node.synchronize(pods, containers);
         Synchronized { updates: updates.into_iter().map(ContainerUpdate::from).collect(), more: false }
     }
 
-    fn create(&self, about: AboutContainer) -> Result<Created, No> {
+    fn create(&self, about: AboutContainer) -> Result<Created, Status> {
         let (pod, container) = named(about);
-        let adjustment = self.node.create(pod, container).map_err(No::Refused)?;
+        let adjustment = self.node.create(pod, container).map_err(refusal)?;
         Ok(Created { adjustment: Some(adjustment.into()) })
     }
 
@@ -224,6 +169,10 @@ impl Desk {
         }
         Nothing {}.encode_to_vec()
     }
+}
+
+fn refusal(why: String) -> Status {
+    Status::new(Code::FailedPrecondition, why)
 }
 
 fn named(about: AboutContainer) -> (Pod, Container) {

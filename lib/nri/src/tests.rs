@@ -2,24 +2,22 @@
 
 use crate::service::serve;
 use crate::trunk::carry;
+use crate::ttrpc::{Client, Code, Status, answer};
 use crate::wire::{
     AboutContainer, Configure, Configured, Container as Told, Cpu, Created, LinuxContainer, LinuxPod,
     Nothing, Number, Pod as ToldPod, RegisterPlugin, Resources, StateChange, Synchronize, Synchronized,
     Updated,
 };
 use crate::{Adjustment, Container, Node, Parting, Pod, Runtime, Update, attend};
-use async_trait::async_trait;
-use futures_util::stream::{self, StreamExt};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::split;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
-use ttrpc::asynchronous::transport::{Listener, Socket};
-use ttrpc::asynchronous::{Client, MethodHandler, Server, Service, TtrpcContext};
-use ttrpc::{Request, Response};
+use tokio::task::JoinSet;
 
 /// Writes down what it is told, and gives every container of pool `web` CPUs 2-3.
 #[derive(Default)]
@@ -81,64 +79,37 @@ impl Node for Notes {
     }
 }
 
-/// Takes plugins.
-struct Registrar(mpsc::Sender<RegisterPlugin>);
-
-#[async_trait]
-impl MethodHandler for Registrar {
-    async fn handler(&self, _: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
-        let plugin = RegisterPlugin::decode(request.payload.as_slice()).unwrap();
-        self.0.send(plugin).await.unwrap();
-        Ok(Response { payload: Nothing {}.encode_to_vec(), ..Response::default() })
-    }
-}
-
 /// The runtime's end of the socket.
 struct Fake {
     client: Client,
-    _server: Server,
     registered: mpsc::Receiver<RegisterPlugin>,
-    carrier: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.carrier.abort();
-    }
+    /// The connections, and what takes plugins.
+    _tasks: JoinSet<()>,
 }
 
 impl Fake {
     async fn of(socket: UnixStream) -> Fake {
         let (plugin, runtime, end) = carry(socket);
-        let carrier = tokio::spawn(async { drop(end.await) });
         let (sender, registered) = mpsc::channel(1);
-        let registrar: Box<dyn MethodHandler + Send + Sync> = Box::new(Registrar(sender));
-        let service = Service {
-            methods: HashMap::from([("RegisterPlugin".to_owned(), registrar)]),
-            streams: HashMap::new(),
+        let take = move |method: &str, question: &[u8]| {
+            if method != "RegisterPlugin" {
+                return Err(Status::new(Code::Unimplemented, method));
+            }
+            sender.try_send(RegisterPlugin::decode(question)?).unwrap();
+            Ok(Nothing {}.encode_to_vec())
         };
-        let listener =
-            Listener::new(stream::once(async { io::Result::Ok(runtime) }).chain(stream::pending()));
-        let mut server = Server::new()
-            .add_listener(listener)
-            .register_service(HashMap::from([("nri.pkg.api.v1alpha1.Runtime".to_owned(), service)]));
-        server.start().await.unwrap();
-        Fake { client: Client::new(Socket::new(plugin)), _server: server, registered, carrier }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async { drop(end.await) });
+        tasks.spawn(async {
+            let (from, to) = split(runtime);
+            drop(answer(from, to, "nri.pkg.api.v1alpha1.Runtime", take).await);
+        });
+        Fake { client: Client::new(plugin), registered, _tasks: tasks }
     }
 
-    async fn ask(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>, String> {
-        let request = Request {
-            service: "nri.pkg.api.v1alpha1.Plugin".to_owned(),
-            method: method.to_owned(),
-            timeout_nano: 20_000_000_000,
-            payload,
-            ..Request::default()
-        };
-        match self.client.request(request).await {
-            Ok(response) => Ok(response.payload),
-            Err(ttrpc::Error::RpcStatus(status)) => Err(status.message),
-            Err(other) => panic!("{other}"),
-        }
+    async fn ask(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>, Status> {
+        let patience = Duration::from_secs(20);
+        self.client.call("nri.pkg.api.v1alpha1.Plugin", method, payload, patience).await
     }
 
     async fn asked<A: Message + Default>(&self, method: &str, question: impl Message) -> A {
@@ -225,7 +196,7 @@ fn a_container_gets_its_cpus_when_it_is_made_and_keeps_them_when_it_is_updated()
             let plain: Created = fake.asked("CreateContainer", about("c2", None, None)).await;
             assert_eq!(plain.adjustment, Some(Default::default()), "what has no pool is left alone");
             let refused = fake.ask("CreateContainer", about("c3", Some("gone"), None).encode_to_vec()).await;
-            assert_eq!(refused.unwrap_err(), "there is no pool gone");
+            assert_eq!(refused.unwrap_err(), Status::new(Code::FailedPrecondition, "there is no pool gone"));
             let updated: Updated =
                 fake.asked("UpdateContainer", about("c1", Some("web"), Some(resources("0-7", 512)))).await;
             let [update] = &updated.updates[..] else { panic!("{updated:?}") };
@@ -314,7 +285,7 @@ fn a_runtime_that_is_not_taken_hears_why() {
     let parting = with_plugin(&node, |mut fake| async move {
         fake.registered.recv().await.unwrap();
         let refused = fake.ask("Configure", Configure::default().encode_to_vec()).await;
-        assert_eq!(refused.unwrap_err(), "two plugins set CPUs here");
+        assert_eq!(refused.unwrap_err().message, "two plugins set CPUs here");
     });
     assert_eq!(parting.to_string(), "two plugins set CPUs here");
 }
@@ -324,8 +295,10 @@ fn what_cannot_be_understood_is_refused_and_the_next_is_answered() {
     let node = Arc::new(Notes::default());
     with_plugin(&node, |mut fake| async move {
         fake.registered.recv().await.unwrap();
-        assert!(fake.ask("CreateContainer", vec![0xff; 9]).await.is_err());
-        assert!(fake.ask("NoSuchMethod", Vec::new()).await.is_err());
+        let refused = fake.ask("CreateContainer", vec![0xff; 9]).await.unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument as i32, "{refused:?}");
+        let refused = fake.ask("NoSuchMethod", Vec::new()).await.unwrap_err();
+        assert_eq!(refused, Status::new(Code::Unimplemented, "there is no method `NoSuchMethod`"));
         let _plain: Created = fake.asked("CreateContainer", about("c2", None, None)).await;
     });
 }

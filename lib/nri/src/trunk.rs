@@ -1,6 +1,7 @@
 //! Several connections on one socket: frames of a connection's number, a length and a payload, numbers big-endian in 32 bits each. The plugin answers
 //! on connection 1 and asks on connection 2.
 
+use crate::ttrpc::{DATA_MAX, HEADER};
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, WriteHalf, duplex};
@@ -12,8 +13,8 @@ pub(crate) const PLUGIN: u32 = 1;
 /// The runtime's services.
 pub(crate) const RUNTIME: u32 = 2;
 
-/// A message of 4 MiB at most, and its header.
-const FRAME_MAX: usize = (4 << 20) + 10;
+/// A message of ttrpc and its header.
+const FRAME_MAX: usize = DATA_MAX + HEADER;
 
 /// So much of a connection is under way at most.
 const WINDOW: usize = 64 << 10;

@@ -202,7 +202,6 @@ fn may_use(from: &str, name: &str) -> bool {
     match (from, name) {
         ("bpf", _) => true,
         (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
-        (_, "ttrpc") => from == "nri",
         (_, "kube" | "k8s-openapi") => from == "svc",
         // Loom takes the place of the atomics in builds that try every order of threads, and of nothing else.
         ("rt" | "rt-layout" | "rt-malloc", name) => matches!(name, "libc" | "loom"),
