@@ -28,10 +28,8 @@ pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit
     }
     if let Some(dir) = &options.plot {
         one(&dir.join("latstat.dat"), data(saved).as_bytes());
-        let whole = sheet(saved, WHOLE);
         one(&dir.join("latstat.gp"), control(saved.source).as_bytes());
-        one(&dir.join("latstat.svg"), whole.svg().as_bytes());
-        one(&dir.join("latstat.png"), &whole.png());
+        one(&dir.join("latstat.svg"), sheet(saved, WHOLE).svg().as_bytes());
         one(&dir.join("latstat.html"), page(saved, options).as_bytes());
     }
     exit
@@ -203,7 +201,7 @@ mod tests {
             "{err}"
         );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-        for name in ["latstat.dat", "latstat.gp", "latstat.svg", "latstat.png", "latstat.html"] {
+        for name in ["latstat.dat", "latstat.gp", "latstat.svg", "latstat.html"] {
             assert!(dir.path().join(name).exists(), "{name}");
         }
     }

@@ -119,12 +119,8 @@ pub(crate) const COMMAND: Command = Command {
                 .value("file", ValueKind::File),
             Flag::long("merge", "measure nothing; show saved runs together (with --save: keep them)")
                 .conflicts(options::MEASURES),
-            Flag::long(
-                "plot",
-                "write latstat.gp and latstat.dat for gnuplot, latstat.svg, latstat.png and \
-                 latstat.html",
-            )
-            .value("dir", ValueKind::Directory),
+            Flag::long("plot", "write latstat.gp and latstat.dat for gnuplot, latstat.svg and latstat.html")
+                .value("dir", ValueKind::Directory),
             Flag::long("compare", "measure interleaved with this program: cyclictest")
                 .value("program", ValueKind::Word(&["cyclictest"])),
             Flag::long(

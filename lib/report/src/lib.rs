@@ -29,7 +29,6 @@ mod bars;
 mod cell;
 mod lines;
 mod page;
-mod png;
 mod scale;
 mod screen;
 mod sheet;

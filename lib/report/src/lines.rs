@@ -1,7 +1,6 @@
 //! Lines over a common axis: one a thing that changes.
 
 use crate::bars::legend;
-use crate::png::points;
 use crate::scale::Scale;
 use crate::svg::{Anchor, Picture, colour};
 
@@ -42,16 +41,6 @@ impl Lines {
     /// The picture as a document. Points that are no numbers are left out.
     #[must_use]
     pub fn svg(&self) -> String {
-        self.draw().finish(&self.title)
-    }
-
-    /// The same as a file of points (PNG).
-    #[must_use]
-    pub fn png(&self) -> Vec<u8> {
-        points(&self.draw())
-    }
-
-    fn draw(&self) -> Picture {
         let all = || self.lines.iter().flat_map(|line| line.points.iter());
         let least = all().map(|point| point.0).filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
         let x_of = |x: f64| if self.log_x { x.max(least).log10() } else { x };
@@ -90,7 +79,7 @@ impl Lines {
                 picture.circle(*place, MARK, colour(index), &title);
             }
         }
-        picture
+        picture.finish(&self.title)
     }
 }
 

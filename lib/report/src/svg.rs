@@ -45,14 +45,6 @@ impl Picture {
         Picture { body: Vec::new(), width, height }
     }
 
-    pub fn size(&self) -> (f64, f64) {
-        (self.width, self.height)
-    }
-
-    pub fn elements(&self) -> &[Element] {
-        &self.body
-    }
-
     pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str, title: &str) {
         self.body.push(Element::Rect { at, size, fill: fill.to_owned(), title: title.to_owned() });
     }
