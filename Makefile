@@ -42,7 +42,8 @@ all: build
 
 build: tools
 	$(RELEASE)
-	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c --package millpond-rt --package millpond-rt-malloc
+	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c
+	$(CARGO) $(AUDITABLE) build --release --manifest-path rt/Cargo.toml --package millpond-rt --package millpond-rt-malloc
 
 demo: tools
 	@$(RELEASE)
@@ -56,7 +57,9 @@ test-all: tools vm-tools test-tools matrix-tools
 
 check: tools
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --check --manifest-path rt/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --manifest-path rt/Cargo.toml --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --package millpond --no-default-features --features systemd -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
 	@if ! command -v cargo-deny >/dev/null; then \
@@ -65,7 +68,10 @@ check: tools
 	else \
 	    { $(CARGO) fetch --locked --quiet || :; } && \
 	    $(CARGO) deny --offline check licenses bans sources && \
-	    if $(CARGO) deny fetch db 2>/dev/null; then $(CARGO) deny check advisories; \
+	    { $(CARGO) fetch --locked --quiet --manifest-path rt/Cargo.toml || :; } && \
+	    $(CARGO) deny --offline --manifest-path rt/Cargo.toml check --config '$(CURDIR)/deny.toml' licenses bans sources && \
+	    if $(CARGO) deny fetch db 2>/dev/null; then $(CARGO) deny check advisories && \
+	        $(CARGO) deny --manifest-path rt/Cargo.toml check --config '$(CURDIR)/deny.toml' advisories; \
 	    else echo 'make: advisories are not checked: their list cannot be fetched' >&2; fi; \
 	fi
 

@@ -29,6 +29,17 @@ pub struct Built {
     pub programs: BTreeMap<String, PathBuf>,
 }
 
+impl Built {
+    /// The same with what another build made.
+    #[must_use]
+    pub fn with(mut self, other: Built) -> Built {
+        self.tests.extend(other.tests);
+        self.tests.sort_by(|a, b| (&a.dir, &a.target).cmp(&(&b.dir, &b.target)));
+        self.programs.extend(other.programs);
+        self
+    }
+}
+
 /// Cargo could not build.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -73,20 +84,33 @@ struct Profile {
     test: bool,
 }
 
+/// The manifest of the workspace with the libraries for real-time programs.
+pub fn rt_manifest() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/Cargo.toml"))
+}
+
 /// The `cargo` that runs us, or the one on the search path.
 pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Builds every test of the workspace, with cargo's progress on standard error.
+/// Builds every test of the workspace with this manifest (none: the one around the current directory), with cargo's progress on standard error.
 ///
 /// # Errors
 /// [`BuildError`] when cargo cannot be started or does not succeed.
-pub fn build_tests() -> Result<Built, BuildError> {
-    let output = cargo()
-        .args(["test", "--workspace", "--no-run", "--timings", "--message-format=json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()?;
+pub fn build_tests(manifest: Option<&Path>) -> Result<Built, BuildError> {
+    let mut command = cargo();
+    command.args([
+        "test",
+        "--workspace",
+        "--no-run",
+        "--timings",
+        "--message-format=json-render-diagnostics",
+    ]);
+    if let Some(manifest) = manifest {
+        command.arg("--manifest-path").arg(manifest);
+    }
+    let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err(BuildError::Build);
     }

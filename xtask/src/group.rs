@@ -24,7 +24,11 @@ const GROUPS: [Group; 7] = [
         crates: &["machine", "rules", "sim", "bpf", "nri", "linux", "session", "collect"],
         is_shown: false,
     },
-    Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc"], is_shown: false },
+    Group {
+        name: "workloads",
+        crates: &["workloads", "rt", "rt-layout", "rt-malloc", "unwind"],
+        is_shown: false,
+    },
     Group {
         name: "pools",
         crates: &["pools", "poold", "gauge", "node", "controller", "node-tests", "member", "member-c"],

@@ -79,6 +79,21 @@ pub fn build_times(target: &Path, start: SystemTime) -> Vec<(&'static str, f64)>
     sum(&text)
 }
 
+/// The times of two builds.
+#[must_use]
+pub fn together(
+    mut times: Vec<(&'static str, f64)>,
+    more: Vec<(&'static str, f64)>,
+) -> Vec<(&'static str, f64)> {
+    for (name, time) in more {
+        match times.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += time,
+            None => times.push((name, time)),
+        }
+    }
+    times
+}
+
 fn sum(report: &str) -> Vec<(&'static str, f64)> {
     let json = report.split_once("UNIT_DATA = ").map_or("", |(_, rest)| rest);
     let units = serde_json::Deserializer::from_str(json).into_iter::<Vec<Unit>>().next();
@@ -147,6 +162,8 @@ const MORE = 1;"#;
             built(&times),
             "built: dependencies 2.5 s, values 2.8 s, commands 4.0 s (all jobs together)\n"
         );
+        let both = together(times, vec![("values", 0.25), ("workloads", 1.0)]);
+        assert_eq!(both, [("dependencies", 2.5), ("values", 3.0), ("commands", 4.0), ("workloads", 1.0)]);
         for text in ["", "UNIT_DATA = [", "UNIT_DATA = [];"] {
             assert_eq!(built(&sum(text)), "", "{text}");
         }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: builds, runs group by group, and ends with what ran, what was skipped and why.
 
-use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo};
+use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo, rt_manifest};
 use crate::group::{Group, ORDER, grouped};
 use crate::matrix;
 use crate::run::{as_test, begin, end, run_one};
@@ -79,10 +79,13 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
 /// The tests, and one line that says how long each group built.
 fn build() -> Result<(Built, String), BuildError> {
     println!("building the tests");
-    let (start, since) = (Instant::now(), SystemTime::now());
-    let built = build_tests()?;
+    let (start, mut built, mut times) = (Instant::now(), Built::default(), Vec::new());
+    for manifest in [None, Some(rt_manifest())] {
+        let since = SystemTime::now();
+        built = built.with(build_tests(manifest)?);
+        times = slowest::together(times, slowest::build_times(matrix::target_directory(), since));
+    }
     println!("built in {}\n", seconds(start.elapsed()));
-    let times = slowest::build_times(matrix::target_directory(), since);
     Ok((built, slowest::built(&times)))
 }
 
@@ -116,15 +119,24 @@ fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool, ti
 fn run_documents(all: bool) -> Row {
     let start = Instant::now();
     begin(DOCUMENTS, false);
-    let mut command = cargo();
-    command.args(["test", "--quiet", "--workspace", "--doc"]);
-    if all {
-        command.env("PROPTEST_CASES", CASES_ALL);
+    let (mut tally, mut failures) = (Tally::default(), Vec::new());
+    for manifest in [None, Some(rt_manifest())] {
+        let mut command = cargo();
+        command.args(["test", "--quiet", "--workspace", "--doc"]);
+        if let Some(manifest) = manifest {
+            command.arg("--manifest-path").arg(manifest);
+        }
+        if all {
+            command.env("PROPTEST_CASES", CASES_ALL);
+        }
+        let told = run_one(command, false);
+        if told.tally.failed > 0 {
+            failures.push((DOCUMENTS.to_owned(), told.output));
+        }
+        tally.add(&told.tally);
     }
-    let told = run_one(command, false);
-    let row = Row { name: DOCUMENTS, tally: told.tally, time: start.elapsed() };
-    let failed = row.tally.failed > 0;
-    end(&row, false, &failed.then(|| (DOCUMENTS.to_owned(), told.output)).into_iter().collect::<Vec<_>>());
+    let row = Row { name: DOCUMENTS, tally, time: start.elapsed() };
+    end(&row, false, &failures);
     row
 }
 

@@ -1,8 +1,8 @@
 //! A cache of objects that stay constructed while they are free: used a thousand times, made once.
 //!
 //! ```text
-//! cargo run -p millpond-rt --example cache
-//! UMEM_DEBUG=default cargo run -p millpond-rt --example cache
+//! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example cache
+//! UMEM_DEBUG=default cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example cache
 //! ```
 //!
 //! Where buffers are checked each allocation makes the object, so that all of its memory can be looked at while it is free.

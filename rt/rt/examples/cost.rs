@@ -1,7 +1,7 @@
 //! What a stack costs: a pair of calls that finds one in the cache, the same with threads that get in each other's way, and a new one.
 //!
 //! ```text
-//! cargo run --release -p millpond-rt --example cost
+//! cargo run --release --manifest-path rt/Cargo.toml -p millpond-rt --example cost
 //! ```
 
 #![allow(clippy::print_stdout)]

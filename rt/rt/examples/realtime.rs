@@ -1,7 +1,7 @@
 //! A thread becomes a real-time thread, works, and is asked whether anything disturbed it.
 //!
 //! ```text
-//! cargo run -p millpond-rt --example realtime [CPUS]
+//! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example realtime [CPUS]
 //! ```
 
 #![allow(clippy::print_stdout)]

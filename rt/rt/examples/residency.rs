@@ -1,7 +1,7 @@
 //! What is resident of each kind of stack, before and after it was touched, and locked: experiment E7, on Linux.
 //!
 //! ```text
-//! cargo run -p millpond-rt --example residency
+//! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example residency
 //! ```
 
 #![allow(clippy::print_stdout)]

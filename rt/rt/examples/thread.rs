@@ -1,7 +1,7 @@
 //! A thread on a stack that never faults: the same loop on a usual stack and on ours, with its page faults.
 //!
 //! ```text
-//! cargo run -p millpond-rt --example thread
+//! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example thread
 //! ```
 
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! What threads do to each other in `src`, in every interleaving: each file has its model. `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom`.
+//! What threads do to each other in `src`, in every interleaving: each file has its model. `RUSTFLAGS="--cfg loom" cargo test --manifest-path rt/Cargo.toml -p millpond-rt --test loom`.
 
 #![cfg(loom)]
 #![allow(

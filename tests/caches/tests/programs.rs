@@ -104,7 +104,9 @@ fn preloaded() -> Option<PathBuf> {
     let deps = std::env::current_exe().unwrap();
     let target = deps.parent()?.parent()?;
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "-q", "-p", "millpond-rt-malloc"]).arg("--target-dir").arg(target.parent()?);
+    cargo.args(["build", "-q", "-p", "millpond-rt-malloc"]);
+    cargo.arg("--manifest-path").arg(Path::new(ROOT).join("../../rt/Cargo.toml"));
+    cargo.arg("--target-dir").arg(target.parent()?);
     if target.ends_with("release") {
         cargo.arg("--release");
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments collect screen ◀ cmd svc ◀ bin
-//!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout ◀ rt ◀ rt-malloc: libc alone
+//!         workloads ◀ sim experiments cmd        bpf ◀ linux        rt-layout unwind ◀ rt ◀ rt-malloc: libc alone
 //!         rules ◀ bpf linux, tests of sim                          rt-layout ◀ umem
 //! ```
 //!
@@ -18,9 +18,9 @@ use std::path::Path;
 /// What `cargo metadata --no-deps` says, as far as it matters here.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Metadata {
-    /// The crates of the workspace.
+    /// The crates of the workspaces.
     pub packages: Vec<Package>,
-    /// Where it stands.
+    /// Where the outer one is.
     pub workspace_root: String,
 }
 
@@ -75,8 +75,9 @@ const COLUMNS: [&[&str]; 8] = [
 ];
 
 /// Rooms that only the named ones may know.
-const KNOWN_ONLY_BY: [(&str, &[&str]); 10] = [
+const KNOWN_ONLY_BY: [(&str, &[&str]); 11] = [
     ("rt-layout", &["rt", "rt-malloc", "umem"]),
+    ("unwind", &["rt"]),
     ("rt", &["rt-malloc"]),
     ("linux", &["session"]),
     ("sim", &["session"]),
@@ -89,7 +90,8 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 10] = [
 ];
 
 /// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
-const ISLANDS: [&str; 8] = ["workloads", "bpf", "rules", "nri", "rt-layout", "rt", "rt-malloc", INSTRUMENT];
+const ISLANDS: [&str; 9] =
+    ["workloads", "bpf", "rules", "nri", "rt-layout", "unwind", "rt", "rt-malloc", INSTRUMENT];
 
 /// Rooms whose tests hold another room against theirs, with that room.
 const COMPARED_BY: [(&str, &str); 1] = [("sim", "rules")];
@@ -158,7 +160,7 @@ pub(crate) fn rooms<'a>(metadata: &'a Metadata) -> Vec<Room<'a>> {
     metadata.packages.iter().filter_map(place).collect()
 }
 
-/// The room in `dir`: `lib/model` is `model`, `rt/umem` is `umem`, all of `bin` is `bin`.
+/// The room in `dir`: `lib/model` is `model`, `rt/unwind` is `unwind`, all of `bin` is `bin`.
 fn room<'a>(root: &Path, dir: &'a Path) -> Option<&'a str> {
     let mut parts = dir.strip_prefix(root).ok()?.iter().map(|part| part.to_str().unwrap_or_default());
     match parts.next()? {
@@ -204,6 +206,7 @@ fn may_use(from: &str, name: &str) -> bool {
         (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
         (_, "kube" | "k8s-openapi") => from == "svc",
         // Loom takes the place of the atomics in builds that try every order of threads, and of nothing else.
+        ("unwind", name) => name == "libc",
         ("rt" | "rt-layout" | "rt-malloc", name) => matches!(name, "libc" | "loom"),
         _ => true,
     }
@@ -260,9 +263,10 @@ mod tests {
         ("lib/bpf", &["@libbpf-rs", "lib/rules"]),
         ("lab/workloads", &["@libc"]),
         ("rt/rt-layout", &[]),
-        ("rt/rt", &["@libc", "rt/rt-layout"]),
+        ("rt/unwind", &["@libc", "dev:fuzz"]),
+        ("rt/rt", &["@libc", "rt/rt-layout", "rt/unwind"]),
         ("rt/rt-malloc", &["@libc", "rt/rt"]),
-        ("rt/umem", &["rt/rt-layout", "lib/machine"]),
+        ("lib/umem", &["rt/rt-layout", "lib/machine"]),
         ("lib/linux", &["lib/machine", "lib/formats", "lib/bpf", "lib/rules", "dev:@tempfile"]),
         ("lib/sim", &["lib/machine", "lab/workloads", "dev:lib/rules"]),
         ("lib/observe", &["lib/model", "lib/report"]),
@@ -318,7 +322,12 @@ mod tests {
             ("rt/rt", "lib/model"),
             ("cmd", "rt/rt"),
             ("cmd", "rt/rt-layout"),
-            ("rt/umem", "rt/rt"),
+            ("lib/umem", "rt/rt"),
+            ("lib/umem", "rt/unwind"),
+            ("cmd", "rt/unwind"),
+            ("rt/rt-malloc", "rt/unwind"),
+            ("rt/unwind", "rt/rt"),
+            ("rt/unwind", "lib/model"),
             ("rt/rt-layout", "rt/rt"),
             ("lib/model", "tests/vm"),
             ("lib/model", "fuzz"),
@@ -351,6 +360,7 @@ mod tests {
     fn only_one_room_speaks_libbpf_and_the_island_has_one_bridge() {
         assert_eq!(with_arrow("lib/linux", "@libbpf-rs"), ["millpond-linux: must not depend on libbpf-rs"]);
         assert_eq!(with_arrow("rt/rt", "@rustix"), ["millpond-rt: must not depend on rustix"]);
+        assert_eq!(with_arrow("rt/unwind", "@loom"), ["millpond-unwind: must not depend on loom"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! # Nouns
 //!
-//! * A **room** is a crate of the workspace, named by where it stands: `lib/model` is `model`, `bin/millpond` is `bin`.
+//! * A **room** is a crate of a workspace of the tree, named by where it stands: `lib/model` is `model`, `bin/millpond` is `bin`.
 //! * An **arrow** is a dependency of one room on another, of any kind: what a test uses it also knows.
 //! * A **habit** is a rule that one file keeps or breaks by itself.
 //! * A **breach** is an arrow or a line that should not be there.
@@ -42,7 +42,7 @@ mod tree;
 pub mod words;
 
 pub use scan::Scan;
-pub use tree::{House, ReadError, SourceFile};
+pub use tree::{House, OTHER_WORKSPACES, ReadError, SourceFile};
 
 use std::fmt;
 

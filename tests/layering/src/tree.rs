@@ -8,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Workspaces of their own below the root. Their crates are on the map as well.
+pub const OTHER_WORKSPACES: [&str; 1] = ["rt"];
+
 /// A Rust file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
@@ -22,7 +25,7 @@ pub struct SourceFile {
 /// Everything that the checks look at.
 #[derive(Debug, Clone)]
 pub struct House {
-    /// Rooms and arrows.
+    /// Rooms and arrows, of all workspaces.
     pub metadata: Metadata,
     /// Rust files, by path.
     pub files: Vec<SourceFile>,
@@ -49,13 +52,16 @@ pub enum ReadError {
 }
 
 impl House {
-    /// Reads the workspace around `dir`, asking the `cargo` given.
+    /// Reads the workspace around `dir` and the other ones below its root, asking the `cargo` given.
     ///
     /// # Errors
     /// [`ReadError`] naming what could not be read.
     pub fn read(cargo: &str, dir: &Path) -> Result<House, ReadError> {
-        let metadata = read_metadata(cargo, dir)?;
+        let mut metadata = read_metadata(cargo, dir)?;
         let root = PathBuf::from(&metadata.workspace_root);
+        for other in OTHER_WORKSPACES {
+            metadata.packages.extend(read_metadata(cargo, &root.join(other))?.packages);
+        }
         let mut house = House { metadata, files: Vec::new(), pages: Vec::new(), paths: BTreeSet::new() };
         house.read_directory(&root, &root)?;
         house.files.sort_by(|a, b| a.path.cmp(&b.path));

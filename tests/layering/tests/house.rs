@@ -3,8 +3,10 @@
 #![allow(clippy::print_stdout, reason = "warnings of a test")]
 
 use millpond_layering::{
-    Breach, House, arrows, dependencies, habits, links, of_words_and_imports, promises, published, words,
+    Breach, House, OTHER_WORKSPACES, arrows, dependencies, habits, links, of_words_and_imports, promises,
+    published, words,
 };
+use std::collections::BTreeSet;
 use std::path::Path;
 
 fn house() -> House {
@@ -23,7 +25,51 @@ fn every_arrow_between_rooms_is_on_the_map() {
         house.metadata.packages.iter().any(|package| package.name == "millpond-model"),
         "no rooms were read"
     );
+    assert!(
+        house.metadata.packages.iter().any(|package| package.name == "millpond-unwind"),
+        "no rooms of another workspace were read"
+    );
     assert_none(&arrows::check(&house.metadata));
+}
+
+/// Lines of a manifest without comments: of the sections that all workspaces have in common.
+fn common_sections(manifest: &str) -> Vec<&str> {
+    let is_common = |name: &str| name == "[workspace.package]" || name.starts_with("[workspace.lints.");
+    let mut is_wanted = false;
+    let lines = manifest.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .filter(|line| {
+            if line.starts_with('[') {
+                is_wanted = is_common(line);
+            }
+            is_wanted
+        })
+        .collect()
+}
+
+/// Name and version of each crate of a lock file that is not of the tree.
+fn locked(text: &str) -> BTreeSet<(&str, &str)> {
+    fn value<'a>(package: &'a str, name: &str) -> Option<&'a str> {
+        package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \"")?.strip_suffix('"'))
+    }
+    let foreign = text.split("[[package]]").filter(|package| value(package, "source").is_some());
+    foreign.filter_map(|package| Some((value(package, "name")?, value(package, "version")?))).collect()
+}
+
+#[test]
+fn all_workspaces_have_the_same_lints_versions_and_locked_crates() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &Path| std::fs::read_to_string(path).expect("the file is there");
+    let (manifest, lock) = (read(&root.join("Cargo.toml")), read(&root.join("Cargo.lock")));
+    let (common, crates) = (common_sections(&manifest), locked(&lock));
+    assert!(common.len() > 15 && crates.len() > 100, "nothing was read");
+    for other in OTHER_WORKSPACES.map(|other| root.join(other)) {
+        let (manifest, lock) = (read(&other.join("Cargo.toml")), read(&other.join("Cargo.lock")));
+        assert_eq!(common_sections(&manifest), common, "{}", other.display());
+        let own = locked(&lock);
+        let differing: Vec<_> = own.difference(&crates).collect();
+        assert!(!own.is_empty() && differing.is_empty(), "{}: {differing:?}", other.display());
+    }
 }
 
 #[test]

@@ -168,8 +168,10 @@ fn done(command: &mut Command) {
 fn packages(dir: &Path) -> Image {
     let (first, second) = (dir.join("first"), dir.join("second"));
     let program = cargo_binary("millpond").unwrap();
-    let libraries = ["millpond-member-c", "millpond-rt", "millpond-rt-malloc"];
-    done(Command::new("cargo").arg("build").args(libraries.iter().flat_map(|name| ["--package", name])));
+    done(Command::new("cargo").args(["build", "--package", "millpond-member-c"]));
+    let mut of_rt = Command::new("cargo");
+    of_rt.args(["build", "--package", "millpond-rt", "--package", "millpond-rt-malloc", "--manifest-path"]);
+    done(of_rt.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../rt/Cargo.toml")));
     let mut xtask = Command::new(cargo_binary("millpond-xtask").unwrap());
     xtask.args(["packages", "--program"]).arg(&program);
     done(xtask.arg("--libraries").arg(program.parent().unwrap()).arg("--to").arg(&first));

@@ -9,11 +9,13 @@
 use super::ledger::{Ledger, grouped};
 use super::outcome::Outcome;
 use super::tools::{
-    self, Toolchain, cpus, limited_build, limited_by, metadata, target_dir, with_flags, words,
+    self, Metadata, Toolchain, cpus, limited_build, limited_by, metadata, rt_metadata, target_dir,
+    with_flags, words,
 };
-use crate::cargo::{Built, TestBinary, cargo, parse_messages};
+use crate::cargo::{Built, TestBinary, cargo, parse_messages, rt_manifest};
 use crate::run::{as_test, run_one};
 use crate::table::seconds;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
@@ -194,8 +196,18 @@ fn executions(output: &str) -> Option<u64> {
     output.lines().find_map(|line| guided(line).or_else(|| plain(line)))
 }
 
-/// Builds the crates that are searched, with these flags. What cargo says when it cannot is the error.
+/// Builds the crates of both workspaces that are searched, with these flags. What cargo says when it cannot is the error.
 fn build(flags: &[&str]) -> Result<Vec<TestBinary>, String> {
+    let mut binaries = build_workspace(flags, metadata(), None)?;
+    binaries.extend(build_workspace(flags, rt_metadata(), Some(rt_manifest()))?);
+    Ok(binaries)
+}
+
+fn build_workspace(
+    flags: &[&str],
+    metadata: &Metadata,
+    manifest: Option<&Path>,
+) -> Result<Vec<TestBinary>, String> {
     let toolchain = Toolchain::usual().ok_or("there is no rustc")?;
     let mut command = cargo();
     with_flags(&mut command, flags);
@@ -203,7 +215,10 @@ fn build(flags: &[&str]) -> Result<Vec<TestBinary>, String> {
     command.args(["test", "--no-run", "--lib", "--message-format=json-render-diagnostics"]);
     // With a target, what runs while building is not instrumented.
     command.args(["--target", &toolchain.host]).arg("--target-dir").arg(target_dir("fuzz"));
-    for package in &metadata().packages {
+    if let Some(manifest) = manifest {
+        command.arg("--manifest-path").arg(manifest);
+    }
+    for package in &metadata.packages {
         if package.dependencies.iter().any(|dependency| dependency.name == INSTRUMENT) {
             command.args(["--package", &package.name]);
         }

@@ -96,7 +96,8 @@ pub(super) struct Suite {
 impl Suite {
     /// Adds the suite's arguments to a `cargo … test`.
     pub(super) fn arguments(&self, command: &mut Command) {
-        command.args(["--package", self.package, "--lib", "--"]).args(self.only);
+        tools::name_package(command, self.package);
+        command.args(["--lib", "--"]).args(self.only);
         for name in self.skip {
             command.args(["--skip", name]);
         }

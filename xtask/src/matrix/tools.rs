@@ -1,6 +1,6 @@
 //! What this machine has: toolchains, their parts, programs.
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, rt_manifest};
 use serde::Deserialize;
 use std::env;
 use std::fs;
@@ -42,12 +42,31 @@ pub struct Dependency {
 
 /// What cargo says of the workspace; nothing when it says nothing.
 pub fn metadata() -> &'static Metadata {
-    static METADATA: LazyLock<Metadata> = LazyLock::new(|| {
-        let mut command = cargo();
-        command.args(["metadata", "--no-deps", "--format-version", "1"]);
-        words(&mut command).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
-    });
+    static METADATA: LazyLock<Metadata> = LazyLock::new(|| read_metadata(None));
     &METADATA
+}
+
+/// The same of the workspace of the libraries for real-time programs.
+pub fn rt_metadata() -> &'static Metadata {
+    static METADATA: LazyLock<Metadata> = LazyLock::new(|| read_metadata(Some(rt_manifest())));
+    &METADATA
+}
+
+fn read_metadata(manifest: Option<&Path>) -> Metadata {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    if let Some(manifest) = manifest {
+        command.arg("--manifest-path").arg(manifest);
+    }
+    words(&mut command).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// Names a crate of either workspace to cargo.
+pub fn name_package(command: &mut Command, package: &str) {
+    if rt_metadata().packages.iter().any(|one| one.name == package) {
+        command.arg("--manifest-path").arg(rt_manifest());
+    }
+    command.args(["--package", package]);
 }
 
 /// Where cargo builds, as cargo says: from the environment, its configuration, or the workspace's place.
@@ -216,5 +235,20 @@ mod tests {
         let metadata = metadata();
         assert!(metadata.packages.iter().any(|package| package.name == "millpond-xtask"));
         assert!(metadata.target_directory.is_absolute());
+    }
+
+    #[test]
+    fn a_crate_is_named_with_the_manifest_of_its_workspace() {
+        let arguments = |package: &str| {
+            let mut command = Command::new("cargo");
+            name_package(&mut command, package);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(arguments("millpond-linux"), ["--package", "millpond-linux"]);
+        let of_rt = arguments("millpond-unwind");
+        assert_eq!(of_rt[0], "--manifest-path");
+        assert!(of_rt[1].ends_with("rt/Cargo.toml"), "{of_rt:?}");
+        assert_eq!(of_rt[2..], ["--package", "millpond-unwind"]);
+        assert_eq!(rt_metadata().target_directory, metadata().target_directory, "both build into one");
     }
 }

@@ -1,7 +1,7 @@
 //! A low, a middle and a high thread meet on one CPU, under a plain lock and under one with priority inheritance.
 //!
 //! ```text
-//! cargo run -p millpond-rt --example inversion
+//! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example inversion
 //! ```
 //!
 //! The high one waits as long as the middle one likes to compute, or as long as the low one has the lock.

@@ -16,7 +16,7 @@
 //!   `pages` tell where): the page map tells which spans there are, spans tell which chunks are free. What that thread was just moving is lost;
 //! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on.
 
-use super::{cache, depot, frames, lock, messages, meta, pages, root, slab, thread, update, visit};
+use super::{cache, depot, lock, messages, meta, pages, root, slab, thread, update, visit};
 use crate::locks::word::{Left, Word, renew_thread_number};
 use millpond_rt_layout::Cache;
 use std::sync::atomic::Ordering;
@@ -81,7 +81,7 @@ unsafe extern "C" fn in_child() {
     let mut child = Child { before: renew_thread_number(), is_inside: false };
     // SAFETY: this is the only thread.
     unsafe { child.mend() };
-    frames::after_fork();
+    millpond_unwind::after_fork();
     visit::forget_others();
     // Magazines change hands under locks, one of which may be this thread's: then what others had in theirs is lost.
     thread::forget_others(!child.is_inside);

@@ -75,7 +75,6 @@ mod debug;
 mod depot;
 mod errno;
 mod fork;
-mod frames;
 mod lock;
 mod log;
 pub mod malloc;
@@ -96,6 +95,7 @@ mod thread;
 mod trace;
 mod update;
 mod visit;
+#[cfg(any(miri, not(test)))]
 mod weak;
 
 pub use cache::RawCachePlan;

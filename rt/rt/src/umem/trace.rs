@@ -1,6 +1,6 @@
 //! Stack traces: those of callers of the allocator, in records of buffers and in reports.
 
-use super::{frames, options, root};
+use super::{options, root};
 use millpond_rt_layout::Bufctl;
 use std::ptr;
 
@@ -48,7 +48,7 @@ impl Here {
     #[inline(always)]
     pub(super) fn capture(&mut self, room: usize) {
         let most = (room + OWN).min(self.frames.len());
-        let depth = frames::capture(self.frames.get_mut(..most).unwrap_or_default());
+        let depth = millpond_unwind::capture(self.frames.get_mut(..most).unwrap_or_default());
         let inner = self.frames.get(..depth.min(OWN)).unwrap_or_default();
         let own = inner.iter().rposition(|frame| is_own(*frame)).map_or(0, |last| last + 1);
         self.range = (own, depth);

@@ -4,7 +4,6 @@ use super::bytes::Image;
 use super::row::Row;
 use super::stack::can_read;
 use super::{index, program};
-use crate::umem::weak::address_of_weak;
 use libc::{Elf64_Ehdr, Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
 use std::mem::MaybeUninit;
 use std::slice;
@@ -28,7 +27,7 @@ pub(super) struct Module {
 
 impl Module {
     pub(super) fn of(place: usize) -> Option<Module> {
-        match address_of_weak!("_dl_find_object") {
+        match address_of_find_object() {
             0 => by_iteration(place),
             address => by_question(address, place),
         }
@@ -39,6 +38,27 @@ impl Module {
         let entry = index::find(self.image, self.section, place)?;
         program::row(self.image, entry, place)
     }
+}
+
+/// The address of `_dl_find_object`; zero: this C library has none.
+///
+/// `dlsym` allocates when it finds nothing (the text for `dlerror`). Stable Rust has no weak references; assemblers have. What is read is the entry of
+/// the global offset table, which the linker fills before any code runs. It works in static programs, too. The reference has a name of its own
+/// (`.weakref`), and is made once, however often the compiler repeats these lines.
+fn address_of_find_object() -> usize {
+    let address: usize;
+    // SAFETY: an entry of the global offset table is read.
+    unsafe {
+        core::arch::asm!(
+            ".ifndef millpond_unwind_dl_find_object",
+            ".weakref millpond_unwind_dl_find_object, _dl_find_object",
+            ".endif",
+            "mov {0}, qword ptr [rip + millpond_unwind_dl_find_object@GOTPCREL]",
+            out(reg) address,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    address
 }
 
 /// By `_dl_find_object` (glibc 2.35), which takes no lock.

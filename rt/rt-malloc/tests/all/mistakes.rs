@@ -1,12 +1,8 @@
 //! The published mistakes in programs that know malloc only, with the library loaded before everything else; and what the library exports.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-
-use common::compiled::{How, Program, has};
-use common::library;
-use common::said::{assert_ended, corrupted};
+use crate::common::compiled::{How, Program, has};
+use crate::common::library;
+use crate::common::said::{assert_ended, corrupted};
 use libc::{SIGABRT, SIGSEGV};
 use std::process::{Command, Output};
 
@@ -182,9 +178,9 @@ fn the_library_exports_what_the_list_says() {
     let text = String::from_utf8(out.stdout).unwrap();
     let mut exported: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     exported.sort_unstable();
-    let listed: Vec<&str> = include_str!("../symbols").lines().collect();
+    let listed: Vec<&str> = include_str!("../../symbols").lines().collect();
     assert_eq!(exported, listed);
     // A program that loads it has the other calls of the caches, too, by the same copy of them.
-    let of_rt = include_str!("../../rt/symbols");
+    let of_rt = include_str!("../../../rt/symbols");
     assert!(of_rt.lines().all(|name| listed.contains(&name)));
 }

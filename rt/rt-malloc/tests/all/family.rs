@@ -1,11 +1,7 @@
 //! The whole family of malloc in a program in C and C++ that knows of nothing: by one thread, by many, and in children of forks.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-
-use common::compiled::{How, Program, has};
-use common::library;
+use crate::common::compiled::{How, Program, has};
+use crate::common::library;
 
 /// Compilers leave out what they know, unless they are told that they do not.
 const FAMILY: &str = "../rt-malloc/tests/family.c";

@@ -225,7 +225,7 @@ const ALONE: &str = "MILLPOND_ALONE";
 fn a_library_in_the_place_of_another_is_seen() {
     // In a process of its own: other tests would take the place.
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "umem::frames::tests::a_child_replaces_libraries", "--nocapture"]);
+    command.args(["--exact", "tests::a_child_replaces_libraries", "--nocapture"]);
     let out = command.env(ALONE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{said} {}", String::from_utf8_lossy(&out.stderr));

@@ -1,7 +1,7 @@
-//! What a stack trace costs: sixteen frames by the walk that allocations use, and by libgcc's unwinder.
+//! What a stack trace costs: sixteen frames by `capture`, and by libgcc's unwinder.
 //!
 //! ```text
-//! cargo run --release -p millpond-rt --example frames
+//! cargo run --release --manifest-path rt/Cargo.toml -p millpond-unwind --example frames
 //! ```
 
 #![allow(clippy::print_stdout)]
@@ -9,14 +9,6 @@
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::time::Instant;
-
-// The walk is no call of the library's.
-#[path = "../src/umem"]
-#[allow(dead_code, reason = "a part of it")]
-mod umem {
-    pub(crate) mod frames;
-    pub(crate) mod weak;
-}
 
 const FRAMES: usize = 16;
 const RUNS: usize = 31;
@@ -57,7 +49,7 @@ fn by_libgcc() -> usize {
 #[inline(never)]
 fn by_ours() -> usize {
     let mut frames = [0; FRAMES];
-    let count = umem::frames::capture(&mut frames);
+    let count = millpond_unwind::capture(&mut frames);
     black_box(&frames);
     count
 }

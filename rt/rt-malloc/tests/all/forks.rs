@@ -1,10 +1,6 @@
 //! Forks at moments that are hard for an allocator (`rt/rt/tests/forks.c`): with the library linked, and in the place of the C library's malloc.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-
-use common::compiled::{How, Program, has};
+use crate::common::compiled::{How, Program, has};
 use std::process::Command;
 
 fn run_cases(test: &str, how: How<'_>, prepare: impl Fn(&mut Command), cases: &[&str]) {
@@ -31,7 +27,7 @@ fn linked(test: &str, cases: &[&str]) {
 fn preloaded(test: &str, cases: &[&str]) {
     let how = How { compiler: "cc", standard: "gnu99", library: "", more: &["-fno-builtin"] };
     let prepare = |command: &mut Command| {
-        command.env("LD_PRELOAD", common::library());
+        command.env("LD_PRELOAD", crate::common::library());
     };
     run_cases(test, how, prepare, cases);
 }

@@ -1,10 +1,10 @@
 //! The library, and what tests of `rt/rt` have for programs in C.
 
-#![allow(dead_code, unused_imports, clippy::unwrap_used, reason = "each test file uses a part")]
+#![allow(dead_code, unused_imports, clippy::unwrap_used, reason = "modules use a part")]
 
-#[path = "../../../rt/tests/common/compiled.rs"]
+#[path = "../../../../rt/tests/common/compiled.rs"]
 pub mod compiled;
-#[path = "../../../rt/tests/common/said.rs"]
+#[path = "../../../../rt/tests/common/said.rs"]
 pub mod said;
 
 use std::path::{Path, PathBuf};

@@ -3,8 +3,6 @@
 //! Each runs once alone, and then with the library in each mode: plain, with everything checked, and with walls behind larger buffers. Programs of our own
 //! (`programs/*.c`) go where real ones seldom do.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
