@@ -94,19 +94,15 @@ pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Builds every test of the workspace with this manifest (none: the one around the current directory), with cargo's progress on standard error.
+/// Builds the tests that the arguments select (`--workspace`, `--package NAME`, or none for the default members) in the workspace of
+/// this manifest (none: the one around the current directory), with cargo's progress on standard error.
 ///
 /// # Errors
 /// [`BuildError`] when cargo cannot be started or does not succeed.
-pub fn build_tests(manifest: Option<&Path>) -> Result<Built, BuildError> {
+pub fn build_tests(manifest: Option<&Path>, selection: &[&str]) -> Result<Built, BuildError> {
     let mut command = cargo();
-    command.args([
-        "test",
-        "--workspace",
-        "--no-run",
-        "--timings",
-        "--message-format=json-render-diagnostics",
-    ]);
+    command.args(["test", "--no-run", "--timings", "--message-format=json-render-diagnostics"]);
+    command.args(selection);
     if let Some(manifest) = manifest {
         command.arg("--manifest-path").arg(manifest);
     }

@@ -7,43 +7,30 @@ pub struct Group {
     pub name: &'static str,
     /// Its crates, by the last part of their directories.
     crates: &'static [&'static str],
-    /// Whether its words are shown while it runs: it takes long and has a progress of its own.
-    pub is_shown: bool,
 }
 
 /// Every group but the last, which takes what no other does.
 const GROUPS: [Group; 7] = [
-    Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"], is_shown: false },
+    Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"] },
     Group {
         name: "values",
         crates: &["model", "cli", "formats", "observe", "screen", "store", "planner", "report", "umem"],
-        is_shown: false,
     },
     Group {
         name: "machines",
         crates: &["machine", "rules", "sim", "bpf", "nri", "linux", "session", "collect"],
-        is_shown: false,
     },
-    Group {
-        name: "workloads",
-        crates: &["workloads", "rt", "rt-layout", "rt-malloc", "unwind"],
-        is_shown: false,
-    },
+    Group { name: "workloads", crates: &["workloads", "rt", "rt-layout", "rt-malloc", "unwind"] },
     Group {
         name: "pools",
         crates: &["pools", "poold", "gauge", "node", "controller", "node-tests", "member", "member-c"],
-        is_shown: false,
     },
-    Group { name: "kernels", crates: &["live", "vm"], is_shown: true },
-    Group {
-        name: "commands",
-        crates: &["cmd", "golden", "caches", "millpond", "experiments"],
-        is_shown: false,
-    },
+    Group { name: "kernels", crates: &["live", "vm"] },
+    Group { name: "commands", crates: &["cmd", "golden", "caches", "millpond", "experiments"] },
 ];
 
 /// What no group names: better run in a group without a name than not at all.
-const REST: Group = Group { name: "other", crates: &[], is_shown: false };
+const REST: Group = Group { name: "other", crates: &[] };
 
 /// The order in which groups run. Real kernels come last: they take longest.
 pub const ORDER: [&str; 8] =

@@ -17,6 +17,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 mod cargo;
+mod changed;
 mod debug_info;
 mod documents;
 mod group;
@@ -27,13 +28,14 @@ mod packages;
 mod pictures;
 mod run;
 mod slowest;
+mod suite;
 mod table;
 mod tally;
 mod test;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask test [--all] [--only GROUP,…]
+const USAGE: &str = "usage: cargo xtask test [--suite commit|kernels|rt|cluster|pages|all] [--changed] [--all] [--only GROUP,…]
        cargo xtask install [--prefix DIR] [--destdir DIR] [--links yes|no|own]
        cargo xtask packages [--program FILE] [--libraries DIR] [--to DIR]
        cargo xtask notes [VERSION]
@@ -92,6 +94,12 @@ fn read_arguments() -> Result<Task, lexopt::Error> {
     while let Some(arg) = parser.next()? {
         match (&mut task, arg) {
             (Task::Test(wish), Long("all")) => wish.all = true,
+            (Task::Test(wish), Long("changed")) => wish.changed = true,
+            (Task::Test(wish), Long("suite")) => {
+                let name = parser.value()?.string()?;
+                wish.suite =
+                    suite::Suite::named(&name).ok_or_else(|| format!("there is no suite `{name}`"))?;
+            }
             (Task::Test(wish), Long("only")) => {
                 wish.only = parser.value()?.string()?.split(',').map(str::to_owned).collect();
             }

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The executable as cargo would run it.
 #[must_use]
@@ -33,18 +34,21 @@ pub struct Told {
     pub tally: Tally,
     /// Whether it ended with status 0.
     pub ended_well: bool,
+    /// Cases in the order in which they ended, with the time since the start.
+    pub ends: Vec<(String, Duration)>,
 }
 
 /// Runs one program to its end.
 #[must_use]
 pub fn run_one(mut command: Command, is_shown: bool) -> Told {
+    let (start, ends) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let (output, ended_well) = match spawned {
         Err(error) => (format!("cannot run {}: {error}\n", command.get_program().display()), false),
         Ok(mut child) => {
             let output = Arc::new(Mutex::new(String::new()));
-            let errors = child.stderr.take().map(|pipe| follow(pipe, &output, is_shown));
-            let words = child.stdout.take().map(|pipe| follow(pipe, &output, is_shown));
+            let errors = child.stderr.take().map(|pipe| follow(pipe, &output, is_shown, (start, &ends)));
+            let words = child.stdout.take().map(|pipe| follow(pipe, &output, is_shown, (start, &ends)));
             for reader in [errors, words].into_iter().flatten() {
                 let _ = reader.join();
             }
@@ -53,7 +57,8 @@ pub fn run_one(mut command: Command, is_shown: bool) -> Told {
             (output, ended_well)
         }
     };
-    Told { tally: Tally::of(&output, ended_well), output, ended_well }
+    let ends = ends.lock().map(|ends| ends.clone()).unwrap_or_default();
+    Told { tally: Tally::of(&output, ended_well), output, ended_well, ends }
 }
 
 /// Collects what comes out of a pipe line by line, and shows it meanwhile if wanted.
@@ -61,13 +66,19 @@ fn follow(
     pipe: impl Read + Send + 'static,
     output: &Arc<Mutex<String>>,
     is_shown: bool,
+    (start, ends): (Instant, &Arc<Mutex<Vec<(String, Duration)>>>),
 ) -> thread::JoinHandle<()> {
-    let output = Arc::clone(output);
+    let (output, ends) = (Arc::clone(output), Arc::clone(ends));
     thread::spawn(move || {
         let mut reader = BufReader::new(pipe);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
             let text = String::from_utf8_lossy(&line);
+            if let Some(name) = ended_case(&text)
+                && let Ok(mut ends) = ends.lock()
+            {
+                ends.push((name.to_owned(), start.elapsed()));
+            }
             if is_shown {
                 print!("  {text}");
                 let _ = io::stdout().flush();
@@ -78,6 +89,12 @@ fn follow(
             line.clear();
         }
     })
+}
+
+/// The case whose end this line of a harness reports: `test NAME ... ok`.
+fn ended_case(line: &str) -> Option<&str> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    ["ok", "FAILED", "ignored"].iter().any(|word| result.starts_with(word)).then(|| name.trim_end())
 }
 
 /// Says that a group begins.

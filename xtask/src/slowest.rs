@@ -1,8 +1,10 @@
-//! What dominates a run: the slowest test executables, cases of more than a minute, and the build by group.
+//! What dominates a run: the slowest test executables and cases, and the build by group.
 
 use crate::group::{ORDER, group_of};
+use crate::run::Told;
 use crate::table::seconds;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -10,11 +12,14 @@ use std::time::{Duration, SystemTime};
 /// How many executables are listed.
 const LISTED: usize = 10;
 
+/// How many cases are listed.
+const CASES_LISTED: usize = 20;
+
 /// The group of crates that are not ours.
 const DEPENDENCIES: &str = "dependencies";
 
 /// How long one executable ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// `laws of lib/linux`.
     pub name: String,
@@ -22,23 +27,29 @@ pub struct Timed {
     pub cases: u64,
     /// From its start to its end.
     pub time: Duration,
-    /// Cases that its harness reports as running for more than a minute.
-    pub long: Vec<String>,
+    /// How long each case ran.
+    pub each: Vec<(String, Duration)>,
 }
 
 impl Timed {
-    /// Reads the long cases from the output: `test NAME has been running for over 60 seconds`.
+    /// Computes the time of each case from the moments in which cases ended.
+    ///
+    /// A harness starts cases in the order of their names, the first `threads` at once and each other one when a case ends.
+    /// So case number i, counted from 0, starts when number i - `threads` of the ended cases ends.
     #[must_use]
-    pub fn of(name: String, cases: u64, time: Duration, output: &str) -> Timed {
-        let long = output.lines().filter_map(|line| {
-            let case = line.strip_prefix("test ")?.strip_suffix(" has been running for over 60 seconds")?;
-            Some(case.to_owned())
+    pub fn of(name: String, told: &Told, time: Duration, threads: usize) -> Timed {
+        let mut order: Vec<&str> = told.ends.iter().map(|(name, _)| name.as_str()).collect();
+        order.sort_unstable();
+        let each = told.ends.iter().map(|(case, end)| {
+            let index = order.binary_search(&case.as_str()).unwrap_or(0);
+            let start = index.checked_sub(threads).map_or(Duration::ZERO, |before| told.ends[before].1);
+            (case.clone(), end.saturating_sub(start))
         });
-        Timed { name, cases, time, long: long.collect() }
+        Timed { name, cases: told.tally.cases(), time, each: each.collect() }
     }
 }
 
-/// The slowest executables, slowest first, with their long cases.
+/// The slowest executables and cases, slowest first.
 #[must_use]
 pub fn list(mut timed: Vec<Timed>) -> String {
     if timed.is_empty() {
@@ -48,9 +59,52 @@ pub fn list(mut timed: Vec<Timed>) -> String {
     let mut text = String::from("slowest executables\n");
     for one in timed.iter().take(LISTED) {
         text += &format!("{:>10}  {} ({} cases)\n", seconds(one.time), one.name, one.cases);
-        text.extend(one.long.iter().map(|case| format!("{:>10}  {case}\n", "> 60 s")));
+    }
+    let mut cases: Vec<_> =
+        timed.iter().flat_map(|one| one.each.iter().map(|(case, time)| (*time, case, &one.name))).collect();
+    cases.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+    text += "slowest cases\n";
+    for (time, case, executable) in cases.into_iter().take(CASES_LISTED) {
+        text += &format!("{:>10}  {case}, {executable}\n", seconds(time));
     }
     text
+}
+
+/// How long each executable took when it last ran, in a file of the target directory: a tab between name and seconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Times(BTreeMap<String, f64>);
+
+/// The file of [`Times`].
+const TIMES: &str = "test-times.tsv";
+
+impl Times {
+    /// Reads the file; empty where there is none. Lines that are not understood are left out.
+    #[must_use]
+    pub fn read(target: &Path) -> Times {
+        let text = fs::read_to_string(target.join(TIMES)).unwrap_or_default();
+        let line = |line: &str| {
+            let (name, seconds) = line.split_once('\t')?;
+            Some((name.to_owned(), seconds.parse().ok()?))
+        };
+        Times(text.lines().filter_map(line).collect())
+    }
+
+    /// Seconds of an executable.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    /// Records the seconds of an executable.
+    pub fn set(&mut self, name: &str, seconds: f64) {
+        self.0.insert(name.to_owned(), seconds);
+    }
+
+    /// Writes the file. The times only order the next run: a failure is ignored.
+    pub fn write(&self, target: &Path) {
+        let lines = self.0.iter().map(|(name, seconds)| format!("{name}\t{seconds:.1}\n"));
+        let _ = fs::write(target.join(TIMES), lines.collect::<String>());
+    }
 }
 
 /// One unit of a build, as in cargo's report of times.
@@ -125,26 +179,58 @@ pub fn built(times: &[(&'static str, f64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Tally;
+
+    fn told(ends: &[(&str, u64)]) -> Told {
+        let ends = ends.iter().map(|(name, ms)| ((*name).to_owned(), Duration::from_millis(*ms)));
+        Told {
+            output: String::new(),
+            tally: Tally { passed: 3, ..Tally::default() },
+            ended_well: true,
+            ends: ends.collect(),
+        }
+    }
 
     #[test]
-    fn the_slowest_come_first_with_their_long_cases() {
-        let output = "test a ... ok\ntest b::c has been running for over 60 seconds\ntest b::c ... ok\n";
-        let timed =
-            |name: &str, ms: u64, output: &str| Timed::of(name.into(), 2, Duration::from_millis(ms), output);
-        let text = list(vec![timed("laws of lib/sim", 1250, ""), timed("vm of tests/vm", 75_000, output)]);
+    fn the_time_of_a_case_follows_from_the_ends_of_the_others() {
+        // Two threads: a and b start at 0, c when b ends at 1 s, d when a ends at 4 s.
+        let ends = told(&[("b", 1000), ("a", 4000), ("c", 4500), ("d", 5000)]);
+        let timed = Timed::of("x".into(), &ends, Duration::from_secs(5), 2);
+        let seconds: Vec<_> =
+            timed.each.iter().map(|(name, time)| (name.as_str(), time.as_millis())).collect();
+        assert_eq!(seconds, [("b", 1000), ("a", 4000), ("c", 3500), ("d", 1000)]);
+    }
+
+    #[test]
+    fn the_slowest_come_first() {
+        let timed = |name: &str, ms: u64, ends: &[(&str, u64)]| {
+            Timed::of(name.into(), &told(ends), Duration::from_millis(ms), 2)
+        };
+        let text = list(vec![
+            timed("laws of lib/sim", 1250, &[("a", 1250)]),
+            timed("vm of tests/vm", 75_000, &[("b::c", 74_000)]),
+        ]);
         let expected = "\
 slowest executables
-    75.0 s  vm of tests/vm (2 cases)
-    > 60 s  b::c
-     1.2 s  laws of lib/sim (2 cases)
+    75.0 s  vm of tests/vm (3 cases)
+     1.2 s  laws of lib/sim (3 cases)
+slowest cases
+    74.0 s  b::c, vm of tests/vm
+     1.2 s  a, laws of lib/sim
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn the_list_has_an_end() {
-        let timed = |ms| Timed::of("a".into(), 1, Duration::from_millis(ms), "");
-        assert_eq!(list((0..30).map(timed).collect()).lines().count(), 1 + LISTED);
+    fn times_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Times::read(dir.path()), Times::default());
+        let mut times = Times::default();
+        times.set("laws of lib/sim", 1.5);
+        times.write(dir.path());
+        assert_eq!(Times::read(dir.path()).of("laws of lib/sim"), Some(1.5));
+        fs::write(dir.path().join(TIMES), "a\tb\nc\n").unwrap();
+        assert_eq!(Times::read(dir.path()), Times::default());
     }
 
     #[test]

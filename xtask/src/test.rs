@@ -1,17 +1,25 @@
 //! `cargo xtask test`: builds, runs group by group, and ends with what ran, what was skipped and why.
 
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo, rt_manifest};
+use crate::changed::{self, Changed};
 use crate::group::{Group, ORDER, grouped};
 use crate::matrix;
-use crate::run::{as_test, begin, end, run_one};
-use crate::slowest::{self, Timed};
+use crate::run::{Told, as_test, begin, end, run_one};
+use crate::slowest::{self, Timed, Times};
+use crate::suite::Suite;
 use crate::table::{Row, last_line, seconds, table, total};
 use crate::tally::Tally;
+use std::collections::VecDeque;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-/// Set for every test: how many random cases a property gets when everything is to be run.
-const CASES_ALL: &str = "2048";
+/// How many random cases a property gets in each suite but `all`.
+const CASES: &str = "64";
+
+/// How many it gets in `all`.
+const CASES_ALL: &str = "512";
 
 /// The group of the examples in the documentation.
 const DOCUMENTS: &str = "documents";
@@ -21,11 +29,19 @@ const DOCUMENTS: &str = "documents";
 pub struct Wish {
     /// The slow matrix as well, with more kernels and more random cases.
     pub all: bool,
+    /// The suite, where it is not that of `make test`.
+    pub suite: Suite,
+    /// Only crates that changed since the main branch, and crates that depend on them.
+    pub changed: bool,
     /// Only these groups; every one when it is empty.
     pub only: Vec<String>,
 }
 
 impl Wish {
+    fn suite(&self) -> Suite {
+        if self.all { Suite::All } else { self.suite }
+    }
+
     fn wants(&self, group: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == group)
     }
@@ -51,84 +67,182 @@ impl Wish {
 /// # Errors
 /// [`BuildError`] when the tests cannot be built.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
+    let start = Instant::now();
     let slow: Vec<_> = matrix::GROUPS.iter().filter(|group| wish.wants_slow(group)).collect();
     if wish.all {
         matrix::announce(&slow);
     }
+    let changed = if wish.changed { Some(changed::packages()?) } else { None };
     let is_quick = |name: &&str| wish.wants(name);
     let needs_tests = ORDER.iter().any(is_quick) || slow.iter().any(|group| group.needs_tests);
-    let (built, build_times) = if needs_tests { build()? } else { <_>::default() };
-    let (mut rows, mut timed) = (Vec::new(), Vec::new());
-    for (group, binaries) in grouped(built.tests.clone(), |test| &test.package) {
-        if wish.wants(group.name) {
-            rows.push(run_group(group, &binaries, &built, wish.all, &mut timed));
-        }
-    }
-    if wish.wants(DOCUMENTS) {
-        rows.push(run_documents(wish.all));
+    let suite = wish.suite();
+    let (built, build_times) = if needs_tests { build(suite, changed.as_deref())? } else { <_>::default() };
+    let (mut rows, timed) = run_groups(wish, &built, changed.as_deref());
+    if wish.wants(DOCUMENTS) && !wish.changed {
+        rows.extend(run_documents(suite));
     }
     for group in slow {
         rows.push(matrix::run(group, &built));
     }
     println!("{}{}{build_times}", table(&rows), slowest::list(timed));
+    println!("suite {}: {} in all", suite.name(), seconds(start.elapsed()));
     let total = total(&rows);
     println!("{}", last_line(&total));
     Ok(total.failed == 0)
 }
 
-/// The tests, and one line that says how long each group built.
-fn build() -> Result<(Built, String), BuildError> {
+/// The tests of a suite or of changed packages, and one line with the build time of each group.
+fn build(suite: Suite, changed: Option<&[Changed]>) -> Result<(Built, String), BuildError> {
     println!("building the tests");
     let (start, mut built, mut times) = (Instant::now(), Built::default(), Vec::new());
-    for manifest in [None, Some(rt_manifest())] {
+    let mut builds = Vec::new();
+    match changed {
+        Some(changed) => {
+            for (is_rt, manifest) in [(false, None), (true, Some(rt_manifest()))] {
+                let packages = changed.iter().filter(|one| one.is_rt == is_rt);
+                let selection: Vec<&str> =
+                    packages.flat_map(|one| ["--package", one.package.as_str()]).collect();
+                if !selection.is_empty() {
+                    builds.push((manifest, selection));
+                }
+            }
+        }
+        None => {
+            builds.extend(suite.build_arguments().map(|selection| (None, selection)));
+            builds.extend(suite.has_rt().then(|| (Some(rt_manifest()), vec!["--workspace"])));
+        }
+    }
+    for (manifest, selection) in builds {
         let since = SystemTime::now();
-        built = built.with(build_tests(manifest)?);
+        built = built.with(build_tests(manifest, &selection)?);
         times = slowest::together(times, slowest::build_times(matrix::target_directory(), since));
     }
     println!("built in {}\n", seconds(start.elapsed()));
     Ok((built, slowest::built(&times)))
 }
 
-fn run_group(group: Group, binaries: &[TestBinary], built: &Built, all: bool, timed: &mut Vec<Timed>) -> Row {
-    let start = Instant::now();
-    begin(group.name, group.is_shown);
-    let mut tally = Tally::default();
-    let mut failures = Vec::new();
-    for binary in binaries {
-        let mut command = as_test(binary, built);
-        // So that a test that skips itself is heard.
-        command.arg("--show-output");
-        if all {
-            command.env("MILLPOND_VM", "all").env("PROPTEST_CASES", CASES_ALL);
-        }
-        let began = Instant::now();
-        let told = run_one(command, group.is_shown);
-        let name = format!("{} of {}", binary.target, place(&binary.dir));
-        timed.push(Timed::of(name.clone(), told.tally.cases(), began.elapsed(), &told.output));
-        if told.tally.failed > 0 {
-            failures.push((name, told.output));
-        }
-        tally.add(&told.tally);
-    }
-    let row = Row { name: group.name, tally, time: start.elapsed() };
-    end(&row, group.is_shown, &failures);
-    row
+/// One executable that is to be run.
+struct Job<'b> {
+    group: Group,
+    name: String,
+    binary: &'b TestBinary,
+    arguments: Vec<&'static str>,
+    /// Seconds that it took the last time; of one that never ran, more than any other.
+    expected: f64,
 }
 
-/// The examples in the documentation.
-fn run_documents(all: bool) -> Row {
+/// What a job printed, and how long it ran.
+struct Finished {
+    group: Group,
+    timed: Timed,
+    told: Told,
+}
+
+/// Runs the executables of all wanted groups, as many at once as there are CPUs, those that took longest first.
+fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<Row>, Vec<Timed>) {
+    let suite = wish.suite();
+    let mut times = Times::read(matrix::target_directory());
+    let mut jobs = Vec::new();
+    for (group, binaries) in grouped(built.tests.iter().collect(), |test| &test.package) {
+        for binary in binaries.into_iter().filter(|_| wish.wants(group.name)) {
+            let Some(arguments) = suite.arguments(binary) else { continue };
+            let name = format!("{} of {}", binary.target, place(&binary.dir));
+            let expected = times.of(&name).unwrap_or(f64::INFINITY);
+            jobs.push(Job { group, name, binary, arguments, expected });
+        }
+    }
+    match changed {
+        // The nearest first: what fails there is the cause of what fails elsewhere.
+        Some(changed) => jobs.sort_by_key(|job| changed::distance(changed, &job.binary.dir)),
+        None => jobs.sort_by(|a, b| b.expected.total_cmp(&a.expected)),
+    }
+    let is_shown = matches!(suite, Suite::Kernels);
+    let queue = Mutex::new(VecDeque::from(jobs));
+    let finished = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..matrix::cpus() {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some(job) = next else { break };
+                    let done = run_job(&job, built, suite, is_shown);
+                    println!("{}", done.line());
+                    finished.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+                }
+            });
+        }
+    });
+    let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for done in &finished {
+        times.set(&done.timed.name, done.timed.time.as_secs_f64());
+    }
+    times.write(matrix::target_directory());
+    let mut rows: Vec<Row> = Vec::new();
+    for done in &finished {
+        if done.told.tally.failed > 0 {
+            println!("\n---- failed: {}\n{}----\n", done.timed.name, done.told.output);
+        }
+        let name = done.group.name;
+        let index = rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
+            rows.push(Row { name, tally: Tally::default(), time: Duration::ZERO });
+            rows.len() - 1
+        });
+        rows[index].tally.add(&done.told.tally);
+        rows[index].time += done.timed.time;
+    }
+    rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.name));
+    (rows, finished.into_iter().map(|done| done.timed).collect())
+}
+
+fn run_job(job: &Job<'_>, built: &Built, suite: Suite, is_shown: bool) -> Finished {
+    let threads = matrix::cpus().max(2);
+    let mut command = as_test(job.binary, built);
+    // So that the reason of a test that skips itself is printed.
+    command.arg("--show-output").arg(format!("--test-threads={threads}")).args(&job.arguments);
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        command.env("PROPTEST_CASES", cases(suite));
+    }
+    if let Some(guests) = suite.guests() {
+        command.env("MILLPOND_VM", guests);
+    }
+    let began = Instant::now();
+    let told = run_one(command, is_shown);
+    let timed = Timed::of(job.name.clone(), &told, began.elapsed(), threads);
+    Finished { group: job.group, timed, told }
+}
+
+impl Finished {
+    /// Its line while others still run.
+    fn line(&self) -> String {
+        let Tally { passed, failed, skipped, .. } = self.told.tally;
+        let time = seconds(self.timed.time);
+        format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {time:>9}  {}", self.timed.name)
+    }
+}
+
+/// How many random cases a property gets.
+fn cases(suite: Suite) -> &'static str {
+    if suite == Suite::All { CASES_ALL } else { CASES }
+}
+
+/// The examples in the documentation, where the suite has some.
+fn run_documents(suite: Suite) -> Option<Row> {
+    let root = suite.has_documents().then_some(None);
+    let manifests: Vec<_> = root.into_iter().chain(suite.has_rt().then(|| Some(rt_manifest()))).collect();
+    if manifests.is_empty() {
+        return None;
+    }
     let start = Instant::now();
     begin(DOCUMENTS, false);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
-    for manifest in [None, Some(rt_manifest())] {
+    for manifest in manifests {
         let mut command = cargo();
-        command.args(["test", "--quiet", "--workspace", "--doc"]);
-        if let Some(manifest) = manifest {
-            command.arg("--manifest-path").arg(manifest);
-        }
-        if all {
-            command.env("PROPTEST_CASES", CASES_ALL);
-        }
+        command.args(["test", "--quiet", "--doc"]).env("PROPTEST_CASES", cases(suite));
+        match manifest {
+            Some(manifest) => command.arg("--workspace").arg("--manifest-path").arg(manifest),
+            None if suite == Suite::All => command.arg("--workspace"),
+            None => &mut command,
+        };
         let told = run_one(command, false);
         if told.tally.failed > 0 {
             failures.push((DOCUMENTS.to_owned(), told.output));
@@ -137,7 +251,7 @@ fn run_documents(all: bool) -> Row {
     }
     let row = Row { name: DOCUMENTS, tally, time: start.elapsed() };
     end(&row, false, &failures);
-    row
+    Some(row)
 }
 
 /// The crate's directory, short.
@@ -153,7 +267,11 @@ mod tests {
 
     #[test]
     fn only_groups_that_there_are_can_be_wished_for() {
-        let wish = |all, names: &[&str]| Wish { all, only: names.iter().map(|&n| n.to_owned()).collect() };
+        let wish = |all, names: &[&str]| Wish {
+            all,
+            only: names.iter().map(|&n| n.to_owned()).collect(),
+            ..Wish::default()
+        };
         assert_eq!(wish(true, &["values", "documents", "fuzz"]).unknown(), None);
         assert_eq!(wish(false, &["values", "fuzz"]).unknown().map(String::as_str), Some("fuzz"));
         let slow = |name: &str| matrix::GROUPS.iter().find(|group| group.name == name).unwrap();

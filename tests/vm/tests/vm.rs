@@ -1,6 +1,6 @@
 //! Cases on real kernels: each group is one boot, each case one test. See `cases/` for the scripts and `groups.rs` for what runs where.
 //!
-//! `MILLPOND_VM=all` adds the groups that `make test` leaves out; `MILLPOND_REQUIRE=vm` makes a failure of what would be skipped.
+//! `MILLPOND_VM=newest` boots the one group of `make test`, `MILLPOND_VM=all` adds those of `make test-all`; `MILLPOND_REQUIRE=vm` makes a failure of what would be skipped.
 //! A filter boots only the groups that have a matching case.
 #![allow(clippy::print_stdout, reason = "a test harness reports on standard output")]
 
@@ -17,7 +17,8 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let args = Arguments::from_args();
-    match groups::all(groups::wants_all()) {
+    let groups = if groups::wants_newest() { groups::newest() } else { groups::all(groups::wants_all()) };
+    match groups {
         Ok(groups) => runner::run(&args, groups),
         Err(why) => {
             println!("vm: {why}");

@@ -38,7 +38,7 @@ use std::time::Instant;
 
 #[cfg(test)]
 pub use tools::has_program;
-pub use tools::target_directory;
+pub use tools::{cpus, metadata, rt_metadata, target_directory};
 
 /// One group of the matrix.
 #[derive(Debug, Clone, Copy)]

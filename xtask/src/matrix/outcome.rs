@@ -122,8 +122,12 @@ mod tests {
 
     #[test]
     fn a_suite_that_ran_nothing_has_failed() {
-        let told =
-            |output: &str| Told { output: output.into(), tally: Tally::of(output, true), ended_well: true };
+        let told = |output: &str| Told {
+            output: output.into(),
+            tally: Tally::of(output, true),
+            ended_well: true,
+            ends: Vec::new(),
+        };
         let mut outcome = Outcome::default();
         outcome.add("a", told("test result: ok. 2 passed; 0 failed; 0 ignored\n"));
         assert_eq!((outcome.tally.passed, outcome.tally.failed), (2, 0));

@@ -29,6 +29,8 @@ pub struct Metadata {
 pub struct Package {
     /// Its name.
     pub name: String,
+    /// Its manifest.
+    pub manifest_path: PathBuf,
     /// What it depends on, of all kinds.
     pub dependencies: Vec<Dependency>,
 }

@@ -294,12 +294,33 @@ fn patient(group: Group, times: u32) -> Group {
     Group { cases, ..group }
 }
 
-/// Whether what `make test` leaves out is wanted, too.
+/// Whether the groups of `make test-all` are wanted, too.
 pub fn wants_all() -> bool {
     std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all")
 }
 
-/// The groups of `make test`, and with `wants_all` those of `make test-all` too.
+/// Whether only the group of `make test` is wanted.
+pub fn wants_newest() -> bool {
+    std::env::var("MILLPOND_VM").is_ok_and(|v| v == "newest")
+}
+
+/// The one group of `make test`: the laws on the newest kernel (`MILLPOND_VM=newest`).
+///
+/// # Errors
+/// A case or a shape that cannot be: a mistake in the tests.
+pub fn newest() -> Result<Vec<Group>, Box<dyn std::error::Error>> {
+    Ok(vec![Group {
+        name: "7.3-laws".to_owned(),
+        kernel: KernelId::cloud(Series::V7_3),
+        shape: Shape::flat(8, 2)?,
+        refine: commands_v2,
+        cases: cases(&["millpond"])?.into_iter().filter(|case| case.name().contains("law")).collect(),
+        checks: Vec::new(),
+        judges_cases: true,
+    }])
+}
+
+/// The groups of `make test-kernels`, and with `wants_all` those of `make test-all` too.
 ///
 /// # Errors
 /// A case or a shape that cannot be: a mistake in the tests.

@@ -1,0 +1,156 @@
+//! `--changed`: crates with files that differ from the main branch, and the crates that depend on them, nearest first.
+
+use crate::cargo::BuildError;
+use crate::matrix::{metadata, rt_metadata};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A crate whose tests are to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Its name.
+    pub package: String,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Whether it belongs to the workspace in `rt/`.
+    pub is_rt: bool,
+    /// Dependencies between it and a crate with a changed file: 0 for that crate itself.
+    pub distance: usize,
+}
+
+/// A crate of either workspace, with the names of the crates that it depends on.
+struct Crate {
+    package: String,
+    dir: PathBuf,
+    is_rt: bool,
+    needs: Vec<String>,
+}
+
+/// The crate that checks files outside of all crates: pages, the Makefile, units.
+const HOUSE: &str = "millpond-layering";
+
+/// The distance of a crate that is not in the list.
+#[must_use]
+pub fn distance(changed: &[Changed], dir: &Path) -> usize {
+    changed.iter().find(|one| one.dir == dir).map_or(usize::MAX, |one| one.distance)
+}
+
+/// The crates to test, nearest first.
+///
+/// # Errors
+/// [`BuildError::Start`] when git cannot compare the tree with the main branch.
+pub fn packages() -> Result<Vec<Changed>, BuildError> {
+    let root = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?.trim());
+    let mut crates = Vec::new();
+    for (is_rt, metadata) in [(false, metadata()), (true, rt_metadata())] {
+        crates.extend(metadata.packages.iter().map(|package| Crate {
+            package: package.name.clone(),
+            dir: package.manifest_path.parent().unwrap_or(Path::new("")).to_path_buf(),
+            is_rt,
+            needs: package.dependencies.iter().map(|needed| needed.name.clone()).collect(),
+        }));
+    }
+    let files: Vec<PathBuf> = changed_files()?.iter().map(|file| root.join(file)).collect();
+    let found = affected(&crates, &files);
+    let names: Vec<_> = found.iter().map(|one| format!("{} ({})", one.package, one.distance)).collect();
+    #[expect(clippy::print_stdout, reason = "a program for a terminal")]
+    {
+        println!("changed, with the distance from a changed crate: {}", names.join(", "));
+    }
+    Ok(found)
+}
+
+/// Files that differ from the branch `origin/main`, or `main` where there is no such branch, and files that git does not know.
+fn changed_files() -> Result<Vec<String>, BuildError> {
+    let base = ["origin/main", "main"].into_iter().find_map(|name| git(&["merge-base", name, "HEAD"]).ok());
+    let base = base.ok_or_else(|| io::Error::other("there is no branch `main` to compare with"))?;
+    let differing = git(&["diff", "--name-only", "-z", base.trim()])?;
+    let new = git(&["ls-files", "--others", "--exclude-standard", "-z"])?;
+    let names = differing.split('\0').chain(new.split('\0'));
+    Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+fn git(words: &[&str]) -> Result<String, BuildError> {
+    let output = Command::new("git").args(words).output()?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(io::Error::other(format!("git {}: {why}", words.join(" "))).into())
+    }
+}
+
+fn affected(crates: &[Crate], files: &[PathBuf]) -> Vec<Changed> {
+    let mut distances: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in files {
+        let holding = crates.iter().filter(|one| file.starts_with(&one.dir));
+        let innermost = holding.max_by_key(|one| one.dir.components().count());
+        distances.insert(innermost.map_or(HOUSE, |one| one.package.as_str()), 0);
+    }
+    let mut distance = 0;
+    loop {
+        let is_reached = |one: &&Crate| {
+            !distances.contains_key(one.package.as_str())
+                && one.needs.iter().any(|needed| distances.get(needed.as_str()) == Some(&distance))
+        };
+        let next: Vec<&str> = crates.iter().filter(is_reached).map(|one| one.package.as_str()).collect();
+        if next.is_empty() {
+            break;
+        }
+        distance += 1;
+        distances.extend(next.into_iter().map(|name| (name, distance)));
+    }
+    let mut found: Vec<Changed> = crates
+        .iter()
+        .filter_map(|one| {
+            let distance = *distances.get(one.package.as_str())?;
+            Some(Changed { package: one.package.clone(), dir: one.dir.clone(), is_rt: one.is_rt, distance })
+        })
+        .collect();
+    found.sort_by_key(|one| one.distance);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> Vec<Crate> {
+        let one = |package: &str, dir: &str, needs: &[&str]| Crate {
+            package: package.into(),
+            dir: dir.into(),
+            is_rt: dir.starts_with("/w/rt"),
+            needs: needs.iter().map(|&name| name.to_owned()).collect(),
+        };
+        vec![
+            one("model", "/w/lib/model", &["serde"]),
+            one("formats", "/w/lib/formats", &["model"]),
+            one("cmd", "/w/cmd", &["formats", "model"]),
+            one("bin", "/w/bin", &["cmd"]),
+            one("rt", "/w/rt/rt", &[]),
+            one(HOUSE, "/w/tests/layering", &[]),
+        ]
+    }
+
+    fn names(files: &[&str]) -> Vec<(String, usize)> {
+        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        affected(&tree(), &files).into_iter().map(|one| (one.package, one.distance)).collect()
+    }
+
+    #[test]
+    fn dependents_follow_the_changed_crate() {
+        let expected = [("formats", 0), ("cmd", 1), ("bin", 2)].map(|(name, n)| (name.to_owned(), n));
+        assert_eq!(names(&["/w/lib/formats/src/lib.rs"]), expected);
+        let expected =
+            [("model", 0), ("formats", 1), ("cmd", 1), ("bin", 2)].map(|(name, n)| (name.to_owned(), n));
+        assert_eq!(names(&["/w/lib/model/Cargo.toml"]), expected);
+    }
+
+    #[test]
+    fn a_file_outside_of_crates_is_checked_by_the_house() {
+        assert_eq!(names(&["/w/docs/index.md"]), [(HOUSE.to_owned(), 0)]);
+        assert_eq!(names(&[]), []);
+    }
+}

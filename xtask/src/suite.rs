@@ -1,0 +1,151 @@
+//! The suites of tests: what each builds and which cases it runs.
+
+use crate::cargo::TestBinary;
+
+/// A part of all tests, with a target of its own in the Makefile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Suite {
+    /// `make test`: what a contributor runs before a commit. One guest, no cluster, no second C compiler, no browser.
+    #[default]
+    Commit,
+    /// `make test-kernels`: the laws, the commands and the classes in guests with several kernels.
+    Kernels,
+    /// `make test-rt`: the libraries for real-time programs, with each C compiler, and the programs that read their caches.
+    Rt,
+    /// `make test-cluster`: the controller, the agent with a real container runtime, and the benchmarks' own tests.
+    Cluster,
+    /// `make test-pages`: the dashboard in a browser, and packages.
+    Pages,
+    /// Every test of the two workspaces.
+    All,
+}
+
+/// Crates of the cluster suite: no other suite builds them.
+const CLUSTER: [(&str, &str); 3] =
+    [("controller", "millpond-controller"), ("node", "millpond-node-tests"), ("benches", "millpond-benches")];
+
+/// Crates of the rt suite that belong to the suite's workspace: tests/caches.
+const CACHES: &str = "caches";
+
+impl Suite {
+    /// Every suite that has a target, in the order in which CI runs them.
+    pub const NAMED: [Suite; 5] = [Suite::Commit, Suite::Kernels, Suite::Rt, Suite::Cluster, Suite::Pages];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Commit => "commit",
+            Suite::Kernels => "kernels",
+            Suite::Rt => "rt",
+            Suite::Cluster => "cluster",
+            Suite::Pages => "pages",
+            Suite::All => "all",
+        }
+    }
+
+    /// The suite of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Suite> {
+        Suite::NAMED.into_iter().chain([Suite::All]).find(|suite| suite.name() == name)
+    }
+
+    /// What cargo builds in the root workspace, as arguments; nothing when the suite has no crate there.
+    #[must_use]
+    pub fn build_arguments(self) -> Option<Vec<&'static str>> {
+        let packages = |names: &[&'static str]| {
+            Some(names.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())
+        };
+        match self {
+            Suite::Commit => Some(Vec::new()),
+            Suite::Kernels => packages(&["millpond-vm"]),
+            Suite::Rt => packages(&["millpond-caches-tests"]),
+            Suite::Cluster => packages(&CLUSTER.map(|(_, package)| package)),
+            Suite::Pages => packages(&["millpond", "millpond-xtask"]),
+            Suite::All => Some(vec!["--workspace"]),
+        }
+    }
+
+    /// Whether it builds the workspace of the libraries for real-time programs.
+    #[must_use]
+    pub fn has_rt(self) -> bool {
+        matches!(self, Suite::Rt | Suite::All)
+    }
+
+    /// Whether it runs the examples in the documentation of the root workspace.
+    #[must_use]
+    pub fn has_documents(self) -> bool {
+        matches!(self, Suite::Commit | Suite::All)
+    }
+
+    /// `MILLPOND_VM`: which guests are booted.
+    #[must_use]
+    pub fn guests(self) -> Option<&'static str> {
+        match self {
+            Suite::Commit => Some("newest"),
+            Suite::All => Some("all"),
+            _ => None,
+        }
+    }
+
+    /// The harness arguments with which an executable of the root workspace is run; `None` when the suite leaves it out.
+    /// Each case is in one suite at least: what `Commit` leaves out is in one of the others.
+    #[must_use]
+    pub fn arguments(self, test: &TestBinary) -> Option<Vec<&'static str>> {
+        let (package, target) = (test.package.as_str(), test.target.as_str());
+        let is_rt = test.dir.iter().any(|part| part == "rt");
+        let is_pages = package == "millpond" && matches!(target, "browser" | "all");
+        match self {
+            Suite::All => Some(Vec::new()),
+            Suite::Rt => (is_rt || package == CACHES).then(Vec::new),
+            Suite::Cluster => CLUSTER.iter().any(|(dir, _)| *dir == package).then(Vec::new),
+            // The guests of arm64 and systemd are in `test-all` only: each reports its skip.
+            Suite::Kernels => (package == "vm").then(Vec::new),
+            Suite::Pages if is_pages => Some(if target == "all" { vec!["browser::"] } else { Vec::new() }),
+            Suite::Pages => (package == "xtask").then(|| vec!["packages::"]),
+            Suite::Commit => match (package, target) {
+                (CACHES, _) | ("vm", "arm" | "systemd" | "nginx") => None,
+                ("millpond", "browser") => None,
+                ("millpond", "all") => Some(vec!["--skip", "browser::"]),
+                ("xtask", _) => Some(vec!["--skip", "packages::"]),
+                _ => Some(Vec::new()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binary(dir: &str, target: &str) -> TestBinary {
+        let package = dir.rsplit('/').next().unwrap().to_owned();
+        TestBinary { package, target: target.into(), dir: dir.into(), path: "x".into() }
+    }
+
+    #[test]
+    fn what_make_test_leaves_out_is_in_another_suite() {
+        let executables = [
+            binary("/w/lib/linux", "all"),
+            binary("/w/tests/vm", "vm"),
+            binary("/w/tests/vm", "systemd"),
+            binary("/w/tests/caches", "programs"),
+            binary("/w/bin/millpond", "browser"),
+            binary("/w/bin/millpond", "all"),
+            binary("/w/xtask", "millpond-xtask"),
+        ];
+        for test in &executables {
+            let suites: Vec<_> = Suite::NAMED.into_iter().filter_map(|suite| suite.arguments(test)).collect();
+            let is_whole = suites.contains(&Vec::new());
+            let halves = suites.iter().filter(|arguments| !arguments.is_empty()).count();
+            assert!(is_whole || halves == 2, "{} of {}: {suites:?}", test.target, test.package);
+        }
+    }
+
+    #[test]
+    fn a_suite_is_found_by_its_name() {
+        assert_eq!(Suite::named("kernels"), Some(Suite::Kernels));
+        assert_eq!(Suite::named("all"), Some(Suite::All));
+        assert_eq!(Suite::named("kernel"), None);
+    }
+}
