@@ -1,7 +1,5 @@
 //! Pages of `docs/reference/commands`, and their list in `docs/SUMMARY.md`, are what the program says of its commands. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! `millpond record` and what is shown of a recording, through the program.
 
-#![allow(clippy::unwrap_used)]
-
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! A machine captured into a directory, and the program on it.
 
-#![allow(clippy::unwrap_used, dead_code)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,15 +3,10 @@
 //! It makes pools that push no thread out, and runs programs of its own: nothing that a machine at work would notice
 //! beside the load of some seconds.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
+use crate::alone;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
-
-/// The processor sets of a machine are there once: one test at a time.
-static MACHINE: Mutex<()> = Mutex::new(());
 
 fn millpond(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
@@ -44,7 +39,7 @@ fn is_possible(test: &str) -> bool {
 
 #[test]
 fn the_demo_compares_four_arms_tells_the_story_and_puts_everything_back() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     if !is_possible("the_demo_compares_four_arms_tells_the_story_and_puts_everything_back") {
         return;
     }
@@ -127,7 +122,7 @@ impl Drop for OwnState {
 #[test]
 fn where_pools_are_in_use_the_demo_says_so_and_leaves_them_alone() {
     let test = "where_pools_are_in_use_the_demo_says_so_and_leaves_them_alone";
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     let state = OwnState::new("in-use");
     if !is_possible(test) {
         return;
@@ -147,7 +142,7 @@ fn where_pools_are_in_use_the_demo_says_so_and_leaves_them_alone() {
 #[test]
 fn what_a_killed_demo_left_is_put_back_by_the_next_one() {
     let test = "what_a_killed_demo_left_is_put_back_by_the_next_one";
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     if !is_possible(test) {
         return;
     }
@@ -197,7 +192,7 @@ fn playing(mut demo: Command) -> Child {
 
 #[test]
 fn a_demo_that_is_terminated_puts_everything_back() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     if !is_possible("a_demo_that_is_terminated_puts_everything_back") {
         return;
     }
@@ -216,7 +211,7 @@ fn a_demo_that_is_terminated_puts_everything_back() {
 
 #[test]
 fn a_demo_that_nobody_reads_any_more_ends_well() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     if !is_possible("a_demo_that_nobody_reads_any_more_ends_well") {
         return;
     }

@@ -1,10 +1,6 @@
 //! Members that follow a pool, from the command that changes it to the member that is notified: on a captured machine, in processes of their own.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod captured;
-
-use captured::{Captured, err, millpond, out};
+use crate::captured::{Captured, err, millpond, out};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,10 +1,6 @@
 //! `pginfo` and `pgstat` on captured machines and on the machine at hand. Nothing here asks how busy a CPU is.
 
-#![allow(clippy::unwrap_used)]
-
-mod captured;
-
-use captured::{Captured, err, out, run};
+use crate::captured::{Captured, err, out, run};
 use serde_json::Value;
 use std::fs;
 

@@ -6,8 +6,7 @@
 //!
 //! The pools push no thread out, and both loads have the nice value 19. The test starts and ends all that it uses.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
+use crate::alone;
 use rustix::process::{Pid, Signal, kill_process, nice};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -235,6 +234,7 @@ impl Drop for Stage {
 #[test]
 fn poold_does_not_grow_while_demand_changes_ten_times_a_second() {
     let test = "poold_does_not_grow_while_demand_changes_ten_times_a_second";
+    let _machine = alone();
     let seconds = std::env::var(SECONDS).ok().map_or(FEW_SECONDS, |text| text.parse().unwrap());
     let program = std::env::var_os("MILLPOND_BIN_MILLPOND").unwrap_or(env!("CARGO_BIN_EXE_millpond").into());
     let mut stage = Stage {

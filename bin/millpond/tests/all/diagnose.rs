@@ -2,12 +2,7 @@
 //!
 //! Relations only, never times: a thread that wants to run wants to run also where the machine is busy with others, and an idle one does not.
 
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
-
-mod captured;
-
-use captured::{err, millpond, out};
+use crate::captured::{err, millpond, out};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

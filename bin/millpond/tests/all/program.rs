@@ -1,10 +1,6 @@
 //! The program as a whole, as a shell runs it: names, statuses, streams, the environment, and death.
 
-#![allow(clippy::unwrap_used)]
-
-mod captured;
-
-use captured::{Captured, PROGRAM, err, millpond, out, run};
+use crate::captured::{Captured, PROGRAM, err, millpond, out, run};
 use millpond_session::{MachineName, OpenOptions as OpenSession, Session};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,7 +1,5 @@
 //! `millpond top` on a real terminal, by tmux: drawn, resized, asked for changes, and left as it was. Where there is no tmux that is said, and skipped.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,6 @@
 //! The daemon as a process: what reads it may read nothing.
 
-#![allow(clippy::unwrap_used)]
-
-mod captured;
-
-use captured::millpond;
+use crate::captured::millpond;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use std::fs::{self, File};

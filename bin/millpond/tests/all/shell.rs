@@ -1,8 +1,6 @@
 //! Simulated machines that last: kept in a file from one command to the next, saved and opened in a shell, and scripts
 //! from standard input.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;

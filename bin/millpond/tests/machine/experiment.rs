@@ -1,10 +1,8 @@
 //! Experiments on the machine at hand, which is not theirs: that they run to their end, and that nothing of them stays.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
+use crate::alone;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 fn millpond(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millpond")).args(words).stdin(Stdio::null()).output().unwrap()
@@ -14,13 +12,10 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Sets of this machine are there once: one test at a time.
-static MACHINE: Mutex<()> = Mutex::new(());
-
 #[test]
 fn e2_is_played_with_pools_and_barriers_that_block_and_puts_everything_back() {
     let test = "e2_is_played_with_pools_and_barriers_that_block_and_puts_everything_back";
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     let sets = || json(&millpond(&["doctor", "--json"]))["sets"].clone();
     let before = sets();
     let words = "experiment e2 --machine real --arm pools-blocking --seconds 1 --json";
@@ -44,7 +39,7 @@ fn e2_is_played_with_pools_and_barriers_that_block_and_puts_everything_back() {
 #[test]
 fn e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own() {
     let test = "e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own";
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _machine = alone();
     let sets = || json(&millpond(&["doctor", "--json"]))["sets"].clone();
     let states = || millpond(&["psrinfo"]).stdout;
     let (sets_before, states_before) = (sets(), states());

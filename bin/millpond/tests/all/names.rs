@@ -1,11 +1,6 @@
 //! Names that other users chose: no listing lets them move the cursor, make a row or turn the direction of text.
 
-#![allow(clippy::unwrap_used)]
-#![allow(dead_code, reason = "each test file uses a part of what they share")]
-
-mod captured;
-
-use captured::{Captured, err, out};
+use crate::captured::{Captured, err, out};
 use std::fs;
 
 /// Of a thread, as the kernel takes it: fifteen bytes at the most.

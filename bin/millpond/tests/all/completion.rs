@@ -1,7 +1,5 @@
 //! Completions in real shells, and manual pages in real formatters. What is not installed here is said, and skipped.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,11 +1,6 @@
 //! `prstat -R` on the machine at hand: prstat is in the real-time class while it looks, or says that it cannot be.
 
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
-
-mod captured;
-
-use captured::{Captured, err, millpond, out};
+use crate::captured::{Captured, err, millpond, out};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;

@@ -1,10 +1,6 @@
 //! `millpond gauge`: what it serves, to a scraper, to a browser, and to those that do not read.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod browser;
-
-use browser::Browser;
+use crate::browser::Browser;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

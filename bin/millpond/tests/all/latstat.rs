@@ -1,7 +1,5 @@
 //! `latstat` where the disk is full: what was measured is shown all the same. And where the kernel has no timerlat.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

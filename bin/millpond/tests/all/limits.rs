@@ -1,10 +1,6 @@
 //! Limits of a process that are too low: no thread, no child, no large file. Each is an error in words, and nothing is left half done.
 
-#![allow(clippy::unwrap_used)]
-
-mod captured;
-
-use captured::{Captured, PROGRAM, err};
+use crate::captured::{Captured, PROGRAM, err};
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

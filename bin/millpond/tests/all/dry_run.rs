@@ -1,10 +1,6 @@
 //! What a dry run shows on a captured machine: what would change, and nothing else unless it is asked for.
 
-#![allow(clippy::unwrap_used)]
-
-mod captured;
-
-use captured::{Captured, err, out};
+use crate::captured::{Captured, err, out};
 
 /// Interrupt 24 has the processor that is to go in its list, interrupt 25 has not.
 fn captured() -> Captured {
