@@ -100,7 +100,7 @@ docs:
 	mdbook build docs
 
 reference:
-	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond --test reference
+	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond --test all reference::
 	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond-golden --test all schemas
 
 # Recorded on the machine at hand, as root, with nothing else running.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 pub struct TestBinary {
     /// The crate that it tests.
     pub package: String,
-    /// The target: `millpond_model`, `laws`.
+    /// The target: `millpond_model`, `all`.
     pub target: String,
     /// The directory of the crate, in which tests run.
     pub dir: PathBuf,

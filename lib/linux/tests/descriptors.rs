@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use common::HandMade;

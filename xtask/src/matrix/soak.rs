@@ -31,8 +31,8 @@ const SOAKS: [Soak; 3] = [
     },
     Soak {
         dir: "bin/millpond",
-        target: "poold_soak",
-        test: "poold_does_not_grow",
+        target: "machine",
+        test: "poold_soak::poold_does_not_grow",
         amount: ("MILLPOND_POOLD_SECONDS", "3600"),
     },
 ];

@@ -154,7 +154,7 @@ fn commands_rt(guest: Guest) -> Result<Guest, String> {
 /// [`commands_v2`] with the test of poold over a long time. Each CPU is a thread of the host: in turn on one thread they would wait for one
 /// another for tenths of a second.
 fn soak(guest: Guest) -> Result<Guest, String> {
-    let test = cargo_test_binary("poold_soak").map_err(|e| e.to_string())?;
+    let test = cargo_test_binary("machine").map_err(|e| e.to_string())?;
     let image = Image::new().program("poold-soak", &test).map_err(|e| e.to_string())?;
     Ok(commands_v2(guest)?.accel(Accel::TcgMulti).image(&image))
 }

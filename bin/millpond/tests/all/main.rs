@@ -1,0 +1,22 @@
+//! The program as a process, in one executable. Tests that change the machine at hand, or load all of it, are another one.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod browser;
+mod captured;
+mod completion;
+mod diagnose;
+mod dry_run;
+mod follow;
+mod gauge;
+mod latstat;
+mod limits;
+mod names;
+mod poold;
+mod processor_groups;
+mod program;
+mod prstat;
+mod record;
+mod reference;
+mod shell;
+mod top;

@@ -1,0 +1,166 @@
+//! The daemon as a process: what reads it may read nothing.
+
+use crate::captured::millpond;
+use rustix::fs::OFlags;
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Far more than any of this takes; what hangs does so for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `seen` gives something.
+fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = seen() {
+            return value;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: nothing after {PATIENCE:?}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Its end, which is a good one.
+fn ended(child: &mut Child) {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert_eq!((status.code(), status.signal()), (Some(0), None));
+            return;
+        }
+        sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    let _ = child.wait();
+    panic!("it did not end in {PATIENCE:?}");
+}
+
+/// A socket whose queue is full, and which no process reads.
+fn deaf_socket(path: &Path) -> UnixDatagram {
+    let socket = UnixDatagram::bind(path).unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    let full = (0..100_000).find_map(|_| sender.send_to(b"x", path).err());
+    assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::WouldBlock));
+    socket
+}
+
+/// A pipe that is full, and which no process reads: its reading end, and the one to write to.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let (reads, writes) = std::io::pipe().unwrap();
+    let (reads, writes) = (OwnedFd::from(reads), OwnedFd::from(writes));
+    // By another description, so that the one that is handed on still waits.
+    let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writes));
+    let mut own =
+        File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(own).unwrap();
+    let full = (0..1_000_000).find_map(|_| own.write(b"x").err());
+    assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::WouldBlock));
+    (reads, writes)
+}
+
+/// A simulated machine with pools, kept in a file.
+fn kept(dir: &Path) -> String {
+    let file = dir.join("machine").to_str().unwrap().to_owned();
+    let enabled =
+        millpond().args(["pooladm", "-e", "--machine", "x4200", "--state", &file]).output().unwrap();
+    assert!(enabled.status.success(), "{enabled:?}");
+    file
+}
+
+#[test]
+fn it_records_where_the_configuration_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = kept(dir.path());
+    let day = dir.path().join("day");
+    let out = |words: &[&str]| {
+        let ended = millpond().args(words).env("MILLPOND_RECORDINGS", &day).output().unwrap();
+        assert!(ended.status.success(), "{words:?}: {ended:?}");
+        String::from_utf8(ended.stdout).unwrap() + &String::from_utf8(ended.stderr).unwrap()
+    };
+    let poold =
+        |time: &str| out(&["poold", "-l", "INFO", "--machine", "x4200", "--state", &file, "--for", time]);
+    assert!(!poold("3000").contains("record"));
+    assert!(!day.exists(), "nobody asked for it");
+    let modify = "modify system s ( boolean system.poold.record = true )";
+    let modify = modify
+        .replace(" s ", &format!(" {} ", system_of(&out(&["poolcfg", "-dc", "info", "--state", &file]))));
+    out(&["poolcfg", "-dc", &modify, "--state", &file]);
+    let said = poold("20000");
+    assert!(said.contains(&format!("poold INFO: recording into {}", day.display())), "{said}");
+    let shown = out(&["record", "--show"]);
+    let frames: Vec<&str> = shown.lines().nth(1).unwrap().split(' ').collect();
+    let count: u32 = frames[frames.iter().position(|word| *word == "frames").unwrap() - 1].parse().unwrap();
+    assert!((18..=22).contains(&count), "one a second of its time: {shown}");
+    assert!(said.contains(&format!("poold INFO: recorded {count} frames")), "{said}");
+}
+
+/// The name of the system in what `poolcfg info` prints: `system x4200`.
+fn system_of(info: &str) -> String {
+    let line = info.lines().find(|line| line.starts_with("system ")).unwrap();
+    line.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+fn terminate(child: &Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), Signal::TERM).unwrap();
+}
+
+/// Whether a process catches SIGTERM by now.
+fn catches_termination(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
+    u64::from_str_radix(mask, 16).unwrap_or(0) & (1 << (Signal::TERM.as_raw() - 1)) != 0
+}
+
+#[test]
+fn a_full_notify_socket_stops_no_poold() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = kept(dir.path());
+    let path = dir.path().join("notify");
+    let _deaf = deaf_socket(&path);
+    let start = |words: &[&str]| {
+        let mut poold = millpond();
+        poold
+            .args(["poold", "-l", "INFO", "--machine", "x4200", "--state", &file])
+            .args(words)
+            .stderr(Stdio::piped());
+        poold.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "10000000").spawn().unwrap()
+    };
+    // A minute of simulated time has hundreds of turns, each of which says that poold is alive.
+    let mut poold = start(&["--for", "60000"]);
+    ended(&mut poold);
+    let log = std::io::read_to_string(poold.stderr.take().unwrap()).unwrap();
+    assert!(
+        log.contains("configuration complete") && log.trim_end().ends_with("poold NOTICE: exiting"),
+        "{log}"
+    );
+    let mut poold = start(&[]);
+    wait_for("its handler", || catches_termination(&poold).then_some(()));
+    terminate(&poold);
+    ended(&mut poold);
+}
+
+#[test]
+fn a_full_standard_error_stops_no_poold() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = kept(dir.path());
+    let (_reads, writes) = full_pipe();
+    let start = |words: &[&str]| {
+        let mut poold = millpond();
+        poold.args(["poold", "-l", "DEBUG", "--machine", "x4200", "--state", &file]).args(words);
+        poold.stderr(writes.try_clone().unwrap()).spawn().unwrap()
+    };
+    ended(&mut start(&["--for", "2000"]));
+    let mut poold = start(&[]);
+    wait_for("its handler", || catches_termination(&poold).then_some(()));
+    terminate(&poold);
+    ended(&mut poold);
+}

@@ -1,0 +1,415 @@
+//! Sets on roots made by hand, in both cgroup versions.
+
+use crate::common::HandMade;
+use crate::common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
+use millpond_machine::{Knobs, Machine, MemoryJournal, Reason, Writer};
+use millpond_model::{CpuId, Lwp, LwpId, Pid, PsetId, PsetMode, State};
+
+#[test]
+fn an_exclusive_set_on_version_2_is_a_partition_under_the_root() {
+    let made = HandMade::new(4, false);
+    let before = made.snapshot();
+    let machine = made.machine();
+    assert_eq!(create(&machine, &[2, 1], EXCLUSIVE), Ok(PsetId(1)));
+    assert_eq!(made.read("cgroup/cgroup.subtree_control"), "cpuset");
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus"), "1-2");
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus.partition"), "root");
+    assert_eq!(made.read("cgroup/mpset1/cgroup.subtree_control"), "cpuset", "the anchor");
+    let sets = machine.psets().unwrap().list().unwrap();
+    assert_eq!(sets.len(), 1);
+    assert_eq!(sets[0].members, cpus(&[2, 1]), "in order of arrival");
+    assert_eq!(sets[0].mode, PsetMode::Own);
+    assert_eq!(sets[0].breaches, Vec::<String>::new());
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+    assert!(machine.journal().baselines().is_empty());
+}
+
+/// The knobs that removing set 1 writes, on a machine with that kernel.
+fn written_to_remove(release: &str, v1: bool) -> Vec<String> {
+    let made = HandMade::new(4, v1);
+    made.file("proc/sys/kernel/osrelease", release);
+    let machine = made.machine();
+    create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+    let change = machine.psets().unwrap().prepare_destroy(PsetId(1)).unwrap();
+    change.steps.iter().filter(|s| !s.falls && !s.is_note()).map(|s| s.knob.to_string()).collect()
+}
+
+#[test]
+fn what_goes_with_a_directory_is_not_written_first() {
+    assert_eq!(written_to_remove("6.17.0\n", false), ["dir:/mpset1", "controller:/"]);
+    // Before 6.15 a partition that is removed keeps its CPUs for some time.
+    let slow = ["cg:/mpset1/cpuset.cpus.partition", "dir:/mpset1", "controller:/"];
+    assert_eq!(written_to_remove("6.12.0\n", false), slow);
+}
+
+#[test]
+fn whoever_bound_a_thread_its_processor_stays() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "pinned", 0);
+        made.file("proc/20/task/20/mask", "2");
+        let machine = made.machine();
+        let refusal = create(&machine, &[2], SHARED).unwrap_err();
+        let lwp = Lwp { pid: Pid(20), lwp: LwpId(20) };
+        assert_eq!(refusal.reason, Reason::BoundThreads(vec![lwp]));
+        create(&machine, &[1], SHARED).unwrap();
+        bind_cpu(&machine, 20, None).unwrap();
+        create(&machine, &[2], SHARED).unwrap();
+    }
+}
+
+#[test]
+fn a_removal_that_was_killed_half_way_comes_back_whole() {
+    for (release, v1) in [("6.17.0\n", false), ("6.12.0\n", false), ("6.1.0\n", true)] {
+        let made = HandMade::new(4, v1);
+        made.file("proc/sys/kernel/osrelease", release);
+        let machine = made.machine();
+        create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+        bind(&machine, 1, Some(1)).unwrap();
+        let before = made.snapshot();
+        let change = machine.psets().unwrap().prepare_destroy(PsetId(1)).unwrap();
+        for killed_after in 0..=change.steps.len() {
+            machine.journal().begin(&change.what, &machine.boot_id(), &change.steps).unwrap();
+            for step in change.steps[..killed_after].iter().filter(|s| !s.falls && !s.is_note()) {
+                machine.write(&step.knob, step.after.as_ref()).unwrap();
+            }
+            assert!(Writer::open(&machine).unwrap().repaired().is_some());
+            assert_eq!(made.snapshot(), before, "{release} killed after {killed_after} steps");
+        }
+    }
+}
+
+#[test]
+fn masks_of_kernel_threads_outlive_partitions() {
+    const KERNEL: u64 = 0x0020_0000;
+    for release in ["6.17.0\n", "6.12.0\n", "6.1.0\n"] {
+        let made = HandMade::new(4, false);
+        made.file("proc/sys/kernel/osrelease", release);
+        made.process(2, &[2], "kthreadd", KERNEL);
+        made.process(18, &[18], "kswapd0", KERNEL);
+        // As this kernel remembers it: until a partition takes CPUs.
+        made.file("proc/18/task/18/mask", "0-1 in /:");
+        made.process(19, &[19], "irq/24-nvme0q1", KERNEL);
+        made.file("proc/19/task/19/mask", "1 in /:");
+        let before = made.snapshot();
+        let machine = made.machine();
+        create(&machine, &[2, 1], EXCLUSIVE).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0 in /:1-2", "{release}");
+        create(&machine, &[3], EXCLUSIVE).unwrap();
+        assert_eq!(
+            made.read("proc/18/task/18/mask"),
+            "0 in /:1-2",
+            "{release}: all that is left is what it may"
+        );
+        destroy(&machine, 1).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /:3", "{release}");
+        destroy(&machine, 2).unwrap();
+        assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /:", "{release}");
+        assert_eq!(
+            made.read("proc/19/task/19/mask"),
+            "1 in /:",
+            "that of an interrupt follows its interrupt"
+        );
+        assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+        assert_eq!(made.snapshot(), before, "{release}");
+    }
+}
+
+#[test]
+fn masks_of_kernel_threads_outlive_the_default_set_of_version_1() {
+    let made = HandMade::new(4, true);
+    made.file("proc/sys/kernel/osrelease", "6.1.0\n");
+    made.process(18, &[18], "kswapd0", 0x0020_0000);
+    made.file("proc/18/task/18/mask", "0-1 in /:");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[1], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("proc/18/task/18/mask"), "0 in /mpdefault/from+:0,2-3");
+    create(&machine, &[2], EXCLUSIVE).unwrap();
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/18/task/18/mask"), "0-1 in /mpdefault/from+:0-1,3");
+    destroy(&machine, 2).unwrap();
+    assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn an_exclusive_set_on_version_1_moves_everybody_else_aside() {
+    let made = HandMade::new(4, true);
+    made.process(20, &[20, 21], "daemon", 0);
+    made.process(2, &[2], "kthreadd", 0x0020_0000);
+    made.process(3, &[3], "ksoftirqd/1", 0x0420_0000);
+    made.file("cgroup/cpuset/docker/cpuset.cpus", "0-3\n");
+    made.file("cgroup/cpuset/docker/cpuset.mems", "0\n");
+    made.file("cgroup/cpuset/docker/tasks", "");
+    made.file("cgroup/cpuset/docker/a/cpuset.cpus", "2-3\n");
+    made.file("cgroup/cpuset/docker/a/cpuset.mems", "0\n");
+    made.file("cgroup/cpuset/docker/a/tasks", "");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3, 2], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/cpuset/mpset1/cpuset.cpus"), "2-3");
+    assert_eq!(made.read("cgroup/cpuset/mpset1/cpuset.mems"), "0");
+    assert_eq!(made.read("cgroup/cpuset/mpdefault/cpuset.cpus"), "0-1");
+    assert_eq!(made.read("cgroup/cpuset/mpdefault/from+/tasks"), "1\n2\n20\n21");
+    assert_eq!(made.read("cgroup/cpuset/tasks"), "3", "what the kernel pins stays");
+    assert_eq!(made.read("cgroup/cpuset/docker/cpuset.cpus"), "0-1");
+    assert_eq!(made.read("cgroup/cpuset/docker/a/cpuset.cpus"), "0-1", "nothing was left of its own list");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+    assert!(machine.journal().baselines().is_empty());
+}
+
+#[test]
+fn a_shared_set_pushes_nobody_out() {
+    for v1 in [false, true] {
+        let made = HandMade::new(2, v1);
+        made.process(20, &[20, 21], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1], SHARED).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+        assert!(lwps.iter().all(|l| l.set == PsetId(1) && l.allowed.to_string() == "1"), "{lwps:?}");
+        let init = machine.threads().unwrap().lwps(Pid(1)).unwrap();
+        assert_eq!(init[0].allowed.to_string(), "0-1");
+        assert_eq!(made.read(&format!("{}/mpset1/cpuset.cpus", made.group_root())), "1");
+        assert_eq!(machine.psets().unwrap().list().unwrap()[0].mode, PsetMode::Shared);
+    }
+}
+
+#[test]
+fn a_process_returns_to_where_it_came_from() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20, 21], "mine", 0);
+        let before = made.snapshot();
+        let machine = made.machine();
+        create(&machine, &[1], EXCLUSIVE).unwrap();
+        create(&machine, &[2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        bind(&machine, 20, Some(2)).unwrap();
+        let leaf = format!("{}/mpset2/from+/cgroup.procs", made.group_root());
+        assert_eq!(made.read(&leaf), "20");
+        destroy(&machine, 2).unwrap();
+        let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+        assert!(
+            lwps.iter().all(|l| l.set == PsetId::DEFAULT && l.allowed.to_string() == "0,2-3"),
+            "{lwps:?}"
+        );
+        destroy(&machine, 1).unwrap();
+        assert_eq!(made.snapshot(), before, "v1: {v1}");
+    }
+}
+
+#[test]
+fn one_thread_can_be_bound_alone_only_on_version_1() {
+    let made = HandMade::new(4, true);
+    made.process(20, &[20, 21], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1], SHARED).unwrap();
+    let writer = Writer::open(&machine).unwrap();
+    let threads = machine.threads().unwrap();
+    let change = threads.prepare_bind_set(Pid(20), Some(&[LwpId(21)]), Some(PsetId(1))).unwrap();
+    writer.commit(change).unwrap();
+    let sets: Vec<PsetId> = threads.lwps(Pid(20)).unwrap().iter().map(|l| l.set).collect();
+    assert_eq!(sets, [PsetId::DEFAULT, PsetId(1)]);
+    drop(writer);
+    // Destroying the set brings a single thread back too.
+    destroy(&machine, 1).unwrap();
+    assert!(threads.lwps(Pid(20)).unwrap().iter().all(|l| l.set.is_default()));
+
+    let made = HandMade::new(4, false);
+    made.process(20, &[20, 21], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1], SHARED).unwrap();
+    let threads = machine.threads().unwrap();
+    let refusal = threads.prepare_bind_set(Pid(20), Some(&[LwpId(21)]), Some(PsetId(1))).unwrap_err();
+    assert_eq!(refusal.to_string(), "thread 20/21: its process is in set 0");
+    assert_eq!(refusal.hint.as_deref(), Some("bind the process"));
+}
+
+#[test]
+fn processors_move_between_sets_without_a_moment_of_overlap() {
+    let made = HandMade::new(4, false);
+    let machine = made.machine();
+    create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    let writer = Writer::open(&machine).unwrap();
+    let change = machine.psets().unwrap().prepare_assign(PsetId(2), &cpus(&[2]), false).unwrap();
+    let order: Vec<String> = change.steps.iter().map(ToString::to_string).collect();
+    let shrink = order.iter().position(|s| s == "cg:/mpset1/cpuset.cpus: 1-2 -> 1").unwrap();
+    let grow = order.iter().position(|s| s == "cg:/mpset2/cpuset.cpus: 3 -> 2-3").unwrap();
+    assert!(shrink < grow, "{order:?}");
+    assert!(!order.iter().any(|s| s.contains("partition")), "a live partition is resized in place");
+    writer.commit(change).unwrap();
+    let sets = machine.psets().unwrap().list().unwrap();
+    assert_eq!((&sets[0].members, &sets[1].members), (&cpus(&[1]), &cpus(&[3, 2])));
+}
+
+#[test]
+fn refusals_name_the_processor_and_change_nothing() {
+    let made = HandMade::new(4, false);
+    made.process(20, &[20], "mine", 0);
+    let machine = made.machine();
+    create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    let before = made.snapshot();
+    let reason = |list: &[u32]| create(&machine, list, EXCLUSIVE).unwrap_err().to_string();
+    assert_eq!(reason(&[9]), "CPU 9: there is no such CPU (this machine has 0-3)");
+    assert_eq!(reason(&[3, 3]), "CPU 3: it is named twice");
+    assert_eq!(reason(&[0, 3]), "CPU 3: it is the last one in the default set");
+    assert_eq!(reason(&[1, 2]), "CPU 2: it is the last one in set 1, and threads are bound to that set");
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn binding_to_nothing_is_refused() {
+    let made = HandMade::new(2, false);
+    made.process(20, &[20], "mine", 0);
+    made.process(2, &[2], "kthreadd", 0x0020_0000);
+    let machine = made.machine();
+    create(&machine, &[], EXCLUSIVE).unwrap();
+    let why = |pid, set| bind(&machine, pid, Some(set)).unwrap_err().reason;
+    assert_eq!(why(20, 1), Reason::EmptyPset(PsetId(1)));
+    assert_eq!(why(20, 7), Reason::NoSuchPset);
+    assert_eq!(why(99, 1), Reason::NoSuchProcess);
+    assert_eq!(why(2, 1), Reason::KernelThread);
+}
+
+#[test]
+fn a_processor_binding_blocks_the_move_and_is_undone_exactly() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        made.file("proc/20/task/20/mask", "0-2");
+        let machine = made.machine();
+        let allowed = || machine.threads().unwrap().lwps(Pid(20)).unwrap()[0].allowed.to_string();
+        bind_cpu(&machine, 20, Some(2)).unwrap();
+        assert_eq!(allowed(), "2");
+        let refusal = create(&machine, &[2], EXCLUSIVE).unwrap_err();
+        assert_eq!(refusal.to_string(), "CPU 2: a thread is bound to it: 20/20");
+        bind_cpu(&machine, 20, Some(1)).unwrap();
+        create(&machine, &[2], EXCLUSIVE).unwrap();
+        assert_eq!(
+            bind(&machine, 20, Some(1)).unwrap_err().to_string(),
+            "process 20: it is bound to CPU 1, which is not in set 1"
+        );
+        bind_cpu(&machine, 20, None).unwrap();
+        destroy(&machine, 1).unwrap();
+        assert_eq!(allowed(), "0-2", "the mask that somebody else had set is back");
+        assert!(machine.journal().baselines().is_empty());
+    }
+}
+
+#[test]
+fn an_offline_processor_keeps_its_set_and_comes_back_to_it() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.process(20, &[20], "mine", 0);
+        let machine = made.machine();
+        create(&machine, &[1, 2], EXCLUSIVE).unwrap();
+        bind(&machine, 20, Some(1)).unwrap();
+        for (state, on) in [(State::OffLine, "1"), (State::OnLine, "1-2")] {
+            let writer = Writer::open(&machine).unwrap();
+            let change = machine.processors().unwrap().prepare_state(CpuId(2), state, false).unwrap();
+            writer.commit(change).unwrap();
+            assert_eq!(machine.psets().unwrap().list().unwrap()[0].members, cpus(&[1, 2]));
+            let lwps = machine.threads().unwrap().lwps(Pid(20)).unwrap();
+            assert_eq!(lwps[0].allowed.to_string(), on, "v1: {v1}");
+        }
+    }
+}
+
+#[test]
+fn an_overlapping_neighbour_is_narrowed_and_widened_again() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    made.file("cgroup/system.slice/cpuset.cpus", "0-3\n");
+    made.file("cgroup/system.slice/cpuset.cpus.partition", "member\n");
+    made.file("cgroup/system.slice/cgroup.procs", "");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-2");
+    create(&machine, &[2], EXCLUSIVE).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-1");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("cgroup/system.slice/cpuset.cpus"), "0-1,3");
+    destroy(&machine, 2).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_writer_that_dies_anywhere_is_repaired_to_the_byte() {
+    for v1 in [false, true] {
+        let steps = {
+            let made = HandMade::new(4, v1);
+            made.process(20, &[20, 21], "daemon", 0);
+            let machine = made.machine();
+            machine.psets().unwrap().prepare_create(&cpus(&[3, 2]), EXCLUSIVE, false).unwrap().steps.len()
+        };
+        assert!(steps > 4);
+        for stop in 0..=steps {
+            let made = HandMade::new(4, v1);
+            made.process(20, &[20, 21], "daemon", 0);
+            let before = made.snapshot();
+            let journal = MemoryJournal::default();
+            let machine = millpond_linux::LinuxMachine::open(
+                millpond_linux::Root::captured(made.dir.path()),
+                Box::new(journal),
+            );
+            let change = machine.psets().unwrap().prepare_create(&cpus(&[3, 2]), EXCLUSIVE, false).unwrap();
+            let boot = millpond_machine::Knobs::boot_id(&machine);
+            machine.journal().begin(&change.what, &boot, &change.steps).unwrap();
+            for step in &change.steps[..stop] {
+                millpond_machine::Knobs::write(&machine, &step.knob, step.after.as_ref()).unwrap();
+            }
+            let writer = Writer::open(&machine).unwrap();
+            assert!(writer.repaired().is_some());
+            assert_eq!(made.snapshot(), before, "v1: {v1}, killed after step {stop}");
+        }
+    }
+}
+
+#[test]
+fn inside_a_namespace_that_is_no_partition_a_set_is_steered() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/cpuset.cpus.partition", "member\n");
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    for (name, text) in [("cpuset.cpus", ""), ("cpuset.cpus.partition", "member\n"), ("cgroup.procs", "")] {
+        made.file(&format!("cgroup/other/{name}"), text);
+    }
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    let set = machine.psets().unwrap().list().unwrap().remove(0);
+    assert_eq!(set.mode, PsetMode::Steered);
+    assert_eq!(set.breaches, ["new groups may intrude until the next check"]);
+    assert_eq!(made.read("cgroup/mpset1/cpuset.cpus.partition"), "member");
+    assert_eq!(made.read("cgroup/other/cpuset.cpus"), "0-2");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
+    // Each comparison of every CPU with every other one makes this minutes.
+    let made = HandMade::new(4, false);
+    for name in ["possible", "present", "online"] {
+        made.file(&format!("sys/devices/system/cpu/{name}"), "0-99999\n");
+    }
+    let machine = made.machine();
+    let members = |set: u32| {
+        let sets = machine.psets().unwrap().list().unwrap();
+        sets.iter().find(|is| is.id == PsetId(set)).unwrap().cpus().to_string()
+    };
+    let first: Vec<u32> = (1..=50_000).collect();
+    let second: Vec<u32> = (25_001..=75_000).collect();
+    create(&machine, &first, SHARED).unwrap();
+    assert_eq!(members(1), "1-50000");
+    create(&machine, &second, SHARED).unwrap();
+    assert_eq!((members(1), members(2)), ("1-25000".to_owned(), "25001-75000".to_owned()));
+    assert_eq!(machine.processors().unwrap().topology().unwrap().cpus().len(), 100_000);
+    destroy(&machine, 1).unwrap();
+}
