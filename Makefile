@@ -6,7 +6,7 @@
 #                  ends with what ran, what was skipped and why
 #   make test-kernels, test-rt, test-cluster, test-pages
 #                  guests with several kernels; the libraries in rt/ with each C compiler; the controller and a real
-#                  container runtime; the dashboard in a browser, and packages
+#                  container runtime; the dashboard in a browser, packages, and fits of the experiments
 #   make test-all  all of these with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
 #                  valgrind, miri; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house

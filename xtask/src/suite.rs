@@ -8,13 +8,14 @@ pub enum Suite {
     /// `make test`: what a contributor runs before a commit. One guest, no cluster, no second C compiler, no browser.
     #[default]
     Commit,
-    /// `make test-kernels`: the laws, the commands and the classes in guests with several kernels.
+    /// `make test-kernels`: the laws, the commands and the classes in guests with several kernels, and a hundred thousand random
+    /// operations on simulated machines.
     Kernels,
     /// `make test-rt`: the libraries for real-time programs, with each C compiler, and the programs that read their caches.
     Rt,
     /// `make test-cluster`: the controller, the agent with a real container runtime, and the benchmarks' own tests.
     Cluster,
-    /// `make test-pages`: the dashboard in a browser, and packages.
+    /// `make test-pages`: the dashboard in a browser, packages, and the figures and fits of the published experiments.
     Pages,
     /// Every test of the two workspaces.
     All,
@@ -23,6 +24,12 @@ pub enum Suite {
 /// Crates of the cluster suite: no other suite builds them.
 const CLUSTER: [(&str, &str); 3] =
     [("controller", "millpond-controller"), ("node", "millpond-node-tests"), ("benches", "millpond-benches")];
+
+/// The longest run of random scripts on simulated machines: five minutes.
+const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
+
+/// Every published experiment on simulated machines: four minutes.
+const PUBLISHED: &str = "without_options_everything_that_was_published";
 
 /// Crates of the rt suite that belong to the suite's workspace: tests/caches.
 const CACHES: &str = "caches";
@@ -58,10 +65,10 @@ impl Suite {
         };
         match self {
             Suite::Commit => Some(Vec::new()),
-            Suite::Kernels => packages(&["millpond-vm"]),
+            Suite::Kernels => packages(&["millpond-vm", "millpond-sim"]),
             Suite::Rt => packages(&["millpond-caches-tests"]),
             Suite::Cluster => packages(&CLUSTER.map(|(_, package)| package)),
-            Suite::Pages => packages(&["millpond", "millpond-xtask"]),
+            Suite::Pages => packages(&["millpond", "millpond-xtask", "millpond-experiments"]),
             Suite::All => Some(vec!["--workspace"]),
         }
     }
@@ -100,12 +107,23 @@ impl Suite {
             Suite::Rt => (is_rt || package == CACHES).then(Vec::new),
             Suite::Cluster => CLUSTER.iter().any(|(dir, _)| *dir == package).then(Vec::new),
             // The guests of arm64 and systemd are in `test-all` only: each reports its skip.
-            Suite::Kernels => (package == "vm").then(Vec::new),
+            Suite::Kernels => match (package, target) {
+                ("vm", _) => Some(Vec::new()),
+                ("sim", "all" | "laws") => Some(vec![LONG_LAWS]),
+                _ => None,
+            },
             Suite::Pages if is_pages => Some(if target == "all" { vec!["browser::"] } else { Vec::new() }),
-            Suite::Pages => (package == "xtask").then(|| vec!["packages::"]),
+            Suite::Pages => match (package, target) {
+                ("xtask", _) => Some(vec!["packages::"]),
+                ("experiments", "refit") => Some(Vec::new()),
+                ("experiments", _) => Some(vec![PUBLISHED]),
+                _ => None,
+            },
             Suite::Commit => match (package, target) {
                 (CACHES, _) | ("vm", "arm" | "systemd" | "nginx") => None,
-                ("millpond", "browser") => None,
+                ("millpond", "browser") | ("experiments", "refit") => None,
+                ("experiments", _) => Some(vec!["--skip", PUBLISHED]),
+                ("sim", "all" | "laws") => Some(vec!["--skip", LONG_LAWS]),
                 ("millpond", "all") => Some(vec!["--skip", "browser::"]),
                 ("xtask", _) => Some(vec!["--skip", "packages::"]),
                 _ => Some(Vec::new()),
@@ -128,6 +146,9 @@ mod tests {
         let executables = [
             binary("/w/lib/linux", "all"),
             binary("/w/tests/vm", "vm"),
+            binary("/w/lib/sim", "all"),
+            binary("/w/lab/experiments", "refit"),
+            binary("/w/lab/experiments", "millpond_experiments"),
             binary("/w/tests/vm", "systemd"),
             binary("/w/tests/caches", "programs"),
             binary("/w/bin/millpond", "browser"),
