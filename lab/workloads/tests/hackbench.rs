@@ -1,4 +1,5 @@
-//! hackbench as its callers see it: every message arrives, and nothing is left behind whatever happens.
+//! hackbench as its callers see it: every message arrives, and nothing is left behind whatever happens. A program of its own, since its
+//! processes have whatever this one has open, also the sockets of tests beside it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 

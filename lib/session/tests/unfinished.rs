@@ -1,4 +1,5 @@
-//! Reading while others write: an operation under way is never taken for an abandoned one.
+//! Reading while others write: an operation under way is never taken for an abandoned one. A program of its own, since
+//! a child that another test starts has the lock until it has become its program.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,9 +1,5 @@
 //! Any state and any tables: levels stay levels, and many seconds at once are as many single ones.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use millpond_rules::{Class, End, FX_LEVELS, Place, TS_LEVELS, Tables, Thread, TsRow, host};
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -158,7 +154,7 @@ proptest! {
         waits in uniform::<_, 60>(0..2u32),
         seconds in 0..=500u64,
     ) {
-        let mut t = common::standard();
+        let mut t = crate::common::standard();
         for (at, row) in t.ts.iter_mut().enumerate() {
             (row.lwait, row.maxwait) = (next[at], waits[at]);
         }

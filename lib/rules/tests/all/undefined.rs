@@ -1,7 +1,5 @@
 //! `undefined.c`, compiled with the sanitizer for undefined behaviour by each installed compiler.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,8 +1,6 @@
 //! The test vectors of the reference (§3.11) for one thread: V1 to V9, V11 and V13. Slices are in ticks.
 
-mod common;
-
-use common::{at, entered, extended, standard};
+use crate::common::{at, entered, extended, standard};
 use millpond_rules::{Class, End, Place, Tables, Thread, host};
 
 /// The levels of the system's part that a thread goes through which nothing interrupts, each with its ticks.

@@ -1,7 +1,5 @@
 //! Scripts of `poolcfg`, executed: what they do, and the texts of reference §8.4 with their places.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_formats::pools::properties::Element as _;
 use millpond_formats::pools::script::parse;
 use millpond_model::pools::{Keyword, PoolsConf, PropValue};

@@ -1,8 +1,6 @@
 //! What becomes of sizes when loads come and go. Figures are by hand; where a policy is free, bounds are.
 
-#[path = "scenarios/speculation.rs"]
 mod speculation;
-#[path = "scenarios/world.rs"]
 mod world;
 
 use millpond_model::Nanos;

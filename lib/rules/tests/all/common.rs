@@ -1,7 +1,5 @@
 //! The tables of the reference (§1.7 to §1.9), in ticks at 100 Hz, and threads in them.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
-
 use millpond_rules::{Class, FX_LEVELS, TS_LEVELS, Tables, Thread, TsRow, host};
 use std::array;
 

@@ -1,7 +1,5 @@
 //! The rules of reference §7.4, §7.6 and §7.7, one by one, with the texts of §7.5.
 
-#![allow(clippy::unwrap_used)]
-
 use millpond_model::pools::{PoolsConf, PropValue};
 use millpond_model::{CpuId, State};
 use millpond_pools::{Editor, Element, Place, PoolError};

@@ -1,8 +1,6 @@
 //! Where a thread goes in a queue: the rule of V10 of the reference (§3.11), and the order of keys.
 
-mod common;
-
-use common::{entered, standard};
+use crate::common::{entered, standard};
 use millpond_rules::{Class, End, host};
 
 #[test]

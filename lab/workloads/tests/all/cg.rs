@@ -1,7 +1,5 @@
 //! CG as its callers see it: right answers for any number of threads, and changes of the allowed CPUs while it runs.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
-
 use millpond_workloads::allowed_cpus;
 use millpond_workloads::cg::{BarrierKind, CgEvent, CgResult, CgSpec, Class, Iteration, Verification, run};
 use std::num::NonZeroU32;

@@ -1,0 +1,4 @@
+//! Policies from outside: what holds of any frames, and what becomes of sizes over time.
+
+mod properties;
+mod scenarios;
