@@ -25,6 +25,9 @@ pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Comman
     command
 }
 
+/// Names of cases, with the time from the start of their executable to their end.
+pub type Ends = Vec<(String, Duration)>;
+
 /// What one executable said and how it counts.
 #[derive(Debug)]
 pub struct Told {
@@ -35,7 +38,7 @@ pub struct Told {
     /// Whether it ended with status 0.
     pub ended_well: bool,
     /// Cases in the order in which they ended, with the time since the start.
-    pub ends: Vec<(String, Duration)>,
+    pub ends: Ends,
 }
 
 /// Runs one program to its end.
@@ -66,7 +69,7 @@ fn follow(
     pipe: impl Read + Send + 'static,
     output: &Arc<Mutex<String>>,
     is_shown: bool,
-    (start, ends): (Instant, &Arc<Mutex<Vec<(String, Duration)>>>),
+    (start, ends): (Instant, &Arc<Mutex<Ends>>),
 ) -> thread::JoinHandle<()> {
     let (output, ends) = (Arc::clone(output), Arc::clone(ends));
     thread::spawn(move || {

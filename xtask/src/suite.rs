@@ -25,6 +25,9 @@ pub enum Suite {
 const CLUSTER: [(&str, &str); 3] =
     [("controller", "millpond-controller"), ("node", "millpond-node-tests"), ("benches", "millpond-benches")];
 
+/// Part of the names of tests that start a browser.
+const BROWSER: &str = "in_a_browser";
+
 /// The longest run of random scripts on simulated machines: five minutes.
 const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
 
@@ -101,7 +104,7 @@ impl Suite {
     pub fn arguments(self, test: &TestBinary) -> Option<Vec<&'static str>> {
         let (package, target) = (test.package.as_str(), test.target.as_str());
         let is_rt = test.dir.iter().any(|part| part == "rt");
-        let is_pages = package == "millpond" && matches!(target, "browser" | "all");
+        let is_pages = package == "millpond" && target == "all";
         match self {
             Suite::All => Some(Vec::new()),
             Suite::Rt => (is_rt || package == CACHES).then(Vec::new),
@@ -112,7 +115,7 @@ impl Suite {
                 ("sim", "all" | "laws") => Some(vec![LONG_LAWS]),
                 _ => None,
             },
-            Suite::Pages if is_pages => Some(if target == "all" { vec!["browser::"] } else { Vec::new() }),
+            Suite::Pages if is_pages => Some(vec![BROWSER]),
             Suite::Pages => match (package, target) {
                 ("xtask", _) => Some(vec!["packages::"]),
                 ("experiments", "refit") => Some(Vec::new()),
@@ -121,10 +124,10 @@ impl Suite {
             },
             Suite::Commit => match (package, target) {
                 (CACHES, _) | ("vm", "arm" | "systemd" | "nginx") => None,
-                ("millpond", "browser") | ("experiments", "refit") => None,
+                ("experiments", "refit") => None,
                 ("experiments", _) => Some(vec!["--skip", PUBLISHED]),
                 ("sim", "all" | "laws") => Some(vec!["--skip", LONG_LAWS]),
-                ("millpond", "all") => Some(vec!["--skip", "browser::"]),
+                ("millpond", "all") => Some(vec!["--skip", BROWSER]),
                 ("xtask", _) => Some(vec!["--skip", "packages::"]),
                 _ => Some(Vec::new()),
             },
@@ -151,7 +154,6 @@ mod tests {
             binary("/w/lab/experiments", "millpond_experiments"),
             binary("/w/tests/vm", "systemd"),
             binary("/w/tests/caches", "programs"),
-            binary("/w/bin/millpond", "browser"),
             binary("/w/bin/millpond", "all"),
             binary("/w/xtask", "millpond-xtask"),
         ];

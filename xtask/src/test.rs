@@ -157,21 +157,26 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
         None => jobs.sort_by(|a, b| b.expected.total_cmp(&a.expected)),
     }
     let is_shown = matches!(suite, Suite::Kernels);
-    let queue = Mutex::new(VecDeque::from(jobs));
+    let (alone, parallel): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_alone(job.binary));
+    let queue = Mutex::new(VecDeque::from(parallel));
     let finished = Mutex::new(Vec::new());
+    let run = |job: Job<'_>| {
+        let done = run_job(&job, built, suite, is_shown);
+        println!("{}", done.line());
+        finished.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+    };
     thread::scope(|scope| {
         for _ in 0..matrix::cpus() {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(job) = next else { break };
-                    let done = run_job(&job, built, suite, is_shown);
-                    println!("{}", done.line());
-                    finished.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+                    run(job);
                 }
             });
         }
     });
+    alone.into_iter().for_each(run);
     let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
     for done in &finished {
         times.set(&done.timed.name, done.timed.time.as_secs_f64());
@@ -192,6 +197,11 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
     }
     rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.name));
     (rows, finished.into_iter().map(|done| done.timed).collect())
+}
+
+/// Whether an executable changes or measures this machine, so that no other may run at the same time.
+fn is_alone(test: &TestBinary) -> bool {
+    matches!((test.package.as_str(), test.target.as_str()), ("millpond", "machine") | ("linux", "kernel"))
 }
 
 fn run_job(job: &Job<'_>, built: &Built, suite: Suite, is_shown: bool) -> Finished {

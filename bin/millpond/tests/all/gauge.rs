@@ -280,8 +280,10 @@ fn text(browser: &mut Browser, selector: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_others_named_is_text_in_the_page() {
-    let Some(mut browser) = Browser::start("what_others_named_is_text_in_the_page") else { return };
+fn in_a_browser_what_others_named_is_text_in_the_page() {
+    let Some(mut browser) = Browser::start("in_a_browser_what_others_named_is_text_in_the_page") else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     drop(pools(dir.path()));
     let kept = fs::read_to_string(dir.path().join("grow.json")).unwrap();
@@ -322,8 +324,10 @@ fn what_others_named_is_text_in_the_page() {
 }
 
 #[test]
-fn each_panel_shows_the_numbers_of_the_machine() {
-    let Some(mut browser) = Browser::start("each_panel_shows_the_numbers_of_the_machine") else { return };
+fn in_a_browser_each_panel_shows_the_numbers_of_the_machine() {
+    let Some(mut browser) = Browser::start("in_a_browser_each_panel_shows_the_numbers_of_the_machine") else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let service = pools(dir.path());
     browser.open(&service.at, 1280, 1320);
@@ -369,8 +373,8 @@ fn each_panel_shows_the_numbers_of_the_machine() {
 }
 
 #[test]
-fn waits_have_a_histogram() {
-    let Some(mut browser) = Browser::start("waits_have_a_histogram") else { return };
+fn in_a_browser_waits_have_a_histogram() {
+    let Some(mut browser) = Browser::start("in_a_browser_waits_have_a_histogram") else { return };
     let service = t2000();
     let frame = service.json("/api/v1/frame?tables=latencies");
     let waits = &frame["latencies"][0]["waits_s"];
