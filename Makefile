@@ -49,7 +49,7 @@ build: tools
 	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c
 	$(CARGO) $(AUDITABLE) build --release --manifest-path rt/Cargo.toml --package millpond-rt --package millpond-rt-malloc
 
-# Built in a quarter of the time of the program, with the loads at the same level.
+# Built in half of the time of the program or less, with the loads at the same level.
 demo: tools
 	@start=$$(date +%s); $(CARGO) build --quiet --profile demo --package millpond && \
 	    echo "built in $$(($$(date +%s) - start)) s" >&2
@@ -155,9 +155,9 @@ tools:
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
 
-# What checks the files that we write. Without it those tests are skipped, with the reason.
+# What checks the files that we write, and programs that tests observe. Without it those tests are skipped, with the reason.
 test-tools:
-	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 tmux=tmux promtool=prometheus setpriv=util-linux curl=curl
+	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 tmux=tmux promtool=prometheus setpriv=util-linux curl=curl javac=default-jdk-headless
 
 # A second C compiler, and programs that run with our malloc.
 rt-tools:

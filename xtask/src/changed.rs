@@ -55,10 +55,7 @@ pub fn packages() -> Result<Vec<Changed>, BuildError> {
     let files: Vec<PathBuf> = changed_files()?.iter().map(|file| root.join(file)).collect();
     let found = affected(&crates, &files);
     let names: Vec<_> = found.iter().map(|one| format!("{} ({})", one.package, one.distance)).collect();
-    #[expect(clippy::print_stdout, reason = "a program for a terminal")]
-    {
-        println!("changed, with the distance from a changed crate: {}", names.join(", "));
-    }
+    println!("changed, with the distance from a changed crate: {}", names.join(", "));
     Ok(found)
 }
 

@@ -111,8 +111,13 @@ pub fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
     let name = if is_shown { row.name } else { "" };
     println!("{}{}", if is_shown { format!("{name:<10}") } else { String::new() }, row.counts());
     for (name, output) in failures {
-        println!("\n---- failed: {name}\n{output}----\n");
+        print_failure(name, output);
     }
+}
+
+/// Prints the whole output of an executable that failed.
+pub fn print_failure(name: &str, output: &str) {
+    println!("\n---- failed: {name}\n{output}----\n");
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
 /// Every published experiment on simulated machines: four minutes.
 const PUBLISHED: &str = "without_options_everything_that_was_published";
 
-/// Crates of the rt suite that belong to the suite's workspace: tests/caches.
+/// The crate of the rt suite that belongs to the root workspace.
 const CACHES: &str = "caches";
 
 impl Suite {
@@ -123,7 +123,7 @@ impl Suite {
                 _ => None,
             },
             Suite::Commit => match (package, target) {
-                (CACHES, _) | ("vm", "arm" | "systemd" | "nginx") => None,
+                ("vm", "arm" | "systemd" | "nginx") => None,
                 ("experiments", "refit") => None,
                 ("experiments", _) => Some(vec!["--skip", PUBLISHED]),
                 ("sim", "all" | "laws") => Some(vec!["--skip", LONG_LAWS]),

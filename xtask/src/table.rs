@@ -18,9 +18,15 @@ impl Row {
     /// Its counts as the line that stands behind its name while the others still run.
     #[must_use]
     pub fn counts(&self) -> String {
-        let Tally { passed, failed, skipped, .. } = self.tally;
-        format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {:>9}", seconds(self.time))
+        counts(&self.tally, self.time)
     }
+}
+
+/// Counts and a time, in columns.
+#[must_use]
+pub fn counts(tally: &Tally, time: Duration) -> String {
+    let Tally { passed, failed, skipped, .. } = tally;
+    format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {:>9}", seconds(time))
 }
 
 /// A time as rows show it.

@@ -2,15 +2,16 @@
 
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo, rt_manifest};
 use crate::changed::{self, Changed};
-use crate::group::{Group, ORDER, grouped};
+use crate::group::{ORDER, grouped};
 use crate::matrix;
-use crate::run::{Told, as_test, begin, end, run_one};
+use crate::run::{Told, as_test, begin, end, print_failure, run_one};
 use crate::slowest::{self, Timed, Times};
 use crate::suite::Suite;
-use crate::table::{Row, last_line, seconds, table, total};
+use crate::table::{Row, counts, last_line, seconds, table, total};
 use crate::tally::Tally;
 use std::collections::VecDeque;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -123,7 +124,6 @@ fn build(suite: Suite, changed: Option<&[Changed]>) -> Result<(Built, String), B
 
 /// One executable that is to be run.
 struct Job<'b> {
-    group: Group,
     name: String,
     binary: &'b TestBinary,
     arguments: Vec<&'static str>,
@@ -133,7 +133,7 @@ struct Job<'b> {
 
 /// What a job printed, and how long it ran.
 struct Finished {
-    group: Group,
+    package: String,
     timed: Timed,
     told: Told,
 }
@@ -143,12 +143,13 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
     let suite = wish.suite();
     let mut times = Times::read(matrix::target_directory());
     let mut jobs = Vec::new();
-    for (group, binaries) in grouped(built.tests.iter().collect(), |test| &test.package) {
+    // Where no times are known, kernels first: they take longest.
+    for (group, binaries) in grouped(built.tests.iter().collect(), |test| &test.package).into_iter().rev() {
         for binary in binaries.into_iter().filter(|_| wish.wants(group.name)) {
             let Some(arguments) = suite.arguments(binary) else { continue };
             let name = format!("{} of {}", binary.target, place(&binary.dir));
             let expected = times.of(&name).unwrap_or(f64::INFINITY);
-            jobs.push(Job { group, name, binary, arguments, expected });
+            jobs.push(Job { name, binary, arguments, expected });
         }
     }
     match changed {
@@ -180,23 +181,22 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
     let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
     for done in &finished {
         times.set(&done.timed.name, done.timed.time.as_secs_f64());
+        if done.told.tally.failed > 0 {
+            print_failure(&done.timed.name, &done.told.output);
+        }
     }
     times.write(matrix::target_directory());
-    let mut rows: Vec<Row> = Vec::new();
-    for done in &finished {
-        if done.told.tally.failed > 0 {
-            println!("\n---- failed: {}\n{}----\n", done.timed.name, done.told.output);
+    let (mut rows, mut timed) = (Vec::new(), Vec::new());
+    for (group, members) in grouped(finished, |done| &done.package) {
+        let mut row = Row { name: group.name, tally: Tally::default(), time: Duration::ZERO };
+        for done in members {
+            row.tally.add(&done.told.tally);
+            row.time += done.timed.time;
+            timed.push(done.timed);
         }
-        let name = done.group.name;
-        let index = rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
-            rows.push(Row { name, tally: Tally::default(), time: Duration::ZERO });
-            rows.len() - 1
-        });
-        rows[index].tally.add(&done.told.tally);
-        rows[index].time += done.timed.time;
+        rows.push(row);
     }
-    rows.sort_by_key(|row| ORDER.iter().position(|name| *name == row.name));
-    (rows, finished.into_iter().map(|done| done.timed).collect())
+    (rows, timed)
 }
 
 /// Whether an executable changes or measures this machine, so that no other may run at the same time.
@@ -209,30 +209,28 @@ fn run_job(job: &Job<'_>, built: &Built, suite: Suite, is_shown: bool) -> Finish
     let mut command = as_test(job.binary, built);
     // So that the reason of a test that skips itself is printed.
     command.arg("--show-output").arg(format!("--test-threads={threads}")).args(&job.arguments);
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        command.env("PROPTEST_CASES", cases(suite));
-    }
+    set_cases(&mut command, suite);
     if let Some(guests) = suite.guests() {
         command.env("MILLPOND_VM", guests);
     }
     let began = Instant::now();
     let told = run_one(command, is_shown);
     let timed = Timed::of(job.name.clone(), &told, began.elapsed(), threads);
-    Finished { group: job.group, timed, told }
+    Finished { package: job.binary.package.clone(), timed, told }
 }
 
 impl Finished {
     /// Its line while others still run.
     fn line(&self) -> String {
-        let Tally { passed, failed, skipped, .. } = self.told.tally;
-        let time = seconds(self.timed.time);
-        format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {time:>9}  {}", self.timed.name)
+        format!("{}  {}", counts(&self.told.tally, self.timed.time), self.timed.name)
     }
 }
 
-/// How many random cases a property gets.
-fn cases(suite: Suite) -> &'static str {
-    if suite == Suite::All { CASES_ALL } else { CASES }
+/// Sets how many random cases a property gets, unless the environment says it.
+fn set_cases(command: &mut Command, suite: Suite) {
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        command.env("PROPTEST_CASES", if suite == Suite::All { CASES_ALL } else { CASES });
+    }
 }
 
 /// The examples in the documentation, where the suite has some.
@@ -247,7 +245,8 @@ fn run_documents(suite: Suite) -> Option<Row> {
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     for manifest in manifests {
         let mut command = cargo();
-        command.args(["test", "--quiet", "--doc"]).env("PROPTEST_CASES", cases(suite));
+        command.args(["test", "--quiet", "--doc"]);
+        set_cases(&mut command, suite);
         match manifest {
             Some(manifest) => command.arg("--workspace").arg("--manifest-path").arg(manifest),
             None if suite == Suite::All => command.arg("--workspace"),
