@@ -8,7 +8,7 @@
 #                  guests with several kernels; the libraries in rt/ with each C compiler; the controller and a real
 #                  container runtime; the dashboard in a browser, packages, and fits of the experiments
 #   make test-all  all of these with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
-#                  valgrind, miri; ARGS='--only fuzz,miri' chooses
+#                  valgrind, miri; in slices of two hours, with a ledger; ARGS='--only fuzz,miri' chooses
 #   make check     formatting, lints, and the map of the house
 #   make docs      docs/ as a book in target/book, by mdBook
 #   make reference pages of docs/reference/commands anew, from what the program says of its commands

@@ -31,6 +31,12 @@ struct Crate {
 /// The crate that checks files outside of all crates: pages, the Makefile, units.
 const HOUSE: &str = "millpond-layering";
 
+/// Crates whose tests compare pages in `docs/` with what programs print.
+const READERS: [&str; 2] = ["millpond", "millpond-golden"];
+
+/// Files of a workspace's directory that each of its crates is built with.
+const BUILD: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+
 /// The distance of a crate that is not in the list.
 #[must_use]
 pub fn distance(changed: &[Changed], dir: &Path) -> usize {
@@ -53,7 +59,7 @@ pub fn packages() -> Result<Vec<Changed>, BuildError> {
         }));
     }
     let files: Vec<PathBuf> = changed_files()?.iter().map(|file| root.join(file)).collect();
-    let found = affected(&crates, &files);
+    let found = affected(&crates, &files, &root);
     let names: Vec<_> = found.iter().map(|one| format!("{} ({})", one.package, one.distance)).collect();
     println!("changed, with the distance from a changed crate: {}", names.join(", "));
     Ok(found)
@@ -79,9 +85,18 @@ fn git(words: &[&str]) -> Result<String, BuildError> {
     }
 }
 
-fn affected(crates: &[Crate], files: &[PathBuf]) -> Vec<Changed> {
+fn affected(crates: &[Crate], files: &[PathBuf], root: &Path) -> Vec<Changed> {
     let mut distances: BTreeMap<&str, usize> = BTreeMap::new();
     for file in files {
+        for (is_rt, dir) in [(false, root.to_path_buf()), (true, root.join("rt"))] {
+            if BUILD.iter().any(|build| *file == dir.join(build)) {
+                let members = crates.iter().filter(|one| one.is_rt == is_rt);
+                distances.extend(members.map(|one| (one.package.as_str(), 0)));
+            }
+        }
+        if file.starts_with(root.join("docs")) {
+            distances.extend(READERS.map(|reader| (reader, 0)));
+        }
         let holding = crates.iter().filter(|one| file.starts_with(&one.dir));
         let innermost = holding.max_by_key(|one| one.dir.components().count());
         distances.insert(innermost.map_or(HOUSE, |one| one.package.as_str()), 0);
@@ -125,7 +140,7 @@ mod tests {
             one("model", "/w/lib/model", &["serde"]),
             one("formats", "/w/lib/formats", &["model"]),
             one("cmd", "/w/cmd", &["formats", "model"]),
-            one("bin", "/w/bin", &["cmd"]),
+            one("millpond", "/w/bin", &["cmd"]),
             one("rt", "/w/rt/rt", &[]),
             one(HOUSE, "/w/tests/layering", &[]),
         ]
@@ -133,15 +148,18 @@ mod tests {
 
     fn names(files: &[&str]) -> Vec<(String, usize)> {
         let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
-        affected(&tree(), &files).into_iter().map(|one| (one.package, one.distance)).collect()
+        affected(&tree(), &files, Path::new("/w"))
+            .into_iter()
+            .map(|one| (one.package, one.distance))
+            .collect()
     }
 
     #[test]
     fn dependents_follow_the_changed_crate() {
-        let expected = [("formats", 0), ("cmd", 1), ("bin", 2)].map(|(name, n)| (name.to_owned(), n));
+        let expected = [("formats", 0), ("cmd", 1), ("millpond", 2)].map(|(name, n)| (name.to_owned(), n));
         assert_eq!(names(&["/w/lib/formats/src/lib.rs"]), expected);
         let expected =
-            [("model", 0), ("formats", 1), ("cmd", 1), ("bin", 2)].map(|(name, n)| (name.to_owned(), n));
+            [("model", 0), ("formats", 1), ("cmd", 1), ("millpond", 2)].map(|(name, n)| (name.to_owned(), n));
         assert_eq!(names(&["/w/lib/model/Cargo.toml"]), expected);
     }
 
@@ -149,5 +167,14 @@ mod tests {
     fn a_file_outside_of_crates_is_checked_by_the_house() {
         assert_eq!(names(&["/w/Makefile"]), [(HOUSE.to_owned(), 0)]);
         assert_eq!(names(&[]), []);
+    }
+
+    #[test]
+    fn pages_are_compared_with_programs_and_a_new_build_tests_everything() {
+        let found = names(&["/w/docs/reference/commands/psrset.md"]);
+        assert_eq!(found, [("millpond".to_owned(), 0), (HOUSE.to_owned(), 0)]);
+        let all_but_rt = ["model", "formats", "cmd", "millpond", HOUSE].map(|name| (name.to_owned(), 0));
+        assert_eq!(names(&["/w/Cargo.lock"]), all_but_rt);
+        assert_eq!(names(&["/w/rt/Cargo.lock"]), [("rt".to_owned(), 0), (HOUSE.to_owned(), 0)]);
     }
 }

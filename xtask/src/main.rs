@@ -22,6 +22,7 @@ mod debug_info;
 mod documents;
 mod group;
 mod install;
+mod ledger;
 mod matrix;
 mod notes;
 mod packages;
@@ -32,6 +33,7 @@ mod suite;
 mod table;
 mod tally;
 mod test;
+mod whole;
 
 use std::process::ExitCode;
 

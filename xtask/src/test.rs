@@ -2,13 +2,14 @@
 
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo, rt_manifest};
 use crate::changed::{self, Changed};
-use crate::group::{ORDER, grouped};
+use crate::group::{ORDER, REST, grouped};
 use crate::matrix;
 use crate::run::{Told, as_test, begin, end, print_failure, run_one};
 use crate::slowest::{self, Timed, Times};
 use crate::suite::Suite;
 use crate::table::{Row, counts, last_line, seconds, table, total};
 use crate::tally::Tally;
+use crate::whole;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
@@ -68,6 +69,56 @@ impl Wish {
 /// # Errors
 /// [`BuildError`] when the tests cannot be built.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
+    if wish.all { run_slice(wish) } else { Ok(run_once(wish, &|_| true)?.is_well) }
+}
+
+/// Runs the next slice of everything, or the groups that are wished for, and records the results in the ledger.
+fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
+    let (target, commit, start) = (matrix::target_directory(), whole::commit(), Instant::now());
+    let (mut ledger, damage) = whole::Ledger::read(target);
+    if let Some(damage) = damage {
+        eprintln!("xtask: {damage}");
+    }
+    let parts: Vec<&str> = ORDER
+        .into_iter()
+        .chain([DOCUMENTS])
+        .chain(matrix::GROUPS.iter().filter(|group| !group.is_asked_for).map(|group| group.name))
+        .filter(|name| *name != REST.name)
+        .collect();
+    let mut slice = wish.clone();
+    if slice.only.is_empty() {
+        slice.only = ledger.next(&parts, commit.as_deref()).into_iter().map(str::to_owned).collect();
+        println!(
+            "this slice: {}",
+            if slice.only.is_empty() { "nothing is left".into() } else { slice.only.join(", ") }
+        );
+    }
+    if slice.only.is_empty() {
+        println!("{}", ledger.table(&parts, commit.as_deref()));
+        return Ok(true);
+    }
+    // Crates without a group are run with those that have one.
+    if slice.only.iter().any(|name| ORDER.contains(&name.as_str())) {
+        slice.only.push(REST.name.to_owned());
+    }
+    // A part that took longer than expected must not move the end of the slice: what does not fit runs in the next one.
+    let fits = |name: &str| !wish.only.is_empty() || start.elapsed() + ledger.expected(name) <= whole::SLICE;
+    let done = run_once(&slice, &fits)?;
+    if let Some(commit) = &commit {
+        ledger.record(&done.rows, commit);
+        ledger.write(target)?;
+    }
+    print!("{}", ledger.table(&parts, commit.as_deref()));
+    Ok(done.is_well)
+}
+
+/// The rows of one run.
+struct Done {
+    rows: Vec<Row>,
+    is_well: bool,
+}
+
+fn run_once(wish: &Wish, fits: &dyn Fn(&str) -> bool) -> Result<Done, BuildError> {
     let start = Instant::now();
     let slow: Vec<_> = matrix::GROUPS.iter().filter(|group| wish.wants_slow(group)).collect();
     if wish.all {
@@ -82,14 +133,17 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     if wish.wants(DOCUMENTS) && !wish.changed {
         rows.extend(run_documents(suite));
     }
-    for group in slow {
-        rows.push(matrix::run(group, &built));
+    let is_first = rows.is_empty();
+    for (at, group) in slow.into_iter().enumerate() {
+        if fits(group.name) || (is_first && at == 0) {
+            rows.push(matrix::run(group, &built));
+        }
     }
     println!("{}{}{build_times}", table(&rows), slowest::list(timed));
     println!("suite {}: {} in all", suite.name(), seconds(start.elapsed()));
     let total = total(&rows);
     println!("{}", last_line(&total));
-    Ok(total.failed == 0)
+    Ok(Done { rows, is_well: total.failed == 0 })
 }
 
 /// The tests of a suite or of changed packages, and one line with the build time of each group.

@@ -1,5 +1,6 @@
 //! What searches for broken parsers have done in all their slices: a small file beside the corpus of each.
 
+use crate::ledger;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -24,19 +25,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// What is written of a search; nothing before its first slice. A damaged file begins anew, and the sentence says so.
     pub(super) fn read(dir: &Path) -> (Ledger, Option<String>) {
-        let file = dir.join(FILE);
-        let read = match fs::read_to_string(&file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return (Ledger::default(), None),
-            Err(error) => Err(error.to_string()),
-            Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
-        };
-        match read {
-            Ok(ledger) => (ledger, None),
-            Err(why) => {
-                let told = format!("{}: the ledger is damaged and begins anew: {why}", file.display());
-                (Ledger::default(), Some(told))
-            }
-        }
+        ledger::read(&dir.join(FILE))
     }
 
     /// With one more slice. The corpus is counted in the directory.
@@ -49,12 +38,9 @@ impl Ledger {
         }
     }
 
-    /// Writes it in one stroke: another file takes the place of the old one.
+    /// Writes it.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)?;
-        let new = dir.join(format!("{FILE}.new"));
-        fs::write(&new, format!("{}\n", serde_json::to_string(self)?))?;
-        fs::rename(new, dir.join(FILE))
+        ledger::write(&dir.join(FILE), self)
     }
 
     /// Both together.
