@@ -49,9 +49,9 @@ build: tools
 	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c
 	$(CARGO) $(AUDITABLE) build --release --manifest-path rt/Cargo.toml --package millpond-rt --package millpond-rt-malloc
 
-# Built in half of the time of the program or less, with the loads at the same level.
+# Without what the demo does not use: systemd, BPF, `top`, `export`, and the services of the dashboard and of nodes.
 demo: tools
-	@start=$$(date +%s); $(CARGO) build --quiet --profile demo --package millpond && \
+	@start=$$(date +%s); $(CARGO) build --quiet --profile demo --package millpond --no-default-features && \
 	    echo "built in $$(($$(date +%s) - start)) s" >&2
 	@$(TARGET)/demo/millpond demo $(ARGS)
 
@@ -78,7 +78,7 @@ check: tools
 	$(CARGO) fmt --all --check --manifest-path rt/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --manifest-path rt/Cargo.toml --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --package millpond --no-default-features --features systemd -- -D warnings
+	$(CARGO) clippy --package millpond --no-default-features -- -D warnings
 	$(CARGO) test --quiet --package millpond-layering
 	@if ! command -v cargo-deny >/dev/null; then \
 	    echo 'make: dependencies are not checked (deny.toml): there is no cargo-deny here' >&2; \

@@ -26,6 +26,11 @@
 //!
 //! What this room does not do: it knows no kind of machine, opens no file, and prints only through [`Ctx`].
 
+#![cfg_attr(
+    not(all(feature = "top", feature = "export")),
+    allow(dead_code, reason = "some functions are used by these commands only")
+)]
+
 mod bindings;
 mod caps;
 mod capture;
@@ -44,6 +49,7 @@ mod dispadmin;
 mod doctor;
 mod dress;
 mod experiment;
+#[cfg(feature = "export")]
 mod export;
 mod failure;
 mod fence;
@@ -84,6 +90,7 @@ mod sim;
 mod stamp;
 mod start;
 mod table;
+#[cfg(feature = "top")]
 mod top;
 mod umem;
 mod values;

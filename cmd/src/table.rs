@@ -4,14 +4,14 @@ use crate::command::Command;
 use crate::json;
 
 macro_rules! table {
-    ($($name:ident)+) => {
+    ($($(#[$attribute:meta])* $name:ident)+) => {
         /// Every command, in the order in which each group of help shows them.
-        pub const COMMANDS: &[Command] = &[$(crate::$name::COMMAND),+];
+        pub const COMMANDS: &[Command] = &[$($(#[$attribute])* crate::$name::COMMAND),+];
 
         /// The schema of each command that prints JSON, by the command's name.
         #[must_use]
         pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
-            let documents = [$((crate::$name::COMMAND.spec.name, crate::$name::DOCUMENTS)),+];
+            let documents = [$($(#[$attribute])* (crate::$name::COMMAND.spec.name, crate::$name::DOCUMENTS)),+];
             let printing = documents.iter().filter(|(_, documents)| !documents.is_empty());
             printing.map(|(name, documents)| (*name, json::schema(name, documents))).collect()
         }
@@ -38,8 +38,10 @@ table! {
     zonecfg
     dispadmin
     priocntl
+    #[cfg(feature = "top")]
     top
     record
+    #[cfg(feature = "export")]
     export
     mpstat
     prstat

@@ -11,12 +11,20 @@ use std::process::ExitCode;
 type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 
 /// The services: what resizes sets, what runs the classes, what serves figures, and what keeps containers in pools.
-const SERVICES: &[Spec] =
-    &[millpond_poold::SPEC, millpond_schedd::SPEC, millpond_gauge::SPEC, millpond_node::SPEC];
-const RUNS: [Run; 4] = [
+const SERVICES: &[Spec] = &[
+    millpond_poold::SPEC,
+    millpond_schedd::SPEC,
+    #[cfg(feature = "gauge")]
+    millpond_gauge::SPEC,
+    #[cfg(feature = "node")]
+    millpond_node::SPEC,
+];
+const RUNS: &[Run] = &[
     |words, out, err| serve(millpond_poold::parse(words), millpond_poold::run, out, err),
     |words, out, err| serve(millpond_schedd::parse(words), millpond_schedd::run, out, err),
+    #[cfg(feature = "gauge")]
     |words, out, err| serve(millpond_gauge::parse(words), millpond_gauge::run, out, err),
+    #[cfg(feature = "node")]
     |words, out, err| serve(millpond_node::parse(words), millpond_node::run, out, err),
 ];
 
@@ -52,7 +60,8 @@ fn main() -> ExitCode {
 
 /// The service, with the words for it, where one is asked for: by the name of the program, or by the first word.
 fn of_service(words: &[OsString]) -> Option<(Run, &[OsString])> {
-    let service = |word: &OsStr| SERVICES.iter().zip(RUNS).find(|(spec, _)| word == spec.name);
+    let service =
+        |word: &OsStr| SERVICES.iter().zip(RUNS.iter().copied()).find(|(spec, _)| word == spec.name);
     let (program, rest) = words.split_first()?;
     if let Some((_, run)) = Path::new(program).file_name().and_then(service) {
         return Some((run, rest));
