@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,6 +28,9 @@ pub struct Built {
     pub tests: Vec<TestBinary>,
     /// Programs by name.
     pub programs: BTreeMap<String, PathBuf>,
+    /// What a test would else ask cargo for, which builds much of the workspace again where it chooses other features of libraries:
+    /// programs, examples and integration tests by the variable `MILLPOND_BIN_NAME`, libraries for C as the list `MILLPOND_LIBRARIES`.
+    pub variables: BTreeMap<String, OsString>,
 }
 
 impl Built {
@@ -36,6 +40,7 @@ impl Built {
         self.tests.extend(other.tests);
         self.tests.sort_by(|a, b| (&a.dir, &a.target).cmp(&(&b.dir, &b.target)));
         self.programs.extend(other.programs);
+        self.variables.extend(other.variables);
         self
     }
 }
@@ -71,6 +76,8 @@ struct Message {
     target: Option<Target>,
     profile: Option<Profile>,
     executable: Option<PathBuf>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -113,19 +120,31 @@ pub fn build_tests(manifest: Option<&Path>, selection: &[&str]) -> Result<Built,
     Ok(parse_messages(&String::from_utf8_lossy(&output.stdout)))
 }
 
+/// The libraries of `lib/member-c`, with `:` between.
+const LIBRARIES: &str = "MILLPOND_LIBRARIES";
+
 /// Reads cargo's messages, one JSON object a line. What is no message is passed over.
 pub fn parse_messages(text: &str) -> Built {
     let mut built = Built::default();
     for message in text.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok()) {
-        let (Some(path), Some(target)) = (message.executable, message.target) else { continue };
-        if message.reason != "compiler-artifact" {
-            continue;
+        let Some(target) = message.target.filter(|_| message.reason == "compiler-artifact") else { continue };
+        let is = |kind: &str| target.kind.iter().any(|other| other == kind);
+        let is_test = message.profile.is_some_and(|profile| profile.test);
+        if is("cdylib") && !is_test {
+            built
+                .variables
+                .extend(env::join_paths(&message.filenames).ok().map(|list| (LIBRARIES.into(), list)));
         }
-        if message.profile.is_some_and(|profile| profile.test) {
+        let Some(path) = message.executable else { continue };
+        if (is("bin") || is("example")) && !is_test || is("test") {
+            let variable = format!("MILLPOND_BIN_{}", target.name.to_uppercase().replace('-', "_"));
+            built.variables.insert(variable, path.clone().into());
+        }
+        if is_test {
             let dir = message.manifest_path.parent().unwrap_or(Path::new("")).to_path_buf();
             let package = package_name(&message.manifest_path);
             built.tests.push(TestBinary { package, target: target.name, dir, path });
-        } else if target.kind.iter().any(|kind| kind == "bin") {
+        } else if is("bin") {
             built.programs.insert(target.name, path);
         }
     }
@@ -149,15 +168,32 @@ mod tests {
 {"reason":"compiler-artifact","manifest_path":"/w/lib/model/Cargo.toml","target":{"name":"millpond_model","kind":["lib"]},"profile":{"test":false},"executable":null}
 {"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"millpond","kind":["bin"]},"profile":{"test":false},"executable":"/t/millpond"}
 {"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"millpond","kind":["bin"]},"profile":{"test":true},"executable":"/t/millpond-2"}
+{"reason":"compiler-artifact","manifest_path":"/w/lab/workloads/Cargo.toml","target":{"name":"two-parts","kind":["example"]},"profile":{"test":false},"executable":"/t/two-parts"}
+{"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"machine","kind":["test"]},"profile":{"test":true},"executable":"/t/machine-3"}
+{"reason":"compiler-artifact","manifest_path":"/w/lib/member-c/Cargo.toml","target":{"name":"millpond_pool","kind":["staticlib","cdylib"]},"profile":{"test":false},"filenames":["/t/libp.a","/t/libp.so"],"executable":null}
 {"reason":"build-finished","success":true}
 not a message
 "#;
         let built = parse_messages(text);
         let tests: Vec<_> =
             built.tests.iter().map(|t| (t.package.as_str(), t.path.to_str().unwrap())).collect();
-        assert_eq!(tests, [("millpond", "/t/millpond-2"), ("model", "/t/model-1")]);
-        assert_eq!(built.tests[1].dir, Path::new("/w/lib/model"));
+        assert_eq!(
+            tests,
+            [("millpond", "/t/machine-3"), ("millpond", "/t/millpond-2"), ("model", "/t/model-1")]
+        );
+        assert_eq!(built.tests[2].dir, Path::new("/w/lib/model"));
         assert_eq!(built.programs["millpond"], Path::new("/t/millpond"));
         assert_eq!(built.programs.len(), 1);
+        let variables: Vec<_> =
+            built.variables.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(
+            variables,
+            [
+                ("MILLPOND_BIN_MACHINE", "/t/machine-3"),
+                ("MILLPOND_BIN_MILLPOND", "/t/millpond"),
+                ("MILLPOND_BIN_TWO_PARTS", "/t/two-parts"),
+                ("MILLPOND_LIBRARIES", "/t/libp.a:/t/libp.so"),
+            ]
+        );
     }
 }

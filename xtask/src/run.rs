@@ -22,6 +22,9 @@ pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Comman
     for (name, path) in &built.programs {
         command.env(format!("CARGO_BIN_EXE_{name}"), path);
     }
+    for (name, value) in built.variables.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
+        command.env(name, value);
+    }
     command
 }
 

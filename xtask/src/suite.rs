@@ -68,9 +68,18 @@ impl Suite {
         };
         match self {
             Suite::Commit => Some(Vec::new()),
-            Suite::Kernels => packages(&["millpond-vm", "millpond-sim"]),
+            // With the programs that run in the guests.
+            Suite::Kernels => packages(&[
+                "millpond-vm",
+                "millpond-sim",
+                "millpond",
+                "millpond-live-laws",
+                "millpond-node-tests",
+                "millpond-bpf",
+            ]),
             Suite::Rt => packages(&["millpond-caches-tests"]),
-            Suite::Cluster => packages(&CLUSTER.map(|(_, package)| package)),
+            Suite::Cluster => packages(&CLUSTER.map(|(_, package)| package))
+                .map(|all| [all, vec!["--package", "millpond"]].concat()),
             Suite::Pages => packages(&["millpond", "millpond-xtask", "millpond-experiments"]),
             Suite::All => Some(vec!["--workspace"]),
         }

@@ -1,8 +1,8 @@
 //! Finds programs of this workspace, built the way the running test was built.
 //!
 //! Cargo tells a test where the programs of its own package are, and of no other. So cargo is asked again, with the same profile,
-//! target directory and target; when nothing has changed that takes a fraction of a second. It is asked about the whole workspace, as
-//! the tests are built: of one package alone it would choose other features of libraries, and build most of the workspace again.
+//! target directory and target. It is asked about the whole workspace: of one package alone it would choose other features of libraries,
+//! and build most of the workspace again. `cargo xtask test` names the files that it built in the environment, and cargo is not asked.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -47,11 +47,14 @@ pub fn cargo_binary(binary: &str) -> Result<PathBuf, BuildError> {
     executable(&["build", "--workspace", "--bin", binary], binary, "bin")
 }
 
-/// The executable of an example of the workspace, built if need be.
+/// The executable of an example of the workspace, built if need be. `MILLPOND_BIN_EXAMPLE` names a file to be taken instead.
 ///
 /// # Errors
 /// Cargo cannot build it.
 pub fn cargo_example(example: &str) -> Result<PathBuf, BuildError> {
+    if let Some(path) = from_environment(example) {
+        return Ok(path);
+    }
     executable(&["build", "--workspace", "--example", example], example, "example")
 }
 
@@ -69,7 +72,7 @@ pub fn cargo_test_binary(test: &str) -> Result<PathBuf, BuildError> {
 
 fn from_environment(name: &str) -> Option<PathBuf> {
     let variable = format!("MILLPOND_BIN_{}", name.to_uppercase().replace('-', "_"));
-    std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from)
+    std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from).map(without_debug_information)
 }
 
 fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildError> {
