@@ -49,6 +49,42 @@ impl Timed {
     }
 }
 
+/// A case that takes longer than this has a reason in [`REASONS`].
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Why cases take long, by the beginning of their names. What is not here should become faster, or get a reason.
+const REASONS: [(&str, &str); 20] = [
+    ("7.3-laws::", "a kernel boots on an emulated CPU"),
+    ("6.", "a kernel boots on an emulated CPU"),
+    ("7.", "a kernel boots on an emulated CPU"),
+    ("an_openmp_program_", "compiles with gcc, then its pool is resized while it computes"),
+    ("document::figures_of_e", "plays a published experiment on a simulated machine"),
+    ("experiment::", "runs an experiment with real programs"),
+    ("demo::", "runs the demo with real programs"),
+    ("mutants::", "runs the laws once for each mutant"),
+    ("laws::", "random scripts, each followed by all checks"),
+    ("random::", "random scripts, each followed by all checks"),
+    ("year::", "simulates days of a large machine"),
+    ("diagnose::idle_threads_of_go", "compiles a Go program, and observes it for seconds"),
+    ("diagnose::", "observes a program for seconds"),
+    ("probe::", "measures caches and memory of this machine"),
+    ("poold_soak::", "observes the memory of poold for seconds"),
+    ("tests::corrupt::fuzz_", "tries thousands of damaged images"),
+    ("latency::watch::", "observes threads for seconds"),
+    ("cputrack::", "observes a program for seconds"),
+    ("record::", "records for seconds"),
+    ("gauge::", "waits for readings of a service"),
+];
+
+/// The reason of a case, behind its name; empty for a quick one.
+fn reason(case: &str, time: Duration) -> String {
+    if time < SLOW {
+        return String::new();
+    }
+    let known = REASONS.iter().find(|(name, _)| case.starts_with(name));
+    format!(": {}", known.map_or("no reason is known, see xtask/src/slowest.rs", |(_, why)| *why))
+}
+
 /// The slowest executables and cases, slowest first.
 #[must_use]
 pub fn list(mut timed: Vec<Timed>) -> String {
@@ -65,7 +101,7 @@ pub fn list(mut timed: Vec<Timed>) -> String {
     cases.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
     text += "slowest cases\n";
     for (time, case, executable) in cases.into_iter().take(CASES_LISTED) {
-        text += &format!("{:>10}  {case}, {executable}\n", seconds(time));
+        text += &format!("{:>10}  {case}, {executable}{}\n", seconds(time), reason(case, time));
     }
     text
 }
@@ -208,14 +244,15 @@ mod tests {
         };
         let text = list(vec![
             timed("laws of lib/sim", 1250, &[("a", 1250)]),
-            timed("vm of tests/vm", 75_000, &[("b::c", 74_000)]),
+            timed("vm of tests/vm", 75_000, &[("demo::a", 20_000), ("b::c", 74_000)]),
         ]);
         let expected = "\
 slowest executables
     75.0 s  vm of tests/vm (3 cases)
      1.2 s  laws of lib/sim (3 cases)
 slowest cases
-    74.0 s  b::c, vm of tests/vm
+    74.0 s  b::c, vm of tests/vm: no reason is known, see xtask/src/slowest.rs
+    20.0 s  demo::a, vm of tests/vm: runs the demo with real programs
      1.2 s  a, laws of lib/sim
 ";
         assert_eq!(text, expected);
