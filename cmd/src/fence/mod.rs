@@ -100,9 +100,10 @@ use crate::start::Start;
 use crate::values;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::fence_profile::CommandSetting;
+use millpond_formats::psrset::assigned;
 use millpond_machine::facets::{FenceWish, Fenced, Member};
 use millpond_machine::{Fences, Keeper, Machine, Subject};
-use millpond_model::{CpuId, CpuSet, Fence, FenceName, Pid, Proof, PsetId, printable};
+use millpond_model::{CpuId, CpuSet, Fence, FenceName, Move, Pid, Proof, PsetId, printable};
 use millpond_report::{Align, Cell, Table};
 use millpond_session::{
     Kind, leave_behind, own_pid, profile_names, wait_for_end, without_huge_pages, without_numa_balancing,
@@ -164,10 +165,25 @@ struct ProfileRow {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Done {
-    Fenced { fenced: FenceName, set: PsetId, cpus: Vec<CpuId>, profile: String },
-    Off { off: FenceName },
-    Kept { kept: FenceName, cpus: Vec<CpuId> },
-    Forgotten { forgotten: FenceName },
+    Fenced {
+        fenced: FenceName,
+        set: PsetId,
+        cpus: Vec<CpuId>,
+        profile: String,
+        /// The CPUs that were in other sets, to which they return.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        taken: Vec<Move>,
+    },
+    Off {
+        off: FenceName,
+    },
+    Kept {
+        kept: FenceName,
+        cpus: Vec<CpuId>,
+    },
+    Forgotten {
+        forgotten: FenceName,
+    },
 }
 
 pub(crate) const COMMAND: Command = Command {
@@ -476,7 +492,10 @@ fn put_up(
     if let Some(done) = changer.attempt(ctx, &format!("put up fence {name}"), named, prepared) {
         let line = format!("fence {name}: {}, set {}, profile {}", list.named(), done.set, found.name);
         let cpus = list.iter().collect();
-        let done = Done::Fenced { fenced: name, set: done.set, cpus, profile: found.name.clone() };
+        let taken: Vec<Move> = done.moves.iter().copied().filter(|m| !m.from.is_default()).collect();
+        let lines = taken.iter().map(|m| format!("\n{}", assigned(m.cpu, m.from, m.to)));
+        let line = line + &lines.collect::<String>();
+        let done = Done::Fenced { fenced: name, set: done.set, cpus, profile: found.name.clone(), taken };
         changer.report(ctx, Some(line), done);
     }
     Ok(changer.finish(ctx))

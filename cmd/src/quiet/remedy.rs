@@ -260,7 +260,13 @@ mod tests {
     }
 
     fn set(mode: PsetMode) -> Pset {
-        Pset { id: PsetId(1), members: vec![CpuId(2), CpuId(3)], mode, breaches: Vec::new() }
+        Pset {
+            id: PsetId(1),
+            members: vec![CpuId(2), CpuId(3)],
+            mode,
+            breaches: Vec::new(),
+            returns: Default::default(),
+        }
     }
 
     fn ground() -> Ground {

@@ -120,6 +120,7 @@ mod tests {
             members: vec![CpuId(1)],
             mode: PsetMode::Own,
             breaches: vec!["cgroup /x overlaps".into()],
+            returns: std::collections::BTreeMap::new(),
         };
         assert_eq!(set_details(&set), "\tmode own (exclusive)\n\tbreach: cgroup /x overlaps\n");
         let set = Pset { mode: PsetMode::Shared, breaches: vec![], ..set };

@@ -11,6 +11,7 @@
 //! machine's: the set of the record is shown by the next free one, for as long as that lasts ([`shown`]).
 
 use crate::knob::{LinuxKnob, TaskId};
+use crate::sets::{former, give_back, returns};
 use crate::view::{SetLabel, View};
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{CreateOptions, Rebinding};
@@ -255,14 +256,17 @@ impl LinuxMachine {
             }
             let from = sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| *s.0);
             if from != to {
+                let former = former(sets, &Move { cpu, from, to });
                 if let Some(set) = sets.get_mut(&from) {
                     set.members.retain(|c| *c != cpu);
+                    set.former.remove(&cpu);
                     if set.members.is_empty() && !self.cooperative_members(&before, from).is_empty() {
                         return refuse(Reason::LastOfBusy(from));
                     }
                 }
                 if let Some(set) = sets.get_mut(&to) {
                     set.members.push(cpu);
+                    set.former.extend(former.map(|history| (cpu, history)));
                 }
                 let taken = sets.values().fold(machines.clone(), |all, s| &all | &s.cpus());
                 if (&usable - &taken).is_empty() {
@@ -316,7 +320,8 @@ impl LinuxMachine {
                     breaches.push(format!("{} went to set {other} of the machine", both.named()));
                 }
             }
-            let set = Pset { id, members: label.members, mode: PsetMode::Affinity, breaches };
+            let returns = returns(&own.sets, &label);
+            let set = Pset { id, members: label.members, mode: PsetMode::Affinity, breaches, returns };
             sets.push((label.serial, set));
         }
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
@@ -340,6 +345,7 @@ impl LinuxMachine {
             zones: Vec::new(),
             memory: SetMemory::All,
             fence: None,
+            former: BTreeMap::new(),
             serial,
         };
         own.sets.insert(id, label);
@@ -373,13 +379,14 @@ impl LinuxMachine {
         let real = self.real_sets()?;
         let is = self.own_beside(&real);
         let mut own = is.clone();
-        if own.sets.remove(&set).is_none() {
+        let Some(label) = own.sets.remove(&set) else {
             if real.contains_key(&set) {
                 return Err(self.not_ours(Subject::Pset(set), set));
             }
             let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
             return Err(Refusal::new(Subject::Pset(set), reason));
-        }
+        };
+        give_back(&mut own.sets, label, |_, _| true);
         Ok(Change::new(format!("remove processor set {set}"), self.cooperative_steps(&is, &own), ()))
     }
 

@@ -9,11 +9,12 @@ use crate::masks::ALL;
 use crate::plan::Wanted;
 use crate::processors::StateSteps;
 use crate::procfs::Stat;
+use crate::sets::give_back;
 use crate::settings::kernel_settings;
 use crate::view::{RootTasks, SetLabel, View};
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{
-    CreateOptions, DevicePlace, FenceWish, Fenced, Remainder, siblings, with_fence, without_fence,
+    CreateOptions, DevicePlace, FenceWish, Fenced, Remainder, has_room, siblings, with_fence, without_fence,
 };
 use millpond_machine::{
     Change, Fences, Interrupts, Knob, Knobs, Pools, Psets, Reason, Refusal, Step, Subject, Value,
@@ -507,7 +508,12 @@ impl Fences for LinuxMachine {
         let (view, mut sets) = self.live_sets()?;
         let id = Self::set_of_fence(&sets, name)?;
         let Some(label) = sets.remove(&id) else { return Err(Refusal::operation(Reason::NoSuchPset)) };
-        let pools = Pools::state(self)?.map(|state| without_fence(state, name));
+        let before = Pools::state(self)?;
+        let room = |id, size| before.as_ref().is_none_or(|state| has_room(state, id, size));
+        give_back(&mut sets, label.clone(), room);
+        let owners = Self::owners(&sets);
+        let pools =
+            before.as_ref().map(|state| without_fence(state.clone(), name, |cpu| owners.get(&cpu).copied()));
         let mut wanted = Wanted::of(&view, sets.clone(), Vec::new());
         if let Some(state) = &pools {
             wanted.pools = state.sets();

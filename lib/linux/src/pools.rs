@@ -9,6 +9,7 @@ use crate::knob::LinuxKnob;
 use crate::names;
 use crate::plan::{Destination, Wanted};
 use crate::records::{POOLS, recorded_pools};
+use crate::sets::{in_partition, in_partition_of};
 use crate::view::{RootTasks, SetLabel, View};
 use millpond_formats::pools::properties::local_memory;
 use millpond_formats::pools::record::Record;
@@ -104,7 +105,10 @@ impl LinuxMachine {
                 Some(false) => SetMemory::All,
                 None => old.map(|s| s.memory.clone()).unwrap_or_default(),
             };
-            sets.insert(id, SetLabel { members, mode, zones: state.zones_of(id), memory, fence, serial });
+            let mut former = old.map(|s| s.former.clone()).unwrap_or_default();
+            former.retain(|cpu, _| members.contains(cpu));
+            let zones = state.zones_of(id);
+            sets.insert(id, SetLabel { members, mode, zones, memory, fence, former, serial });
         }
         let (old, new) = (Self::owners(live), Self::owners(&sets));
         let moves = |cpu: &CpuId| old.get(cpu) != new.get(cpu);
@@ -190,7 +194,11 @@ impl Pools for LinuxMachine {
         Self::check_not_empty(&view, &wanted, &online)?;
         let bound = if moving.is_empty() { Vec::new() } else { self.bound_to_processors()? };
         let mut steps = Vec::new();
+        let (partitions, owners) = (view.foreign_partitions(), Self::owners(&live));
         for cpu in moving.iter() {
+            if let Some(group) = in_partition(&partitions, cpu).filter(|_| !owners.contains_key(&cpu)) {
+                return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group)));
+            }
             steps.extend(self.release_bound(&bound, cpu, true)?);
         }
         let lonely = Self::left_with_one((&live, &view.online), (&wanted.sets, &view.online));

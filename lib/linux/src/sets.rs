@@ -8,7 +8,7 @@ use crate::view::{Group, RootTasks, SetLabel, View};
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::facets::LwpStatus;
 use millpond_machine::{Change, Knob, Psets, Reason, Refusal, Step, Subject, Threads, Value};
-use millpond_model::{CpuId, CpuSet, FenceName, Lwp, Move, Pset, PsetId, PsetMode, State};
+use millpond_model::{CpuId, CpuSet, FenceName, Former, Lwp, Move, Pset, PsetId, PsetMode, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -27,6 +27,8 @@ struct Moving<'a> {
     active: BTreeMap<PsetId, usize>,
     /// The sets that are fences.
     fences: BTreeMap<PsetId, FenceName>,
+    /// The partitions of other programs.
+    partitions: BTreeMap<&'a str, CpuSet>,
 }
 
 impl Moving<'_> {
@@ -123,6 +125,10 @@ impl LinuxMachine {
         if !state.runs_threads() {
             return refuse(Reason::NotActive(*state));
         }
+        if let Some(group) = in_partition(&moving.partitions, cpu).filter(|_| from.is_default() && !forced) {
+            return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group))
+                .hint("choose another CPU, or use -F: the partition is restored when the CPU returns"));
+        }
         if from.is_default() && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
                 .hint("take a CPU out of another set first (psrset -r)"));
@@ -186,7 +192,8 @@ impl LinuxMachine {
         let serial = sets.values().map(|s| s.serial + 1).max().unwrap_or(1);
         let mode = if options.keep_others { PsetMode::Shared } else { PsetMode::Own };
         let (members, zones, memory) = Default::default();
-        sets.insert(id, SetLabel { members, mode, zones, memory, fence: None, serial });
+        let former = BTreeMap::new();
+        sets.insert(id, SetLabel { members, mode, zones, memory, fence: None, former, serial });
         Ok(id)
     }
 
@@ -205,7 +212,9 @@ impl LinuxMachine {
         let (owners, active) = (Self::owners(sets), BTreeMap::new());
         let fence = |(id, set): (&PsetId, &SetLabel)| Some((*id, set.fence.as_ref()?.name.clone()));
         let fences = sets.iter().filter_map(fence).collect();
-        let mut moving = Moving { states, busy, bound, to, forced, owners, active, fences }.counted();
+        let partitions = view.foreign_partitions();
+        let mut moving =
+            Moving { states, busy, bound, to, forced, owners, active, fences, partitions }.counted();
         let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
@@ -219,9 +228,13 @@ impl LinuxMachine {
         let left = |cpu: &CpuId| !seen.contains(*cpu);
         for (_, set) in sets.iter_mut().filter(|(id, _)| **id != to) {
             set.members.retain(left);
+            set.former.retain(|cpu, _| left(cpu));
         }
+        let coming = moves.iter().filter(|moved| moved.from != to);
+        let former = coming.clone().filter_map(|moved| Some((moved.cpu, former(&before, moved)?)));
         if let Some(set) = sets.get_mut(&to) {
-            set.members.extend(moves.iter().filter(|moved| moved.from != to).map(|moved| moved.cpu));
+            set.former.extend(former);
+            set.members.extend(coming.map(|moved| moved.cpu));
         }
         let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
         let leaving = moves.iter().filter(|m| m.from != m.to).map(|m| m.cpu).collect();
@@ -234,10 +247,12 @@ impl Psets for LinuxMachine {
     fn list(&self) -> Result<Vec<Pset>, Refusal> {
         let view = self.view(RootTasks::Unlisted)?;
         let mut sets: Vec<(u64, Pset)> = Vec::new();
-        for (id, label) in view.sets() {
-            let mode = view.mode(&label, view.has_tasks(id));
-            let breaches = breaches(&view, id, &label, mode);
-            sets.push((label.serial, Pset { id, members: label.members, mode, breaches }));
+        let labels = view.sets();
+        for (id, label) in &labels {
+            let mode = view.mode(label, view.has_tasks(*id));
+            let breaches = breaches(&view, *id, label, mode);
+            let (members, returns) = (label.members.clone(), returns(&labels, label));
+            sets.push((label.serial, Pset { id: *id, members, mode, breaches, returns }));
         }
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
         let mut sets: Vec<Pset> = sets.into_iter().map(|(_, set)| set).collect();
@@ -300,10 +315,11 @@ impl Psets for LinuxMachine {
         }
         let (view, mut sets) = self.live_sets()?;
         Self::check_no_fence(&sets, set)?;
-        if sets.remove(&set).is_none() {
+        let Some(label) = sets.remove(&set) else {
             let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
             return Err(Refusal::new(Subject::Pset(set), reason));
-        }
+        };
+        give_back(&mut sets, label, |_, _| true);
         let lost: Vec<String> = view
             .tasks
             .iter()
@@ -319,6 +335,65 @@ impl Psets for LinuxMachine {
             change.notes.push(format!("{origin} is gone: its tasks return to the root"));
         }
         Ok(change)
+    }
+}
+
+/// The reason why a CPU in the partition of this cgroup stays.
+pub(crate) fn in_partition_of(group: &str) -> Reason {
+    Reason::InPartition(millpond_model::printable(&messages::group(group)).into_owned())
+}
+
+/// The innermost cgroup of another program whose partition has a CPU.
+pub(crate) fn in_partition<'p>(partitions: &BTreeMap<&'p str, CpuSet>, cpu: CpuId) -> Option<&'p str> {
+    partitions.iter().filter(|(_, cpus)| cpus.contains(cpu)).map(|(path, _)| *path).next_back()
+}
+
+/// The history of a CPU that changes sets; `None` where it comes from the default set.
+pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move) -> Option<Vec<Former>> {
+    let set = sets.get(&moved.from)?;
+    let place = set.members.iter().position(|cpu| *cpu == moved.cpu)?;
+    let left = Former { set: moved.from, serial: set.serial, place: u64::try_from(place).ok()? };
+    let history = set.former.get(&moved.cpu).cloned().unwrap_or_default();
+    Some(Former::followed(history, left, moved.to)).filter(|history| !history.is_empty())
+}
+
+/// The set that each member of `label` goes to when its set ends, where that is not the default set.
+pub(crate) fn returns(sets: &BTreeMap<PsetId, SetLabel>, label: &SetLabel) -> BTreeMap<CpuId, PsetId> {
+    let is_there = |stay: &Former| sets.get(&stay.set).is_some_and(|set| set.serial == stay.serial);
+    let former = label.former.iter().filter(|(cpu, _)| label.members.contains(cpu));
+    former.filter_map(|(cpu, all)| Some((*cpu, Former::last(all.clone(), is_there)?.0.set))).collect()
+}
+
+/// The CPUs of a set that ended return to the sets that they were taken from, each to its place there, where those are still there and
+/// `may_take` them at the size that they have then.
+pub(crate) fn give_back(
+    sets: &mut BTreeMap<PsetId, SetLabel>,
+    ended: SetLabel,
+    may_take: impl Fn(PsetId, usize) -> bool,
+) {
+    let mut histories = ended.former;
+    let mut stays: Vec<(u64, CpuId, Vec<Former>, PsetId)> = Vec::new();
+    for cpu in ended.members {
+        let is_there = |stay: &Former| {
+            let coming = stays.iter().filter(|(.., set)| *set == stay.set).count();
+            let is_same = |set: &&SetLabel| set.serial == stay.serial;
+            let set = sets.get(&stay.set).filter(is_same);
+            set.is_some_and(|set| may_take(stay.set, set.members.len() + coming))
+        };
+        let Some((stay, history)) = Former::last(histories.remove(&cpu).unwrap_or_default(), is_there) else {
+            continue;
+        };
+        stays.push((stay.place, cpu, history, stay.set));
+    }
+    // In the order of their places, each then has the place that it had.
+    stays.sort_by_key(|(place, cpu, ..)| (*place, *cpu));
+    for (place, cpu, history, id) in stays {
+        let Some(set) = sets.get_mut(&id) else { continue };
+        let place = usize::try_from(place).unwrap_or(usize::MAX).min(set.members.len());
+        set.members.insert(place, cpu);
+        if !history.is_empty() {
+            set.former.insert(cpu, history);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::numa;
 use crate::os::knob_error;
 use millpond_machine::{Journal, Knob, KnobError, Reason, Refusal, Subject, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, Fencing, LgrpId, Others, PoolId, PsetId, PsetMode, SetMemory};
+use millpond_model::{CpuId, CpuSet, Fencing, Former, LgrpId, Others, PoolId, PsetId, PsetMode, SetMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,9 @@ pub struct SetLabel {
     /// What makes it a fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fencing>,
+    /// The sets from which members were taken, the last one last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<CpuId, Vec<Former>>,
     /// Grows with each set made: the order of creation.
     pub serial: u64,
 }
@@ -76,6 +79,14 @@ pub struct Group {
     pub origin: Option<String>,
     /// Units of others that were started in it (a slice of ours).
     pub units: Vec<String>,
+}
+
+impl Group {
+    /// Whether it is a valid partition.
+    #[must_use]
+    pub fn is_partition(&self) -> bool {
+        matches!(self.partition.as_deref(), Some("root" | "isolated"))
+    }
 }
 
 /// A task and where it is.
@@ -207,7 +218,7 @@ impl View {
             } else if v1 {
                 view.read_below(os, &path)?;
             } else {
-                view.groups.insert(path.clone(), read_group(os, &path)?);
+                view.read_partitions(os, &path)?;
             }
         }
         view.partitions = !v1 && may_hold_partitions(os, &mount) && {
@@ -315,6 +326,32 @@ impl View {
             self.read_tasks(os, &leaf)?;
         }
         Ok(())
+    }
+
+    /// A cgroup of others with version 2, and those below it that can be partitions: below a partition, and where CPUs are exclusive.
+    fn read_partitions(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
+        let group = read_group(os, path)?;
+        let holds = group.controller && (group.is_partition() || !group.exclusive.is_empty());
+        self.groups.insert(path.to_owned(), group);
+        if holds {
+            let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
+            for name in os.root.dirs(&dir).map_err(|e| (path.to_owned(), knob_error(e)))? {
+                self.read_partitions(os, &format!("{path}/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partitions of other programs, with the CPUs that each holds or lets those below it hold.
+    #[must_use]
+    pub fn foreign_partitions(&self) -> BTreeMap<&str, CpuSet> {
+        let is_foreign = |path: &str| path != "/" && names::owner(path).is_none();
+        let is_ours = |path: &str| self.baseline(&control(path, CpusetFile::Partition)).is_some();
+        let found = self
+            .groups
+            .iter()
+            .filter(|(path, group)| is_foreign(path) && group.is_partition() && !is_ours(path));
+        found.map(|(path, group)| (path.as_str(), &group.cpus | &group.exclusive)).collect()
     }
 
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {

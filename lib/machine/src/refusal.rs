@@ -187,6 +187,9 @@ pub enum Reason {
     /// The set is a fence, and changes as a whole.
     #[error("it belongs to fence {0}")]
     IsFence(FenceName),
+    /// The CPU is in a partition of another program: taking the last one makes the partition invalid.
+    #[error("it belongs to the partition of {0}, which another program made")]
+    InPartition(String),
     /// The number names no pool.
     #[error("there is no such pool")]
     NoSuchPool,
@@ -285,6 +288,7 @@ impl Refusal {
                     .to_owned(),
             ),
             Reason::IsFence(name) => Some(format!("take it down first: millpond fence --off {name}")),
+            Reason::InPartition(_) => Some("choose another CPU, or end that partition first".to_owned()),
             Reason::PsetsExist(_) => Some("remove them first: psrset -d".to_owned()),
             _ => None,
         };

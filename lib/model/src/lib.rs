@@ -88,7 +88,7 @@ pub use posix::{PosixAnswer, PosixBundle, PosixOption};
 pub use printable::{escaped, is_unprintable, printable};
 pub use processor_groups::{PgId, Physical, ProcessorGroup, ProcessorGroups, Relationship};
 pub use projects::{FIRST_PROJECT, PROJECT_MAX, PROJECT_NAME_MAX, ProjectError, ZoneError};
-pub use pset::{Move, Pset, PsetMode};
+pub use pset::{Former, Move, Pset, PsetMode};
 pub use real_time::{Effect, RealTimeSetting};
 pub use sample::{COLUMNS, Column, CpuSample, Sample, Ticks};
 pub use services::{NoSuchService, SERVICES, Service};

@@ -3,6 +3,7 @@
 use crate::{CpuId, CpuSet, PsetId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 crate::words! {
@@ -44,6 +45,9 @@ pub struct Pset {
     /// Members on which other threads are known to be able to run although the mode says exclusive, with the
     /// reason. Empty when all is well.
     pub breaches: Vec<String>,
+    /// The set that each member goes to when this one ends, where that is not the default set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub returns: BTreeMap<CpuId, PsetId>,
 }
 
 impl Pset {
@@ -61,6 +65,44 @@ impl Pset {
             id += 1;
         }
         PsetId(id)
+    }
+}
+
+/// A set in which a CPU was before the set that it is in, and to which it returns when that one ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Former {
+    /// The set.
+    pub set: PsetId,
+    /// The serial number of the set: numbers of sets are given out again, these are not.
+    pub serial: u64,
+    /// The place of the CPU among its members: lower is earlier.
+    pub place: u64,
+}
+
+impl Former {
+    /// The history of a CPU that leaves `left` for the set `to`: what comes after an earlier stay in `to` is forgotten.
+    #[must_use]
+    pub fn followed(mut history: Vec<Former>, left: Former, to: PsetId) -> Vec<Former> {
+        history.push(left);
+        if let Some(stay) = history.iter().position(|former| former.set == to) {
+            history.truncate(stay);
+        }
+        history
+    }
+
+    /// The last of these sets that is still there, and the history before it.
+    #[must_use]
+    pub fn last(
+        mut history: Vec<Former>,
+        is_there: impl Fn(&Former) -> bool,
+    ) -> Option<(Former, Vec<Former>)> {
+        while let Some(former) = history.pop() {
+            if is_there(&former) {
+                return Some((former, history));
+            }
+        }
+        None
     }
 }
 
@@ -105,6 +147,7 @@ mod tests {
                 members: members.into_iter().rev().map(CpuId).collect(),
                 mode: PsetMode::ALL[mode],
                 breaches: vec![],
+                returns: BTreeMap::from([(CpuId(2), PsetId(1))]),
             };
             let text = serde_json::to_string(&set).unwrap();
             prop_assert_eq!(serde_json::from_str::<Pset>(&text).unwrap(), set);

@@ -12,8 +12,8 @@ use millpond_machine::facets::StateChange;
 use millpond_machine::{Change, Reason, Refusal, Step, Subject, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Fencing, Lwp, Move, Pid, PoolId, PsetId,
-    SetMemory, State, Transition, TransitionError, WallTime,
+    Class, ClassParams, ClassTable, ControlSetting, CpuId, CpuSet, Fencing, Former, Lwp, Move, Pid, PoolId,
+    PsetId, SetMemory, State, Transition, TransitionError, WallTime,
 };
 
 /// A change in the making.
@@ -133,8 +133,31 @@ impl ChangeBuilder {
 
     /// Puts a CPU at the end of a set, without asking any rule.
     pub fn place(&mut self, cpu: CpuId, to: PsetId) -> Result<(), Refusal> {
+        self.place_after(cpu, to, &[])
+    }
+
+    fn place_after(&mut self, cpu: CpuId, to: PsetId, former: &[Former]) -> Result<(), Refusal> {
         let last = self.tables.processors.values().map(|p| p.arrival).max().unwrap_or(0);
-        self.step(Name::ProcessorSet(cpu), Some(place_value(to, last + 1)), false)
+        self.step(Name::ProcessorSet(cpu), Some(place_value(to, last + 1, former)), false)
+    }
+
+    /// Puts a CPU of a set that ends into the set that it was taken from, at its place there, or else into the default set.
+    pub fn place_back(
+        &mut self,
+        cpu: CpuId,
+        may_take: impl Fn(PsetId, usize) -> bool,
+    ) -> Result<(), Refusal> {
+        let former = self.tables.processors.get(&cpu).map(|p| p.former.clone()).unwrap_or_default();
+        let is_there = |stay: &Former| {
+            self.tables.has_former(stay) && may_take(stay.set, self.tables.members(stay.set).len())
+        };
+        match Former::last(former, is_there) {
+            Some((stay, before)) => {
+                let value = place_value(stay.set, stay.place, &before);
+                self.step(Name::ProcessorSet(cpu), Some(value), false)
+            }
+            None => self.place(cpu, PsetId::DEFAULT),
+        }
     }
 
     /// Moves a CPU by the rules: it must be active, it may not be the last active one of the default
@@ -142,7 +165,7 @@ impl ChangeBuilder {
     /// unless `forced`. Loose bindings give way.
     pub fn move_cpu(&mut self, cpu: CpuId, to: PsetId, forced: bool) -> Result<Move, Refusal> {
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-        let Some(record) = self.tables.processors.get(&cpu).copied() else {
+        let Some(record) = self.tables.processors.get(&cpu).cloned() else {
             return refuse(self.no_such_processor());
         };
         let from = record.set;
@@ -169,7 +192,11 @@ impl ChangeBuilder {
         for lwp in loosened {
             self.bind_set(lwp, None, true)?;
         }
-        self.place(cpu, to)?;
+        let former = self.tables.sets.get(&from).map(|set| {
+            let left = Former { set: from, serial: set.serial, place: record.arrival };
+            Former::followed(record.former, left, to)
+        });
+        self.place_after(cpu, to, &former.unwrap_or_default())?;
         Ok(Move { cpu, from, to })
     }
 
@@ -182,7 +209,7 @@ impl ChangeBuilder {
         now: WallTime,
     ) -> Result<StateChange, Refusal> {
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
-        let Some(record) = self.tables.processors.get(&cpu).copied() else {
+        let Some(record) = self.tables.processors.get(&cpu).cloned() else {
             return refuse(self.no_such_processor());
         };
         let from = record.state;

@@ -3,9 +3,9 @@
 use crate::change_builder::ChangeBuilder;
 use crate::machine::{SimMachine, named_twice};
 use crate::pools::{follow, present};
-use crate::psets::{add_set, dissolve, move_all};
+use crate::psets::{add_set, dissolve, give_back, move_all};
 use millpond_machine::facets::{
-    CreateOptions, DevicePlace, FenceWish, Fenced, Remainder, siblings, with_fence, without_fence,
+    CreateOptions, DevicePlace, FenceWish, Fenced, Remainder, has_room, siblings, with_fence, without_fence,
 };
 use millpond_machine::{Change, Fences, Reason, Refusal};
 use millpond_model::{CpuId, Fence, FenceName, Fencing, Others, Proof, PsetId, Shelter, ShelterItem, State};
@@ -109,7 +109,13 @@ impl Fences for SimMachine {
         let now = self.view(|s| s.wall());
         let mut builder = self.builder();
         let (set, fencing) = found(&builder, name)?;
-        let pools = present(&builder.tables).map(|state| without_fence(state, name));
+        let before = present(&builder.tables);
+        let cpus = builder.tables.members(set);
+        let room = |id, size| before.as_ref().is_none_or(|state| has_room(state, id, size));
+        give_back(&mut builder, set, room)?;
+        let to: BTreeMap<CpuId, PsetId> =
+            cpus.iter().filter_map(|cpu| Some((*cpu, builder.tables.processors.get(cpu)?.set))).collect();
+        let pools = before.map(|state| without_fence(state, name, |cpu| to.get(&cpu).copied()));
         if let Some(state) = &pools {
             follow(&mut builder, &state.sets())?;
         }

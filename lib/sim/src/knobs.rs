@@ -29,7 +29,8 @@ use millpond_formats::pools::record::Record;
 use millpond_machine::{Knob, KnobError, Value};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, Control, ControlSetting, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, State, WallTime,
+    Class, ClassParams, Control, ControlSetting, CpuId, CpuSet, Former, Lwp, LwpId, Pid, PsetId, State,
+    WallTime,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -168,8 +169,12 @@ fn parse_name(text: &str) -> Option<Name> {
 
 /// The value of a CPU's set.
 #[must_use]
-pub fn place_value(set: PsetId, arrival: u64) -> Value {
-    if set.is_default() { "0".into() } else { format!("{set} {arrival}") }
+pub fn place_value(set: PsetId, arrival: u64, former: &[Former]) -> Value {
+    if set.is_default() {
+        return "0".into();
+    }
+    let before = former.iter().map(|stay| format!(" {} {} {}", stay.set, stay.serial, stay.place));
+    format!("{set} {arrival}{}", before.collect::<String>())
 }
 
 /// The value of a CPU's state.
@@ -223,7 +228,9 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
             tables.fences.get(&set).map(|fence| serde_json::to_string(fence).unwrap_or_default())
         }
         Name::LwpLgroups(lwp) => tables.lwp(lwp).map(|l| affinities_value(l.affinities)),
-        Name::ProcessorSet(cpu) => tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival)),
+        Name::ProcessorSet(cpu) => {
+            tables.processors.get(&cpu).map(|p| place_value(p.set, p.arrival, &p.former))
+        }
         Name::ProcessorState(cpu) => tables.processors.get(&cpu).map(|p| state_value(p.state, p.since)),
         Name::LwpSet(lwp) => tables.lwp(lwp).map(|l| bond_value(l.set)),
         Name::LwpCpu(lwp) => tables.lwp(lwp).map(|l| bond_value(l.cpu.clone())),
@@ -384,21 +391,21 @@ fn remove_set(tables: &mut Tables, set: PsetId) -> Result<(), KnobError> {
 }
 
 fn write_place(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobError> {
-    let (set, arrival) = parse_place(value).ok_or_else(|| malformed(value))?;
+    let (set, arrival, former) = parse_place(value).ok_or_else(|| malformed(value))?;
     if !tables.has_set(set) {
         return Err(KnobError::Refused(format!("there is no processor set {set}")));
     }
-    let before = *tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
+    let before = tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
     keep_default_running(tables, cpu, before.state, set)?;
     if let Some(record) = tables.processors.get_mut(&cpu) {
-        (record.set, record.arrival) = (set, arrival);
+        (record.set, record.arrival, record.former) = (set, arrival, former);
     }
     Ok(())
 }
 
 fn write_state(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobError> {
     let (state, since) = parse_state(value).ok_or_else(|| malformed(value))?;
-    let before = *tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
+    let before = tables.processors.get(&cpu).ok_or(KnobError::Gone)?;
     keep_default_running(tables, cpu, state, before.set)?;
     if let Some(record) = tables.processors.get_mut(&cpu) {
         (record.state, record.since) = (state, since);
@@ -427,13 +434,22 @@ fn parse_set(value: &str) -> Option<SetRecord> {
     Some(SetRecord { shared, serial: serial.parse().ok()? })
 }
 
-fn parse_place(value: &str) -> Option<(PsetId, u64)> {
+fn parse_place(value: &str) -> Option<(PsetId, u64, Vec<Former>)> {
     if value == "0" {
-        return Some((PsetId::DEFAULT, 0));
+        return Some((PsetId::DEFAULT, 0, Vec::new()));
     }
-    let (set, arrival) = value.split_once(' ')?;
-    let set: PsetId = set.parse().ok()?;
-    if set.is_default() { None } else { Some((set, arrival.parse().ok()?)) }
+    let mut words = value.split(' ');
+    let set: PsetId = words.next()?.parse().ok()?;
+    let arrival = words.next()?.parse().ok()?;
+    let mut former = Vec::new();
+    while let Some(set) = words.next() {
+        former.push(Former {
+            set: set.parse().ok()?,
+            serial: words.next()?.parse().ok()?,
+            place: words.next()?.parse().ok()?,
+        });
+    }
+    (!set.is_default()).then_some((set, arrival, former))
 }
 
 fn parse_state(value: &str) -> Option<(State, WallTime)> {

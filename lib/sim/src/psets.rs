@@ -86,14 +86,21 @@ pub(crate) fn add_set(
 /// Ends a set.
 pub(crate) fn dissolve(builder: &mut ChangeBuilder, set: PsetId) -> Result<(), Refusal> {
     // CPUs first: a thread that is bound to one of them too is then never bound outside its set.
-    for cpu in builder.tables.members(set) {
-        builder.place(cpu, PsetId::DEFAULT)?;
-    }
+    give_back(builder, set, |_, _| true)?;
     let bound: Vec<Lwp> = builder.bound_to_set(set, false).chain(builder.bound_to_set(set, true)).collect();
     for lwp in bound {
         builder.bind_set(lwp, None, true)?;
     }
     builder.set(set, None)
+}
+
+/// The CPUs of a set return to the sets that they were taken from, where those are still there and `may_take` them.
+pub(crate) fn give_back(
+    builder: &mut ChangeBuilder,
+    set: PsetId,
+    may_take: impl Fn(PsetId, usize) -> bool,
+) -> Result<(), Refusal> {
+    builder.tables.members(set).into_iter().try_for_each(|cpu| builder.place_back(cpu, &may_take))
 }
 
 pub(crate) fn move_all(

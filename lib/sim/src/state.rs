@@ -228,9 +228,14 @@ impl SimState {
     ) -> Self {
         let dispatch = Arc::new(tunables.tables());
         let layout = layout::layout(&topology, hardware);
-        let record =
-            ProcessorRecord { state: State::OnLine, since: booted, set: PsetId::DEFAULT, arrival: 0 };
-        let processors = topology.processors().iter().map(|p| (p.id, record)).collect();
+        let record = ProcessorRecord {
+            state: State::OnLine,
+            since: booted,
+            set: PsetId::DEFAULT,
+            arrival: 0,
+            former: Vec::new(),
+        };
+        let processors = topology.processors().iter().map(|p| (p.id, record.clone())).collect();
         SimState {
             format: FORMAT,
             name: name.to_owned(),

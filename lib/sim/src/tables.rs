@@ -6,8 +6,8 @@ use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
 use millpond_machine::facets::{LwpStatus, Process};
 use millpond_model::pools::PoolsState;
 use millpond_model::{
-    Class, ClassParams, ControlValues, CpuId, CpuSet, DispatchTables, Fencing, Lwp, LwpId, Pid, PoolId, Pset,
-    PsetId, PsetMode, SetMemory, State, WallTime,
+    Class, ClassParams, ControlValues, CpuId, CpuSet, DispatchTables, Fencing, Former, Lwp, LwpId, Pid,
+    PoolId, Pset, PsetId, PsetMode, SetMemory, State, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Tunables {
 }
 
 /// A CPU's place and state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorRecord {
     /// Its state.
@@ -155,6 +155,9 @@ pub struct ProcessorRecord {
     pub set: PsetId,
     /// The order of members of a set is the order of these; 0 in the default set, which has no order.
     pub arrival: u64,
+    /// The sets from which it was taken, the last one last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<Former>,
 }
 
 /// A set. Its members are told by the CPUs.
@@ -328,12 +331,24 @@ impl Tables {
         self.processors.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect()
     }
 
+    /// Whether a set from which a CPU was taken is still there.
+    #[must_use]
+    pub fn has_former(&self, stay: &Former) -> bool {
+        self.sets.get(&stay.set).is_some_and(|set| set.serial == stay.serial)
+    }
+
     /// A set as the facet shows it.
     #[must_use]
     pub fn pset(&self, id: PsetId) -> Option<Pset> {
         let record = self.sets.get(&id)?;
         let mode = if record.shared { PsetMode::Shared } else { PsetMode::Own };
-        Some(Pset { id, members: self.members(id), mode, breaches: Vec::new() })
+        let members = self.members(id);
+        let returns = |cpu: &CpuId| {
+            let former = self.processors.get(cpu)?.former.clone();
+            Some((*cpu, Former::last(former, |stay| self.has_former(stay))?.0.set))
+        };
+        let returns = members.iter().filter_map(returns).collect();
+        Some(Pset { id, members, mode, breaches: Vec::new(), returns })
     }
 
     /// The sets in order of creation.

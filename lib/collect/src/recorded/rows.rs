@@ -91,6 +91,7 @@ pub(super) fn sets(frame: &Frame) -> Vec<Pset> {
             members: cpus.iter().collect(),
             mode: word(row, pset::MODE)?,
             breaches: Vec::new(),
+            returns: std::collections::BTreeMap::new(),
         })
     };
     frame.rows(Entity::Pset).iter().filter_map(one).collect()

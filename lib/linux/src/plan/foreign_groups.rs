@@ -1,9 +1,9 @@
 //! Other people's cgroups: which lists must change so that the sets can be, and how they come back.
 
 use super::{Keeping, Other, Planner};
-use crate::knob::list_value;
+use crate::knob::{CpusetFile, list_value};
 use crate::names;
-use crate::view::is_within;
+use crate::view::{Group, control, is_within};
 use millpond_machine::Step;
 use millpond_model::{CpuSet, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,11 @@ impl Planner<'_> {
             let top = self.view.groups.contains_key(path) && !self.view.v1 && self.steering();
             return if top { self.default.clone() } else { CpuSet::new() };
         }
-        let narrows = self.view.v1 || self.view.overlap_kills || self.steering();
+        let is_partition = || {
+            let flag = control(path, CpusetFile::Partition);
+            self.view.groups.get(path).is_some_and(Group::is_partition) || self.view.baseline(&flag).is_some()
+        };
+        let narrows = self.view.v1 || self.view.overlap_kills || self.steering() || is_partition();
         if !narrows || original.is_disjoint(&self.exclusive) {
             return original.clone();
         }
@@ -186,6 +190,35 @@ impl Planner<'_> {
                 && self.steps.iter().any(|s| s.knob == knob && s.baseline == other.keeping.baseline());
             if !(is_said || other.keeping == Keeping::Nothing && other.now == other.want) {
                 self.steps.push(self.step_other(other, &other.want));
+            }
+        }
+    }
+
+    /// Partitions of others that lose all their CPUs: the flag is remembered, or the kernel would make them invalid for good.
+    pub(super) fn release_partitions(&mut self, others: &[Other]) {
+        for other in others.iter().rev() {
+            let Some(group) = self.view.groups.get(&other.path).filter(|group| group.is_partition()) else {
+                continue;
+            };
+            let flag = control(&other.path, CpusetFile::Partition);
+            if self.view.baseline(&flag).is_none() && other.now.is_subset(&self.exclusive) {
+                self.steps.push(Step::new(flag.knob(), group.partition.clone(), None).keeping());
+            }
+        }
+    }
+
+    /// The flags of partitions of others whose lists are the original ones again.
+    pub(super) fn restore_partitions(&mut self, others: &[Other]) {
+        for (path, group) in &self.view.groups {
+            let flag = control(path, CpusetFile::Partition);
+            let Some(Some(original)) = self.view.baseline(&flag).cloned() else { continue };
+            let stays_narrow = match others.iter().find(|other| other.path == *path) {
+                Some(other) => other.keeping != Keeping::Release,
+                None => self.view.baseline(&self.view.cpus_knob(path)).is_some(),
+            };
+            if !stays_narrow {
+                let step = Step::new(flag.knob(), group.partition.clone(), Some(original)).releasing();
+                self.steps.push(step.tolerant());
             }
         }
     }

@@ -5,12 +5,12 @@
 //!
 //! 1. the controller, and new cgroups, parents first;
 //! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
-//! 3. partitions that lose all their CPUs give up their flag;
+//! 3. partitions that lose all their CPUs give up their flag, those of others too;
 //! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
 //! 5. lists grow, parents before children, and labels follow; then lists of memory nodes;
 //! 6. partition flags are set;
 //! 7. tasks move;
-//! 8. other people's lists grow back, parents first;
+//! 8. other people's lists grow back, parents first, and then their partition flags;
 //! 9. the controller is given back when no set uses it any more.
 //!
 //! A plan for a machine that already is as wanted is empty.
@@ -178,6 +178,7 @@ impl<'a> Planner<'a> {
         self.release_flags();
         self.release_zones();
         let mut others = self.others();
+        self.release_partitions(&others);
         self.shrink_others(&mut others);
         self.shrink_ours();
         self.grow_ours();
@@ -186,6 +187,7 @@ impl<'a> Planner<'a> {
         self.move_tasks();
         self.claim_zones();
         self.grow_others(&others);
+        self.restore_partitions(&others);
         self.give_back_zone_controllers();
         self.give_back_controller();
         self.steps

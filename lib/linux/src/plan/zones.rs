@@ -39,7 +39,8 @@ impl Planner<'_> {
         for path in foreign.into_iter().rev() {
             let group = self.view.groups[&path].clone();
             let flag = control(&path, CpusetFile::Partition);
-            if self.view.baseline(&flag).is_some() && !self.is_existing_partition(&path) {
+            // A partition that was there before is restored last: see `restore_partitions`.
+            if self.view.baseline(&flag) == Some(&None) && !self.is_existing_partition(&path) {
                 self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
             }
             let knob = control(&path, CpusetFile::ExclusiveCpus);

@@ -343,7 +343,7 @@ fn while_pools_are_enabled_a_fence_is_the_set_of_a_pool() {
         commit(Some(more)).unwrap();
         assert_eq!(machine.fences().unwrap().list().unwrap()[0].cpus.to_string(), "2-3");
         assert_eq!(mask(&machine, 18), "0-1");
-        for to in [None, Some(without_fence(state, &"trading".parse().unwrap()))] {
+        for to in [None, Some(without_fence(state, &"trading".parse().unwrap(), |_| None))] {
             let refusal = commit(to).unwrap_err();
             assert_eq!(refusal.reason, Reason::IsFence("trading".parse().unwrap()));
         }
@@ -432,4 +432,32 @@ fn a_device_is_near_the_cpus_of_what_carries_it() {
     }
     let why = device("lo").unwrap_err().reason.to_string();
     assert_eq!(why, "lo is on no bus, and near no CPU");
+}
+
+#[test]
+fn cpus_return_to_the_sets_that_they_came_from() {
+    for v1 in [false, true] {
+        let made = prepared_root(v1);
+        let machine = made.machine();
+        let psets = || machine.psets().unwrap();
+        let commit = |cpus_of: &[u32]| {
+            let change = psets().prepare_create(&cpus(cpus_of), Default::default(), false).unwrap();
+            Writer::open(&machine).unwrap().commit(change).unwrap().outcome.0
+        };
+        let one = commit(&[1, 3, 2]);
+        let before = made.snapshot();
+        put_up(&machine, &FenceWish { cpus: cpus(&[2, 3]), ..wish("trading", all()) }).unwrap();
+        assert_eq!(psets().list().unwrap()[0].members, cpus(&[1]));
+        let returns = psets().list().unwrap()[1].returns.clone();
+        assert_eq!(returns, BTreeMap::from([(CpuId(2), one), (CpuId(3), one)]));
+        take_down(&machine, "trading");
+        assert_eq!(psets().list().unwrap()[0].members, cpus(&[1, 3, 2]));
+        for (path, text) in before.iter().filter(|(path, _)| !path.to_string_lossy().contains("state")) {
+            assert_eq!(made.snapshot().get(path), Some(text), "{}", path.display());
+        }
+        let two = commit(&[3]);
+        let change = psets().prepare_destroy(two).unwrap();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        assert_eq!(psets().list().unwrap()[0].members, cpus(&[1, 3, 2]));
+    }
 }

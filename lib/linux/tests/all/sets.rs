@@ -413,3 +413,58 @@ fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
     assert_eq!(machine.processors().unwrap().topology().unwrap().cpus().len(), 100_000);
     destroy(&machine, 1).unwrap();
 }
+
+/// A tree of version 2 with partitions that another program made: an isolated one of CPU 3, and one with a partition below it.
+fn with_partitions() -> HandMade {
+    let made = HandMade::new(8, false);
+    made.file("proc/sys/kernel/osrelease", "6.12.0\n");
+    made.file("cgroup/cgroup.subtree_control", "cpuset");
+    let groups = [("rt.slice", "3", "isolated"), ("vm", "4-7", "root"), ("vm/one", "6-7", "root")];
+    for (group, cpus, partition) in groups {
+        made.file(&format!("cgroup/{group}/cpuset.cpus"), cpus);
+        made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), partition);
+        made.file(&format!("cgroup/{group}/cgroup.procs"), "");
+        made.file(
+            &format!("cgroup/{group}/cgroup.subtree_control"),
+            if group == "vm" { "cpuset" } else { "" },
+        );
+    }
+    made
+}
+
+#[test]
+fn a_partition_of_another_program_is_not_taken() {
+    let made = with_partitions();
+    let before = made.snapshot();
+    let machine = made.machine();
+    for options in [EXCLUSIVE, SHARED] {
+        for (cpu, group) in [(3, "group /rt.slice"), (4, "group /vm"), (6, "group /vm/one")] {
+            let refusal = create(&machine, &[1, cpu], options).unwrap_err();
+            assert_eq!(refusal.reason, Reason::InPartition(group.to_owned()));
+            assert_eq!(
+                refusal.reason.to_string(),
+                format!("it belongs to the partition of {group}, which another program made")
+            );
+        }
+    }
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_partition_that_is_taken_by_force_is_valid_again_afterwards() {
+    for (taken, rt, one) in
+        [(vec![3], "member", "root"), (vec![6, 7], "isolated", "member"), (vec![6], "isolated", "root")]
+    {
+        let made = with_partitions();
+        let before = made.snapshot();
+        let machine = made.machine();
+        let change = machine.psets().unwrap().prepare_create(&cpus(&taken), EXCLUSIVE, true).unwrap();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        assert_eq!(made.read("cgroup/rt.slice/cpuset.cpus.partition"), rt);
+        assert_eq!(made.read("cgroup/vm/one/cpuset.cpus.partition"), one);
+        assert_eq!(made.read("cgroup/vm/cpuset.cpus.partition"), "root");
+        destroy(&machine, 1).unwrap();
+        assert_eq!(made.snapshot(), before, "{taken:?}");
+        assert!(machine.journal().baselines().is_empty(), "{taken:?}");
+    }
+}

@@ -121,14 +121,28 @@ pub fn with_fence(
     Ok(state.numbered())
 }
 
-/// The configuration of pools without the set and the pool of a fence: its CPUs go to the default set.
+/// Whether a set of the configuration that has so many CPUs may have one more.
 #[must_use]
-pub fn without_fence(mut state: PoolsState, name: &FenceName) -> PoolsState {
+pub fn has_room(state: &PoolsState, id: PsetId, size: usize) -> bool {
+    let set = state.conf.psets.iter().find(|set| set.id == Some(id));
+    set.is_some_and(|set| u64::try_from(size).is_ok_and(|size| size < set.max))
+}
+
+/// The configuration of pools without the set and the pool of a fence: each CPU goes to the set that `to` gives, or else to the default
+/// set.
+#[must_use]
+pub fn without_fence(
+    mut state: PoolsState,
+    name: &FenceName,
+    to: impl Fn(CpuId) -> Option<PsetId>,
+) -> PoolsState {
     let conf = &mut state.conf;
     let default = conf.default_pset().map(|set| set.name.clone());
     let (Some(default), Some(set)) = (default, conf.pset(name.as_str()).cloned()) else { return state };
     for cpu in set.cpu_set().iter() {
-        conf.move_cpu(cpu, &default);
+        let set = to(cpu).and_then(|id| conf.psets.iter().find(|set| set.id == Some(id)));
+        let to = set.map_or_else(|| default.clone(), |set| set.name.clone());
+        conf.move_cpu(cpu, &to);
     }
     let gone: Vec<PoolId> =
         conf.pools.iter().filter(|pool| pool.pset == set.ref_id).filter_map(|p| p.id).collect();

@@ -32,7 +32,8 @@ pub use dispatcher::{
 };
 pub use disturbances::{DisturbanceWatch, Disturbances, Job, WatchedJob};
 pub use fences::{
-    DevicePlace, FenceWish, Fenced, Fences, Remainder, fences_stay, siblings, with_fence, without_fence,
+    DevicePlace, FenceWish, Fenced, Fences, Remainder, fences_stay, has_room, siblings, with_fence,
+    without_fence,
 };
 pub use hardware::{
     CpuCounting, CpuReading, EventKind, EventList, Follow, Happening, HardwareCounters, Interface,

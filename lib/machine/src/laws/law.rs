@@ -9,7 +9,7 @@ millpond_model::words! {
     pub enum Law {
         OneSetEach = "every CPU is in exactly one set",
         DestroyReturnsThreads = "destroying a set returns its threads to where they were",
-        DestroyReturnsProcessors = "destroying a set returns its CPUs to the default set",
+        DestroyReturnsProcessors = "destroying a set returns its CPUs to the sets that they were taken from",
         UnbindingRestores = "unbinding restores what was allowed before",
         ChildrenInherit = "children inherit the bindings and the class of their creator",
         ClassesSurvive = "a class survives changes of sets, bindings and states",

@@ -29,6 +29,8 @@ pub enum Operation {
 pub struct Situation {
     /// Sets in order of creation, members in order of arrival.
     pub sets: Vec<(PsetId, Vec<CpuId>)>,
+    /// The set that CPUs go to when theirs ends, where that is not the default set.
+    pub returns: BTreeMap<CpuId, PsetId>,
     /// Where the memory of each set is to come from, where that can be said.
     pub memory: BTreeMap<PsetId, SetMemory>,
     /// The state of each CPU.
@@ -54,6 +56,7 @@ impl Situation {
     pub fn of(seen: &Observed, ours: impl Fn(Pid) -> bool) -> Self {
         Situation {
             sets: seen.sets.iter().map(|s| (s.id, s.members.clone())).collect(),
+            returns: seen.sets.iter().flat_map(|set| set.returns.clone()).collect(),
             memory: seen.memory.iter().map(|(set, (wanted, _))| (*set, wanted.clone())).collect(),
             states: seen.processors.values().map(|p| (p.cpu, p.state)).collect(),
             threads: seen
@@ -87,7 +90,13 @@ impl Situation {
                 cpus.iter().for_each(|cpu| self.move_cpu(*cpu, *set, *forced));
             }
             Operation::Destroy { set } => {
-                self.sets.retain(|(id, _)| id != set);
+                let ended = self.sets.iter().position(|(id, _)| id == set).map(|at| self.sets.remove(at).1);
+                for cpu in ended.unwrap_or_default() {
+                    let to = self.returns.get(&cpu);
+                    if let Some((_, members)) = self.sets.iter_mut().find(|(id, _)| Some(id) == to) {
+                        members.push(cpu);
+                    }
+                }
                 self.threads.values_mut().filter(|b| b.0 == *set).for_each(|b| b.0 = PsetId::DEFAULT);
             }
             Operation::BindSet { pid, lwps, to } => {

@@ -171,7 +171,7 @@ impl Mutant {
 
 /// One more CPU, on-line in the default set.
 fn add_processor(state: &mut SimState) {
-    let record = *state.tables.processors.values().next().expect("there is one");
+    let record = state.tables.processors.values().next().expect("there is one").clone();
     let record = millpond_sim::tables::ProcessorRecord {
         state: State::OnLine,
         set: PsetId::DEFAULT,
