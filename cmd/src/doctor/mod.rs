@@ -148,7 +148,7 @@ struct CheckedSet {
 }
 
 impl From<Pset> for CheckedSet {
-    fn from(Pset { id, mode, members, breaches }: Pset) -> CheckedSet {
+    fn from(Pset { id, mode, members, breaches, .. }: Pset) -> CheckedSet {
         CheckedSet { id, mode, processors: members, breaches }
     }
 }

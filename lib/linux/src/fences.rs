@@ -169,16 +169,13 @@ impl LinuxMachine {
             // The kernel shows the on-line ones of a mask alone.
             let same = |a: &CpuSet, b: &CpuSet| (a & online) == (b & online);
             let shown = if is == ALL { online.clone() } else { is.parse().ok()? };
-            let wanted = if same(&wanted, &list) {
-                original
-            } else if same(&wanted, &shown) {
-                is.clone()
-            } else {
-                list_value(&wanted)?
-            };
+            if same(&wanted, &shown) {
+                return None;
+            }
+            let wanted = if same(&wanted, &list) { original } else { list_value(&wanted)? };
             // As long as there is a fence or a partition the original stays remembered: see `confined_kernel_threads`.
             let step = Step::new(knob.knob(), Some(is.clone()), Some(wanted.clone())).keeping().tolerant();
-            (is != wanted).then_some((ShelterItem::KernelThreads, step))
+            Some((ShelterItem::KernelThreads, step))
         };
         self.kernel_threads().into_iter().filter_map(step).collect()
     }

@@ -65,6 +65,7 @@ mod names;
 mod notices;
 mod numa;
 mod os;
+mod places;
 mod plan;
 mod policy;
 mod pools;

@@ -388,7 +388,7 @@ impl LinuxMachine {
                 None => Ok(()),
             },
             LinuxKnob::UnitSlice(unit) => self.os.set_persistent_slice(&unit, value.map(String::as_str)),
-            LinuxKnob::CgroupOf(task) if self.os.systemd => {
+            LinuxKnob::CgroupOf(task) if self.os.systemd && task.tid.is_none() => {
                 self.os.place_by_systemd(task, value.map_or("/", |v| v))
             }
             LinuxKnob::CgroupOf(task) => {

@@ -102,7 +102,7 @@ impl LinuxMachine {
         steps.iter().any(|step| moves_kernel_threads(&self.os, view, step))
     }
 
-    /// Puts notes of the masks in front of steps that would erase them. A mask that one of the `earlier` steps of the same change
+    /// Puts notes of the masks and places in front of steps that would erase them. A mask that one of the `earlier` steps of the same change
     /// sets is not worth a note: as it is now it will not be then.
     pub(crate) fn noting_masks(
         &self,
@@ -110,6 +110,7 @@ impl LinuxMachine {
         earlier: &[Step],
         steps: Vec<Step>,
     ) -> Result<Vec<Step>, Refusal> {
+        let steps = self.noting_places(&view.baselines, steps);
         let mut notes = Vec::new();
         if self.move_kernel_threads(view, &steps) {
             notes = self.confined_kernel_threads(&self.online_now()?);
@@ -171,7 +172,7 @@ impl LinuxMachine {
             .collect()
     }
 
-    fn user_task(&self, pid: u32, tid: u32) -> Option<TaskId> {
+    pub(crate) fn user_task(&self, pid: u32, tid: u32) -> Option<TaskId> {
         let stat = self.os.stat(pid, Some(tid)).ok()??;
         (!stat.kernel && !stat.dead).then_some(TaskId { pid, tid: Some(tid), start: stat.start })
     }

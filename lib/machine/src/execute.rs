@@ -167,13 +167,21 @@ impl<'m> Writer<'m> {
             if steps.is_empty() {
                 return Ok(());
             }
-            if round == SETTLE_ROUNDS_MAX {
-                let what = self.machine.called(&steps[0].knob);
-                let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {what}");
-                return Err(Refusal::operation(Reason::Machine(why))
-                    .hint("another program keeps changing it: stop it, or try again"));
-            }
             journal.extend(&steps).map_err(cannot_journal)?;
+            if round == SETTLE_ROUNDS_MAX {
+                let step = steps.swap_remove(0);
+                let what = self.machine.called(&step.knob);
+                applied.push(step.clone());
+                // What is still there right after it was written was changed by another program before.
+                let is_kept = self.apply(&step, notes)?
+                    && self.machine.read(&step.knob).is_ok_and(|value| value == step.after);
+                let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {what}");
+                return Err(Refusal::operation(Reason::Machine(why)).hint(if is_kept {
+                    "another program keeps changing it: stop it, or try again"
+                } else {
+                    "the kernel does not keep what is written there: report it with a capture (millpond capture)"
+                }));
+            }
         }
         Ok(())
     }

@@ -461,3 +461,26 @@ fn cpus_return_to_the_sets_that_they_came_from() {
         assert_eq!(psets().list().unwrap()[0].members, cpus(&[1, 3, 2]));
     }
 }
+
+#[test]
+fn a_kernel_thread_with_a_narrowed_mask_does_not_hold_a_cpu() {
+    for v1 in [false, true] {
+        let made = prepared_root(v1);
+        // As `taskset -p b 17` leaves it.
+        made.file("proc/17/task/17/mask", if v1 { "0-1,3" } else { "0-1,3 in /:" });
+        let before = made.snapshot();
+        let machine = made.machine();
+        let psets = machine.psets().unwrap();
+        let change = psets.prepare_create(&cpus(&[2, 3]), Default::default(), false).unwrap();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        for state in [State::OffLine, State::OnLine] {
+            let change = machine.processors().unwrap().prepare_state(CpuId(3), state, false).unwrap();
+            Writer::open(&machine).unwrap().commit(change).unwrap();
+        }
+        let change = psets.prepare_destroy(millpond_model::PsetId(1)).unwrap();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+        for (path, text) in before.iter().filter(|(path, _)| !path.to_string_lossy().contains("state")) {
+            assert_eq!(made.snapshot().get(path), Some(text), "{}", path.display());
+        }
+    }
+}

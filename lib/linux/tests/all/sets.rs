@@ -468,3 +468,47 @@ fn a_partition_that_is_taken_by_force_is_valid_again_afterwards() {
         assert!(machine.journal().baselines().is_empty(), "{taken:?}");
     }
 }
+
+#[test]
+fn threads_of_threaded_groups_return_to_their_own() {
+    let made = HandMade::new(4, false);
+    made.file("cgroup/cgroup.subtree_control", "cpuset");
+    for (group, cpus) in [("libvirt", "0-2"), ("libvirt/emulator", "0-1"), ("libvirt/vcpu0", "2")] {
+        made.file(&format!("cgroup/{group}/cpuset.cpus"), cpus);
+        made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), "member");
+        for file in ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
+            made.file(&format!("cgroup/{group}/{file}"), "");
+        }
+    }
+    made.process(300, &[300, 301, 302], "qemu", 0);
+    for (tid, group) in [(300, "emulator"), (301, "vcpu0"), (302, "emulator")] {
+        made.file(&format!("proc/300/task/{tid}/cgroup"), &format!("0::/libvirt/{group}\n"));
+    }
+    made.file("proc/300/cgroup", "0::/libvirt/emulator\n");
+    made.file("cgroup/cgroup.threads", "1\n");
+    made.file("cgroup/cgroup.procs", "1\n");
+    made.file("cgroup/libvirt/emulator/cgroup.procs", "300\n");
+    made.file("cgroup/libvirt/emulator/cgroup.threads", "300\n302\n");
+    made.file("cgroup/libvirt/vcpu0/cgroup.threads", "301\n");
+    let before = made.snapshot();
+    let machine = made.machine();
+    create(&machine, &[3], EXCLUSIVE).unwrap();
+    // By the end of the set, and by unbinding.
+    for ends in [true, false] {
+        bind(&machine, 300, Some(1)).unwrap();
+        for tid in [300, 301, 302] {
+            let place = made.read(&format!("proc/300/task/{tid}/cgroup"));
+            assert!(place.starts_with("0::/mpset1/"), "{place}");
+        }
+        if ends {
+            destroy(&machine, 1).unwrap();
+            assert_eq!(made.snapshot(), before);
+            create(&machine, &[3], EXCLUSIVE).unwrap();
+        } else {
+            bind(&machine, 300, None).unwrap();
+            destroy(&machine, 1).unwrap();
+            assert_eq!(made.snapshot(), before);
+        }
+    }
+    assert!(machine.journal().baselines().is_empty());
+}

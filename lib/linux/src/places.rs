@@ -1,0 +1,64 @@
+//! The cgroup of each thread of a process that is moved as a whole (cgroup version 2).
+//!
+//! Threads of one process can be in different threaded cgroups. A set takes the whole process, and when that returns to the cgroup of its
+//! first thread, the kernel puts all threads there. So the place of each other thread is noted as a baseline before the move, and the
+//! thread is moved there again, and its place forgotten, after the process came back.
+
+use crate::knob::{LinuxKnob, TaskId};
+use crate::{LinuxMachine, names};
+use millpond_machine::{Knob, Step, Value};
+use std::collections::BTreeMap;
+
+impl LinuxMachine {
+    /// The steps, with notes of the places of threads before processes leave them, and moves of threads after processes return.
+    pub(crate) fn noting_places(
+        &self,
+        baselines: &BTreeMap<Knob, Option<Value>>,
+        steps: Vec<Step>,
+    ) -> Vec<Step> {
+        if self.os.hierarchy.is_v1() {
+            return steps;
+        }
+        let is_ours =
+            |place: &Option<Value>| place.as_deref().is_some_and(|path| names::owner(path).is_some());
+        let mut all = Vec::new();
+        for step in steps {
+            let process = match LinuxKnob::parse(&step.knob) {
+                Ok(LinuxKnob::CgroupOf(task)) if task.tid.is_none() => task,
+                _ => {
+                    all.push(step);
+                    continue;
+                }
+            };
+            let (from, to) = (step.before.clone(), step.after.clone());
+            if is_ours(&to) && !is_ours(&from) {
+                all.extend(self.threads_elsewhere(process, &from).into_iter().map(|(thread, place)| {
+                    let knob = LinuxKnob::CgroupOf(thread).knob();
+                    Step::new(knob, Some(place), to.clone()).keeping().falling()
+                }));
+            }
+            all.push(step);
+            if is_ours(&from) && !is_ours(&to) {
+                let returning = baselines.iter().filter_map(|(knob, place)| {
+                    let Ok(LinuxKnob::CgroupOf(task)) = LinuxKnob::parse(knob) else { return None };
+                    let is_of_it = task.tid.is_some() && task.pid == process.pid;
+                    is_of_it
+                        .then(|| Step::new(knob.clone(), to.clone(), place.clone()).releasing().tolerant())
+                });
+                all.extend(returning);
+            }
+        }
+        all
+    }
+
+    /// The threads of a process that are in another cgroup than the process.
+    fn threads_elsewhere(&self, process: TaskId, group: &Option<Value>) -> Vec<(TaskId, Value)> {
+        let tids = self.os.tids(process.pid).unwrap_or_default();
+        let found = tids.into_iter().filter(|tid| *tid != process.pid).filter_map(|tid| {
+            let thread = self.user_task(process.pid, tid)?;
+            let place = self.os.place(process.pid, Some(tid)).ok()??;
+            (Some(&place) != group.as_ref()).then_some((thread, place))
+        });
+        found.collect()
+    }
+}
