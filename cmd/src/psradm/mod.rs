@@ -6,8 +6,8 @@
 //! processor 3 already no-intr.
 //! ```
 //!
-//! Operands are CPU numbers, ranges (`0-3`; numbers that do not exist are skipped) and lists (`0-3,8`). When one is
-//! refused, the others are changed all the same.
+//! Operands are CPU numbers, ranges (`0-3`; numbers that do not exist are skipped) and lists (`0-3,8`). Each CPU is an
+//! operation of its own, as on Solaris: when one is refused, it keeps its state, the status is 1, and the others are changed.
 //!
 //! # Refusals
 //!
@@ -18,9 +18,9 @@
 //!
 //! # Dry runs
 //!
-//! All operands are one change, each checked as if those before it were done. `--dry-run` shows this change. With `-v`
-//! it also shows interrupt masks that are only remembered, because other programs change them when a CPU stops or
-//! starts. In JSON these steps have equal `before` and `after`.
+//! The CPUs that are not refused are one change, each checked as if those before it were done. A failure of that change
+//! restores all of them. `--dry-run` shows this change. With `-v` it also shows interrupt masks that are only remembered,
+//! because other programs change them when a CPU stops or starts. In JSON these steps have equal `before` and `after`.
 //!
 //! # JSON
 //!

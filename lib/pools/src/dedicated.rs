@@ -10,10 +10,13 @@ use crate::validate::possible;
 use millpond_machine::{Machine, Reason, Refusal};
 use millpond_model::CpuId;
 use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
+use std::collections::BTreeMap;
 
 const PREFIX: &str = "SUNWtmp_";
 /// The property of a temporary pool that names its zone, by its key.
 const ZONE: &str = "millpond.dedicated";
+/// The property of a temporary set that says which CPUs it has from which other sets: `4=web 5=web`.
+const FROM: &str = "millpond.from";
 
 /// What is dedicated to a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +78,20 @@ pub fn with(
     }
     let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
     possible(&state.conf, total)?;
+    let others = state.conf.psets.iter().filter(|set| !set.is_default && set.name != name);
+    let owners: BTreeMap<CpuId, String> = others
+        .flat_map(|set| set.cpu_set().iter().map(|cpu| (cpu, set.name.clone())).collect::<Vec<_>>())
+        .collect();
     share_out(&mut state.conf);
+    if let Some(set) = state.conf.pset_mut(&name) {
+        let mut from = from(set);
+        from.extend(owners);
+        let taken: Vec<String> =
+            set.cpu_set().iter().filter_map(|cpu| Some(format!("{cpu}={}", from.get(&cpu)?))).collect();
+        if !taken.is_empty() {
+            set.user.set(FROM, taken.join(" ").as_str());
+        }
+    }
     let mut state = state.numbered();
     if let Some(id) = state.conf.pool(&name).and_then(|pool| pool.id) {
         state.zones.insert(key.to_owned(), id);
@@ -83,7 +99,18 @@ pub fn with(
     Ok(state)
 }
 
-/// The configuration without the temporary pools of these zones: their CPUs go to the default set.
+/// The sets from which a temporary one has CPUs.
+fn from(set: &PsetNode) -> BTreeMap<CpuId, String> {
+    let text = set.user.string(FROM).unwrap_or_default();
+    let one = |word: &str| {
+        let (cpu, name) = word.split_once('=')?;
+        Some((cpu.parse().ok()?, name.to_owned()))
+    };
+    text.split(' ').filter_map(one).collect()
+}
+
+/// The configuration without the temporary pools of these zones: each CPU goes to the set that it was taken from, where that is still
+/// there and below its maximum, or else to the default set.
 #[must_use]
 pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
     let Some(default) = state.conf.default_pset().map(|set| set.name.clone()) else { return state };
@@ -93,8 +120,11 @@ pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
         state.conf.pools.retain(|pool| pool.name != name);
         let set = state.conf.psets.iter().find(|set| set.ref_id == pset);
         let cpus: Vec<CpuId> = set.map(|set| set.cpu_set().iter().collect()).unwrap_or_default();
+        let from = set.map(from).unwrap_or_default();
         for cpu in cpus {
-            state.conf.move_cpu(cpu, &default);
+            let has_room = |name: &&String| state.conf.pset(name).is_some_and(|set| set.size() < set.max);
+            let to = from.get(&cpu).filter(has_room).unwrap_or(&default).clone();
+            state.conf.move_cpu(cpu, &to);
         }
         state.conf.psets.retain(|set| set.ref_id != pset || set.is_default);
     }
@@ -140,7 +170,6 @@ mod tests {
     use crate::{dynamic::exported, instantiate};
     use millpond_model::State;
     use millpond_model::pools::PoolsConf;
-    use std::collections::BTreeMap;
 
     fn machine() -> PoolsState {
         let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
@@ -180,6 +209,22 @@ mod tests {
         assert_eq!((after.conf.pools.len(), after.zones.len()), (1, 0));
         assert_eq!(after.conf.default_pset().unwrap().size(), 4);
         assert_eq!(pool_name("/a b"), "SUNWtmp__a_b");
+    }
+
+    #[test]
+    fn cpus_return_to_the_set_that_they_came_from() {
+        let mut state = machine();
+        let mut batch = PsetNode::new("batch", "new_batch".to_owned(), None);
+        (batch.min, batch.max) = (1, 4);
+        state.conf.psets.push(batch);
+        for cpu in [1, 2, 3] {
+            state.conf.move_cpu(CpuId(cpu), "batch");
+        }
+        let before = state.conf.clone();
+        let with = with(state.clone(), ("web", "web"), Dedicated { ncpus: (2, 2), importance: 5 }).unwrap();
+        assert!(with.conf.pset("batch").unwrap().size() < 3, "there are no others");
+        let after = without(with, &["web".to_owned()]);
+        assert_eq!(after.conf.pset("batch").unwrap().cpu_set(), before.pset("batch").unwrap().cpu_set());
     }
 
     #[test]
