@@ -13,18 +13,26 @@ pub(crate) struct CpuStates {
     running: usize,
     running_of: BTreeMap<PsetId, usize>,
     interruptible: usize,
+    /// Those that another program took off-line. Interrupts are not kept away from them.
+    unasked: CpuSet,
 }
 
 impl CpuStates {
-    pub(crate) fn new(states: BTreeMap<CpuId, State>, set_of: BTreeMap<CpuId, PsetId>) -> Self {
+    pub(crate) fn new(
+        states: BTreeMap<CpuId, State>,
+        set_of: BTreeMap<CpuId, PsetId>,
+        unasked: CpuSet,
+    ) -> Self {
         let mut planned = CpuStates {
             states: BTreeMap::new(),
             set_of,
             running: 0,
             running_of: BTreeMap::new(),
             interruptible: 0,
+            unasked: CpuSet::new(),
         };
         states.into_iter().for_each(|(cpu, state)| planned.becomes(cpu, state));
+        planned.unasked = unasked;
         planned
     }
 
@@ -42,6 +50,7 @@ impl CpuStates {
 
     /// A CPU has another state from now on.
     pub(crate) fn becomes(&mut self, cpu: CpuId, to: State) {
+        self.unasked.remove(cpu);
         let from = self.states.insert(cpu, to);
         let of_set = self.running_of.entry(self.set_of(cpu)).or_default();
         if from.is_some_and(State::runs_threads) {
@@ -58,7 +67,8 @@ impl CpuStates {
 
     /// The CPUs that interrupts are kept away from.
     pub(crate) fn shielded(&self) -> CpuSet {
-        self.states.iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| *cpu).collect()
+        let shielded = self.states.iter().filter(|(_, state)| !state.takes_interrupts());
+        &shielded.map(|(cpu, _)| *cpu).collect() - &self.unasked
     }
 
     /// Whether others take interrupts.

@@ -149,13 +149,16 @@ impl LinuxMachine {
             return Vec::new();
         }
         // The kernel lets none of them onto the CPUs of others.
-        let taken = online - &self.left_for_kernel_threads(online);
+        let left = self.left_for_kernel_threads(online);
+        let (taken, unconfined) = (online - &left, mask_value(&left, online));
         let step = |task: TaskId| {
             let knob = LinuxKnob::KernelThread(task);
             let is = mask_value(&self.os.mask(task).ok()?, online);
             let kept = baselines.get(&knob.knob()).cloned().flatten();
             let is_kept = kept.is_some();
-            let original = kept.unwrap_or_else(|| is.clone());
+            // A thread that may run wherever sets leave room may run everywhere when they end.
+            let first = || if is == unconfined { ALL.to_owned() } else { is.clone() };
+            let original = kept.unwrap_or_else(first);
             let list = if original == ALL { Some(self.os.possible().clone()) } else { original.parse().ok() };
             let list = list?;
             // With version 1 the kernel forgets every mask when the last set goes.
@@ -172,9 +175,10 @@ impl LinuxMachine {
             if same(&wanted, &shown) {
                 return None;
             }
+            let before = if is_kept { is } else { original.clone() };
             let wanted = if same(&wanted, &list) { original } else { list_value(&wanted)? };
             // As long as there is a fence or a partition the original stays remembered: see `confined_kernel_threads`.
-            let step = Step::new(knob.knob(), Some(is.clone()), Some(wanted.clone())).keeping().tolerant();
+            let step = Step::new(knob.knob(), Some(before), Some(wanted)).keeping().tolerant();
             Some((ShelterItem::KernelThreads, step))
         };
         self.kernel_threads().into_iter().filter_map(step).collect()

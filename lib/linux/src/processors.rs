@@ -93,7 +93,17 @@ impl LinuxMachine {
             return self.os.check_records().map(|()| CpuSet::new());
         }
         let states = self.states_now()?;
-        Ok(states.into_iter().filter(|(_, state)| !state.takes_interrupts()).map(|(cpu, _)| cpu).collect())
+        let unasked = self.unasked(&states);
+        let shielded = states.into_iter().filter(|(_, state)| !state.takes_interrupts());
+        Ok(&shielded.map(|(cpu, _)| cpu).collect() - &unasked)
+    }
+
+    /// The CPUs that another program took off-line: those that are, and have no record.
+    fn unasked(&self, states: &BTreeMap<CpuId, State>) -> CpuSet {
+        let records = self.os.shared_record_names();
+        let is_recorded = |cpu: &CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
+        let off = states.iter().filter(|(cpu, state)| !state.runs_threads() && !is_recorded(cpu));
+        off.map(|(cpu, _)| *cpu).collect()
     }
 
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {
@@ -223,7 +233,8 @@ impl LinuxMachine {
             }
             None => BTreeMap::new(),
         };
-        let mut planned = CpuStates::new(states, sets);
+        let unasked = self.unasked(&states);
+        let mut planned = CpuStates::new(states, sets, unasked);
         let mut outcome = Vec::new();
         for (cpu, to) in changes {
             let steps = self.state_steps(&mut planned, &bound, *cpu, (*to, forced));

@@ -34,8 +34,10 @@ struct Moving<'a> {
 impl Moving<'_> {
     /// Counts the CPUs of each set.
     fn counted(mut self) -> Self {
-        for (cpu, _) in self.states.iter().filter(|(_, state)| state.runs_threads()) {
-            *self.active.entry(self.from(*cpu)).or_default() += 1;
+        let runs = |(cpu, state): &(&CpuId, &State)| state.runs_threads() && !self.is_apart(**cpu);
+        let from: Vec<PsetId> = self.states.iter().filter(runs).map(|(cpu, _)| self.from(*cpu)).collect();
+        for set in from {
+            *self.active.entry(set).or_default() += 1;
         }
         self
     }
@@ -43,6 +45,11 @@ impl Moving<'_> {
     /// The set that a CPU is in.
     fn from(&self, cpu: CpuId) -> PsetId {
         self.owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
+    }
+
+    /// Whether a CPU is in a partition of another program: no thread of the default set runs there.
+    fn is_apart(&self, cpu: CpuId) -> bool {
+        self.from(cpu).is_default() && in_partition(&self.partitions, cpu).is_some()
     }
 
     /// Whether a set would have no CPU that runs threads without this one.
@@ -54,7 +61,9 @@ impl Moving<'_> {
     fn take(&mut self, cpu: CpuId) -> PsetId {
         let from = self.from(cpu);
         if from != self.to {
-            self.active.entry(from).and_modify(|count| *count -= 1);
+            if !self.is_apart(cpu) {
+                self.active.entry(from).and_modify(|count| *count -= 1);
+            }
             *self.active.entry(self.to).or_default() += 1;
             self.owners.insert(cpu, self.to);
         }
@@ -129,7 +138,7 @@ impl LinuxMachine {
             return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group))
                 .hint("choose another CPU, or use -F: the partition is restored when the CPU returns"));
         }
-        if from.is_default() && moving.is_last(from) {
+        if from.is_default() && !moving.is_apart(cpu) && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
                 .hint("take a CPU out of another set first (psrset -r)"));
         }

@@ -585,6 +585,12 @@ fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobErro
     let file = mask_file(os, task);
     let is_kernels = || os.stat(task.pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
     let is_remembered = || os.remembers_masks() && (os.hierarchy.is_v1() || !is_kernels());
+    // As the kernel refuses a mask of which the cpuset has no CPU.
+    if let Some(mask) = mask.filter(|_| !is_kernels())
+        && mask.is_disjoint(&cpuset_of(os, task)?.1)
+    {
+        return Err(refused("Invalid argument"));
+    }
     match mask {
         Some(mask) if is_remembered() => os.root.replace(file, mask.to_string()).map_err(knob_error),
         Some(mask) => {

@@ -22,4 +22,5 @@ mod sets;
 mod states;
 mod steering;
 mod systemd;
+mod undo;
 mod zones;

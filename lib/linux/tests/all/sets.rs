@@ -512,3 +512,18 @@ fn threads_of_threaded_groups_return_to_their_own() {
     }
     assert!(machine.journal().baselines().is_empty());
 }
+
+#[test]
+fn the_default_set_keeps_a_cpu_that_no_partition_has() {
+    let made = with_partitions();
+    for cpu in [1, 2] {
+        made.file(&format!("sys/devices/system/cpu/cpu{cpu}/online"), "0\n");
+    }
+    made.file("sys/devices/system/cpu/online", "0,3-7\n");
+    let machine = made.machine();
+    assert_eq!(create(&machine, &[0], EXCLUSIVE).unwrap_err().reason, Reason::LastOfDefault);
+    let change = machine.psets().unwrap().prepare_create(&cpus(&[3]), EXCLUSIVE, true).unwrap();
+    Writer::open(&machine).unwrap().commit(change).unwrap();
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("cgroup/rt.slice/cpuset.cpus.partition"), "isolated");
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// A hand-made root in a temporary directory.
 pub struct HandMade {
     pub dir: tempfile::TempDir,
-    v1: bool,
+    pub v1: bool,
 }
 
 impl HandMade {
