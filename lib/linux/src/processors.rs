@@ -47,6 +47,10 @@ impl LinuxMachine {
     /// The state of each CPU, with its time where we know it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
+        if present.is_empty() {
+            let why = "there are no CPUs in devices/system/cpu of sysfs";
+            return Err(Refusal::operation(Reason::Machine(why.into())));
+        }
         // Few CPUs have a record. One list tells of which one need not ask.
         let records = self.os.shared_record_names();
         let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
@@ -242,6 +246,9 @@ impl LinuxMachine {
         let stopped: CpuSet =
             done().filter(|change| change.from.runs_threads()).map(|change| change.cpu).collect();
         last.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
+        if !stopped.is_empty() {
+            last.splice(0..0, self.keep_places(&self.online_now()?)?).for_each(drop);
+        }
         let shielded = planned.shielded();
         if !(first.is_empty() && last.is_empty()) {
             // Interrupts leave before a CPU does, and come back after it.

@@ -22,4 +22,5 @@ mod sets;
 mod states;
 mod steering;
 mod systemd;
+mod topology;
 mod zones;
