@@ -315,7 +315,7 @@ impl View<'_> {
             .collect();
         let chip = |(id, cores): (&ChipId, &Vec<Core>)| {
             let processors: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
-            let first = processors.lowest().and_then(|cpu| topology.processor(cpu));
+            let first = listing::model(topology, &processors);
             ListedChip {
                 id: *id,
                 processors,

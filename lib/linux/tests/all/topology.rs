@@ -3,8 +3,9 @@
 use crate::common::HandMade;
 use crate::common::shape::Shape;
 use millpond_linux::{LinuxMachine, Root, capture};
-use millpond_machine::{Lgroups, Machine, MemoryJournal, Processors, Writer};
-use millpond_model::{CoreKind, CpuId, CpuSet, State, Topology};
+use millpond_machine::facets::{CreateOptions, FenceWish, Reserved};
+use millpond_machine::{Fences, Lgroups, Machine, MemoryJournal, Processors, Writer};
+use millpond_model::{CoreKind, CpuId, CpuSet, SetMemory, Shelter, State, Topology};
 use std::fs;
 
 /// A machine of that shape.
@@ -201,4 +202,43 @@ fn a_capture_is_of_the_architecture_of_its_machine() {
         ),
         ("ppc64le", Some("IEEE 754"), "ppc64le (revision 2.2 clock 2300 MHz)", "POWER9")
     );
+}
+
+#[test]
+fn cpus_that_others_have_are_reserved() {
+    let made = made("1x6x1");
+    made.file("sys/devices/system/cpu/isolated", "5\n");
+    for (group, flag, cpus) in
+        [("rt.slice", "isolated", "3"), ("db.slice", "root", "2"), ("web.slice", "member", "1")]
+    {
+        made.file(&format!("cgroup/{group}/cpuset.cpus"), &format!("{cpus}\n"));
+        made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), &format!("{flag}\n"));
+        made.file(&format!("cgroup/{group}/cgroup.procs"), "");
+    }
+    made.process(20, &[20], "job", 0);
+    made.file("proc/20/task/20/mask", "4\n");
+    let machine = made.machine();
+    let sorted = |reserved: &Reserved| {
+        [&reserved.isolated, &reserved.partitions, &reserved.bound].map(ToString::to_string)
+    };
+    assert_eq!(sorted(&machine.reserved().unwrap()), ["5", "2-3", "4"]);
+    // A set of ours is none of another program.
+    let change =
+        machine.psets().unwrap().prepare_create(&[CpuId(1)], CreateOptions::default(), false).unwrap();
+    Writer::open(&machine).unwrap().commit(change).unwrap();
+    assert_eq!(sorted(&machine.reserved().unwrap()), ["5", "2-3", "4"]);
+}
+
+#[test]
+fn memory_that_a_fence_cannot_have_nearby_is_said() {
+    let absent = |cpus: &[u32]| {
+        let made = made("2x2x1 nodes=2 no-memory=1");
+        let shelter = Shelter { memory: SetMemory::Local, ..Shelter::default() };
+        let cpus = cpus.iter().copied().map(CpuId).collect();
+        let wish = FenceWish { name: "a".parse().unwrap(), profile: "own".into(), shelter, cpus };
+        made.machine().prepare_fence(&wish, false).unwrap().outcome.absent
+    };
+    assert_eq!(absent(&[2, 3]), ["memory: NUMA node 1 has none: it comes from any node"]);
+    assert_eq!(absent(&[1, 2]), ["memory: NUMA node 1 has none: it comes from node 0"]);
+    assert_eq!(absent(&[1]), [""; 0]);
 }
