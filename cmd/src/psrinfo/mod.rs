@@ -14,6 +14,11 @@
 //! A CPU that is `on-line` runs threads and takes interrupts. `no-intr` runs threads, and device interrupts are kept
 //! away. `off-line`, `spare` and `faulted` run nothing (`psradm`).
 //!
+//! # Topology
+//!
+//! An off-line CPU stays in the listing of its chip and core. Linux forgets both when a CPU goes off-line: they are recorded when `psradm` takes it
+//! off-line, and else follow from its NUMA node and the numbers of the other CPUs. Of a hybrid chip `-pv` prints the clock of the fastest cores.
+//!
 //! # JSON
 //!
 //! ```text

@@ -72,15 +72,15 @@ pub fn choose_cores(wish: &CoreWish<'_>) -> Result<ChosenCores, usize> {
         return Err(free.len());
     }
     let ranks: BTreeSet<(bool, bool)> = free.iter().map(|core| core.rank).collect();
-    let mut chosen: Vec<Candidate> = Vec::new();
+    let mut chosen: Vec<&Candidate> = Vec::new();
     for rank in ranks {
-        let equals: Vec<Candidate> = free.iter().filter(|core| core.rank == rank).cloned().collect();
+        let equals: Vec<&Candidate> = free.iter().filter(|core| core.rank == rank).collect();
         let most = (wish.count - chosen.len()).min(equals.len());
         take(equals, most, &mut chosen);
     }
     chosen.sort_by_key(|core| core.lowest);
     let place = place(&chosen, &levels, wish.topology);
-    Ok(ChosenCores { cores: chosen.into_iter().map(|core| core.cpus).collect(), place })
+    Ok(ChosenCores { cores: chosen.iter().map(|core| core.cpus.clone()).collect(), place })
 }
 
 /// The free cores, and the levels of the caches among their places.
@@ -98,6 +98,12 @@ fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
             }
         }
     }
+    // Caches that each core has for itself say nothing of cores.
+    by_level.retain(|_, of| {
+        let core = |cpu: &CpuId| topology.processor(*cpu).map(|p| p.core);
+        let in_core: BTreeMap<usize, _> = of.iter().map(|(cpu, at)| (*at, core(cpu))).collect();
+        of.iter().any(|(cpu, at)| in_core[at] != core(cpu))
+    });
     let places = |cpu: CpuId| {
         let lgroup = topology.processor(cpu).map(|p| usize::try_from(p.lgroup.0).unwrap_or(usize::MAX));
         std::iter::once(lgroup).chain(by_level.values().map(|of| of.get(&cpu).copied())).collect()
@@ -117,18 +123,18 @@ fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
 }
 
 /// The cores of each place at a depth, by the places around it. Those that are in none are together.
-fn by_place(cores: Vec<Candidate>, depth: usize) -> BTreeMap<Vec<Option<usize>>, Vec<Candidate>> {
-    let mut places: BTreeMap<_, Vec<Candidate>> = BTreeMap::new();
+fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<usize>], Vec<&'c Candidate>> {
+    let mut places: BTreeMap<_, Vec<&Candidate>> = BTreeMap::new();
     for core in cores {
-        places.entry(core.places[..=depth].to_vec()).or_default().push(core);
+        places.entry(&core.places[..=depth]).or_default().push(core);
     }
     places
 }
 
 /// Takes cores of the innermost place that has so many.
-fn take(cores: Vec<Candidate>, count: usize, chosen: &mut Vec<Candidate>) {
+fn take<'c>(cores: Vec<&'c Candidate>, count: usize, chosen: &mut Vec<&'c Candidate>) {
     let depths = cores.first().map_or(0, |core| core.places.len());
-    let levels: Vec<_> = (0..depths).map(|depth| by_place(cores.clone(), depth)).collect();
+    let levels: Vec<_> = (0..depths).map(|depth| by_place(&cores, depth)).collect();
     for depth in (0..depths).rev() {
         // Of several the one with the fewest cores, then the one in the place around it with the fewest.
         let sizes = |key: &[Option<usize>]| -> Vec<usize> {
@@ -145,26 +151,26 @@ fn take(cores: Vec<Candidate>, count: usize, chosen: &mut Vec<Candidate>) {
 }
 
 /// Takes cores of which no place at this depth has so many: those of the largest place, and others for the rest.
-fn fill(mut cores: Vec<Candidate>, count: usize, depth: usize, chosen: &mut Vec<Candidate>) {
+fn fill<'c>(mut cores: Vec<&'c Candidate>, count: usize, depth: usize, chosen: &mut Vec<&'c Candidate>) {
     cores.sort_by_key(|core| core.lowest);
     let is_innermost = cores.first().is_none_or(|core| depth == core.places.len());
     if count == cores.len() || is_innermost {
         chosen.extend(cores.split_off(cores.len() - count));
         return;
     }
-    let mut places: Vec<Vec<Candidate>> = by_place(cores, depth).into_values().collect();
+    let mut places: Vec<Vec<&Candidate>> = by_place(&cores, depth).into_values().collect();
     places.sort_by_key(|place| (place.len(), place.first().map(|core| core.lowest)));
     let mut largest = places.pop().unwrap_or_default();
     let part = count.min(largest.len());
     chosen.extend(largest.split_off(largest.len() - part));
-    let rest: Vec<Candidate> = places.into_iter().flatten().collect();
+    let rest: Vec<&Candidate> = places.into_iter().flatten().collect();
     if count > part {
         take(rest, count - part, chosen);
     }
 }
 
 /// What the chosen cores have in common: the innermost place of all of them, where the machine has several of its kind.
-fn place(chosen: &[Candidate], levels: &[u32], topology: &Topology) -> CorePlace {
+fn place(chosen: &[&Candidate], levels: &[u32], topology: &Topology) -> CorePlace {
     let common = |depth: usize| -> Option<usize> {
         let places: BTreeSet<_> = chosen.iter().map(|core| core.places[depth]).collect();
         if places.len() == 1 { places.first().copied().flatten() } else { None }
@@ -309,6 +315,14 @@ mod tests {
         };
         assert_eq!(choose_cores(&wish(2)).unwrap().cores, [list("2"), list("3")]);
         assert_eq!(choose_cores(&wish(4)), Err(3));
+    }
+
+    #[test]
+    fn thousands_of_cores_are_chosen_one_place_after_another() {
+        let cores: Vec<String> = (0..4_096).map(|core| format!("{}-{}", 2 * core, 2 * core + 1)).collect();
+        let pairs: Vec<String> = cores.chunks(2).map(|pair| pair.join(" ")).collect();
+        let text = pairs.join(";");
+        assert!(choose(&text, 4_000, NONE).ends_with(" 8190-8191: Machine"));
     }
 
     proptest! {

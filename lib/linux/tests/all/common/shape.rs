@@ -154,8 +154,11 @@ impl Shape {
             let chip = if self.has("no-chip-id") { "-1".to_owned() } else { of.chip.to_string() };
             file(&format!("{topology}/physical_package_id"), &chip);
             let (l2, l3) = (self.number("l2").unwrap_or(1), self.number("l3").unwrap_or(usize::MAX));
-            let is_e = |s: &Strand| s.core >= self.cores - self.number("e").unwrap_or(0);
-            let l2_of = |s: &Strand| if is_e(s) { (true, s.core / 4) } else { (false, s.core / l2) };
+            let first_e = self.cores - self.number("e").unwrap_or(0);
+            let l2_of = |s: &Strand| match s.core.checked_sub(first_e) {
+                Some(e) => (true, e / 4),
+                None => (false, s.core / l2),
+            };
             for (level, kind, cpus) in [
                 (1, "Data", seen(&|s| s.core == of.core)),
                 (2, "Unified", seen(&|s| l2_of(s) == l2_of(of))),
