@@ -152,12 +152,18 @@ fn told(conf: &PoolsConf) -> String {
     format!("system {}, {pools}, {sets}", conf.system.name)
 }
 
-/// A step as people want to read it: in place of a record of a whole configuration stands what it is about.
+/// The longest JSON text of a step that is shown, in bytes.
+const SHOWN_MAX: usize = 400;
+
+/// A step as people want to read it: a record of a whole configuration is summarized, and of another long record only the length is shown.
 pub fn short(step: &Step) -> Step {
     let value = |text: &Option<String>| {
         let text = text.as_ref()?;
-        let record = serde_json::from_str::<Record>(text);
-        Some(record.map_or_else(|_| text.clone(), |record| told(&PoolsState::from(record).conf)))
+        if let Ok(record) = serde_json::from_str::<Record>(text) {
+            return Some(told(&PoolsState::from(record).conf));
+        }
+        let is_long = text.starts_with('{') && text.len() > SHOWN_MAX;
+        Some(if is_long { format!("a record of {} bytes", text.len()) } else { text.clone() })
     };
     Step { before: value(&step.before), after: value(&step.after), ..step.clone() }
 }

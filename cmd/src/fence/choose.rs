@@ -1,10 +1,10 @@
-//! Chooses CPUs for a fence: whole cores that are in no set.
+//! Chooses the cores of a fence.
 
 use crate::failure::{Complaint, Failure, facet, read};
 use millpond_machine::Machine;
 use millpond_machine::facets::DevicePlace;
-use millpond_model::{CpuId, CpuSet, LgrpId};
-use std::collections::BTreeMap;
+use millpond_model::{CoreKind, CpuId, CpuSet, Topology};
+use millpond_planner::{ChosenCores, CorePlace, CoreWish, choose_cores};
 
 /// What was chosen, and why.
 pub(super) struct Choice {
@@ -14,66 +14,111 @@ pub(super) struct Choice {
     pub why: String,
 }
 
-/// So many whole cores of one lgroup if one has them, the last ones first: programs and interrupts that chose a CPU by its number
-/// chose a low one. The core of the lowest CPU stays. Near a device only cores near it are taken, and those last that take its interrupts.
+/// What is to be chosen.
+pub(super) struct Cores<'a> {
+    /// How many.
+    pub count: usize,
+    /// The device that they should be near, with its name.
+    pub near: Option<(&'a str, DevicePlace)>,
+    /// The other strands go off-line: one CPU of each core.
+    pub one_strand: bool,
+    /// Threads may be unbound from the CPUs.
+    pub forced: bool,
+}
+
+/// Chooses cores that no set, no other program and no bound thread has. Near a device only cores near it are taken, and those last that take its
+/// interrupts. CPUs that are isolated at boot are taken last, too.
 ///
 /// # Errors
 /// [`Failure::Refused`] where there are not so many.
-pub(super) fn cores(
-    count: usize,
-    near: Option<(&str, DevicePlace)>,
-    machine: &dyn Machine,
-) -> Result<Choice, Failure> {
+pub(super) fn cores(wish: &Cores<'_>, machine: &dyn Machine) -> Result<Choice, Failure> {
+    let Cores { count, near, .. } = wish;
     let processors = facet("processors", machine.processors())?;
     let topology = read("processors", processors.topology())?;
     let states = read("processors", processors.states())?;
     let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
-    let taken: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
+    let reserved = read("processors", processors.reserved())?;
+    let in_sets: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
     let online: CpuSet = states.iter().filter(|s| s.state.runs_threads()).map(|s| s.cpu).collect();
-    let mut cores: BTreeMap<LgrpId, Vec<CpuSet>> = BTreeMap::new();
-    for core in topology.cores() {
-        let cpus: CpuSet = core.cpus.iter().filter(|cpu| online.contains(*cpu)).collect();
-        let is_first = online.lowest().is_some_and(|cpu| cpus.contains(cpu));
-        let is_near = near.as_ref().is_none_or(|(_, device)| cpus.is_subset(&device.near));
-        if cpus.is_empty() || is_first || !is_near || !cpus.is_disjoint(&taken) {
-            continue;
-        }
-        let group = cpus
-            .lowest()
-            .and_then(|cpu| topology.processor(cpu).map(|processor| processor.lgroup))
-            .unwrap_or(LgrpId(0));
-        cores.entry(group).or_default().push(cpus);
-    }
-    let free: usize = cores.values().map(Vec::len).sum();
-    let whereabouts = near.as_ref().map(|(name, _)| format!(" near {name}")).unwrap_or_default();
-    if free < count {
-        let cores = if free == 1 { "core" } else { "cores" };
-        let are = if free == 1 { "is" } else { "are" };
-        let why = format!("{free} {cores}{whereabouts} {are} in no set, beside the one of the lowest CPU");
-        return Err(Complaint::new(format!("fence {count} cores"), why)
-            .hint("psrset -i -v lists the sets that there are")
-            .into());
-    }
-    let one = cores.iter().rev().find(|(_, cores)| cores.len() >= count).map(|(group, _)| *group);
-    let all = cores.iter().filter(|(group, _)| one.is_none_or(|one| one == **group));
-    let groups = cores.len();
-    let mut free: Vec<&CpuSet> = all.flat_map(|(_, cores)| cores).collect();
+    let bound = if wish.forced { CpuSet::new() } else { reserved.bound.clone() };
+    let taken = &(&in_sets | &reserved.partitions) | &bound;
     let busy = near.as_ref().map(|(_, device)| device.interrupts.clone()).unwrap_or_default();
-    // Stable: among equals the last ones stay last.
-    free.sort_by_key(|core| core.is_disjoint(&busy));
-    let mut chosen = free.split_off(free.len() - count);
-    chosen.sort_by_key(|core| core.lowest());
-    let cpus: Vec<CpuId> = chosen.iter().flat_map(|core| core.iter()).collect();
-    let list: CpuSet = cpus.iter().copied().collect();
-    let cores = if count == 1 { "free core".to_owned() } else { format!("{count} free cores") };
-    let which = match (&near, one) {
-        (Some((name, _)), _) => format!("{cores} near {name}{}", interrupts(&busy, &list)),
-        (None, Some(group)) if groups > 1 => format!("the last {cores} of lgroup {group}"),
-        (None, Some(_)) => format!("the last {cores} of this machine"),
-        (None, None) => format!("the last {cores} of several lgroups, as none has so many"),
+    let last = &(&busy | &reserved.isolated) | &reserved.bound;
+    let within = near.as_ref().map(|(_, device)| &device.near);
+    let asked = CoreWish {
+        count: *count,
+        topology: &topology,
+        online: &online,
+        taken: &taken,
+        last: &last,
+        near: within,
     };
-    let are = if list.len() == 1 { "is" } else { "are" };
-    Ok(Choice { cpus, why: format!("{} {are} {which}", list.named()) })
+    let whereabouts = near.as_ref().map(|(name, _)| format!(" near {name}")).unwrap_or_default();
+    let chosen = choose_cores(&asked).map_err(|free| {
+        let first = online.lowest().map(|cpu| &topology.siblings(cpu) & &online).unwrap_or_default();
+        let left_out = [
+            (&first, "stays with the system", "stay with the system"),
+            (&in_sets, "is in a set", "are in sets"),
+            (
+                &reserved.partitions,
+                "is in a partition of another program",
+                "are in partitions of other programs",
+            ),
+            (&bound, "has threads bound to it", "have threads bound to them"),
+        ];
+        let reasons = left_out.iter().filter(|(cpus, ..)| !cpus.is_empty());
+        let reasons: Vec<String> = reasons
+            .map(|(cpus, one, several)| {
+                format!("{} {}", cpus.named(), if cpus.len() == 1 { one } else { several })
+            })
+            .collect();
+        let (cores, are) = if free == 1 { ("core", "is") } else { ("cores", "are") };
+        let why = format!("{free} {cores}{whereabouts} {are} free: {}", reasons.join(", "));
+        Complaint::new(format!("fence {count} {}", if *count == 1 { "core" } else { "cores" }), why)
+            .hint("psrset -i -v lists the sets; numbers of CPUs in place of --cores choose any of them")
+    })?;
+    let first = |core: &CpuSet| core.lowest().into_iter().collect();
+    let cores = chosen.cores.iter().map(|core| if wish.one_strand { first(core) } else { core.clone() });
+    let cpus: Vec<CpuId> = cores.flat_map(|core| core.iter().collect::<Vec<_>>()).collect();
+    let list: CpuSet = cpus.iter().copied().collect();
+    let place = near.as_ref().map_or_else(
+        || place(&chosen.place, *count),
+        |(name, _)| format!(" near {name}{}", interrupts(&busy, &list)),
+    );
+    let isolated = &list & &reserved.isolated;
+    let at_boot =
+        if isolated.is_empty() { String::new() } else { format!("; {} isolated at boot", is(&isolated)) };
+    Ok(Choice { why: format!("{}{place}{at_boot}", kinds(wish, &list, &chosen, &topology)), cpus })
+}
+
+/// `CPU 3 is`, `CPUs 3-4 are`.
+fn is(cpus: &CpuSet) -> String {
+    format!("{} {}", cpus.named(), if cpus.len() == 1 { "is" } else { "are" })
+}
+
+/// `CPUs 2-3 are 2 free cores`, with the kind where a machine has several.
+fn kinds(wish: &Cores<'_>, list: &CpuSet, chosen: &ChosenCores, topology: &Topology) -> String {
+    let kind = |core: &CpuSet| core.lowest().and_then(|cpu| topology.processor(cpu)).map(|p| p.kind);
+    let first = chosen.cores.first().and_then(kind).unwrap_or_default();
+    let same = first != CoreKind::Uniform && chosen.cores.iter().all(|core| kind(core) == Some(first));
+    let kind = if same { format!("{first} ") } else { String::new() };
+    let strand = if wish.one_strand { "one strand each of " } else { "" };
+    let cores = match (wish.count, wish.one_strand) {
+        (1, false) => format!("a free {kind}core"),
+        (1, true) => format!("one strand of a free {kind}core"),
+        (count, _) => format!("{strand}{count} free {kind}cores"),
+    };
+    format!("{} {cores}", is(list))
+}
+
+/// What the cores have in common.
+fn place(place: &CorePlace, count: usize) -> String {
+    match place {
+        CorePlace::Cache(level) => format!(" that share an L{level} cache"),
+        CorePlace::Lgroup(group) => format!(" of lgroup {group}"),
+        CorePlace::Lgroups(groups) => format!(" of {groups} lgroups: no lgroup has {count}"),
+        CorePlace::Machine => String::new(),
+    }
 }
 
 /// What becomes of a device's interrupts.

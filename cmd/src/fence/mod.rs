@@ -7,8 +7,10 @@
 //! fence stands until `--off`. Bind programs to its set (`psrset -b`, `psrset -e`). While pools are enabled, it is the set of a pool of the same name
 //! (`poolbind -p NAME`, `poolbind -e NAME`). Without operands the command lists the fences that stand.
 //!
-//! CPUs are numbers, ranges and lists: `2-5`, `2,4`. `--cores` chooses whole cores that are in no set. With `--near` they are near a device (a network
-//! card, a disk, an address on the PCI bus), and where possible none that takes its interrupts.
+//! CPUs are numbers, ranges and lists: `2-5`, `2,4`. `--cores` chooses whole cores that no set, no partition of another program and no bound thread has.
+//! They share an L2 cache, an L3 cache or a locality group if one has so many free cores. Fast cores of a hybrid machine come before frugal ones, and
+//! CPUs that are isolated at boot come last. With `--smt off` it is one CPU of each core. With `--near` they are near a device (a network card, a disk, an
+//! address on the PCI bus), and where possible none that takes its interrupts.
 //!
 //! # Plan
 //!
@@ -206,7 +208,7 @@ pub(crate) const COMMAND: Command = Command {
         flags: &[
             Flag::long("name", "put up a fence of this name, which stands until --off")
                 .value("name", ValueKind::Text),
-            Flag::long("cores", "choose so many whole cores that are in no set")
+            Flag::long("cores", "choose so many whole cores that are free")
                 .value("number", ValueKind::Count(1, 4096)),
             Flag::long("near", "with --cores: near this device (eth0, nvme0n1, 0000:3b:00.0)")
                 .value("device", ValueKind::Text),
@@ -403,6 +405,7 @@ fn fences(machine: &dyn Machine) -> Result<&dyn Fences, Failure> {
 fn cpus_of(
     place: &Place,
     found: &Found,
+    forced: bool,
     machine: &dyn Machine,
 ) -> Result<(Vec<CpuId>, Option<String>), Failure> {
     let (cpus, why) = match place {
@@ -416,7 +419,8 @@ fn cpus_of(
                 }
                 None => None,
             };
-            let choice = choose::cores(*count, near, machine)?;
+            let one_strand = found.profile.shelter.siblings_off;
+            let choice = choose::cores(&choose::Cores { count: *count, near, one_strand, forced }, machine)?;
             (choice.cpus, Some(choice.why))
         }
         Place::Cpus(list) => {
@@ -450,7 +454,7 @@ fn show_plan(
 ) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let fences = fences(session.machine())?;
-    let (cpus, why) = cpus_of(place, found, session.machine())?;
+    let (cpus, why) = cpus_of(place, found, parsed.has('F'), session.machine())?;
     let name = name.map_or_else(|| "plan".parse().map_err(|_| Failure::Usage(String::new())), Ok)?;
     let wish = wish(name, found, cpus);
     let refused = |refusal| Failure::from(Complaint::refused("plan a fence", named, &refusal));
@@ -479,7 +483,7 @@ fn put_up(
     let session = ctx.changing(&parsed.common)?;
     let fences = fences(session.machine())?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
-    let (cpus, why) = cpus_of(place, found, session.machine())?;
+    let (cpus, why) = cpus_of(place, found, parsed.has('F'), session.machine())?;
     if let Some(why) = why {
         changer.note(ctx, why, None);
     }
@@ -518,7 +522,7 @@ fn enclose(
             .into());
     }
     let fences = fences(machine)?;
-    let (cpus, why) = cpus_of(place, found, machine)?;
+    let (cpus, why) = cpus_of(place, found, parsed.has('F'), machine)?;
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     if let Some(why) = why {
         changer.note(ctx, why, None);

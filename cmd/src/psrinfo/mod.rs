@@ -14,6 +14,11 @@
 //! A CPU that is `on-line` runs threads and takes interrupts. `no-intr` runs threads, and device interrupts are kept
 //! away. `off-line`, `spare` and `faulted` run nothing (`psradm`).
 //!
+//! # Topology
+//!
+//! An off-line CPU stays in the listing of its chip and core. Linux forgets both when a CPU goes off-line: they are recorded when `psradm` takes it
+//! off-line, and else follow from its NUMA node and the numbers of the other CPUs. Of a hybrid chip `-pv` prints the clock of the fastest cores.
+//!
 //! # JSON
 //!
 //! ```text
@@ -315,7 +320,7 @@ impl View<'_> {
             .collect();
         let chip = |(id, cores): (&ChipId, &Vec<Core>)| {
             let processors: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
-            let first = processors.lowest().and_then(|cpu| topology.processor(cpu));
+            let first = listing::model(topology, &processors);
             ListedChip {
                 id: *id,
                 processors,

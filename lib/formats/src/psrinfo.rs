@@ -3,6 +3,7 @@
 use crate::print_time;
 use jiff::tz::TimeZone;
 use millpond_model::{Core, CpuId, CpuSet, Processor, State, Topology, WallTime};
+use std::cmp::Reverse;
 
 /// One line of the plain listing: `3\toff-line  since 11/20/2024 10:05:17`.
 #[must_use]
@@ -57,7 +58,7 @@ pub fn package(topology: &Topology, cores: &[Core]) -> String {
     let cpus: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
     let strands = cpus.len();
     let plural = if strands == 1 { "" } else { "s" };
-    let first = cpus.lowest().and_then(|c| topology.processor(c));
+    let first = model(topology, &cpus);
     let implementation = first.map(|p| without_numbers(&p.implementation)).unwrap_or_default();
     let brand = first.map(|p| p.brand.as_str()).unwrap_or_default();
     let brand_shown = !brand.is_empty() && !implementation.starts_with(brand);
@@ -81,6 +82,13 @@ pub fn package(topology: &Topology, cores: &[Core]) -> String {
     }
     text.push('\n');
     text
+}
+
+/// The CPU that stands for its chip: of a hybrid chip one with the fastest clock.
+#[must_use]
+pub fn model<'t>(topology: &'t Topology, cpus: &CpuSet) -> Option<&'t Processor> {
+    let all = cpus.iter().filter_map(|cpu| topology.processor(cpu));
+    all.max_by_key(|processor| (processor.clock_mhz, Reverse(processor.id)))
 }
 
 /// Takes `chipid <word> ` and `cpuid <word> ` out of a chip's description: they differ between chips that
@@ -193,6 +201,20 @@ mod tests {
             package(&t, ChipId(0))
                 .starts_with("The physical processor has 2 virtual processors (0-1)\n  x86")
         );
+    }
+
+    #[test]
+    fn a_hybrid_chip_has_the_clock_of_its_fastest_cores() {
+        let slow = |id, mhz: u64| Processor {
+            clock_mhz: Some(mhz),
+            implementation: format!("aarch64 (clock {mhz} MHz)"),
+            brand: String::new(),
+            ..strand(id, id, 0)
+        };
+        let t = machine(vec![slow(0, 2808), slow(1, 3900), slow(2, 3900)]);
+        let expected =
+            "The physical processor has 3 virtual processors (0-2)\n  aarch64 (clock 3900 MHz)\n\n";
+        assert_eq!(package(&t, ChipId(0)), expected);
     }
 
     #[test]

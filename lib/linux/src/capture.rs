@@ -4,9 +4,11 @@
 //! host are replaced on the way: process names of user programs, names of cgroups that are not the system's
 //! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
 
+use crate::cpu_info::{ARCHITECTURE, architecture};
 use crate::fs::label_file;
 use crate::procfs::{parse_stat, raw_comm};
-use crate::{Os, Root, controls, names};
+use crate::topology::{CACHE, CHIP, CORE, ListAndMask, NODE};
+use crate::{Os, Root, controls, names, offline};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
@@ -104,6 +106,8 @@ pub fn capture(from: &Root, into: &Path) -> io::Result<Captured> {
     work.cgroups(&mount, &into.join("cgroup"))?;
     fs::create_dir_all(into.join("state"))?;
     work.controls()?;
+    let places = Path::new("records").join(offline::RECORD);
+    work.copy(&from.state.join(&places), &into.join("state").join(&places))?;
     Ok(work.done)
 }
 
@@ -163,6 +167,12 @@ impl Capture<'_> {
         Ok(())
     }
 
+    /// Copies a list of CPUs, or the mask with the same CPUs where there is no list.
+    fn copy_cpus(&mut self, from: &Path, to: &Path, [list, mask]: &ListAndMask) -> io::Result<()> {
+        let name = if from.join(list).exists() { list } else { mask };
+        self.copy(&from.join(name), &to.join(name))
+    }
+
     /// Copies those words of a file that are wanted.
     fn words(&mut self, from: &Path, to: &Path, name: &str, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
         let Ok(Some(text)) = self.from.read(&from.join(name)) else { return Ok(()) };
@@ -175,6 +185,9 @@ impl Capture<'_> {
         let whole =
             ["stat", "cpuinfo", "interrupts", "softirqs", "schedstat", "uptime", "sys/kernel/osrelease"];
         self.copy_named(&from, &to, &whole)?;
+        if let Some(name) = architecture(self.from) {
+            self.write(&to.join(ARCHITECTURE), &format!("{name}\n"))?;
+        }
         self.copy_named(&from, &to, &SETTINGS)?;
         self.words(&from, &to, "cmdline", |word| {
             BOOT_WORDS.contains(&word.split('=').next().unwrap_or(word))
@@ -287,8 +300,9 @@ impl Capture<'_> {
         }
         let node = "devices/system/node";
         for name in self.from.names(&base.join(node))?.iter().filter(|n| n.starts_with("node")) {
-            let names = ["cpulist", "distance", "meminfo"];
-            self.copy_named(&base.join(node).join(name), &into.join(node).join(name), &names)?;
+            let (from, to) = (base.join(node).join(name), into.join(node).join(name));
+            self.copy_cpus(&from, &to, &NODE)?;
+            self.copy_named(&from, &to, &["distance", "meminfo"])?;
         }
         self.copy_named(&base, &into, &["devices/cpu_core/cpus", "devices/cpu_atom/cpus"])?;
         let queue = "devices/virtual/workqueue";
@@ -309,8 +323,6 @@ impl Capture<'_> {
     fn one_cpu(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let names = [
             "online",
-            "topology/core_cpus_list",
-            "topology/thread_siblings_list",
             "topology/physical_package_id",
             "topology/core_id",
             "topology/die_id",
@@ -320,6 +332,9 @@ impl Capture<'_> {
             "cpufreq/scaling_governor",
         ];
         self.copy_named(from, to, &names)?;
+        for files in CORE.iter().chain(&CHIP) {
+            self.copy_cpus(&from.join("topology"), &to.join("topology"), files)?;
+        }
         for name in self.from.names(from)?.iter().filter(|n| n.starts_with("node")) {
             fs::create_dir_all(to.join(name))?;
         }
@@ -329,11 +344,8 @@ impl Capture<'_> {
         }
         for index in self.from.names(&from.join("cache"))?.iter().filter(|n| n.starts_with("index")) {
             let path = Path::new("cache").join(index);
-            self.copy_named(
-                &from.join(&path),
-                &to.join(&path),
-                &["level", "type", "size", "shared_cpu_list"],
-            )?;
+            self.copy_named(&from.join(&path), &to.join(&path), &["level", "type", "size"])?;
+            self.copy_cpus(&from.join(&path), &to.join(&path), &CACHE)?;
         }
         Ok(())
     }

@@ -11,29 +11,29 @@ impl Os {
     #[must_use]
     pub fn new(root: Root) -> Self {
         let hierarchy = Hierarchy::detect(&root);
-        let possible = root.read_value(&root.sys.join("devices/system/cpu/possible")).ok().flatten();
-        let possible: CpuSet = possible.and_then(|t| t.parse().ok()).unwrap_or_default();
-        let width = possible.highest().map_or(1, |cpu| cpu.0 + 1);
         let release = root.read_value(&root.proc.join("sys/kernel/osrelease")).ok().flatten();
         let kernel = release.as_deref().and_then(parse_release).unwrap_or((0, 0));
         let systemd = systemd_owns(&root, &hierarchy);
         let cpu = CpuTree::find(&root);
         let (processes, seen_records, parsed_pools, unread) = Default::default();
         let fs: &'static dyn Fs = if root.is_live() { &Live } else { &Captured };
-        Os {
+        let mut os = Os {
             fs,
             cpu,
             root,
             hierarchy,
             kernel,
             systemd,
-            possible,
-            width,
+            possible: CpuSet::new(),
+            width: 1,
             processes,
             seen_records,
             parsed_pools,
             unread,
-        }
+        };
+        os.possible = os.cpu_list("possible").unwrap_or_default();
+        os.width = os.possible.highest().map_or(1, |cpu| cpu.0 + 1);
+        os
     }
 }
 

@@ -20,8 +20,8 @@ use millpond_machine::{
     Change, Fences, Interrupts, Knob, Knobs, Pools, Psets, Reason, Refusal, Step, Subject, Value,
 };
 use millpond_model::{
-    CpuId, CpuSet, Fence, FenceName, Fencing, MachineSetting, Nanos, Others, Proof, PsetId, Shelter,
-    ShelterItem, State,
+    CpuId, CpuSet, Fence, FenceName, Fencing, Lgroup, LgrpId, MachineSetting, Nanos, Others, Proof, PsetId,
+    SetMemory, Shelter, ShelterItem, State,
 };
 use std::collections::BTreeMap;
 
@@ -340,10 +340,29 @@ impl LinuxMachine {
             };
             lines.push(format!("flush: {} cannot go off-line for a moment: {why}", stays.named()));
         }
+        lines.extend(self.nodes_without_memory(view, wish));
         lines.extend(self.absent_of_caches(&wish.cpus.iter().copied().collect(), &wish.shelter, sets));
         let absent = wish.shelter.global.keys().filter(|setting| self.machine_setting(**setting).is_none());
         lines.extend(absent.map(|setting| format!("{}: this machine has no such setting", setting.key())));
         lines
+    }
+
+    /// The nodes of a fence from which no memory can come, where it should come from them.
+    fn nodes_without_memory(&self, view: &View, wish: &FenceWish) -> Option<String> {
+        if wish.shelter.memory != SetMemory::Local {
+            return None;
+        }
+        let cpus: CpuSet = wish.cpus.iter().copied().collect();
+        let near: Vec<&LgrpId> =
+            view.nodes.iter().filter(|(_, of)| !of.is_disjoint(&cpus)).map(|(node, _)| node).collect();
+        let nodes = self.online_nodes().ok()?;
+        let is_empty = |node: &&Lgroup| node.memory_kib == Some(0) && !node.cpus.is_disjoint(&cpus);
+        let empty: Vec<String> = nodes.iter().filter(is_empty).map(|node| node.id.to_string()).collect();
+        let from: Vec<String> = near.iter().map(ToString::to_string).collect();
+        let from = if from.is_empty() { "any node".to_owned() } else { format!("node {}", from.join(", ")) };
+        let has = if empty.len() == 1 { "has" } else { "have" };
+        let line = || format!("memory: NUMA node {} {has} none: it comes from {from}", empty.join(", "));
+        (!empty.is_empty()).then(line)
     }
 
     /// The names of fences, by set.

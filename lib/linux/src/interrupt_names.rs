@@ -56,15 +56,26 @@ fn parse_row(line: &str, cpus: &[CpuId]) -> Option<InterruptCount> {
     Some(InterruptCount { label: label.to_owned(), name, is_internal, counts })
 }
 
-/// The devices of a row, behind the words of its chip: `PCI-MSIX-0000:00:01.0 0-edge virtio0-config`, `IO-APIC 4-edge
-/// ttyS0`, `GICv3 27 Level arch_timer`, `PCI-MSI 524288-edge eth0, eth1`.
+/// The devices of a row. Before them the kernel prints the chip, the number there, a trigger and the name of the flow, each where it has one:
+///
+/// ```text
+/// PCI-MSIX-0000:00:01.0   0-edge      virtio0-config     number and flow
+/// xen-dyn    -event     vif0-q0-tx                       flow
+/// GICv3  27 Level     arch_timer                         number and trigger
+/// MIPS   7  timer                                        number
+/// ```
 fn device(words: &[&str]) -> Option<String> {
-    let is_trigger = |word: &&str| {
-        let word = word.to_ascii_lowercase();
-        word.ends_with("edge") || word.ends_with("level") || word.ends_with("fasteoi")
+    let is_trigger = |word: &str| word.eq_ignore_ascii_case("edge") || word.eq_ignore_ascii_case("level");
+    let is_flow = |word: &str| {
+        word.split_once('-')
+            .is_some_and(|(n, flow)| !flow.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    let first = words.iter().rposition(is_trigger).map_or(1, |at| at + 1);
-    let devices = words.get(first..).filter(|words| !words.is_empty())?;
+    let is_number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let behind_chip = || words.iter().enumerate().skip(1);
+    let last = behind_chip()
+        .find(|(_, word)| is_trigger(word) || is_flow(word))
+        .or_else(|| behind_chip().find(|(at, word)| is_number(word) && at + 1 < words.len()));
+    let devices = words.get(last.map_or(1, |(at, _)| at + 1)..).filter(|words| !words.is_empty())?;
     Some(devices.join(" "))
 }
 
@@ -109,6 +120,30 @@ mod tests {
         let names: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.is_internal)).collect();
         assert_eq!(names, [("arch_timer", false), ("Rescheduling interrupts", true)]);
         assert_eq!(rows[0].counts[&CpuId(3)], 600);
+    }
+
+    #[test]
+    fn rows_of_all_forms_show_their_device() {
+        for (row, name) in [
+            ("xen-dyn    -event     vif0-q0-tx", "vif0-q0-tx"),
+            ("xen-percpu    -virq      timer0", "timer0"),
+            ("xen-pirq    -msi-x     nvme0q1", "nvme0q1"),
+            ("xen-pirq   9-ioapic-level  acpi", "acpi"),
+            ("xen-dyn-event     eth0", "eth0"),
+            ("MIPS   7  timer", "timer"),
+            ("MIPS GIC  63  IPI call", "IPI call"),
+            ("RISC-V INTC   5 Edge      riscv-timer", "riscv-timer"),
+            ("SiFive PLIC  39 Edge      ttyS0", "ttyS0"),
+            ("GICv2  29 Level     pcie-bridge", "pcie-bridge"),
+            ("IO-APIC   9-fasteoi   acpi", "acpi"),
+            ("IO-APIC-edge      timer", "timer"),
+            ("IR-PCI-MSI-0000:00:1c.0    0-edge      PCIe bwctrl, pciehp", "PCIe bwctrl, pciehp"),
+            ("XICS   16 Edge      IPI", "IPI"),
+            ("mpic   7", "7"),
+        ] {
+            let rows = parse(&format!("  CPU0 CPU1\n 24: 1 2 {row}\n"));
+            assert_eq!(rows[0].name, name, "{row}");
+        }
     }
 
     #[test]

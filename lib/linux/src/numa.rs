@@ -1,10 +1,14 @@
 //! NUMA nodes from sysfs.
 
-use crate::Root;
+use crate::offline::Kept;
+use crate::topology::{NODE, cpus};
+use crate::{Os, Root};
 use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId};
+use std::collections::BTreeMap;
 
 /// Every node with its distances, its CPUs and its memory.
-pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
+pub(crate) fn read_nodes(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
+    let root = &os.root;
     let nodes = root.sys.join("devices/system/node");
     let mut ids: Vec<u32> = root
         .names(&nodes)
@@ -25,8 +29,7 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
             let memory = memory.and_then(|t| {
                 t.lines().find(|l| l.contains("MemTotal:"))?.split_ascii_whitespace().nth(3)?.parse().ok()
             });
-            let cpus = root.read(&dir.join("cpulist")).ok().flatten();
-            let cpus = cpus.and_then(|list| list.parse().ok()).unwrap_or_default();
+            let cpus = cpus(root, &dir, &NODE).unwrap_or_default();
             Lgroup { id: LgrpId(*id), cpus: &cpus & present, distances, memory_kib: memory }
         })
         .collect();
@@ -37,13 +40,34 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet) -> Vec<Lgroup> {
         if lgroups.is_empty() {
             lgroups.push(Lgroup::only(CpuSet::new()));
         }
+        let kept = if lgroups.len() > 1 { Kept::read(os) } else { Kept::default() };
         for cpu in stray.iter() {
-            let home =
-                node_link(root, cpu).and_then(|id| lgroups.iter().position(|l| l.id == id)).unwrap_or(0);
-            lgroups[home].cpus.insert(cpu);
+            let place = |id| lgroups.iter().position(|l| l.id == id);
+            let home = node_link(root, cpu).and_then(place).or_else(|| kept.lgroup(cpu).and_then(place));
+            lgroups[home.unwrap_or(0)].cpus.insert(cpu);
         }
     }
     lgroups
+}
+
+/// The node of each CPU. Emulated nodes (`numa=fake`, the default on a Raspberry Pi 5) list the same CPUs: there it is the one that the link of the
+/// CPU leads to.
+pub(crate) fn homes(root: &Root, lgroups: &[Lgroup], present: &CpuSet) -> BTreeMap<CpuId, LgrpId> {
+    let (mut homes, mut shared) = (BTreeMap::new(), CpuSet::new());
+    for lgroup in lgroups {
+        for cpu in lgroup.cpus.iter() {
+            if homes.contains_key(&cpu) {
+                shared.insert(cpu);
+            } else {
+                homes.insert(cpu, lgroup.id);
+            }
+        }
+    }
+    for cpu in (&shared & present).iter() {
+        let lists = |id: &LgrpId| lgroups.iter().any(|l| l.id == *id && l.cpus.contains(cpu));
+        homes.extend(node_link(root, cpu).filter(lists).map(|id| (cpu, id)));
+    }
+    homes
 }
 
 /// The node of a CPU by the link in its own directory, which stays while it is off-line.

@@ -9,7 +9,7 @@ use crate::records::SharedRecords;
 use crate::{Root, is_gone, numa};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuSet, NodeSet};
+use millpond_model::{CpuId, CpuSet, NodeSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -196,7 +196,7 @@ impl Os {
     /// Every node that has memory.
     pub(crate) fn memory_nodes(&self) -> NodeSet {
         let present = self.cpu_list("present").unwrap_or_default();
-        let nodes = numa::memory_nodes(&numa::read_nodes(&self.root, &present));
+        let nodes = numa::memory_nodes(&numa::read_nodes(self, &present));
         nodes.into_iter().map(|(node, _)| node).collect()
     }
 
@@ -235,13 +235,22 @@ impl Os {
         self.cpu_list("online")
     }
 
-    /// A list below `/sys/devices/system/cpu`.
+    /// A list below `/sys/devices/system/cpu`. Where the file is missing, as in some captured trees, it follows from the directories of CPUs.
     ///
     /// # Errors
     /// [`KnobError`] when it cannot be read.
     pub fn cpu_list(&self, name: &str) -> Result<CpuSet, KnobError> {
-        let path = self.root.sys.join("devices/system/cpu").join(name);
-        let text = self.root.read_value(&path).map_err(knob_error)?.unwrap_or_default();
+        let dir = self.root.sys.join("devices/system/cpu");
+        let Some(text) = self.root.read_value(&dir.join(name)).map_err(knob_error)? else {
+            let names = self.root.names(&dir).map_err(knob_error)?;
+            let is_off = |cpu: &CpuId| {
+                let switch = dir.join(format!("cpu{cpu}/online"));
+                name == "online"
+                    && self.root.read_value(&switch).is_ok_and(|text| text.as_deref() == Some("0"))
+            };
+            let cpus = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).map(CpuId);
+            return Ok(cpus.filter(|cpu| !is_off(cpu)).collect());
+        };
         text.parse().map_err(|e| KnobError::Refused(format!("{name}: {e}")))
     }
 

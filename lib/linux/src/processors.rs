@@ -9,8 +9,9 @@ use crate::cpu_states::CpuStates;
 use crate::knob::{ControlFile, LinuxKnob};
 use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
+use crate::settings::kernel_settings;
 use crate::steering::Steering;
-use millpond_machine::facets::{LwpStatus, ProcessorStatus, StateChange};
+use millpond_machine::facets::{LwpStatus, ProcessorStatus, Reserved, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,10 @@ impl LinuxMachine {
     /// The state of each CPU, with its time where we know it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
+        if present.is_empty() {
+            let why = "there are no CPUs in devices/system/cpu of sysfs";
+            return Err(Refusal::operation(Reason::Machine(why.into())));
+        }
         // Few CPUs have a record. One list tells of which one need not ask.
         let records = self.os.shared_record_names();
         let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
@@ -253,6 +258,9 @@ impl LinuxMachine {
         let stopped: CpuSet =
             done().filter(|change| change.from.runs_threads()).map(|change| change.cpu).collect();
         last.splice(0..0, self.before_stopping(&stopped, &bound)?).for_each(drop);
+        if !stopped.is_empty() {
+            last.splice(0..0, self.keep_places(&self.online_now()?)?).for_each(drop);
+        }
         let shielded = planned.shielded();
         if !(first.is_empty() && last.is_empty()) {
             // Interrupts leave before a CPU does, and come back after it.
@@ -272,6 +280,22 @@ impl Processors for LinuxMachine {
 
     fn cores_of(&self, cpus: &[CpuId]) -> Result<BTreeMap<CpuId, CpuSet>, Refusal> {
         Ok(self.read_cores(cpus))
+    }
+
+    fn reserved(&self) -> Result<Reserved, Refusal> {
+        let isolated = kernel_settings(&self.os.root).isolated;
+        let bound = self.bound_to_processors()?;
+        let bound = bound.iter().fold(CpuSet::new(), |all, thread| &all | &thread.cpus);
+        let mut partitions = CpuSet::new();
+        if self.has_cgroups() && !self.os.hierarchy.is_v1() {
+            // What no partition has is left to the root cgroup.
+            let left =
+                self.os.effective("/").map_err(|e| e.into_refusal(Subject::Operation, "the root cgroup"))?;
+            let (_, sets) = self.live_sets()?;
+            let own = sets.values().fold(CpuSet::new(), |all, set| &all | &set.cpus());
+            partitions = &(&self.online_now()? - &left) - &own;
+        }
+        Ok(Reserved { isolated, partitions, bound })
     }
 
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {

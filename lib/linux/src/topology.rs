@@ -1,15 +1,18 @@
-//! Topology from sysfs and `/proc/cpuinfo`.
-//!
-//! Off-line CPUs lose most of their sysfs files; what was read while they were on-line is kept in the
-//! record `topology`, so that a chip does not change its size when a CPU is taken out.
+//! Topology from sysfs and `/proc/cpuinfo`. Places of CPUs that are off-line: see `offline`.
 
-use crate::{LinuxMachine, Os, numa};
+use crate::cpu_info::CpuInfo;
+use crate::offline::{Kept, Places};
+use crate::{LinuxMachine, Os, Root, numa};
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{
     Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, LgrpId, Processor, Topology,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Cores with less than so many hundredths of the capacity of the fastest are the frugal ones of a hybrid machine. Cores of one design differ by
+/// less, where their highest clocks differ.
+const FRUGAL_PERCENT: u64 = 75;
 
 impl LinuxMachine {
     /// Reads the topology.
@@ -17,51 +20,134 @@ impl LinuxMachine {
         let os = &self.os;
         let broken = |why: String| Refusal::operation(Reason::Machine(why));
         let present = os.cpu_list("present").map_err(|e| broken(format!("the list of CPUs: {e}")))?;
-        let lgroups = numa::read_nodes(&os.root, &present);
-        let info = CpuInfo::read(os);
-        let kinds = read_kinds(os);
-        let mut cores: BTreeMap<CpuId, CoreId> = BTreeMap::new();
-        let mut core_leaders: Vec<CpuId> = Vec::new();
-        let mut processors = Vec::new();
-        for cpu in present.iter() {
-            let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"));
-            let siblings = strands(os, cpu, &dir);
-            let leader = siblings.lowest().unwrap_or(cpu);
-            let core = *cores.entry(leader).or_insert_with(|| {
-                core_leaders.push(leader);
-                CoreId(u32::try_from(core_leaders.len() - 1).unwrap_or(u32::MAX))
-            });
-            let chip = number(os, &dir.join("physical_package_id")).and_then(|n| u32::try_from(n).ok());
-            let lgroup = lgroups.iter().find(|l| l.cpus.contains(cpu)).map_or(LgrpId(0), |l| l.id);
-            processors.push(Processor {
-                id: cpu,
-                core,
-                chip: ChipId(chip.unwrap_or(0)),
-                lgroup,
-                kind: kinds.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(k, _)| *k).unwrap_or_default(),
-                isa: info.isa.clone(),
-                clock_mhz: info.clock_mhz(os, cpu),
-                fpu: info.fpu.clone(),
-                implementation: info.implementation(os, cpu),
-                brand: info.brand.clone(),
-            });
+        let lgroups = numa::read_nodes(os, &present);
+        let homes = numa::homes(&os.root, &lgroups, &present);
+        let home = |cpu: CpuId| homes.get(&cpu).copied().unwrap_or(LgrpId(0));
+        let info = CpuInfo::read(&os.root);
+        let mut kinds = read_kinds(os, &present);
+        let online = os.online().unwrap_or_default();
+        let (mut places, offline) = read_places(os, &present, &online);
+        let mut caches = read_caches(os, &present);
+        if !offline.is_empty() {
+            let kept = Kept::read(os);
+            places.complete(&offline, &kept, is_smt_limited(os), home);
+            kept.complete(&mut caches, &offline);
+            // Intel's lists leave off-line CPUs out.
+            let of_core: BTreeMap<CpuId, CoreKind> =
+                kinds.iter().filter_map(|(cpu, kind)| Some((*places.core.get(cpu)?, *kind))).collect();
+            for cpu in offline.iter().filter(|_| !kinds.is_empty()).collect::<Vec<_>>() {
+                let of_its_core = places.core.get(&cpu).and_then(|core| of_core.get(core)).copied();
+                kinds.extend(of_its_core.or_else(|| kept.kind(cpu)).map(|kind| (cpu, kind)));
+            }
         }
-        Topology::new(processors, read_caches(os, &present), lgroups)
+        let mut numbers: BTreeMap<CpuId, CoreId> = BTreeMap::new();
+        let processors = present.iter().map(|cpu| {
+            let next = CoreId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));
+            let leader = places.core.get(&cpu).copied().unwrap_or(cpu);
+            let clock_mhz = clock_mhz(os, cpu).or_else(|| info.mhz(cpu));
+            Processor {
+                id: cpu,
+                core: *numbers.entry(leader).or_insert(next),
+                chip: places.chip.get(&cpu).copied().unwrap_or(ChipId(0)),
+                lgroup: home(cpu),
+                kind: kinds.get(&cpu).copied().unwrap_or_default(),
+                isa: info.isa.clone(),
+                clock_mhz,
+                fpu: info.fpu.clone(),
+                implementation: info.implementation(cpu, clock_mhz),
+                brand: info.brand.clone(),
+            }
+        });
+        Topology::new(processors.collect(), caches, lgroups)
             .map_err(|e| broken(format!("the topology in sysfs contradicts itself: {e}")))
     }
 
     /// The strands of each CPU's core: no other file is read than theirs.
     pub(crate) fn read_cores(&self, cpus: &[CpuId]) -> BTreeMap<CpuId, CpuSet> {
-        let dir = |cpu: CpuId| self.os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"));
-        cpus.iter().map(|cpu| (*cpu, strands(&self.os, *cpu, &dir(*cpu)))).collect()
+        let strands = |cpu: CpuId| {
+            strands(&self.os.root, &topology_dir(&self.os, cpu))
+                .unwrap_or_else(|| [cpu].into_iter().collect())
+        };
+        cpus.iter().map(|cpu| (*cpu, strands(*cpu))).collect()
     }
 }
 
-/// The strands of a CPU's core, given its directory `topology`; itself alone where the kernel does not say.
-fn strands(os: &Os, cpu: CpuId, dir: &Path) -> CpuSet {
-    list(os, &dir.join("core_cpus_list"))
-        .or_else(|| list(os, &dir.join("thread_siblings_list")))
-        .unwrap_or_else(|| std::iter::once(cpu).collect())
+fn topology_dir(os: &Os, cpu: CpuId) -> PathBuf {
+    os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"))
+}
+
+/// Cores and chips of the CPUs of which the kernel tells them; and those of which it does not, because they are off-line.
+fn read_places(os: &Os, present: &CpuSet, online: &CpuSet) -> (Places, CpuSet) {
+    let (mut places, mut offline) = (Places::default(), CpuSet::new());
+    // CPUs of chips without a number, which s390 and partitions of POWER have, with the lowest CPU of their chip.
+    let mut unnumbered: BTreeMap<CpuId, CpuId> = BTreeMap::new();
+    for cpu in present.iter() {
+        let dir = topology_dir(os, cpu);
+        let strands = strands(&os.root, &dir);
+        let number = number(os, &dir.join("physical_package_id"));
+        if strands.is_none() && number.is_none() && !online.contains(cpu) {
+            offline.insert(cpu);
+            continue;
+        }
+        places.core.insert(cpu, strands.and_then(|strands| strands.lowest()).unwrap_or(cpu));
+        if let Some(chip) = number.and_then(|number| u32::try_from(number).ok()) {
+            places.chip.insert(cpu, ChipId(chip));
+        } else if let Some(lowest) = first_of(&os.root, &dir, &CHIP).and_then(|cpus| cpus.lowest()) {
+            unnumbered.insert(cpu, lowest);
+        }
+    }
+    if !unnumbered.is_empty() {
+        let kept = Kept::read(os);
+        let mut next = places.chip.values().max().map_or(0, |chip| chip.0.saturating_add(1));
+        let mut chips: BTreeMap<CpuId, ChipId> = BTreeMap::new();
+        for (cpu, lowest) in unnumbered {
+            // Its number is counted, and stays when a whole chip before it goes off-line.
+            let chip = *chips.entry(lowest).or_insert_with(|| kept.chip(cpu).unwrap_or(ChipId(next)));
+            next = next.max(chip.0.saturating_add(1));
+            places.chip.insert(cpu, chip);
+        }
+    }
+    (places, offline)
+}
+
+/// Whether cores run fewer strands than they have: after a boot with `nosmt`, by `smt/control`, or by `ppc64_cpu`.
+fn is_smt_limited(os: &Os) -> bool {
+    let file = os.root.sys.join("devices/system/cpu/smt/control");
+    let control = os.root.read_value(&file).ok().flatten().unwrap_or_default();
+    matches!(control.trim(), "off" | "forceoff") || control.trim().parse::<u32>().is_ok()
+}
+
+/// Two files with the same CPUs: as a list, and as a mask, which is all that old kernels have.
+pub(crate) type ListAndMask = [&'static str; 2];
+
+/// The strands of the core.
+pub(crate) const CORE: [ListAndMask; 2] =
+    [["core_cpus_list", "core_cpus"], ["thread_siblings_list", "thread_siblings"]];
+/// The CPUs of the chip.
+pub(crate) const CHIP: [ListAndMask; 2] =
+    [["package_cpus_list", "package_cpus"], ["core_siblings_list", "core_siblings"]];
+/// The CPUs that share a cache.
+pub(crate) const CACHE: ListAndMask = ["shared_cpu_list", "shared_cpu_map"];
+/// The CPUs of a node.
+pub(crate) const NODE: ListAndMask = ["cpulist", "cpumap"];
+
+/// The strands of a core, given the directory `topology` of a CPU.
+fn strands(root: &Root, dir: &Path) -> Option<CpuSet> {
+    first_of(root, dir, &CORE)
+}
+
+fn first_of(root: &Root, dir: &Path, files: &[ListAndMask]) -> Option<CpuSet> {
+    files.iter().find_map(|files| cpus(root, dir, files))
+}
+
+/// The CPUs in one of two files of a directory; `None` where there are none.
+pub(crate) fn cpus(root: &Root, dir: &Path, [list, mask]: &ListAndMask) -> Option<CpuSet> {
+    let read = |name: &str| root.read(&dir.join(name)).ok().flatten();
+    let cpus = match read(list) {
+        Some(text) => text.parse().ok(),
+        None => read(mask).and_then(|text| CpuSet::from_mask(&text).ok()),
+    };
+    cpus.filter(|cpus: &CpuSet| !cpus.is_empty())
 }
 
 fn list(os: &Os, path: &Path) -> Option<CpuSet> {
@@ -72,13 +158,30 @@ fn number(os: &Os, path: &Path) -> Option<i64> {
     os.root.read(path).ok().flatten()?.trim().parse().ok()
 }
 
-fn read_kinds(os: &Os) -> Vec<(CoreKind, CpuSet)> {
-    [("cpu_core", CoreKind::Performance), ("cpu_atom", CoreKind::Efficiency)]
-        .into_iter()
-        .filter_map(|(name, kind)| {
-            Some((kind, list(os, &os.root.sys.join("devices").join(name).join("cpus"))?))
-        })
-        .collect()
+/// The kinds of cores of a hybrid machine: Intel's by their lists, others by their capacity.
+fn read_kinds(os: &Os, present: &CpuSet) -> BTreeMap<CpuId, CoreKind> {
+    let mut kinds = BTreeMap::new();
+    for (name, kind) in [("cpu_core", CoreKind::Performance), ("cpu_atom", CoreKind::Efficiency)] {
+        let cpus = list(os, &os.root.sys.join("devices").join(name).join("cpus")).unwrap_or_default();
+        kinds.extend((&cpus & present).iter().map(|cpu| (cpu, kind)));
+    }
+    if !kinds.is_empty() {
+        return kinds;
+    }
+    let dir = os.root.sys.join("devices/system/cpu");
+    let capacity = |cpu: CpuId| {
+        let capacity = number(os, &dir.join(format!("cpu{cpu}/cpu_capacity")))?;
+        Some((cpu, u64::try_from(capacity).ok()?))
+    };
+    let capacities: BTreeMap<CpuId, u64> = present.iter().filter_map(capacity).collect();
+    let most = capacities.values().max().copied().unwrap_or_default();
+    let kind = |capacity: u64| {
+        let is_frugal = capacity.saturating_mul(100) < most.saturating_mul(FRUGAL_PERCENT);
+        if is_frugal { CoreKind::Efficiency } else { CoreKind::Performance }
+    };
+    kinds.extend(capacities.into_iter().map(|(cpu, capacity)| (cpu, kind(capacity))));
+    // All alike.
+    if kinds.values().all(|kind| *kind == CoreKind::Performance) { BTreeMap::new() } else { kinds }
 }
 
 fn read_caches(os: &Os, present: &CpuSet) -> Vec<Cache> {
@@ -98,8 +201,8 @@ fn read_caches(os: &Os, present: &CpuSet) -> Vec<Cache> {
             let level = number(os, &index.join("level")).and_then(|n| u32::try_from(n).ok());
             let size = os.root.read(&index.join("size")).ok().flatten();
             let size_kib = size.and_then(|t| t.strip_suffix('K')?.parse().ok());
-            let shared = list(os, &index.join("shared_cpu_list")).unwrap_or_default();
-            if let (Some(level), false) = (level, shared.is_empty()) {
+            let shared = cpus(&os.root, &index, &CACHE);
+            if let (Some(level), Some(shared)) = (level, shared) {
                 caches.push(Cache { level, kind, size_kib, cpus: shared });
             }
         }
@@ -107,82 +210,9 @@ fn read_caches(os: &Os, present: &CpuSet) -> Vec<Cache> {
     caches
 }
 
-/// What `/proc/cpuinfo` says, per machine (cores of one machine that differ in more than their clock are not
-/// told apart here).
-struct CpuInfo {
-    isa: String,
-    fpu: Option<String>,
-    brand: String,
-    vendor: String,
-    family: String,
-    model: String,
-    stepping: String,
-    mhz: BTreeMap<u32, u64>,
-}
-
-impl CpuInfo {
-    fn read(os: &Os) -> Self {
-        let text = os.root.read(&os.root.proc.join("cpuinfo")).ok().flatten().unwrap_or_default();
-        let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut mhz = BTreeMap::new();
-        let mut cpu = 0;
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once(':') else { continue };
-            let (key, value) = (key.trim(), value.trim());
-            match key {
-                "processor" => cpu = value.parse().unwrap_or(cpu),
-                "cpu MHz" => {
-                    let whole = value.split('.').next().and_then(|v| v.parse().ok());
-                    mhz.extend(whole.map(|v: u64| (cpu, v)));
-                }
-                _ => {}
-            }
-            fields.entry(key).or_insert(value);
-        }
-        let field = |key: &str| fields.get(key).copied().unwrap_or_default().to_owned();
-        let x86 = fields.contains_key("vendor_id");
-        let fpu = if x86 {
-            (field("fpu") == "yes").then(|| "i387 compatible".to_owned())
-        } else {
-            field("Features").split(' ').any(|f| f == "fp").then(|| "IEEE 754".to_owned())
-        };
-        CpuInfo {
-            isa: if x86 { "i386".to_owned() } else { std::env::consts::ARCH.to_owned() },
-            fpu,
-            brand: field("model name"),
-            vendor: if x86 { field("vendor_id") } else { field("CPU implementer") },
-            family: field("cpu family"),
-            model: field("model"),
-            stepping: field("stepping"),
-            mhz,
-        }
-    }
-
-    /// Nominal clock: what the firmware or the driver says, else what the CPU was seen to run at.
-    fn clock_mhz(&self, os: &Os, cpu: CpuId) -> Option<u64> {
-        let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));
-        let nominal = ["base_frequency", "cpuinfo_max_freq"]
-            .iter()
-            .find_map(|name| number(os, &dir.join(name)))
-            .and_then(|khz| u64::try_from(khz / 1000).ok());
-        nominal.or_else(|| self.mhz.get(&cpu.0).copied()).or_else(|| self.mhz.values().next().copied())
-    }
-
-    fn implementation(&self, os: &Os, cpu: CpuId) -> String {
-        if self.vendor.is_empty() {
-            return self.isa.clone();
-        }
-        let mut text = format!(
-            "x86 ({} family {} model {} step {}",
-            self.vendor, self.family, self.model, self.stepping
-        );
-        if self.isa != "i386" {
-            text = format!("{} (implementer {}", self.isa, self.vendor);
-        }
-        if let Some(mhz) = self.clock_mhz(os, cpu) {
-            text.push_str(&format!(" clock {mhz} MHz"));
-        }
-        text.push(')');
-        text
-    }
+/// Nominal clock: what the firmware or the driver says.
+fn clock_mhz(os: &Os, cpu: CpuId) -> Option<u64> {
+    let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));
+    let khz = ["base_frequency", "cpuinfo_max_freq"].iter().find_map(|name| number(os, &dir.join(name)))?;
+    u64::try_from(khz / 1000).ok()
 }

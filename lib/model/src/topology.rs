@@ -25,7 +25,7 @@ pub struct Processor {
     pub core: CoreId,
     /// The chip of that core.
     pub chip: ChipId,
-    /// The locality group of that chip.
+    /// Its locality group; where several share the CPU, the one that the kernel counts it to.
     pub lgroup: LgrpId,
     /// What sort of core.
     pub kind: CoreKind,
@@ -87,7 +87,7 @@ pub struct Cache {
 pub struct Lgroup {
     /// Its number.
     pub id: LgrpId,
-    /// Its CPUs; may be none (memory only).
+    /// Its CPUs; may be none (memory only). Nodes that the kernel emulates (`numa=fake`) share theirs.
     pub cpus: CpuSet,
     /// Relative distance to each lgroup of the machine in ascending order of their numbers; 10 is local
     /// (the ACPI convention).
@@ -144,7 +144,7 @@ pub enum TopologyError {
     /// Strands of one core on two chips.
     #[error("core {0} stands on two chips")]
     SplitCore(CoreId),
-    /// A CPU's lgroup is missing from the list of lgroups, or does not list it.
+    /// A CPU's lgroup is missing from the list of lgroups, or does not list it; or an lgroup lists a CPU that the machine does not have.
     #[error("CPU {cpu} and lgroup {lgroup} do not know each other")]
     Lgroup {
         /// The CPU.
@@ -202,8 +202,7 @@ impl Topology {
                 return Err(TopologyError::Distances { lgroup: l.id, given, wanted });
             }
             for cpu in l.cpus.iter() {
-                let at = processors.binary_search_by_key(&cpu, |p| p.id);
-                if !at.is_ok_and(|at| processors[at].lgroup == l.id) {
+                if processors.binary_search_by_key(&cpu, |p| p.id).is_err() {
                     return Err(TopologyError::Lgroup { cpu, lgroup: l.id });
                 }
             }
@@ -385,6 +384,14 @@ mod tests {
     }
 
     #[test]
+    fn lgroups_may_share_cpus() {
+        let (processors, mut groups) = regular(2, 2, 1);
+        groups.iter_mut().for_each(|group| group.cpus = "0-3".parse().unwrap());
+        let t = Topology::new(processors, vec![], groups).unwrap();
+        assert_eq!(t.lgroups().iter().map(|l| l.cpus.len()).collect::<Vec<_>>(), [4, 4]);
+    }
+
+    #[test]
     fn contradictions_are_refused() {
         let (mut processors, groups) = regular(2, 2, 1);
         assert_eq!(Topology::new(vec![], vec![], groups.clone()), Err(TopologyError::Empty));
@@ -394,6 +401,11 @@ mod tests {
             Err(TopologyError::SplitCore(CoreId(2)))
         );
         let (mut processors, mut groups) = regular(2, 2, 1);
+        let stray = processors.pop().unwrap().id;
+        assert_eq!(
+            Topology::new(processors.clone(), vec![], groups.clone()),
+            Err(TopologyError::Lgroup { cpu: stray, lgroup: LgrpId(1) })
+        );
         processors[0].lgroup = LgrpId(1);
         assert!(matches!(
             Topology::new(processors, vec![], groups.clone()),

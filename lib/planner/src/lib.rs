@@ -31,6 +31,10 @@
 //! and learns when it was too quick; and `solaris` ([`Solaris`]), which does what the Solaris daemon did, one CPU at a time,
 //! in the same steps and with the same words.
 //!
+//! # Cores
+//!
+//! [`choose_cores()`] is apart from these: it chooses cores for a fence or a set once, by caches, locality groups and the kinds of cores.
+//!
 //! # What it never does
 //!
 //! It touches no machine, reads no clock, and throws no dice: the same frames give the same decisions. Time is that of the frames.
@@ -38,6 +42,7 @@
 
 mod check;
 mod convert;
+mod cores;
 mod decision;
 mod demand;
 mod frame;
@@ -52,6 +57,7 @@ mod solaris;
 mod testing;
 
 pub use check::{Rule, Violation, check};
+pub use cores::{ChosenCores, CorePlace, CoreWish, choose_cores};
 pub use decision::{Alternative, Decision, Outcome, Outlook};
 pub use demand::{Demand, demand};
 pub use frame::{Costs, Frame, Places, SetFrame, Waiting};

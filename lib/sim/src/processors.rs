@@ -2,13 +2,19 @@
 
 use crate::change_builder::ChangeBuilder;
 use crate::machine::{SimMachine, named_twice};
-use millpond_machine::facets::{ProcessorStatus, StateChange};
-use millpond_machine::{Change, Processors, Refusal};
+use millpond_machine::facets::{ProcessorStatus, Reserved, StateChange};
+use millpond_machine::{Change, Processors, Refusal, Threads};
 use millpond_model::{CpuId, CpuSet, State, Topology};
 
 impl Processors for SimMachine {
     fn topology(&self) -> Result<Topology, Refusal> {
         Ok(self.view(|s| s.topology.clone()))
+    }
+
+    fn reserved(&self) -> Result<Reserved, Refusal> {
+        let bound = Threads::bound(self)?;
+        let bound = bound.iter().fold(CpuSet::new(), |all, thread| &all | &thread.cpus);
+        Ok(Reserved { bound, ..Reserved::default() })
     }
 
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal> {

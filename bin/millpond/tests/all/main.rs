@@ -20,3 +20,4 @@ mod record;
 mod reference;
 mod shell;
 mod top;
+mod topology;

@@ -38,7 +38,7 @@ impl LinuxMachine {
         let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of CPUs");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
         let online = self.os.online().map_err(unreadable)?;
-        let mut nodes = read_nodes(&self.os.root, &present);
+        let mut nodes = read_nodes(&self.os, &present);
         nodes.iter_mut().for_each(|node| node.cpus = &node.cpus & &online);
         Ok(nodes)
     }

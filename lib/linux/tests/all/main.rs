@@ -22,5 +22,6 @@ mod sets;
 mod states;
 mod steering;
 mod systemd;
+mod topology;
 mod undo;
 mod zones;

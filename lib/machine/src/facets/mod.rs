@@ -44,7 +44,7 @@ pub use interrupts::{Interrupt, InterruptKind, Interrupts};
 pub use latency::{LatencyProbe, LatencyWatch, Measured, Place, PlacePlan, ProbePlan, Stamps};
 pub use lgroups::{Homed, Lgroups, NodeMemory, NodeStatus, Reach, nothing_near};
 pub use pools::{Member, Pools, StartOption};
-pub use processors::{ProcessorStatus, Processors, StateChange};
+pub use processors::{ProcessorStatus, Processors, Reserved, StateChange};
 pub use programs::{Launch, LaunchMode, Program, ProgramExit};
 pub use psets::{CreateOptions, Psets};
 pub use sampler::{Method, OccupancyWatch, Residence, Sampler, Samples, Sighting};

@@ -27,6 +27,17 @@ pub struct StateChange {
     pub to: State,
 }
 
+/// CPUs that are in use in another way than by processor sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Isolated at boot (`isolcpus=`).
+    pub isolated: CpuSet,
+    /// Those of partitions that other programs made.
+    pub partitions: CpuSet,
+    /// Those that threads are bound to.
+    pub bound: CpuSet,
+}
+
 /// The facet.
 pub trait Processors {
     /// Where CPUs stand. Includes those that are off-line.
@@ -44,6 +55,14 @@ pub trait Processors {
         let cores: BTreeMap<_, _> = topology.cores().into_iter().map(|core| (core.id, core.cpus)).collect();
         let core_of = |cpu: &CpuId| Some((*cpu, cores.get(&topology.processor(*cpu)?.core)?.clone()));
         Ok(cpus.iter().filter_map(core_of).collect())
+    }
+
+    /// The CPUs that should not be taken without being asked for by their numbers.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the machine cannot be read.
+    fn reserved(&self) -> Result<Reserved, Refusal> {
+        Ok(Reserved::default())
     }
 
     /// The state of each, ascending.

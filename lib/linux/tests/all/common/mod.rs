@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "the test of descriptors uses a part")]
 
 pub mod commands;
+pub mod shape;
 
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::MemoryJournal;

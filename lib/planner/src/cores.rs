@@ -1,0 +1,358 @@
+//! Which cores to take for a fence or a set of its own.
+//!
+//! A core that the system, a set, or another program has is never taken. Of the others come
+//!
+//! 1. fast cores before the frugal ones of a hybrid machine, and those that the caller would rather leave (`last`) behind all others;
+//! 2. cores that share as much as possible: an L2 cache if one has so many free cores, else an L3 cache, else a locality group;
+//! 3. of several such places the one that has the fewest free cores, so that the others keep room for more;
+//! 4. the highest numbers: programs and interrupts that chose a CPU by its number chose a low one.
+//!
+//! Where no place has so many, the places with the most free cores are taken whole.
+
+use millpond_model::{CacheKind, CoreKind, CpuId, CpuSet, LgrpId, Topology};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wanted of which machine.
+#[derive(Debug, Clone, Copy)]
+pub struct CoreWish<'a> {
+    /// How many cores.
+    pub count: usize,
+    /// The machine.
+    pub topology: &'a Topology,
+    /// Its CPUs that run threads.
+    pub online: &'a CpuSet,
+    /// A core with one of these CPUs is not taken.
+    pub taken: &'a CpuSet,
+    /// A core with one of these CPUs is taken only where there are not enough others.
+    pub last: &'a CpuSet,
+    /// Only cores of these CPUs are taken.
+    pub near: Option<&'a CpuSet>,
+}
+
+/// The cores that were chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenCores {
+    /// The on-line CPUs of each, ascending.
+    pub cores: Vec<CpuSet>,
+    /// What they have in common.
+    pub place: CorePlace,
+}
+
+/// What cores have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CorePlace {
+    /// A cache of this level, in a machine that has several.
+    Cache(u32),
+    /// A locality group of several.
+    Lgroup(LgrpId),
+    /// They are in this many locality groups.
+    Lgroups(usize),
+    /// The machine alone.
+    Machine,
+}
+
+/// A core that may be taken.
+#[derive(Debug, Clone)]
+struct Candidate {
+    cpus: CpuSet,
+    lowest: CpuId,
+    rank: (bool, bool),
+    /// The places that it is in, from the outermost: its locality group, then a cache for each level.
+    places: Vec<Option<usize>>,
+}
+
+/// Chooses cores.
+///
+/// # Errors
+/// The number of free cores, where there are not so many.
+pub fn choose_cores(wish: &CoreWish<'_>) -> Result<ChosenCores, usize> {
+    let (free, levels) = candidates(wish);
+    if free.len() < wish.count {
+        return Err(free.len());
+    }
+    let ranks: BTreeSet<(bool, bool)> = free.iter().map(|core| core.rank).collect();
+    let mut chosen: Vec<&Candidate> = Vec::new();
+    for rank in ranks {
+        let equals: Vec<&Candidate> = free.iter().filter(|core| core.rank == rank).collect();
+        let most = (wish.count - chosen.len()).min(equals.len());
+        take(equals, most, &mut chosen);
+    }
+    chosen.sort_by_key(|core| core.lowest);
+    let place = place(&chosen, &levels, wish.topology);
+    Ok(ChosenCores { cores: chosen.iter().map(|core| core.cpus.clone()).collect(), place })
+}
+
+/// The free cores, and the levels of the caches among their places.
+fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
+    let topology = wish.topology;
+    let frugal: CpuSet =
+        topology.processors().iter().filter(|p| p.kind == CoreKind::Efficiency).map(|p| p.id).collect();
+    let is_data = |kind| matches!(kind, CacheKind::Unified | CacheKind::Data);
+    let mut by_level: BTreeMap<Reverse<u32>, BTreeMap<CpuId, usize>> = BTreeMap::new();
+    for (at, cache) in topology.caches().iter().enumerate() {
+        if cache.level > 1 && is_data(cache.kind) {
+            let of = by_level.entry(Reverse(cache.level)).or_default();
+            for cpu in cache.cpus.iter() {
+                of.entry(cpu).or_insert(at);
+            }
+        }
+    }
+    // Caches that each core has for itself say nothing of cores.
+    by_level.retain(|_, of| {
+        let core = |cpu: &CpuId| topology.processor(*cpu).map(|p| p.core);
+        let in_core: BTreeMap<usize, _> = of.iter().map(|(cpu, at)| (*at, core(cpu))).collect();
+        of.iter().any(|(cpu, at)| in_core[at] != core(cpu))
+    });
+    let places = |cpu: CpuId| {
+        let lgroup = topology.processor(cpu).map(|p| usize::try_from(p.lgroup.0).unwrap_or(usize::MAX));
+        std::iter::once(lgroup).chain(by_level.values().map(|of| of.get(&cpu).copied())).collect()
+    };
+    let first = wish.online.lowest();
+    let free = topology.cores().into_iter().filter_map(|core| {
+        let cpus = &core.cpus & wish.online;
+        let lowest = cpus.lowest()?;
+        // The core of the lowest CPU stays with the system.
+        let is_first = first.is_some_and(|first| cpus.contains(first));
+        let is_near = wish.near.is_none_or(|near| cpus.is_subset(near));
+        let is_free = !is_first && is_near && cpus.is_disjoint(wish.taken);
+        let rank = (!cpus.is_disjoint(wish.last), !cpus.is_disjoint(&frugal));
+        is_free.then(|| Candidate { lowest, rank, places: places(lowest), cpus })
+    });
+    (free.collect(), by_level.into_keys().map(|Reverse(level)| level).collect())
+}
+
+/// The cores of each place at a depth, by the places around it. Those that are in none are together.
+fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<usize>], Vec<&'c Candidate>> {
+    let mut places: BTreeMap<_, Vec<&Candidate>> = BTreeMap::new();
+    for core in cores {
+        places.entry(&core.places[..=depth]).or_default().push(core);
+    }
+    places
+}
+
+/// Takes cores of the innermost place that has so many.
+fn take<'c>(cores: Vec<&'c Candidate>, count: usize, chosen: &mut Vec<&'c Candidate>) {
+    let depths = cores.first().map_or(0, |core| core.places.len());
+    let levels: Vec<_> = (0..depths).map(|depth| by_place(&cores, depth)).collect();
+    for depth in (0..depths).rev() {
+        // Of several the one with the fewest cores, then the one in the place around it with the fewest.
+        let sizes = |key: &[Option<usize>]| -> Vec<usize> {
+            (0..=depth).rev().map(|outer| levels[outer][&key[..=outer]].len()).collect()
+        };
+        let fits = levels[depth].iter().filter(|(key, place)| key[depth].is_some() && place.len() >= count);
+        let best =
+            fits.min_by_key(|(key, place)| (sizes(key), place.first().map(|core| Reverse(core.lowest))));
+        if let Some((_, place)) = best {
+            return fill(place.clone(), count, depth + 1, chosen);
+        }
+    }
+    fill(cores, count, 0, chosen);
+}
+
+/// Takes cores of which no place at this depth has so many: those of the largest place, and others for the rest.
+fn fill<'c>(mut cores: Vec<&'c Candidate>, count: usize, depth: usize, chosen: &mut Vec<&'c Candidate>) {
+    cores.sort_by_key(|core| core.lowest);
+    let is_innermost = cores.first().is_none_or(|core| depth == core.places.len());
+    if count == cores.len() || is_innermost {
+        chosen.extend(cores.split_off(cores.len() - count));
+        return;
+    }
+    let mut places: Vec<Vec<&Candidate>> = by_place(&cores, depth).into_values().collect();
+    places.sort_by_key(|place| (place.len(), place.first().map(|core| core.lowest)));
+    let mut largest = places.pop().unwrap_or_default();
+    let part = count.min(largest.len());
+    chosen.extend(largest.split_off(largest.len() - part));
+    let rest: Vec<&Candidate> = places.into_iter().flatten().collect();
+    if count > part {
+        take(rest, count - part, chosen);
+    }
+}
+
+/// What the chosen cores have in common: the innermost place of all of them, where the machine has several of its kind.
+fn place(chosen: &[&Candidate], levels: &[u32], topology: &Topology) -> CorePlace {
+    let common = |depth: usize| -> Option<usize> {
+        let places: BTreeSet<_> = chosen.iter().map(|core| core.places[depth]).collect();
+        if places.len() == 1 { places.first().copied().flatten() } else { None }
+    };
+    let lgroups: BTreeSet<LgrpId> = topology.processors().iter().map(|p| p.lgroup).collect();
+    // A cache that all CPUs of the machine share tells nothing.
+    let is_one_of_several = |level: u32, cache: usize| {
+        let shared = &topology.caches()[cache].cpus;
+        topology.caches().iter().any(|other| other.level == level && other.cpus.is_disjoint(shared))
+    };
+    for (at, level) in levels.iter().enumerate().rev().filter(|_| chosen.len() > 1) {
+        if common(at + 1).is_some_and(|cache| is_one_of_several(*level, cache)) {
+            return CorePlace::Cache(*level);
+        }
+    }
+    let used: BTreeSet<_> = chosen.iter().map(|core| core.places[0]).collect();
+    match common(0).and_then(|id| u32::try_from(id).ok()) {
+        Some(id) if lgroups.len() > 1 => CorePlace::Lgroup(LgrpId(id)),
+        None if used.len() > 1 => CorePlace::Lgroups(used.len()),
+        _ => CorePlace::Machine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_model::{Cache, ChipId, CoreId, Lgroup, Processor};
+    use proptest::prelude::*;
+
+    /// A machine: cores as lists of CPUs, with an `e` where they are frugal; `;` between L2 caches, `|` between L3 caches, `/` between lgroups.
+    fn machine(text: &str) -> Topology {
+        let (mut processors, mut caches, mut lgroups) = (Vec::new(), Vec::new(), Vec::new());
+        let cores = |part: &str| -> Vec<(CpuSet, bool)> {
+            let words = part.split([' ', ';', '|']).filter(|word| !word.is_empty());
+            words.map(|word| (word.trim_end_matches('e').parse().unwrap(), word.ends_with('e'))).collect()
+        };
+        let cpus = |part: &str| cores(part).iter().fold(CpuSet::new(), |all, (core, _)| &all | core);
+        let cache = |level, cpus| Cache { level, kind: CacheKind::Unified, size_kib: None, cpus };
+        let count = text.split('/').count();
+        for (at, lgroup) in text.split('/').enumerate() {
+            let id = LgrpId(u32::try_from(at).unwrap());
+            let distances = Lgroup::even_distances(at, count);
+            lgroups.push(Lgroup { id, cpus: cpus(lgroup), distances, memory_kib: None });
+            if text.contains('|') {
+                caches.extend(lgroup.split('|').map(|part| cache(3, cpus(part))));
+            }
+            if text.contains(';') {
+                caches.extend(lgroup.split(['|', ';']).map(|part| cache(2, cpus(part))));
+            }
+            for (core, is_frugal) in cores(lgroup) {
+                let kind = if is_frugal { CoreKind::Efficiency } else { CoreKind::Performance };
+                processors.extend(core.iter().map(|cpu| Processor {
+                    id: cpu,
+                    core: CoreId(core.lowest().unwrap().0),
+                    chip: ChipId(id.0),
+                    lgroup: id,
+                    kind: if text.contains('e') { kind } else { CoreKind::Uniform },
+                    isa: String::new(),
+                    clock_mhz: None,
+                    fpu: None,
+                    implementation: String::new(),
+                    brand: String::new(),
+                }));
+            }
+        }
+        Topology::new(processors, caches, lgroups).unwrap()
+    }
+
+    fn list(text: &str) -> CpuSet {
+        text.parse().unwrap()
+    }
+
+    /// The chosen cores and what they have in common, or how many are free. The lists: off-line, taken, last.
+    fn choose(text: &str, count: usize, [off, taken, last]: [&str; 3]) -> String {
+        let topology = machine(text);
+        let online = &topology.cpus() - &list(off);
+        let (taken, last) = (list(taken), list(last));
+        let wish =
+            CoreWish { count, topology: &topology, online: &online, taken: &taken, last: &last, near: None };
+        match choose_cores(&wish) {
+            Ok(chosen) => {
+                let cores: Vec<String> = chosen.cores.iter().map(ToString::to_string).collect();
+                format!("{}: {:?}", cores.join(" "), chosen.place)
+            }
+            Err(free) => format!("{free} free"),
+        }
+    }
+
+    const NONE: [&str; 3] = ["", "", ""];
+
+    #[test]
+    fn the_highest_cores_are_taken_and_never_the_first() {
+        assert_eq!(choose("0 1 2 3", 2, NONE), "2 3: Machine");
+        assert_eq!(choose("0-1 2-3 4-5", 2, NONE), "2-3 4-5: Machine");
+        assert_eq!(choose("0-1 2-3 4-5", 3, NONE), "2 free");
+        assert_eq!(choose("0-1 2-3 4-5", 1, ["0,4", "", ""]), "5: Machine", "its strand that is on-line");
+        assert_eq!(choose("0-1 2-3 4-5", 1, ["0-1", "", ""]), "4-5: Machine");
+        assert_eq!(choose("0-1 2-3 4-5", 2, ["0-1", "", ""]), "1 free", "the core of CPU 2 is the first");
+    }
+
+    #[test]
+    fn a_cache_with_just_so_many_free_cores_comes_first() {
+        assert_eq!(choose("0 1 2 3 | 4 5 | 6 7 8", 2, NONE), "4 5: Cache(3)");
+        assert_eq!(choose("0 1 2 3 | 4 5 | 6 7 8", 3, NONE), "6 7 8: Cache(3)");
+        assert_eq!(choose("0 1; 2 3 | 4 5; 6 7", 2, NONE), "2 3: Cache(2)", "the other L3 cache keeps four");
+        assert_eq!(choose("0 1; 2 3 | 4 5; 6 7", 2, ["", "7", ""]), "4 5: Cache(2)");
+        assert_eq!(choose("0 1; 2 3 | 4 5; 6 7", 3, NONE), "1 2 3: Cache(3)");
+        assert_eq!(choose("0 1; 2 3 | 4 5; 6 7", 1, NONE), "1: Machine", "two whole caches are left");
+    }
+
+    #[test]
+    fn an_lgroup_that_has_so_many_comes_before_several() {
+        assert_eq!(choose("0 1 / 2 3", 2, NONE), "2 3: Lgroup(LgrpId(1))");
+        assert_eq!(choose("0 1 2 | 3 4 5 / 6 7 | 8 9", 3, NONE), "3 4 5: Cache(3)");
+        assert_eq!(choose("0 1 2 | 3 4 5 / 6 7 | 8 9", 4, NONE), "6 7 8 9: Lgroup(LgrpId(1))");
+        assert_eq!(choose("0 1 / 2 3 / 4 5", 3, NONE), "1 4 5: Lgroups(2)");
+        assert_eq!(choose("0 1 / 2 3 / 4 5", 4, NONE), "2 3 4 5: Lgroups(2)");
+    }
+
+    #[test]
+    fn fast_cores_come_before_frugal_ones_and_those_to_be_left_come_last() {
+        let hybrid = "0-1 2-3 4-5 6e 7e 8e 9e";
+        assert_eq!(choose(hybrid, 2, NONE), "2-3 4-5: Machine");
+        assert_eq!(choose(hybrid, 3, NONE), "2-3 4-5 9: Machine");
+        assert_eq!(choose(hybrid, 1, ["", "4-5", ""]), "2-3: Machine");
+        assert_eq!(choose(hybrid, 2, ["", "2-5", "9"]), "7 8: Machine");
+        assert_eq!(choose("0 1 2 3", 2, ["", "", "2-3"]), "1 3: Machine");
+        assert_eq!(choose("0 1 2 3", 1, ["", "", "3"]), "2: Machine");
+    }
+
+    #[test]
+    fn near_a_device_only_its_cpus_are_taken() {
+        let topology = machine("0 1 2 3 / 4 5 6 7");
+        let (online, none, near) = (topology.cpus(), CpuSet::new(), list("0-3"));
+        let wish = |count| CoreWish {
+            count,
+            topology: &topology,
+            online: &online,
+            taken: &none,
+            last: &none,
+            near: Some(&near),
+        };
+        assert_eq!(choose_cores(&wish(2)).unwrap().cores, [list("2"), list("3")]);
+        assert_eq!(choose_cores(&wish(4)), Err(3));
+    }
+
+    #[test]
+    fn thousands_of_cores_are_chosen_one_place_after_another() {
+        let cores: Vec<String> = (0..4_096).map(|core| format!("{}-{}", 2 * core, 2 * core + 1)).collect();
+        let pairs: Vec<String> = cores.chunks(2).map(|pair| pair.join(" ")).collect();
+        let text = pairs.join(";");
+        assert!(choose(&text, 4_000, NONE).ends_with(" 8190-8191: Machine"));
+    }
+
+    proptest! {
+        #[test]
+        fn as_many_free_cores_as_were_wanted_in_one_place_where_one_has_them(
+            count in 1usize..9, taken in proptest::collection::btree_set(0u32..16, 0..8)
+        ) {
+            let topology = machine("0 1; 2 3 | 4 5; 6 7 / 8 9; 10 11 | 12 13; 14 15");
+            let taken: CpuSet = taken.into_iter().map(CpuId).collect();
+            let (online, last) = (topology.cpus(), CpuSet::new());
+            let wish =
+                CoreWish { count, topology: &topology, online: &online, taken: &taken, last: &last, near: None };
+            let free = &(&online - &taken) - &list("0");
+            match choose_cores(&wish) {
+                Err(found) => prop_assert!(found == free.len() && found < count),
+                Ok(chosen) => {
+                    let cpus = chosen.cores.iter().fold(CpuSet::new(), |all, core| &all | core);
+                    prop_assert_eq!(cpus.len(), count);
+                    prop_assert!(cpus.is_subset(&free));
+                    // From the smallest place to the largest: the first size of which one has enough holds all.
+                    for each in [2, 4, 8] {
+                        let places: Vec<CpuSet> =
+                            (0..16 / each).map(|at| (at * each..(at + 1) * each).map(CpuId).collect()).collect();
+                        if places.iter().any(|place| (place & &free).len() >= count) {
+                            prop_assert!(places.iter().any(|place| cpus.is_subset(place)), "{cpus} of {free}");
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
