@@ -1,11 +1,12 @@
 //! The view of each set in one frame, from its demand and its history.
 
 use super::advice::fresh;
-use super::claims::{Ask, allot, ask};
+use super::claims::{Ask, allot, ask, prefer};
 use super::history::SetHistory;
 use super::view::SetView;
 use super::{share, speculation};
 use crate::convert::{real, up};
+use crate::demand::CRUMB;
 use crate::{Demand, Frame, demand};
 use millpond_model::{Nanos, PsetId};
 use std::collections::BTreeMap;
@@ -31,13 +32,13 @@ fn asks(
             // A set without measurement is believed to need what it has.
             let ask = ask(set, history.level().unwrap_or(real(size)), total);
             let kept = size.clamp(ask.low, ask.high);
-            asks.push(Ask { low: kept, need: kept, want: kept, high: ask.high });
+            asks.push(Ask { low: kept, need: kept, room: kept, preferred: kept, high: ask.high });
             levels.push(history.level().unwrap_or(real(size)));
             uses.push(kept);
             continue;
         };
         let now = ask(set, demand.wanted, total);
-        history.see(demand, size, now.want > size, frame);
+        history.see(demand, size, now.need > size, frame);
         history.mean_used += fresh(frame) * (demand.used - history.mean_used);
         let level = history.level().unwrap_or(real(size));
         let all = ask(set, level, total);
@@ -45,8 +46,8 @@ fn asks(
         let level = history.speculation.own().map_or(level, |own| level.min(real(own)));
         let mut ask = Ask { high: all.high, ..ask(set, level, total) };
         // What bounds ask for needs no room.
-        if history.was_served(frame) && ask.want > ask.low {
-            ask.want = up(real(ask.want) * ROOM).min(ask.high);
+        if history.was_served(frame) && ask.need > ask.low {
+            ask.room = up(real(ask.need) * ROOM).min(ask.high);
         }
         levels.push(level);
         // What it had and does not wait for, it does not use.
@@ -69,8 +70,19 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let total = frame.total();
     let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
     let (asks, levels, uses) = asks(frame, demands, histories);
-    let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.want)).collect();
+    let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.need)).collect();
     let allotted = allot(frame, &asks, &levels, &held);
+    let do_needs_fit = asks.iter().map(|ask| ask.need).sum::<usize>() <= total;
+    // What a set does not give for the objectives of others.
+    let keeps = |at: usize| {
+        let (set, history) = (&frame.sets[at], histories.get(&frame.sets[at].id));
+        let is_on_trial = history.is_some_and(|history| history.speculation.is_on_trial());
+        let peak = history.map_or(0, |history| up(history.peak() - CRUMB).min(asks[at].high));
+        let kept = allotted[at].max(uses[at]).max(set.floor()).max(peak);
+        if is_on_trial { kept.max(set.size()) } else { kept }
+    };
+    let keeps: Vec<usize> = (0..asks.len()).map(keeps).collect();
+    let preferred = prefer(frame, &asks, &keeps);
     let view = |at: usize| {
         let set = &frame.sets[at];
         let history = histories.get(&set.id);
@@ -78,14 +90,16 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
             demand: demands[at],
             ask: asks[at],
             allotted: allotted[at],
+            preferred: preferred[at],
             uses: uses[at],
             now: wanted[at].map_or(0, |wanted| {
-                let now = ask(set, wanted, total).want;
+                let now = ask(set, wanted, total).need;
                 let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
-                let again = by_little && history.is_some_and(|history| history.was_served(frame));
+                let again =
+                    do_needs_fit && by_little && history.is_some_and(|history| history.was_served(frame));
                 if again { up(real(now) * ROOM) } else { now }
             }),
-            doubt: history.map_or(Nanos(0), |history| history.doubt(frame)),
+            lacked: history.map_or(0, |history| history.lacked),
             stay: history.map_or(Nanos(0), |history| history.stay(frame)),
             lent: history.map_or(0, |history| history.speculation.lent()),
             speculative: 0,
