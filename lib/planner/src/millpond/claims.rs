@@ -15,6 +15,14 @@ use millpond_model::pools::{Bound, Objective};
 /// The least weight: a set without importance still gets something before CPUs are idle.
 const LIGHTEST: f64 = 0.1;
 
+/// How much more of a CPU a set must use to take it from one that uses a part of it, too.
+const PART: f64 = 0.25;
+
+/// CPUs of which a level uses all.
+fn whole(level: f64) -> usize {
+    down(level + CRUMB)
+}
+
 /// What one set asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ask {
@@ -72,12 +80,18 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
             let (set, ask) = (&frame.sets[at], asks[at]);
             let used = levels[at].min(real(total));
             let weight = standing(set) * if by_use { used } else { 1.0 };
-            // Less than half of a CPU is of no more use here than where it is.
-            let high = down(levels[at] + 0.5).clamp(ask.low, ask.need);
-            Claim { low: ask.low, high, weight }
+            Claim { low: ask.low, high: whole(levels[at]).clamp(ask.low, ask.need), weight }
         };
         let claims: Vec<Claim> = (0..asks.len()).map(claim).collect();
-        return pour_whole(total, &claims, &sizes);
+        let mut allotted = pour_whole(total, &claims, &sizes);
+        // CPUs of which a part would be used go where most of one is, or stay.
+        let mut parts: Vec<usize> = (0..asks.len()).filter(|at| allotted[*at] < asks[*at].need).collect();
+        let part =
+            |at: usize| levels[at] - real(allotted[at]) + if sizes[at] > allotted[at] { PART } else { 0.0 };
+        parts.sort_by(|a, b| part(*b).total_cmp(&part(*a)));
+        let left = total.saturating_sub(allotted.iter().sum());
+        parts.into_iter().take(left).for_each(|at| allotted[at] += 1);
+        return allotted;
     }
     // By importance alone: the set with most speculative CPUs uses most.
     let more = |low: &[usize], high: &dyn Fn(usize) -> usize| {

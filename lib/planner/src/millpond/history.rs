@@ -3,7 +3,8 @@
 //! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
 //! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.
 //!
-//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals. Next time its
+//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals, in
+//! which the other had less of them than it lacks now. Next time its
 //! demand must have been low for longer before it gives, but for no more than two decisions ([`LACKED`]). The hold is halved each time the belief was right, or
 //! when nothing happened for a while. A swing that is slow enough to be worth following leaves it at nothing. A need is never doubted.
 //!
@@ -12,7 +13,7 @@
 use super::speculation::{FALLEN, FALLEN_BY, Speculation};
 use crate::convert::{real, span};
 use crate::{Demand, Frame};
-use millpond_model::Nanos;
+use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 
 /// A level that was not reached for one to two of these falls to what was.
@@ -54,7 +55,8 @@ pub(super) struct SetHistory {
     /// When it was given CPUs last.
     last_grant: Option<Nanos>,
     /// CPUs that it gave and has not proved to be without.
-    gift: Option<Event>,
+    #[serde(rename = "trade")]
+    gift: Option<Gift>,
     /// How long needs lasted after they were served, in seconds; none before the first.
     stay: Option<f64>,
     /// CPUs used, averaged over some time.
@@ -91,6 +93,17 @@ struct Event {
     at: Nanos,
     /// Size before it.
     before: usize,
+}
+
+/// CPUs that a set gave to another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Gift {
+    pub at: Nanos,
+    pub count: usize,
+    /// The set that got them, and its size before.
+    pub to: (PsetId, usize),
+    /// CPU time, in seconds, that it had of them, less what the move cost.
+    pub gained: f64,
 }
 
 fn times(span: Nanos, count: u64) -> Nanos {
@@ -159,7 +172,7 @@ impl SetHistory {
     /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what it needs.
     pub fn see(&mut self, demand: Demand, size: usize, lacks: bool, frame: &Frame) {
         self.judge_grant(demand.wanted, size, frame);
-        self.judge_gift(lacks, frame);
+        self.judge_gift(demand.wanted - real(size), lacks, frame);
         self.hold.forget(frame);
         self.speculation.see(demand, size, frame);
         self.level.see(demand.wanted, self.hold.wait, frame);
@@ -183,14 +196,23 @@ impl SetHistory {
         self.stay = Some(f64::midpoint(known, used.as_secs_f64()).min(STAY_MAX));
     }
 
-    fn judge_gift(&mut self, lacks: bool, frame: &Frame) {
+    /// What it lacks now, another set had: that was wrong when the other had less of it.
+    fn judge_gift(&mut self, lacking: f64, lacks: bool, frame: &Frame) {
         let Some(gift) = self.gift else { return };
         let is_soon = frame.at - gift.at <= times(frame.elapsed, 3);
         if is_soon && !lacks {
             return;
         }
         self.gift = None;
-        if is_soon { self.hold.confirm(frame) } else { self.hold.relent(frame) }
+        let lost = lacking.min(real(gift.count)) * frame.elapsed.as_secs_f64();
+        if is_soon && lost >= gift.gained { self.hold.confirm(frame) } else { self.hold.relent(frame) }
+    }
+
+    /// What the set that got its CPUs had of them in a frame. `used` is what each set used.
+    pub fn follow_gift(&mut self, frame: &Frame, used: impl Fn(PsetId) -> f64) {
+        let Some(gift) = &mut self.gift else { return };
+        let had = (used(gift.to.0) - real(gift.to.1)).clamp(0.0, real(gift.count));
+        gift.gained += had * frame.elapsed.as_secs_f64();
     }
 
     /// It was given CPUs.
@@ -207,8 +229,8 @@ impl SetHistory {
     }
 
     /// It gave CPUs that it did not need.
-    pub fn gave(&mut self, before: usize, frame: &Frame) {
-        self.gift = Some(Event { at: frame.at, before });
+    pub fn gave(&mut self, gift: Gift) {
+        self.gift = Some(gift);
     }
 
     /// How much it needs; none before anything was seen.
@@ -303,10 +325,16 @@ mod tests {
     #[test]
     fn a_set_that_gave_and_wants_it_back_holds_it_longer() {
         let mut history = watch(&[4.0, 1.0]).pop().unwrap();
-        history.gave(4, &frame(2));
+        let gift = |gained| Gift { at: frame(2).at, count: 2, to: (PsetId(7), 3), gained };
+        history.gave(gift(0.0));
+        let mut worth = history.clone();
+        worth.follow_gift(&frame(3), |_| 9.0);
         let much = Demand { used: 2.0, wanted: 4.0, is_saturated: true };
         history.see(much, 2, true, &frame(3));
         assert_eq!(history.hold.wait, Nanos::from_millis(200));
+        // The other had two CPUs for a tenth; this set lacked one.
+        worth.see(Demand { wanted: 3.0, ..much }, 2, true, &frame(3));
+        assert_eq!(worth.hold.wait, Nanos(0));
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         history.see(none, 4, false, &frame(4));
         assert_eq!(history.level(), Some(4.0), "one interval is not believed");

@@ -68,9 +68,9 @@ mod views;
 use crate::convert::real;
 use crate::decision::Draft;
 use crate::policy::{Policy, StateError};
-use crate::{Alternative, Decision, Frame};
+use crate::{Alternative, Decision, Frame, SetFrame};
 use advice::Advice;
-use history::LACKED;
+use history::{Gift, LACKED};
 use millpond_model::{CpuId, Move, Nanos};
 use placement::{Left, Placement};
 use preference::Savings;
@@ -114,6 +114,16 @@ struct State {
     /// What preferences may cost.
     savings: Savings,
     advice: Advice,
+}
+
+/// What a set gives by these moves, as if all went to the set that gets the first. What it lent is no gain of others that it should wait for.
+fn gift(frame: &Frame, moves: &[Move], set: &SetFrame, is_lent: bool) -> Gift {
+    let given = moves.iter().filter(|one| one.from == set.id);
+    let count = given.clone().count();
+    let to = given.map(|one| one.to).next().unwrap_or(set.id);
+    let cost = real(count) * frame.costs.cpu.as_secs_f64();
+    let size = frame.set(to).filter(|_| !is_lent).map_or(usize::MAX, SetFrame::size);
+    Gift { at: frame.at, count, to: (to, size), gained: -cost }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -305,7 +315,7 @@ impl State {
             let still_met =
                 view.demand.is_some_and(|demand| demand.wanted <= real(set.size().saturating_sub(gave)));
             if gave > 0 && still_met {
-                history.gave(set.size(), frame);
+                history.gave(gift(frame, moves, set, chosen.lends[at] > 0));
                 let used = view.demand.map_or(0.0, |demand| demand.used);
                 history.speculation.gave(used, chosen.lends[at] > 0, frame);
             }

@@ -9,6 +9,7 @@ use crate::convert::{real, up};
 use crate::demand::CRUMB;
 use crate::{Demand, Frame, demand};
 use millpond_model::{Nanos, PsetId};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The histories of sets.
@@ -25,6 +26,10 @@ fn asks(
 ) -> (Vec<Ask>, Vec<f64>, Vec<usize>) {
     let total = frame.total();
     let (mut asks, mut levels, mut uses) = (Vec::new(), Vec::new(), Vec::new());
+    let used = |id: PsetId| {
+        let at = frame.sets.iter().position(|set| set.id == id);
+        at.and_then(|at| demands[at]).map_or(0.0, |demand| demand.used)
+    };
     for (set, demand) in frame.sets.iter().zip(demands) {
         let size = set.size();
         let history = histories.entry(set.id).or_default();
@@ -38,6 +43,7 @@ fn asks(
             continue;
         };
         let now = ask(set, demand.wanted, total);
+        history.follow_gift(frame, used);
         history.see(demand, size, now.need > size, frame);
         history.mean_used += fresh(frame) * (demand.used - history.mean_used);
         let level = history.level().unwrap_or(real(size));
@@ -71,7 +77,9 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
     let (asks, levels, uses) = asks(frame, demands, histories);
     let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.need)).collect();
-    let allotted = allot(frame, &asks, &levels, &held);
+    let mut allotted = allot(frame, &asks, &levels, &held);
+    let now = |at: usize| wanted[at].map_or(0, |wanted| ask(&frame.sets[at], wanted, total).need);
+    lend_shares(frame, &mut allotted, now);
     let do_needs_fit = asks.iter().map(|ask| ask.need).sum::<usize>() <= total;
     // What a set does not give for the objectives of others.
     let keeps = |at: usize| {
@@ -92,13 +100,13 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
             allotted: allotted[at],
             preferred: preferred[at],
             uses: uses[at],
-            now: wanted[at].map_or(0, |wanted| {
-                let now = ask(set, wanted, total).need;
+            now: {
+                let now = now(at);
                 let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
                 let again =
                     do_needs_fit && by_little && history.is_some_and(|history| history.was_served(frame));
                 if again { up(real(now) * ROOM) } else { now }
-            }),
+            },
             lacked: history.map_or(0, |history| history.lacked),
             stay: history.map_or(Nanos(0), |history| history.stay(frame)),
             lent: history.map_or(0, |history| history.speculation.lent()),
@@ -112,6 +120,19 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let mut views: Vec<SetView> = (0..frame.sets.len()).map(view).collect();
     speculate(frame, &mut views, histories);
     views
+}
+
+/// What a set neither has nor needs now of its share goes to sets that need more than theirs, the most important first.
+fn lend_shares(frame: &Frame, allotted: &mut [usize], now: impl Fn(usize) -> usize) {
+    let unused = |at: usize| allotted[at].saturating_sub(frame.sets[at].size().max(now(at)));
+    let mut left: usize = (0..allotted.len()).map(unused).sum();
+    let mut order: Vec<usize> = (0..allotted.len()).filter(|at| now(*at) > allotted[*at]).collect();
+    order.sort_by_key(|at| Reverse(frame.sets[*at].importance));
+    for at in order {
+        let more = left.min(now(at) - allotted[at]);
+        allotted[at] += more;
+        left -= more;
+    }
 }
 
 /// What full sets should get speculatively, and what they claim of what others hold.
