@@ -73,7 +73,7 @@ pub fn with(
     if let Some(pool) = state.conf.pool_mut(&name) {
         pool.importance = to.importance;
     }
-    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    let total: u64 = state.conf.psets.iter().map(PsetNode::online).sum();
     possible(&state.conf, total)?;
     share_out(&mut state.conf);
     let mut state = state.numbered();
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{dynamic::exported, instantiate};
     use millpond_model::State;
-    use millpond_model::pools::PoolsConf;
+    use millpond_model::pools::{Keyword, PoolsConf};
     use std::collections::BTreeMap;
 
     fn machine() -> PoolsState {
@@ -180,6 +180,19 @@ mod tests {
         assert_eq!((after.conf.pools.len(), after.zones.len()), (1, 0));
         assert_eq!(after.conf.default_pset().unwrap().size(), 4);
         assert_eq!(pool_name("/a b"), "SUNWtmp__a_b");
+    }
+
+    #[test]
+    fn cpus_that_are_off_line_are_dedicated_to_no_zone() {
+        let mut state = machine();
+        for cpu in [0, 1] {
+            state.conf.cpu_mut(CpuId(cpu)).unwrap().status = Some(Keyword::Known(State::OffLine));
+        }
+        let three = Dedicated { ncpus: (3, 3), importance: 1 };
+        let error = with(state.clone(), ("web", "web"), three).unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("all minima together are 4, and there are 2 CPUs"));
+        let one = with(state, ("web", "web"), Dedicated { ncpus: (1, 1), importance: 1 }).unwrap();
+        assert_eq!(one.conf.pset("SUNWtmp_web").unwrap().cpu_set(), "2".parse().unwrap());
     }
 
     #[test]
