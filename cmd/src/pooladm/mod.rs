@@ -302,7 +302,7 @@ fn replace(
 
 /// Whether the machine has the processors for it.
 fn check_possible(name: &str, conf: &PoolsConf, state: &PoolsState) -> Result<(), Failure> {
-    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    let total: u64 = state.conf.psets.iter().map(PsetNode::online).sum();
     validate::possible(conf, total).map_err(|error| {
         let text = format!("configuration at '{name}' cannot be instantiated on current system");
         Failure::Said(text, error.hint)

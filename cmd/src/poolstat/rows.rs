@@ -42,7 +42,7 @@ pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Re
         let set = state.conf.pset_of(pool)?;
         let share = set.id.and_then(|id| shares.get(&id)).copied().unwrap_or(0.0);
         #[expect(clippy::cast_precision_loss, reason = "CPUs are few, and a load is small")]
-        let (size, load) = (set.size() as f64, set.load.unwrap_or(0) as f64 / 1000.0);
+        let (size, load) = (set.online() as f64, set.load.unwrap_or(0) as f64 / 1000.0);
         Some(Row {
             pool_id: pool.id.map_or(-1, |id| i64::from(id.0)),
             pool: pool.name.clone(),
@@ -50,7 +50,7 @@ pub fn rows(state: &PoolsState, named: &[String], measured: &Measured<'_>) -> Re
             pset: set.name.clone(),
             min: set.min,
             max: set.max,
-            size: set.size(),
+            size: set.online(),
             used: (!matches!(measured, Measured::Unknown)).then_some(share * size),
             load,
         })
@@ -130,6 +130,16 @@ mod tests {
         assert_eq!(used(&before, &after), [Some(0.5), Some(1.5)]);
         assert_eq!(used(&after, &after), [Some(0.0), Some(0.0)]);
         assert_eq!(used(&after, &before), [Some(0.0), Some(0.0)], "counters that go back count as nothing");
+    }
+
+    #[test]
+    fn what_is_off_line_is_no_part_of_the_size_or_of_what_is_used() {
+        let mut state = state();
+        state.conf.cpu_mut(CpuId(3)).unwrap().status = Some(Keyword::Known(State::OffLine));
+        let before = sample(0, &[(2, 1, [0, 0, 0])]);
+        let after = sample(4, &[(2, 1, [4, 0, 0])]);
+        let rows = rows(&state, &["web".to_owned()], &Measured::Between(&before, &after)).unwrap();
+        assert_eq!((rows[0].size, rows[0].used), (1, Some(1.0)));
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use crate::SetFrame;
 use crate::Waiting;
-use crate::convert::{ratio, real};
+use crate::convert::{ratio, real, up};
 use millpond_model::Nanos;
 
 /// Above this share of its time a set is saturated.
@@ -20,6 +20,9 @@ const SATURATED: f64 = 0.9;
 
 /// The same where the threads that waited were not counted.
 const SATURATED_BLIND: f64 = 0.98;
+
+/// So much of a CPU more is no reason for a whole one.
+pub(crate) const CRUMB: f64 = 0.05;
 
 /// What a set needed in an interval, in CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +33,14 @@ pub struct Demand {
     pub wanted: f64,
     /// Whether hardly any of its CPUs had a moment left.
     pub is_saturated: bool,
+}
+
+impl Demand {
+    /// How many whole CPUs it wanted, without a crumb.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        up(self.wanted - CRUMB)
+    }
 }
 
 /// The need of a set; `None` when nothing can be said, as after counters began anew.

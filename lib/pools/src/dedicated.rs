@@ -76,7 +76,7 @@ pub fn with(
     if let Some(pool) = state.conf.pool_mut(&name) {
         pool.importance = to.importance;
     }
-    let total: u64 = state.conf.psets.iter().map(PsetNode::size).sum();
+    let total: u64 = state.conf.psets.iter().map(PsetNode::online).sum();
     possible(&state.conf, total)?;
     let others = state.conf.psets.iter().filter(|set| !set.is_default && set.name != name);
     let owners: BTreeMap<CpuId, String> = others
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{dynamic::exported, instantiate};
     use millpond_model::State;
-    use millpond_model::pools::PoolsConf;
+    use millpond_model::pools::{Keyword, PoolsConf};
 
     fn machine() -> PoolsState {
         let conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
@@ -225,6 +225,19 @@ mod tests {
         assert!(with.conf.pset("batch").unwrap().size() < 3, "there are no others");
         let after = without(with, &["web".to_owned()]);
         assert_eq!(after.conf.pset("batch").unwrap().cpu_set(), before.pset("batch").unwrap().cpu_set());
+    }
+
+    #[test]
+    fn cpus_that_are_off_line_are_dedicated_to_no_zone() {
+        let mut state = machine();
+        for cpu in [0, 1] {
+            state.conf.cpu_mut(CpuId(cpu)).unwrap().status = Some(Keyword::Known(State::OffLine));
+        }
+        let three = Dedicated { ncpus: (3, 3), importance: 1 };
+        let error = with(state.clone(), ("web", "web"), three).unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("all minima together are 4, and there are 2 CPUs"));
+        let one = with(state, ("web", "web"), Dedicated { ncpus: (1, 1), importance: 1 }).unwrap();
+        assert_eq!(one.conf.pset("SUNWtmp_web").unwrap().cpu_set(), "2".parse().unwrap());
     }
 
     #[test]

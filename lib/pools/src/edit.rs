@@ -6,7 +6,7 @@ use crate::error::{Code, PoolError};
 use crate::values;
 use millpond_formats::pools::properties::{self, NEXT_ID, Takes, name_property, rule};
 use millpond_model::pools::{
-    ElementKind, PoolNode, PoolsConf, PropValue, PsetNode, RefId, is_element_name, is_property_name,
+    CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, PsetNode, RefId, is_element_name, is_property_name,
 };
 use millpond_model::{CpuId, PoolId};
 use std::collections::HashSet;
@@ -151,7 +151,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Moves so many processors, those with the lowest numbers first; those that are marked `cpu.requested` last.
+    /// Moves so many CPUs that are on-line, those with the lowest numbers first; those that are marked `cpu.requested` last.
     ///
     /// # Errors
     /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
@@ -161,7 +161,7 @@ impl Editor {
             return Ok(());
         }
         let mut cpus: Vec<(bool, CpuId)> = match self.conf.pset(from) {
-            Some(set) => set.cpus().iter().map(|c| (properties::is_requested(c), c.id)).collect(),
+            Some(set) => self.there(set).map(|c| (properties::is_requested(c), c.id)).collect(),
             None => Vec::new(),
         };
         cpus.sort_unstable();
@@ -179,11 +179,22 @@ impl Editor {
         let Some(from) = self.conf.pset_with(cpu).map(|s| s.name.clone()) else {
             return Err(self.no_such_cpu());
         };
+        let counts = self.conf.pset(&from).is_some_and(|set| self.there(set).any(|there| there.id == cpu));
         if from != to {
-            self.check_transfer(1, &from, to)?;
+            self.check_transfer(u64::from(counts), &from, to)?;
             self.conf.move_cpu(cpu, to);
         }
         Ok(())
+    }
+
+    /// The CPUs of a set that count: on a machine those that are on-line, in a file all.
+    fn there<'s>(&self, set: &'s PsetNode) -> impl Iterator<Item = &'s CpuNode> + use<'s> {
+        let is_file = self.place == Place::File;
+        set.cpus().iter().filter(move |cpu| is_file || cpu.runs_threads())
+    }
+
+    fn size(&self, set: &PsetNode) -> u64 {
+        self.there(set).count() as u64
     }
 
     fn check_transfer(&self, count: u64, from: &str, to: &str) -> Result<(), PoolError> {
@@ -192,7 +203,7 @@ impl Editor {
         if count == 0 || from == to {
             return Ok(());
         }
-        let (size, min) = (source.size(), source.min);
+        let (size, min) = (self.size(source), source.min);
         match size.checked_sub(count) {
             None => {
                 let have = match size {
@@ -200,7 +211,8 @@ impl Editor {
                     1 => "1 CPU".to_owned(),
                     n => format!("{n} CPUs"),
                 };
-                return fail(Code::InvalidConf, format!("pset {from} has {have}"));
+                let online = if source.size() > size { " on-line" } else { "" };
+                return fail(Code::InvalidConf, format!("pset {from} has {have}{online}"));
             }
             Some(left) if left < min => {
                 let why =
@@ -209,7 +221,7 @@ impl Editor {
             }
             Some(_) => {}
         }
-        let grown = target.size().saturating_add(count);
+        let grown = self.size(target).saturating_add(count);
         if !target.is_default && grown > target.max {
             let max = target.max;
             let why =
@@ -331,15 +343,16 @@ impl Editor {
             return Ok(());
         }
         let others = || self.conf.psets.iter().filter(|s| s.name != set);
-        let sizes: u64 = self.conf.psets.iter().map(PsetNode::size).sum();
+        let sizes: u64 = self.conf.psets.iter().map(|set| self.size(set)).sum();
+        let online = if self.conf.cpus().count() as u64 > sizes { " on-line" } else { "" };
         let mins = others().map(|s| s.min).fold(min, u64::saturating_add);
         let maxes = others().map(|s| s.max).fold(max, u64::saturating_add);
         if which == Takes::Minimum && mins > sizes {
-            let why = format!("all minima together would be {mins}, and there are {sizes} CPUs");
+            let why = format!("all minima together would be {mins}, and there are {sizes} CPUs{online}");
             return fail(Code::InvalidConf, why);
         }
         if which == Takes::Maximum && maxes < sizes {
-            let why = format!("all maxima together would be {maxes}, and there are {sizes} CPUs");
+            let why = format!("all maxima together would be {maxes}, and there are {sizes} CPUs{online}");
             return fail(Code::InvalidConf, why);
         }
         Ok(())

@@ -18,7 +18,7 @@ use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, PsetNo
 /// # Errors
 /// [`crate::Code::InvalidConf`] when the machine cannot have it.
 pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState, PoolError> {
-    let total: u64 = machine.conf.psets.iter().map(PsetNode::size).sum();
+    let total: u64 = machine.conf.psets.iter().map(PsetNode::online).sum();
     possible(file, total)?;
     let mut to = machine.clone();
     let conf = &mut to.conf;
@@ -104,7 +104,7 @@ fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetN
             }
             let Some(to) = conf.psets.iter().find(|s| same(pset, s)) else { continue };
             let Some(from) = conf.pset_with(cpu.id) else { continue };
-            let fits = from.size() > from.min && (to.is_default || to.size() < to.max);
+            let fits = from.online() > from.min && (to.is_default || to.online() < to.max);
             let (from, to) = (from.name.clone(), to.name.clone());
             if fits && from != to {
                 conf.move_cpu(cpu.id, &to);

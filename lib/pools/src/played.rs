@@ -11,8 +11,8 @@ use crate::error::PoolError;
 use crate::manager::{Manager, Rhythm, Turn};
 use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch, Waited, WakeReason};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::pools::{CpuNode, PoolsState};
-use millpond_model::{CpuId, Nanos, PsetId, State};
+use millpond_model::pools::PoolsState;
+use millpond_model::{CpuId, Nanos, PsetId};
 use std::collections::BTreeMap;
 
 /// What becomes of work for which there was no CPU.
@@ -179,14 +179,13 @@ impl<'m> DemandPlayer<'m> {
     fn plays(&self) -> Result<Vec<Play>, Refusal> {
         let Some(PoolsState { conf, .. }) = self.machine.pools()?.state()? else { return Ok(Vec::new()) };
         let play = |set: &millpond_model::pools::PsetNode| {
-            let runs = |cpu: &&CpuNode| cpu.state().is_none_or(State::runs_threads);
             let of = |all: &BTreeMap<String, f64>, name: &str| all.get(name).copied().unwrap_or(0.0);
             let pools = conf.pools.iter().filter(|pool| pool.pset == set.ref_id);
             let threads = |name: &str| self.seen.get(name).map_or(f64::INFINITY, |seen| seen.threads);
             Play {
                 threads: pools.clone().map(|pool| threads(&pool.name)).sum(),
                 id: set.id.unwrap_or(PsetId::DEFAULT),
-                cpus: set.cpus().iter().filter(runs).map(|cpu| cpu.id).collect(),
+                cpus: set.cpus().iter().filter(|cpu| cpu.runs_threads()).map(|cpu| cpu.id).collect(),
                 pools: pools
                     .map(|pool| (pool.name.clone(), of(&self.wanted, &pool.name), of(&self.kept, &pool.name)))
                     .collect(),

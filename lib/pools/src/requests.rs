@@ -38,7 +38,7 @@ pub(crate) fn minima(conf: &PoolsConf) -> Vec<u64> {
         pools.map(of_pool).fold(0, u64::saturating_add)
     };
     let asked: Vec<(u64, u64)> = conf.psets.iter().map(|set| (set.min, requested(set))).collect();
-    within(&asked, conf.psets.iter().map(PsetNode::size).sum())
+    within(&asked, conf.psets.iter().map(PsetNode::online).sum())
 }
 
 fn within(asked: &[(u64, u64)], total: u64) -> Vec<u64> {

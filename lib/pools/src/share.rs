@@ -9,11 +9,12 @@ use std::cmp::Reverse;
 ///
 /// *Importance based*: every set starts with its minimum, or with its pinned processors where these are more. What is left is dealt one
 /// by one, the most important set first, to every set below its maximum; what a set began with beyond its minimum counts as dealt. What
-/// no set takes goes to the default set. *Surplus to default*: every other set keeps that start only.
+/// no set takes goes to the default set. CPUs that are off-line stay where they are and count for nothing. *Surplus to default*: every other set keeps that start only.
 #[must_use]
 pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
-    let total: u64 = conf.psets.iter().map(PsetNode::size).sum();
-    let start = |s: &PsetNode| s.min.max(s.pinned().len() as u64);
+    let total: u64 = conf.psets.iter().map(PsetNode::online).sum();
+    let pinned = |s: &PsetNode| s.cpus().iter().filter(|cpu| cpu.is_pinned() && cpu.runs_threads()).count();
+    let start = |s: &PsetNode| s.min.max(pinned(s) as u64);
     let mut sizes: Vec<u64> = conf.psets.iter().map(start).collect();
     let mut surplus = total.saturating_sub(sizes.iter().sum());
     let default = conf.psets.iter().position(|s| s.is_default);
@@ -64,15 +65,19 @@ pub fn share_out(conf: &mut PoolsConf) {
     let names: Vec<String> = conf.psets.iter().map(|s| s.name.clone()).collect();
     let mut spare: Vec<CpuId> = Vec::new();
     for (set, size) in conf.psets.iter().zip(&sizes) {
-        let mut cpus: Vec<(bool, CpuId)> =
-            set.cpus().iter().filter(|c| !c.is_pinned()).map(|c| (is_requested(c), c.id)).collect();
+        let mut cpus: Vec<(bool, CpuId)> = set
+            .cpus()
+            .iter()
+            .filter(|c| !c.is_pinned() && c.runs_threads())
+            .map(|c| (is_requested(c), c.id))
+            .collect();
         cpus.sort_unstable();
-        let excess = usize::try_from(set.size().saturating_sub(*size)).unwrap_or(usize::MAX);
+        let excess = usize::try_from(set.online().saturating_sub(*size)).unwrap_or(usize::MAX);
         spare.extend(cpus.into_iter().take(excess).map(|(_, cpu)| cpu));
     }
     let mut spare = spare.into_iter();
     for (name, size) in names.iter().zip(&sizes) {
-        let has = conf.pset(name).map_or(0, PsetNode::size);
+        let has = conf.pset(name).map_or(0, PsetNode::online);
         for cpu in spare.by_ref().take(usize::try_from(size.saturating_sub(has)).unwrap_or(usize::MAX)) {
             conf.move_cpu(cpu, name);
         }

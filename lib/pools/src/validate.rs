@@ -1,6 +1,8 @@
 //! Checks that a configuration is valid, and that a machine can have it (reference §10).
 
 use crate::error::{Code, PoolError};
+use crate::manager::POLICY_PROPERTY;
+use crate::values;
 use millpond_model::CpuSet;
 use millpond_model::pools::{PoolsConf, PsetNode};
 use std::collections::BTreeSet;
@@ -10,11 +12,14 @@ fn invalid(why: impl Into<String>) -> PoolError {
 }
 
 /// Checks a configuration by itself: at most one default pool and one default set, no name and no CPU twice, no pool without a set,
-/// no minimum above its maximum.
+/// no minimum above its maximum, and a policy that there is.
 ///
 /// # Errors
 /// [`Code::InvalidConf`], naming the first thing that is wrong.
 pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
+    if let Some(policy) = conf.system.user.get(POLICY_PROPERTY) {
+        values::policy(policy)?;
+    }
     let defaults = conf.pools.iter().filter(|p| p.is_default).count();
     if defaults > 1 {
         return Err(invalid(format!("{defaults} pools say that they are the default one")));

@@ -2,9 +2,11 @@
 
 use crate::edit::property_name;
 use crate::error::{Code, PoolError};
+use crate::manager::POLICY_PROPERTY;
 use millpond_formats::pools::properties::{Rule, Takes, rule, takes};
 use millpond_model::State;
 use millpond_model::pools::{AllocateMethod, ElementKind, PropValue};
+use millpond_planner::POLICIES;
 
 /// The names of scheduling classes that a pool may ask for. FSS is known for the sake of files; no machine here has it.
 pub const SCHEDULERS: [&str; 5] = ["TS", "IA", "FX", "RT", "FSS"];
@@ -27,6 +29,9 @@ pub fn check(
     if let Some(rule) = rule(kind, name) {
         return check_known(rule, value);
     }
+    if kind == ElementKind::System && name == POLICY_PROPERTY {
+        return policy(value);
+    }
     match old {
         Some(old) if old.value_type() != value.value_type() => {
             let types = (old.value_type(), value.value_type());
@@ -34,6 +39,21 @@ pub fn check(
             Err(PoolError::hinted(Code::BadParam, why))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether there is such a policy of poold.
+///
+/// # Errors
+/// [`Code::BadParam`] with those that there are.
+pub(crate) fn policy(value: &PropValue) -> Result<(), PoolError> {
+    match value {
+        PropValue::String(name) if POLICIES.contains(&name.as_str()) => Ok(()),
+        PropValue::String(_) => {
+            let why = format!("{POLICY_PROPERTY} is one of {}", POLICIES.join(", "));
+            Err(PoolError::hinted(Code::BadParam, why))
+        }
+        _ => Err(PoolError::hinted(Code::BadParam, format!("{POLICY_PROPERTY} is of type string"))),
     }
 }
 

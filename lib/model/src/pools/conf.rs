@@ -192,6 +192,12 @@ impl PsetNode {
         self.cpus.len() as u64
     }
 
+    /// The number of its CPUs that can run threads.
+    #[must_use]
+    pub fn online(&self) -> u64 {
+        self.cpus.iter().filter(|cpu| cpu.runs_threads()).count() as u64
+    }
+
     /// Whether it ends with its zone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
@@ -288,6 +294,12 @@ impl CpuNode {
     #[must_use]
     pub fn state(&self) -> Option<State> {
         self.status.as_ref().and_then(Keyword::known)
+    }
+
+    /// Whether it can run threads, as far as its state is known.
+    #[must_use]
+    pub fn runs_threads(&self) -> bool {
+        self.state().is_none_or(State::runs_threads)
     }
 
     /// Whether poold must leave it in its set.

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::Frame;
+use crate::{Frame, demand};
 use millpond_model::{CpuId, Move, PsetId};
 use std::fmt;
 
@@ -34,6 +34,8 @@ millpond_model::words! {
         DefaultSet = "is the default set and loses its last CPU",
         /// Nor does a set with processes.
         LastProcessor = "has processes and loses its last CPU",
+        /// No set gives a CPU that it needs to a set that needs none.
+        Needed = "needs a CPU that goes to a set that does not need it",
         /// Each CPU is in one set before and after, and none is lost.
         Total = "is not in exactly one set",
     }
@@ -95,6 +97,7 @@ pub fn check(frame: &Frame, moves: &[Move]) -> Vec<Violation> {
     for (step, one) in moves.iter().enumerate() {
         walk.step(step, *one);
     }
+    walk.needs(moves);
     walk.total();
     walk.violations
 }
@@ -150,6 +153,25 @@ impl Walk<'_> {
             self.breach(Rule::DefaultSet, step, cpu, Some(donor.id));
         } else if self.sizes[from] == 0 && donor.has_processes {
             self.breach(Rule::LastProcessor, step, cpu, Some(donor.id));
+        }
+    }
+
+    /// What a set needs is its demand in this frame; what one needs that is busy all of its time is not known.
+    fn needs(&mut self, moves: &[Move]) {
+        let place = |id: PsetId| self.frame.sets.iter().position(|set| set.id == id);
+        let of = |at: usize| {
+            let set = &self.frame.sets[at];
+            demand(set, self.frame.elapsed).map(|demand| (set, demand))
+        };
+        let broken = moves.iter().enumerate().find_map(|(step, one)| {
+            let (from, to) = (place(one.from)?, place(one.to)?);
+            let ((donor, given), (receiver, got)) = (of(from)?, of(to)?);
+            let is_needed = self.sizes[from] < given.cpus().min(donor.max);
+            let is_spare = !got.is_saturated && self.sizes[to] > got.cpus().max(receiver.floor());
+            (is_needed && is_spare).then_some((step, *one))
+        });
+        if let Some((step, one)) = broken {
+            self.breach(Rule::Needed, step, one.cpu, Some(one.from));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SetFrame;
-use crate::testing::{frame, set};
+use crate::testing::{frame, load, set};
 
 fn one(cpu: u32, from: u32, to: u32) -> Move {
     Move { cpu: CpuId(cpu), from: PsetId(from), to: PsetId(to) }
@@ -38,6 +38,7 @@ fn each_rule_has_a_plan_that_only_it_finds() {
         (Rule::Maximum, machine.clone(), vec![one(0, 0, 1), one(1, 0, 1)]),
         (Rule::DefaultSet, no_minimum(vec![set(0, "0"), set(1, "1")]), vec![one(0, 0, 1)]),
         (Rule::LastProcessor, machine.clone(), vec![one(6, 2, 3)]),
+        (Rule::Needed, frame(vec![set(0, "0-3"), load(set(1, "4-5"), 1.5, 0.0)]), vec![one(4, 1, 0)]),
         (Rule::Total, frame(vec![set(0, "0-3"), set(1, "3-5")]), vec![one(5, 1, 0)]),
     ];
     let found: Vec<Rule> = broken.iter().map(|(rule, ..)| *rule).collect();
@@ -70,6 +71,23 @@ fn a_set_that_was_outside_its_bounds_may_be_helped_and_not_hurt() {
 fn a_set_without_processes_may_be_emptied_and_filled() {
     assert_eq!(rules(&machine(), &[one(7, 3, 0)]), []);
     assert_eq!(rules(&machine(), &[one(7, 3, 2), one(6, 2, 3)]), []);
+}
+
+#[test]
+fn a_cpu_that_is_needed_goes_only_to_a_set_that_may_need_it() {
+    let two = |donor: SetFrame, receiver: SetFrame| rules(&frame(vec![receiver, donor]), &[one(4, 1, 0)]);
+    let busy = || load(set(1, "4-5"), 1.5, 0.0);
+    assert_eq!(two(busy(), load(set(0, "0-3"), 3.5, 0.0)), [Rule::Needed], "it has the four that it needs");
+    assert_eq!(two(busy(), load(set(0, "0-3"), 4.0, 0.5)), [], "both lack");
+    assert_eq!(
+        two(busy(), load(set(0, "0-3"), 4.0, 0.0)),
+        [],
+        "it may need more: it is busy all of its time"
+    );
+    assert_eq!(two(busy(), SetFrame { min: 5, ..set(0, "0-3") }), [], "its minimum");
+    assert_eq!(two(SetFrame { max: 1, ..busy() }, set(0, "0-3")), [], "a maximum is no choice");
+    assert_eq!(two(load(set(1, "4-5"), 0.9, 0.0), set(0, "0-3")), [], "it does not need it");
+    assert_eq!(two(SetFrame { is_reset: true, ..busy() }, set(0, "0-3")), [], "that is not known");
 }
 
 #[test]

@@ -1,21 +1,27 @@
 //! Sizes: from demands and objectives to the size that each set should have.
 //!
-//! A set *needs* enough CPUs for its level, and *wants* as many more as its utilization objectives ask for: `< V` and `~ V` want
-//! `level / V`, `> V` wants no more than that. Needs come before wants. Where all needs do not fit, the water-fill shares
-//! out what there is; where they fit and the wants do not, it shares out the rest.
+//! A set *needs* enough CPUs for its level. Where all needs do not fit, the water-fill shares out what there is. What a set uses of its
+//! speculative grants it *holds*: that comes after needs. A set that asked again a moment ago gets a little *room*: that comes after what is held.
 //!
-//! What a set uses of its speculative grants it *holds*: that comes after needs and wants.
+//! A utilization objective is a *preference*. `< V` and `~ V` prefer `level / V` CPUs; `> V` prefers no more than that, which limits what the set gets and
+//! takes nothing away. A preferred CPU does no work, so preferences come last: they share what no set needs, holds, or used recently (`preference`).
 
 use super::fill::{Claim, pour_whole};
 use crate::convert::{down, real, up, weight};
+use crate::demand::CRUMB;
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Bound, Objective};
 
-/// So much of a CPU more is no reason for a whole one.
-const CRUMB: f64 = 0.05;
-
 /// The least weight: a set without importance still gets something before CPUs are idle.
 const LIGHTEST: f64 = 0.1;
+
+/// How much more of a CPU a set must use to take it from one that uses a part of it, too.
+const PART: f64 = 0.25;
+
+/// CPUs of which a level uses all.
+fn whole(level: f64) -> usize {
+    down(level + CRUMB)
+}
 
 /// What one set asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +30,10 @@ pub(super) struct Ask {
     pub low: usize,
     /// For its threads.
     pub need: usize,
-    /// For its objectives.
-    pub want: usize,
+    /// For its threads, with room for a little more.
+    pub room: usize,
+    /// For its objectives; not below its need.
+    pub preferred: usize,
     /// The most that it wants to have; its maximum, or what `> V` leaves.
     pub high: usize,
 }
@@ -51,7 +59,7 @@ pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
         }
     }
     let most = most.max(need);
-    Ask { low, need, want: want.clamp(need, most), high: most }
+    Ask { low, need, room: need, preferred: want.clamp(need, most), high: most }
 }
 
 /// How much a set counts.
@@ -59,7 +67,7 @@ pub(super) fn standing(set: &SetFrame) -> f64 {
     weight(set.importance).max(LIGHTEST)
 }
 
-/// What each set should have; `held` is what it holds beyond what it asks for. The sum is at most the total,
+/// What each set should have for its threads; `held` is what it holds beyond what it needs. The sum is at most the total,
 /// unless not even the minima fit.
 pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize]) -> Vec<usize> {
     let total = frame.total();
@@ -72,32 +80,46 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
             let (set, ask) = (&frame.sets[at], asks[at]);
             let used = levels[at].min(real(total));
             let weight = standing(set) * if by_use { used } else { 1.0 };
-            Claim { low: ask.low, high: ask.need, weight }
+            Claim { low: ask.low, high: whole(levels[at]).clamp(ask.low, ask.need), weight }
         };
         let claims: Vec<Claim> = (0..asks.len()).map(claim).collect();
-        return pour_whole(total, &claims, &sizes);
+        let mut allotted = pour_whole(total, &claims, &sizes);
+        // CPUs of which a part would be used go where most of one is, or stay.
+        let mut parts: Vec<usize> = (0..asks.len()).filter(|at| allotted[*at] < asks[*at].need).collect();
+        let part =
+            |at: usize| levels[at] - real(allotted[at]) + if sizes[at] > allotted[at] { PART } else { 0.0 };
+        parts.sort_by(|a, b| part(*b).total_cmp(&part(*a)));
+        let left = total.saturating_sub(allotted.iter().sum());
+        parts.into_iter().take(left).for_each(|at| allotted[at] += 1);
+        return allotted;
     }
-    let claim = |(set, ask): (&SetFrame, &Ask)| {
+    // By importance alone: the set with most speculative CPUs uses most.
+    let more = |low: &[usize], high: &dyn Fn(usize) -> usize| {
+        let claim = |at: usize| Claim {
+            low: low[at],
+            high: high(at).max(low[at]),
+            weight: standing(&frame.sets[at]),
+        };
+        pour_whole(total, &(0..asks.len()).map(claim).collect::<Vec<_>>(), &sizes)
+    };
+    let needed: Vec<usize> = asks.iter().map(|ask| ask.need).collect();
+    let used = more(&needed, &|at| needed[at] + held[at]);
+    more(&used, &|at| asks[at].room)
+}
+
+/// What each set should have for its objectives, where each of them `keeps` so many CPUs: no less than that.
+pub(super) fn prefer(frame: &Frame, asks: &[Ask], keeps: &[usize]) -> Vec<usize> {
+    let claim = |(at, (set, ask)): (usize, (&SetFrame, &Ask))| {
         let utilization = |o: &Objective| matches!(o, Objective::Utilization(..));
         let counts = set.objectives.iter().filter(|w| utilization(&w.objective)).map(|w| w.importance).max();
         let weight = standing(set) * f64::from(counts.unwrap_or(0)).max(LIGHTEST);
-        Claim { low: 0, high: ask.want - ask.need, weight }
+        Claim { low: 0, high: ask.preferred.saturating_sub(keeps[at]), weight }
     };
-    let claims: Vec<Claim> = frame.sets.iter().zip(asks).map(claim).collect();
+    let claims: Vec<Claim> = frame.sets.iter().zip(asks).enumerate().map(claim).collect();
     let beyond: Vec<usize> =
-        sizes.iter().zip(asks).map(|(size, ask)| size.saturating_sub(ask.need)).collect();
-    let more = pour_whole(total - needs, &claims, &beyond);
-    let mut allotted: Vec<usize> = asks.iter().zip(more).map(|(ask, more)| ask.need + more).collect();
-    if held.iter().any(|held| *held > 0) {
-        // By importance alone: the set with most speculative CPUs uses most.
-        let claim = |at: usize| {
-            let low = allotted[at];
-            Claim { low, high: low + held[at], weight: standing(&frame.sets[at]) }
-        };
-        let claims: Vec<Claim> = (0..held.len()).map(claim).collect();
-        allotted = pour_whole(total, &claims, &sizes);
-    }
-    allotted
+        frame.sets.iter().zip(keeps).map(|(set, keeps)| set.size().saturating_sub(*keeps)).collect();
+    let rest = frame.total().saturating_sub(keeps.iter().sum());
+    keeps.iter().zip(pour_whole(rest, &claims, &beyond)).map(|(keeps, more)| keeps + more).collect()
 }
 
 #[cfg(test)]
@@ -107,7 +129,7 @@ mod tests {
 
     fn wants(objective: Objective, level: f64) -> (usize, usize) {
         let ask = ask(&wanting(set(1, "0-3"), 1, objective), level, 64);
-        (ask.need, ask.want)
+        (ask.need, ask.preferred)
     }
 
     #[test]
@@ -125,17 +147,17 @@ mod tests {
     fn a_floor_under_utilization_limits_what_a_ceiling_wants() {
         // `< 50` wants 16 for 8; `> 80` at most 10.
         let both = wanting(wanting(set(1, "0-3"), 1, below(50)), 1, above(80));
-        assert_eq!(ask(&both, 8.0, 64), Ask { low: 1, need: 8, want: 10, high: 10 });
+        assert_eq!(ask(&both, 8.0, 64), Ask { low: 1, need: 8, room: 8, preferred: 10, high: 10 });
     }
 
     #[test]
     fn bounds_come_before_demand() {
         let narrow = SetFrame { min: 2, max: 3, ..set(1, "0-3") };
-        assert_eq!(ask(&narrow, 9.0, 64), Ask { low: 2, need: 3, want: 3, high: 3 });
+        assert_eq!(ask(&narrow, 9.0, 64), Ask { low: 2, need: 3, room: 3, preferred: 3, high: 3 });
         assert_eq!(ask(&narrow, 0.0, 64).need, 2);
-        assert_eq!(ask(&SetFrame { max: 0, min: 0, ..set(1, "") }, 9.0, 64).want, 0);
+        assert_eq!(ask(&SetFrame { max: 0, min: 0, ..set(1, "") }, 9.0, 64).preferred, 0);
         let pinned = SetFrame { max: 1, pinned: "0-2".parse().unwrap(), ..set(1, "0-3") };
-        assert_eq!(ask(&pinned, 0.0, 64), Ask { low: 3, need: 3, want: 3, high: 3 });
+        assert_eq!(ask(&pinned, 0.0, 64), Ask { low: 3, need: 3, room: 3, preferred: 3, high: 3 });
     }
 
     /// Two sets of one half of 64 with these levels.
@@ -155,10 +177,23 @@ mod tests {
     }
 
     #[test]
-    fn needs_come_before_objectives() {
+    fn objectives_share_what_is_kept_by_no_set() {
         let roomy = || wanting(set(0, "0-31"), 1, below(50));
-        assert_eq!(halves(roomy(), set(1, "32-63"), [20.0, 30.0]), [34, 30], "40 and 30 do not fit");
-        assert_eq!(halves(roomy(), set(1, "32-63"), [10.0, 30.0]), [20, 30], "what nobody wants is nobody's");
+        let preferred = |levels: [f64; 2], keeps: [usize; 2]| {
+            let sets = vec![roomy(), wanting(set(1, "32-63"), 3, below(80))];
+            let asks: Vec<Ask> = sets.iter().zip(levels).map(|(set, level)| ask(set, level, 64)).collect();
+            assert_eq!(
+                allot(&frame(sets.clone()), &asks, &levels, &[0, 0]),
+                levels.map(up),
+                "they are no needs"
+            );
+            prefer(&frame(sets), &asks, &keeps)
+        };
+        assert_eq!(preferred([10.0, 16.0], [10, 16]), [20, 20], "what is left is in no share");
+        // 40 and 30 / 0.8 = 38 do not fit: 14 are left, 1 : 3 of them are 3.5 and 10.5, of which only 8 are asked for.
+        assert_eq!(preferred([20.0, 30.0], [20, 30]), [26, 38]);
+        assert_eq!(preferred([20.0, 30.0], [20, 44]), [20, 44], "what was used recently is kept");
+        assert_eq!(preferred([20.0, 30.0], [40, 44]), [40, 44], "more than there is");
     }
 
     #[test]
@@ -170,16 +205,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_comes_after_needs_and_wants() {
-        let sets = || vec![set(0, "0-31"), wanting(set(1, "32-63"), 1, below(50))];
-        let kept = |level, held| {
-            let sets = sets();
-            let asks = [ask(&sets[0], 20.0, 64), ask(&sets[1], level, 64)];
-            allot(&frame(sets), &asks, &[20.0, level], &[held, 0])
+    fn what_is_held_comes_after_needs_and_before_room() {
+        let kept = |need, held, room| {
+            let sets = vec![set(0, "0-31"), set(1, "32-63")];
+            let levels = [20.0, need];
+            let mut asks = [ask(&sets[0], 20.0, 64), ask(&sets[1], need, 64)];
+            asks[1].room = room;
+            allot(&frame(sets), &asks, &levels, &[held, 0])
         };
-        assert_eq!(kept(10.0, 12), [32, 20]);
-        assert_eq!(kept(10.0, 30), [44, 20]);
-        assert_eq!(kept(20.0, 30), [24, 40]);
-        assert_eq!(kept(60.0, 30), [16, 48], "20 to 60");
+        assert_eq!(kept(20.0, 12, 20), [32, 20]);
+        assert_eq!(kept(20.0, 30, 20), [44, 20]);
+        assert_eq!(kept(20.0, 20, 22), [40, 22]);
+        assert_eq!(kept(20.0, 30, 22), [44, 20], "room takes nothing that is used");
+        assert_eq!(kept(60.0, 30, 66), [16, 48], "20 to 60");
     }
 }

@@ -3,29 +3,30 @@
 //! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
 //! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.
 //!
-//! **Two doubts** damp what swings too quickly to be followed. They grow only from mistakes, so a set that never swung is served at once.
+//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals, in
+//! which the other had less of them than it lacks now. Next time its
+//! demand must have been low for longer before it gives, but for no more than two decisions ([`LACKED`]). The hold is halved each time the belief was right, or
+//! when nothing happened for a while. A swing that is slow enough to be worth following leaves it at nothing. A need is never doubted.
 //!
-//! * *Patience*: a set was given CPUs and did not need them for even two intervals. Next time its need must have lasted longer, twice
-//!   as long after each such time.
-//! * *Hold*: a set gave CPUs away and wanted them back within three intervals. Next time its demand must have been low for longer.
-//!
-//! Both are halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
-//! leaves them at nothing.
+//! **Its peak** is the most that it wanted recently. What is below it is given for no objective.
 
 use super::speculation::{FALLEN, FALLEN_BY, Speculation};
 use crate::convert::{real, span};
 use crate::{Demand, Frame};
-use millpond_model::Nanos;
+use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 
 /// A level that was not reached for one to two of these falls to what was.
 const WINDOW: Nanos = Nanos::from_secs(5);
 
-/// No doubt lasts longer, or longer than eight intervals.
-const DOUBT_MAX: Nanos = Nanos::from_secs(2);
-
 /// A doubt that was not confirmed for so long is halved.
 const FORGIVEN: Nanos = Nanos::from_secs(10);
+
+/// What was wanted within one to two of these was wanted recently.
+const RECENT: Nanos = Nanos::from_secs(10);
+
+/// No thread waits for more than two decisions while another set has CPUs that it does not use: the third gives them, whatever is doubted or dear.
+pub(super) const LACKED: u32 = 3;
 
 /// For how long a set that was given CPUs is one that asks again.
 const SERVED: Nanos = Nanos::from_secs(30);
@@ -41,10 +42,12 @@ const STAY_MAX: f64 = 60.0;
 #[serde(default)]
 pub(super) struct SetHistory {
     level: Level,
+    /// The most that it wanted recently.
+    peak: Level,
     /// When the need that lasts began.
     need_since: Option<Nanos>,
-    /// How long a need must have lasted.
-    patience: Doubt,
+    /// In how many decisions it has lacked CPUs since then.
+    pub lacked: u32,
     /// How long a demand must have been low.
     hold: Doubt,
     /// CPUs that it was given and has not proved to need.
@@ -52,7 +55,8 @@ pub(super) struct SetHistory {
     /// When it was given CPUs last.
     last_grant: Option<Nanos>,
     /// CPUs that it gave and has not proved to be without.
-    gift: Option<Event>,
+    #[serde(rename = "trade")]
+    gift: Option<Gift>,
     /// How long needs lasted after they were served, in seconds; none before the first.
     stay: Option<f64>,
     /// CPUs used, averaged over some time.
@@ -91,13 +95,24 @@ struct Event {
     before: usize,
 }
 
+/// CPUs that a set gave to another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Gift {
+    pub at: Nanos,
+    pub count: usize,
+    /// The set that got them, and its size before.
+    pub to: (PsetId, usize),
+    /// CPU time, in seconds, that it had of them, less what the move cost.
+    pub gained: f64,
+}
+
 fn times(span: Nanos, count: u64) -> Nanos {
     Nanos(span.0.saturating_mul(count))
 }
 
 impl Doubt {
     fn confirm(&mut self, frame: &Frame) {
-        let most = DOUBT_MAX.max(times(frame.elapsed, 8));
+        let most = times(frame.elapsed, LACKED.into());
         self.wait = times(self.wait, 2).max(times(frame.elapsed, 2)).min(most);
         self.at = frame.at;
     }
@@ -140,23 +155,30 @@ impl Level {
             return;
         }
         self.low = None;
-        if frame.at - self.since >= WINDOW.max(times(frame.elapsed, 5)) {
+        self.reach(demand, WINDOW, frame);
+    }
+
+    /// The highest of one to two windows.
+    fn reach(&mut self, demand: f64, window: Nanos, frame: &Frame) {
+        if frame.at - self.since >= window.max(times(frame.elapsed, 5)) {
             (self.before, self.now, self.since) = (self.now, demand, frame.at);
         }
+        self.is_known = true;
         self.now = self.now.max(demand);
     }
 }
 
 impl SetHistory {
-    /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what is asked.
+    /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what it needs.
     pub fn see(&mut self, demand: Demand, size: usize, lacks: bool, frame: &Frame) {
         self.judge_grant(demand.wanted, size, frame);
-        self.judge_gift(lacks, frame);
-        self.patience.forget(frame);
+        self.judge_gift(demand.wanted - real(size), lacks, frame);
         self.hold.forget(frame);
         self.speculation.see(demand, size, frame);
         self.level.see(demand.wanted, self.hold.wait, frame);
+        self.peak.reach(demand.wanted, RECENT, frame);
         self.need_since = lacks.then(|| self.need_since.unwrap_or(frame.at - frame.elapsed));
+        self.lacked = if lacks { self.lacked.saturating_add(1) } else { 0 };
     }
 
     fn judge_grant(&mut self, wanted: f64, size: usize, frame: &Frame) {
@@ -172,27 +194,32 @@ impl SetHistory {
         self.grant = None;
         let known = self.stay.unwrap_or(STAY);
         self.stay = Some(f64::midpoint(known, used.as_secs_f64()).min(STAY_MAX));
-        if used < times(frame.elapsed, 2) && !is_used {
-            self.patience.confirm(frame);
-        } else {
-            self.patience.relent(frame);
-        }
     }
 
-    fn judge_gift(&mut self, lacks: bool, frame: &Frame) {
+    /// What it lacks now, another set had: that was wrong when the other had less of it.
+    fn judge_gift(&mut self, lacking: f64, lacks: bool, frame: &Frame) {
         let Some(gift) = self.gift else { return };
         let is_soon = frame.at - gift.at <= times(frame.elapsed, 3);
         if is_soon && !lacks {
             return;
         }
         self.gift = None;
-        if is_soon { self.hold.confirm(frame) } else { self.hold.relent(frame) }
+        let lost = lacking.min(real(gift.count)) * frame.elapsed.as_secs_f64();
+        if is_soon && lost >= gift.gained { self.hold.confirm(frame) } else { self.hold.relent(frame) }
+    }
+
+    /// What the set that got its CPUs had of them in a frame. `used` is what each set used.
+    pub fn follow_gift(&mut self, frame: &Frame, used: impl Fn(PsetId) -> f64) {
+        let Some(gift) = &mut self.gift else { return };
+        let had = (used(gift.to.0) - real(gift.to.1)).clamp(0.0, real(gift.count));
+        gift.gained += had * frame.elapsed.as_secs_f64();
     }
 
     /// It was given CPUs.
     pub fn granted(&mut self, before: usize, frame: &Frame) {
         self.grant = self.grant.or(Some(Event { at: frame.at, before }));
         self.last_grant = Some(frame.at);
+        self.lacked = 0;
     }
 
     /// Whether it was given CPUs not long ago. If it asks again it should get a little more than it asks for: else noise brings it
@@ -202,8 +229,8 @@ impl SetHistory {
     }
 
     /// It gave CPUs that it did not need.
-    pub fn gave(&mut self, before: usize, frame: &Frame) {
-        self.gift = Some(Event { at: frame.at, before });
+    pub fn gave(&mut self, gift: Gift) {
+        self.gift = Some(gift);
     }
 
     /// How much it needs; none before anything was seen.
@@ -211,9 +238,9 @@ impl SetHistory {
         self.level.is_known.then(|| self.level.value())
     }
 
-    /// How much longer its need must last before it is believed; nothing if it is.
-    pub fn doubt(&self, frame: &Frame) -> Nanos {
-        self.patience.wait - self.age(frame)
+    /// The most that it wanted recently.
+    pub fn peak(&self) -> f64 {
+        self.peak.value()
     }
 
     /// How long its need has lasted.
@@ -267,29 +294,17 @@ mod tests {
     }
 
     #[test]
-    fn a_need_is_believed_at_once_until_it_was_wrong() {
-        let mut history = watch(&[5.0]).pop().unwrap();
-        assert_eq!(history.doubt(&frame(1)), Nanos(0));
-        history.granted(4, &frame(1));
-        let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
-        let much = Demand { used: 4.0, wanted: 9.0, is_saturated: true };
-        history.see(none, 5, false, &frame(2));
-        assert_eq!(history.patience.wait, Nanos::from_millis(200), "two intervals");
-        history.see(much, 4, true, &frame(3));
-        assert_eq!(history.doubt(&frame(3)), Nanos::from_millis(100));
-        history.see(much, 4, true, &frame(4));
-        assert_eq!(history.doubt(&frame(4)), Nanos(0));
-        history.granted(4, &frame(4));
-        history.see(none, 5, false, &frame(5));
-        assert_eq!(history.patience.wait, Nanos::from_millis(400), "twice");
+    fn what_was_wanted_recently_is_remembered_for_one_to_two_windows() {
+        let mut demands = vec![8.0];
+        demands.extend([1.0; 201]);
+        let seen = watch(&demands);
+        assert_eq!((seen[1].level(), seen[1].peak()), (Some(1.0), 8.0));
+        assert_eq!((seen[198].peak(), seen[199].peak()), (8.0, 1.0));
     }
 
     #[test]
-    fn a_need_that_lasted_ends_doubts() {
-        let mut history = SetHistory {
-            patience: Doubt { wait: Nanos::from_millis(200), at: Nanos(0) },
-            ..watch(&[5.0])[0].clone()
-        };
+    fn a_need_that_lasted_is_thought_to_last_again() {
+        let mut history = watch(&[5.0])[0].clone();
         history.granted(4, &frame(1));
         let much = Demand { used: 5.0, wanted: 5.0, is_saturated: true };
         for at in 2..=4 {
@@ -297,18 +312,29 @@ mod tests {
         }
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         history.see(none, 5, false, &frame(5));
-        assert_eq!(history.patience.wait, Nanos::from_millis(100));
         // A second was assumed, three tenths were seen.
         assert_eq!(history.stay(&frame(5)), Nanos::from_millis(650));
     }
 
     #[test]
+    fn decisions_in_which_it_lacks_are_counted() {
+        let counts: Vec<u32> = watch(&[5.0, 6.0, 4.0, 5.0]).iter().map(|history| history.lacked).collect();
+        assert_eq!(counts, [1, 2, 0, 1]);
+    }
+
+    #[test]
     fn a_set_that_gave_and_wants_it_back_holds_it_longer() {
         let mut history = watch(&[4.0, 1.0]).pop().unwrap();
-        history.gave(4, &frame(2));
+        let gift = |gained| Gift { at: frame(2).at, count: 2, to: (PsetId(7), 3), gained };
+        history.gave(gift(0.0));
+        let mut worth = history.clone();
+        worth.follow_gift(&frame(3), |_| 9.0);
         let much = Demand { used: 2.0, wanted: 4.0, is_saturated: true };
         history.see(much, 2, true, &frame(3));
         assert_eq!(history.hold.wait, Nanos::from_millis(200));
+        // The other had two CPUs for a tenth; this set lacked one.
+        worth.see(Demand { wanted: 3.0, ..much }, 2, true, &frame(3));
+        assert_eq!(worth.hold.wait, Nanos(0));
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         history.see(none, 4, false, &frame(4));
         assert_eq!(history.level(), Some(4.0), "one interval is not believed");
@@ -318,12 +344,10 @@ mod tests {
 
     #[test]
     fn doubts_that_nothing_confirms_are_forgotten() {
-        let mut history = SetHistory {
-            patience: Doubt { wait: Nanos::from_secs(2), at: Nanos(0) },
-            ..SetHistory::default()
-        };
+        let mut history =
+            SetHistory { hold: Doubt { wait: Nanos::from_secs(2), at: Nanos(0) }, ..SetHistory::default() };
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         (1..=500).for_each(|at| history.see(none, 4, false, &frame(at)));
-        assert!(history.patience.wait < Nanos::from_millis(100));
+        assert!(history.hold.wait < Nanos::from_millis(100));
     }
 }

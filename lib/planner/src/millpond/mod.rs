@@ -55,6 +55,7 @@ mod claims;
 mod fill;
 mod history;
 mod placement;
+mod preference;
 mod propose;
 mod reasons;
 mod share;
@@ -67,10 +68,12 @@ mod views;
 use crate::convert::real;
 use crate::decision::Draft;
 use crate::policy::{Policy, StateError};
-use crate::{Alternative, Decision, Frame};
+use crate::{Alternative, Decision, Frame, SetFrame};
 use advice::Advice;
+use history::{Gift, LACKED};
 use millpond_model::{CpuId, Move, Nanos};
 use placement::{Left, Placement};
+use preference::Savings;
 use propose::{Grants, Proposal, propose};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -108,7 +111,19 @@ struct State {
     /// The moves of the last decision.
     pending: Vec<Move>,
     last_batch: Option<Nanos>,
+    /// What preferences may cost.
+    savings: Savings,
     advice: Advice,
+}
+
+/// What a set gives by these moves, as if all went to the set that gets the first. What it lent is no gain of others that it should wait for.
+fn gift(frame: &Frame, moves: &[Move], set: &SetFrame, is_lent: bool) -> Gift {
+    let given = moves.iter().filter(|one| one.from == set.id);
+    let count = given.clone().count();
+    let to = given.map(|one| one.to).next().unwrap_or(set.id);
+    let cost = real(count) * frame.costs.cpu.as_secs_f64();
+    let size = frame.set(to).filter(|_| !is_lent).map_or(usize::MAX, SetFrame::size);
+    Gift { at: frame.at, count, to: (to, size), gained: -cost }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -127,6 +142,7 @@ impl Policy for Millpond {
         let demands = views::demands(frame);
         self.state.advice.see(frame, &demands);
         let views = views::views(frame, &demands, &mut self.state.sets);
+        self.state.savings.see(frame, &views);
         let mut draft = Draft { policy: self.name(), ..Draft::default() };
         let chosen = self.state.choose(frame, &views, &mut draft);
         let used = frame.sets.iter().map(|set| self.state.sets.get(&set.id).map_or(0.0, |m| m.mean_used));
@@ -179,24 +195,23 @@ impl State {
     /// Draws up what is to be done, and what else could be. What is to be done is in the draft, and beside it.
     fn choose(&self, frame: &Frame, views: &[SetView], draft: &mut Draft) -> Proposal {
         let must = propose::must(frame, views);
-        let all = propose::lacking(frame, views, |_| usize::MAX);
+        let needs = propose::lacking(frame, views);
         let none = vec![0; views.len()];
         let without_backoff: Vec<usize> = views.iter().map(|view| view.without_backoff).collect();
         let mut speculative: Vec<usize> = views.iter().map(|view| view.speculative).collect();
         let mut claims: Vec<usize> = views.iter().map(|view| view.claim).collect();
         let may_move = |cpu: CpuId| self.refused.get(&cpu).is_none_or(|refused| refused.until <= frame.at);
-        let draw = |needs: &[usize], speculative: &[usize], claims: &[usize]| {
-            let grants = Grants { must: &must, needs, speculative, claims };
+        let all = |needs: &[usize], speculative: &[usize], claims: &[usize], preferences: &[usize]| {
+            let grants = Grants { must: &must, needs, speculative, claims, preferences };
             propose(frame, views, &grants, Placement::new(frame, may_move), &self.left)
         };
+        let draw =
+            |needs: &[usize], speculative: &[usize], claims: &[usize]| all(needs, speculative, claims, &none);
         let is_any = |counts: &[usize]| counts.iter().any(|count| *count > 0);
         let is_over = |at: usize| frame.sets[at].size() > frame.sets[at].max;
-        let is_needed = is_any(&must) || is_any(&all) || (0..views.len()).any(is_over);
-        // What was lent comes back whatever was thought, whenever that was, and whatever it costs.
-        let trusted = |at: usize| if views[at].doubt.0 == 0 { usize::MAX } else { views[at].lent };
-        let believed = propose::lacking(frame, views, trusted);
+        let is_needed = is_any(&must) || is_any(&needs) || (0..views.len()).any(is_over);
         if without_backoff != speculative {
-            let retried = draw(&believed, &without_backoff, &none);
+            let retried = draw(&needs, &without_backoff, &none);
             draft.alternatives.push(retried.alternative("a loan of before was not used"));
         }
         let speculative_wait = self.batch_wait(frame, SPECULATIVE_WAIT);
@@ -207,26 +222,28 @@ impl State {
         if is_needed {
             claims.clone_from(&none);
         }
-        if !is_needed && !is_any(&speculative) && !is_any(&claims) {
-            draft.reason = reasons::nothing(frame, views);
+        let is_preference = !is_needed && !is_any(&speculative) && !is_any(&claims);
+        let (preferences, preferred) = self.savings.grants(frame, views);
+        if is_preference && !is_any(&preferences) {
+            draft.reason = reasons::nothing(frame, views, &preferred);
             return Proposal::default();
         }
-        let mut chosen = draw(&believed, &speculative, &claims);
-        let is_owed = (0..views.len()).any(|at| believed[at] > 0 && views[at].lent > 0);
+        let mut chosen = if is_preference {
+            all(&none, &none, &none, &preferences)
+        } else {
+            draw(&needs, &speculative, &claims)
+        };
+        // What was lent comes back whenever that was, and so does what was lacking in some decisions.
+        let is_due = |at: usize| needs[at] > 0 && (views[at].lent > 0 || views[at].lacked >= LACKED);
+        let is_due = (0..views.len()).any(is_due);
         let mut why = String::new();
-        if believed != all {
-            why = reasons::doubts(frame, views);
-            draft
-                .alternatives
-                .push(draw(&all, &speculative, &claims).alternative("not all needs are believed yet"));
-        }
         if is_needed && is_any(&chosen.speculative) {
-            let needs = draw(&believed, &none, &none);
+            let needs = draw(&needs, &none, &none);
             draft
                 .alternatives
                 .push(needs.alternative("idle CPUs may be of use to a set that is always busy"));
         }
-        if chosen.gain <= chosen.cost && !chosen.is_forced() && !is_owed {
+        if !is_preference && chosen.gain <= chosen.cost && !chosen.is_forced() && !is_due {
             let forced = draw(&none, &none, &none);
             if !chosen.moves.is_empty() {
                 why = reasons::not_worth(&chosen);
@@ -235,7 +252,7 @@ impl State {
             chosen = forced;
         }
         let wait = match () {
-            () if is_owed => Nanos(0),
+            () if is_due => Nanos(0),
             () if is_needed => self.batch_wait(frame, 1),
             () => speculative_wait,
         };
@@ -248,7 +265,12 @@ impl State {
             draft.alternatives.push(Alternative {
                 moves: Vec::new(),
                 score: 0.0,
-                why_not: "to do nothing wins nothing".into(),
+                why_not: if is_preference {
+                    "an objective would not be met"
+                } else {
+                    "to do nothing wins nothing"
+                }
+                .into(),
             });
         }
         draft.reason = reasons::reason(frame, views, &chosen, &why);
@@ -263,6 +285,9 @@ impl State {
         if moves.is_empty() {
             return;
         }
+        if chosen.preferred.iter().any(|count| *count > 0) {
+            self.savings.pay(chosen.cost);
+        }
         self.last_batch = Some(frame.at);
         self.pending = moves.to_vec();
         for one in moves {
@@ -272,7 +297,7 @@ impl State {
             let Some(history) = self.sets.get_mut(&set.id) else { continue };
             let (gets, extra, gave) = (chosen.gets[at], chosen.speculative[at], chosen.gives[at]);
             let claims = chosen.claims[at];
-            if gets > extra + claims {
+            if gets > extra + claims + chosen.preferred[at] {
                 history.granted(set.size(), frame);
             }
             if claims > 0 {
@@ -290,7 +315,7 @@ impl State {
             let still_met =
                 view.demand.is_some_and(|demand| demand.wanted <= real(set.size().saturating_sub(gave)));
             if gave > 0 && still_met {
-                history.gave(set.size(), frame);
+                history.gave(gift(frame, moves, set, chosen.lends[at] > 0));
                 let used = view.demand.map_or(0.0, |demand| demand.used);
                 history.speculation.gave(used, chosen.lends[at] > 0, frame);
             }

@@ -9,19 +9,21 @@ use millpond_model::{CpuId, Move};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a CPU is worth that a set wants for an objective only, compared with one that is used.
-const COMFORT: f64 = 0.1;
+/// What a CPU is worth beyond what a set would use: room for a little more.
+const ROOM_WORTH: f64 = 0.1;
 
 /// How many CPUs sets should get, by place.
 pub(super) struct Grants<'a> {
     /// For their minima.
     pub must: &'a [usize],
-    /// For what they need and want.
+    /// For what they need.
     pub needs: &'a [usize],
     /// Speculatively, of what is idle.
     pub speculative: &'a [usize],
     /// Speculatively, of what others hold.
     pub claims: &'a [usize],
+    /// For what they prefer.
+    pub preferences: &'a [usize],
 }
 
 /// Moves with what they win and cost.
@@ -38,7 +40,9 @@ pub(super) struct Proposal {
     pub gives: Vec<usize>,
     /// How many of those that each gets are speculative.
     pub speculative: Vec<usize>,
-    /// How many of those that each gives are given speculatively.
+    /// How many of those that each gets it prefers to have.
+    pub preferred: Vec<usize>,
+    /// How many of those that each gives are given speculatively, or for a preference.
     pub lends: Vec<usize>,
     /// How many of those that each gets others held.
     pub claims: Vec<usize>,
@@ -71,8 +75,8 @@ pub(super) fn must(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     sets.map(|(set, view)| view.ask.low.saturating_sub(set.size())).collect()
 }
 
-/// What sets lack beyond their minima that is worth bringing, up to as many as they `may` have. What they lent is always worth it.
-pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> usize) -> Vec<usize> {
+/// What sets lack beyond their minima that is worth bringing. What they lent is always worth it.
+pub(super) fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     let lacks = |at: usize| {
         let (size, view) = (frame.sets[at].size(), &views[at]);
         let has = size.max(view.ask.low);
@@ -83,7 +87,7 @@ pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> u
         let cost = frame.costs.cpu.as_secs_f64();
         let worth = |count: &usize| use_of(view, size, *count) * view.stay.as_secs_f64() > cost;
         let is_worth = |count: &usize| *count <= view.lent || worth(&(has - size + count));
-        (1..=(most - has).min(may(at))).take_while(is_worth).count()
+        (1..=most - has).take_while(is_worth).count()
     };
     (0..views.len()).map(lacks).collect()
 }
@@ -91,7 +95,7 @@ pub(super) fn lacking(frame: &Frame, views: &[SetView], may: impl Fn(usize) -> u
 /// What part of the `count`th CPU more will be used.
 fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
     let beyond = view.demand.map_or(0.0, |demand| demand.wanted - real(size + count - 1));
-    beyond.clamp(COMFORT, 1.0)
+    beyond.clamp(ROOM_WORTH, 1.0)
 }
 
 /// What sets could give: how many they must, being above their maxima, and how many they can.
@@ -102,6 +106,8 @@ struct Spare {
     idle: usize,
     /// How many are more than it wants to have.
     unwanted: usize,
+    /// How many can be given for a preference.
+    unkept: usize,
     /// How many it holds beyond its share.
     held: usize,
 }
@@ -113,6 +119,7 @@ enum Why {
     Need,
     Speculation,
     Claim,
+    Preference,
     /// It must go, and there is room here.
     Room,
 }
@@ -139,7 +146,8 @@ pub(super) fn propose(
             let all = size.saturating_sub(view.allotted).max(forced).min(most);
             let idle = share::idle(set, view).min(all);
             let held = share::beyond(set, view).min(most);
-            Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high), held }
+            let unkept = size.saturating_sub(view.preferred).min(all);
+            Spare { forced, all, idle, unwanted: size.saturating_sub(view.ask.high), unkept, held }
         })
         .collect();
     let count = views.len();
@@ -150,6 +158,7 @@ pub(super) fn propose(
         speculative: none(),
         lends: none(),
         claims: none(),
+        preferred: none(),
         yields: none(),
         ..Proposal::default()
     };
@@ -169,6 +178,7 @@ pub(super) fn propose(
                 Why::Minimum | Why::Need => spare[from].all,
                 Why::Speculation => spare[from].idle,
                 Why::Claim => spare[from].held,
+                Why::Preference => spare[from].unkept,
                 Why::Room => spare[from].forced,
             };
             let asked = missing.min(most);
@@ -182,11 +192,16 @@ pub(super) fn propose(
             spare[from].held = spare[from].held.saturating_sub(went);
             spare[from].idle = spare[from].idle.saturating_sub(went);
             spare[from].unwanted = spare[from].unwanted.saturating_sub(went);
+            spare[from].unkept = spare[from].unkept.saturating_sub(went);
             proposal.gives[from] += went;
             proposal.gets[to] += went;
             if why == Why::Speculation {
                 proposal.lends[from] += went;
                 proposal.speculative[to] += went;
+            }
+            if why == Why::Preference {
+                proposal.lends[from] += went;
+                proposal.preferred[to] += went;
             }
             if why == Why::Claim {
                 proposal.yields[from] += went;
@@ -215,6 +230,9 @@ pub(super) fn propose(
     for at in order.iter().copied().filter(|at| grants.claims[*at] > 0) {
         bring(at, grants.claims[at], Why::Claim, &mut proposal);
         proposal.gain += SPECULATIVE_WORTH * real(proposal.claims[at]) * views[at].stay.as_secs_f64();
+    }
+    for at in order.iter().copied().filter(|at| grants.preferences[*at] > 0) {
+        bring(at, grants.preferences[at], Why::Preference, &mut proposal);
     }
     // CPUs that no set asked for go to the default set.
     order.sort_by_key(|at| !frame.sets[*at].id.is_default());

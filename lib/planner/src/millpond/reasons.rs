@@ -32,12 +32,13 @@ fn few(parts: Vec<String>) -> String {
     text
 }
 
-/// Why nothing is done when no set lacks anything that it may have.
-pub(super) fn nothing(frame: &Frame, views: &[SetView]) -> String {
-    let lacks = |at: &usize| views[*at].now > frame.sets[*at].size();
+/// Why nothing is done when no set lacks anything that it may have. `preferred` is what sets would get for their objectives if savings allowed it.
+pub(super) fn nothing(frame: &Frame, views: &[SetView], preferred: &[usize]) -> String {
+    let lacks = |at: &usize| views[*at].demand.is_some_and(|demand| demand.cpus() > frame.sets[*at].size());
     let lacking: Vec<usize> = (0..views.len()).filter(lacks).collect();
     if lacking.is_empty() {
-        return few([vec!["no set lacks anything".to_owned()], backoffs(frame, views)].concat());
+        let first = vec!["no set lacks anything".to_owned()];
+        return few([first, backoffs(frame, views), preferences(frame, views, preferred)].concat());
     }
     let say = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
@@ -53,6 +54,21 @@ pub(super) fn nothing(frame: &Frame, views: &[SetView]) -> String {
     few(lacking.into_iter().map(say).collect())
 }
 
+/// The sets whose utilization objective asks for more than they have.
+fn preferences(frame: &Frame, views: &[SetView], preferred: &[usize]) -> Vec<String> {
+    let asks = |at: &usize| views[*at].ask.preferred > frame.sets[*at].size();
+    let say = |at: usize| {
+        let (set, asked) = (&frame.sets[at], views[at].ask.preferred);
+        let why = if preferred[at] > 0 {
+            "it gets more when that can cost no more than 0.5 % of the work that is done"
+        } else {
+            "other sets need the rest, or needed it recently"
+        };
+        format!("the objective of {} asks for {asked} and it has {}: {why}", set.name, set.size())
+    };
+    (0..views.len()).filter(asks).map(say).collect()
+}
+
 /// The sets that are not given what is idle.
 fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
     let sets =
@@ -66,23 +82,6 @@ fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
         )
     };
     sets.map(say).collect()
-}
-
-/// Which needs are not believed.
-pub(super) fn doubts(frame: &Frame, views: &[SetView]) -> String {
-    let doubted = (0..views.len()).filter(|at| {
-        let view = &views[*at];
-        view.doubt.0 > 0 && view.allotted.min(view.now) > frame.sets[*at].size()
-    });
-    let say = |at: usize| {
-        format!(
-            "{} must lack it for {:.1} s more, because its last needs were over before CPUs came ({})",
-            frame.sets[at].name,
-            views[at].doubt.as_secs_f64(),
-            state(frame, views, at)
-        )
-    };
-    few(doubted.map(say).collect())
 }
 
 /// Why moves are not made that would cost too much.
@@ -122,6 +121,10 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
             () if extra > 0 => {
                 format!("it uses all of its {size} and no other set needs {extra}: they may be of use to it")
             }
+            () if proposal.preferred[at] > 0 => {
+                let (asked, state) = (views[at].ask.preferred, state(frame, views, at));
+                format!("{state}; its objective asks for {asked}, and no other set needed {gets} recently")
+            }
             () if views[at].now > size => state(frame, views, at),
             () => "others have more than their maximum".to_owned(),
         };
@@ -139,7 +142,7 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
         _ = write!(text, "; all together need {needs} of {}, shared by weight", frame.total());
     }
     if proposal.moves.is_empty() && why.is_empty() {
-        return format!("no set has anything to spare: {}", nothing(frame, views));
+        return format!("no set has anything to spare: {}", nothing(frame, views, &vec![0; views.len()]));
     }
     if !why.is_empty() {
         if !text.is_empty() {

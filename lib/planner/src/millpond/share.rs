@@ -49,7 +49,7 @@ pub(super) fn fair_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize)
     let claim = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
         // A full set needs no more than it has, whatever it needed before.
-        let low = if full(at) { view.ask.need.min(set.size()).max(view.ask.low) } else { view.ask.want };
+        let low = if full(at) { view.ask.need.min(set.size()).max(view.ask.low) } else { view.ask.room };
         let high = if full(at) { view.ask.high } else { view.uses.clamp(low, view.ask.high.max(low)) };
         Claim { low, high, weight: standing(set) }
     };
@@ -60,7 +60,9 @@ pub(super) fn fair_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize)
 
 /// How many CPUs that it holds a set must yield to others that claim them.
 pub(super) fn beyond(set: &SetFrame, view: &SetView) -> usize {
-    set.size().saturating_sub(view.fair.max(view.ask.want).max(set.floor()))
+    let kept = view.fair.max(view.ask.room).max(set.floor());
+    let beyond = set.size().saturating_sub(kept);
+    if real(beyond) > NOISE * real(kept) { beyond } else { 0 }
 }
 
 /// How many more each full set claims of what others hold: as many again as it has, up to its share. Less is noise.

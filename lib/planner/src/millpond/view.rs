@@ -12,14 +12,16 @@ pub(super) const SPECULATIVE_WORTH: f64 = 0.5;
 pub(super) struct SetView {
     pub demand: Option<Demand>,
     pub ask: Ask,
-    /// What it should have.
+    /// What it should have for its threads.
     pub allotted: usize,
-    /// What it asks for by this frame's demand alone.
+    /// What it should have with what it prefers; no less than what it keeps when others prefer CPUs.
+    pub preferred: usize,
+    /// What it needs by this frame's demand alone.
     pub now: usize,
     /// What it needs, with what it holds.
     pub uses: usize,
-    /// How much longer its need must last to be believed.
-    pub doubt: Nanos,
+    /// In how many decisions, up to this one, it has lacked CPUs.
+    pub lacked: u32,
     /// How long what it gets will be of use.
     pub stay: Nanos,
     /// How many CPUs it gave speculatively.

@@ -1,13 +1,15 @@
 //! The view of each set in one frame, from its demand and its history.
 
 use super::advice::fresh;
-use super::claims::{Ask, allot, ask};
+use super::claims::{Ask, allot, ask, prefer};
 use super::history::SetHistory;
 use super::view::SetView;
 use super::{share, speculation};
 use crate::convert::{real, up};
+use crate::demand::CRUMB;
 use crate::{Demand, Frame, demand};
 use millpond_model::{Nanos, PsetId};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The histories of sets.
@@ -24,6 +26,10 @@ fn asks(
 ) -> (Vec<Ask>, Vec<f64>, Vec<usize>) {
     let total = frame.total();
     let (mut asks, mut levels, mut uses) = (Vec::new(), Vec::new(), Vec::new());
+    let used = |id: PsetId| {
+        let at = frame.sets.iter().position(|set| set.id == id);
+        at.and_then(|at| demands[at]).map_or(0.0, |demand| demand.used)
+    };
     for (set, demand) in frame.sets.iter().zip(demands) {
         let size = set.size();
         let history = histories.entry(set.id).or_default();
@@ -31,13 +37,14 @@ fn asks(
             // A set without measurement is believed to need what it has.
             let ask = ask(set, history.level().unwrap_or(real(size)), total);
             let kept = size.clamp(ask.low, ask.high);
-            asks.push(Ask { low: kept, need: kept, want: kept, high: ask.high });
+            asks.push(Ask { low: kept, need: kept, room: kept, preferred: kept, high: ask.high });
             levels.push(history.level().unwrap_or(real(size)));
             uses.push(kept);
             continue;
         };
         let now = ask(set, demand.wanted, total);
-        history.see(demand, size, now.want > size, frame);
+        history.follow_gift(frame, used);
+        history.see(demand, size, now.need > size, frame);
         history.mean_used += fresh(frame) * (demand.used - history.mean_used);
         let level = history.level().unwrap_or(real(size));
         let all = ask(set, level, total);
@@ -45,8 +52,8 @@ fn asks(
         let level = history.speculation.own().map_or(level, |own| level.min(real(own)));
         let mut ask = Ask { high: all.high, ..ask(set, level, total) };
         // What bounds ask for needs no room.
-        if history.was_served(frame) && ask.want > ask.low {
-            ask.want = up(real(ask.want) * ROOM).min(ask.high);
+        if history.was_served(frame) && ask.need > ask.low {
+            ask.room = up(real(ask.need) * ROOM).min(ask.high);
         }
         levels.push(level);
         // What it had and does not wait for, it does not use.
@@ -69,8 +76,21 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let total = frame.total();
     let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
     let (asks, levels, uses) = asks(frame, demands, histories);
-    let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.want)).collect();
-    let allotted = allot(frame, &asks, &levels, &held);
+    let held: Vec<usize> = uses.iter().zip(&asks).map(|(uses, ask)| uses.saturating_sub(ask.need)).collect();
+    let mut allotted = allot(frame, &asks, &levels, &held);
+    let now = |at: usize| wanted[at].map_or(0, |wanted| ask(&frame.sets[at], wanted, total).need);
+    lend_shares(frame, &mut allotted, now);
+    let do_needs_fit = asks.iter().map(|ask| ask.need).sum::<usize>() <= total;
+    // What a set does not give for the objectives of others.
+    let keeps = |at: usize| {
+        let (set, history) = (&frame.sets[at], histories.get(&frame.sets[at].id));
+        let is_on_trial = history.is_some_and(|history| history.speculation.is_on_trial());
+        let peak = history.map_or(0, |history| up(history.peak() - CRUMB).min(asks[at].high));
+        let kept = allotted[at].max(uses[at]).max(set.floor()).max(peak);
+        if is_on_trial { kept.max(set.size()) } else { kept }
+    };
+    let keeps: Vec<usize> = (0..asks.len()).map(keeps).collect();
+    let preferred = prefer(frame, &asks, &keeps);
     let view = |at: usize| {
         let set = &frame.sets[at];
         let history = histories.get(&set.id);
@@ -78,14 +98,16 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
             demand: demands[at],
             ask: asks[at],
             allotted: allotted[at],
+            preferred: preferred[at],
             uses: uses[at],
-            now: wanted[at].map_or(0, |wanted| {
-                let now = ask(set, wanted, total).want;
+            now: {
+                let now = now(at);
                 let by_little = now > set.size() && real(now) <= real(set.size()) * ROOM;
-                let again = by_little && history.is_some_and(|history| history.was_served(frame));
+                let again =
+                    do_needs_fit && by_little && history.is_some_and(|history| history.was_served(frame));
                 if again { up(real(now) * ROOM) } else { now }
-            }),
-            doubt: history.map_or(Nanos(0), |history| history.doubt(frame)),
+            },
+            lacked: history.map_or(0, |history| history.lacked),
             stay: history.map_or(Nanos(0), |history| history.stay(frame)),
             lent: history.map_or(0, |history| history.speculation.lent()),
             speculative: 0,
@@ -98,6 +120,19 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let mut views: Vec<SetView> = (0..frame.sets.len()).map(view).collect();
     speculate(frame, &mut views, histories);
     views
+}
+
+/// What a set neither has nor needs now of its share goes to sets that need more than theirs, the most important first.
+fn lend_shares(frame: &Frame, allotted: &mut [usize], now: impl Fn(usize) -> usize) {
+    let unused = |at: usize| allotted[at].saturating_sub(frame.sets[at].size().max(now(at)));
+    let mut left: usize = (0..allotted.len()).map(unused).sum();
+    let mut order: Vec<usize> = (0..allotted.len()).filter(|at| now(*at) > allotted[*at]).collect();
+    order.sort_by_key(|at| Reverse(frame.sets[*at].importance));
+    for at in order {
+        let more = left.min(now(at) - allotted[at]);
+        allotted[at] += more;
+        left -= more;
+    }
 }
 
 /// What full sets should get speculatively, and what they claim of what others hold.

@@ -1,7 +1,7 @@
 //! What becomes of sizes when loads come and go. Figures are by hand; where a policy is free, bounds are.
 
 mod speculation;
-mod world;
+pub mod world;
 
 use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};
@@ -124,7 +124,7 @@ fn swings_that_are_too_quick_are_let_be() {
         let mut world = World::new("millpond", halves());
         let steps = world.run(600, turns(period));
         assert!(batches(&steps[..100]) <= 20, "{period} s: {} at first", batches(&steps[..100]));
-        assert!(batches(&steps[100..]) <= 15, "{period} s: {} in 50 s", batches(&steps[100..]));
+        assert!(batches(&steps[100..]) <= 20, "{period} s: {} in 50 s", batches(&steps[100..]));
     }
 }
 
@@ -151,12 +151,14 @@ fn dips_of_an_interval_do_not_cost_a_set_its_processors_for_ever() {
 }
 
 #[test]
-fn dear_batches_come_once_a_second() {
+fn where_batches_are_dear_a_need_waits_for_two_decisions_and_no_longer() {
     let mut world = World::new("millpond", halves());
     world.costs = Costs { batch: Nanos::from_millis(5), ..Costs::default() };
     let steps = world.run(600, turns(1.0));
     let made: Vec<usize> = steps.iter().enumerate().filter(|(_, s)| s.moves > 0).map(|(at, _)| at).collect();
-    assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= 10), "{made:?}");
+    assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{made:?}");
+    let waits = steps.split(|step| step.unmet < 0.5).map(<[Step]>::len).max();
+    assert_eq!(waits, Some(3), "{made:?}");
 }
 
 #[test]

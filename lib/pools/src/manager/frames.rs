@@ -3,7 +3,7 @@
 use crate::requests;
 use millpond_machine::facets::{Usage, Waited};
 use millpond_machine::{Machine, Refusal};
-use millpond_model::pools::{CpuNode, Keyword, Objectives, PoolsState, Weighted};
+use millpond_model::pools::{Keyword, Objectives, PoolsState, Weighted};
 use millpond_model::{CpuId, CpuSet, Nanos, PsetId, State};
 use millpond_planner::{Costs, Frame, Places, SetFrame, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,14 +50,13 @@ impl Frames {
         let minima = requests::minima(&state.conf);
         let sets = state.conf.psets.iter().zip(minima).map(|(pset, min)| {
             let id = pset.id.unwrap_or(PsetId::DEFAULT);
-            let runs = |c: &&CpuNode| c.state().is_none_or(State::runs_threads);
-            let cpus: CpuSet = pset.cpus().iter().filter(runs).map(|c| c.id).collect();
+            // CPUs that are off-line count for nothing: bounds are those of what can run.
+            let cpus: CpuSet = pset.cpus().iter().filter(|cpu| cpu.runs_threads()).map(|c| c.id).collect();
             let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
             // Where no process is in a set, and others are kept, what its CPUs did is no use of the set.
             let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-            // One that is off-line keeps its set, and is a part of its size: the frame, which does not know it, has room for so many less.
-            let max = of(pset.max).saturating_sub(pset.cpus().len().saturating_sub(cpus.len()));
+            let max = of(pset.max);
             SetFrame {
                 id,
                 name: pset.name.clone(),

@@ -1,8 +1,9 @@
 //! The rules of reference §7.4, §7.6 and §7.7, one by one, with the texts of §7.5.
 
-use millpond_model::pools::{PoolsConf, PropValue};
+use millpond_model::pools::{Keyword, PoolsConf, PoolsState, PropValue};
 use millpond_model::{CpuId, State};
-use millpond_pools::{Editor, Element, Place, PoolError};
+use millpond_pools::{Editor, Element, POLICY_PROPERTY, Place, PoolError, instantiate, validate};
+use std::collections::BTreeMap;
 
 fn on(place: Place) -> Editor {
     Editor::new(PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine))), place)
@@ -160,7 +161,7 @@ fn a_machine_must_be_able_to_satisfy_all_bounds_and_a_file_need_not() {
 #[test]
 fn values_are_checked_by_their_property() {
     let text = PropValue::from;
-    let cases: [(Element, &str, PropValue, &str); 17] = [
+    let cases: [(Element, &str, PropValue, &str); 20] = [
         (pool("web"), "pool.importance", PropValue::Int(5), "done"),
         (pool("web"), "pool.importance", PropValue::Uint(5), "Bad parameter supplied"),
         (pool("web"), "pool.sys_id", PropValue::Int(5), "Bad parameter supplied"),
@@ -174,6 +175,9 @@ fn values_are_checked_by_their_property() {
         (Element::System("default".into()), "system.allocate-method", text("surplus to default"), "done"),
         (Element::System("default".into()), "system.allocate-method", text("any"), "Error putting property"),
         (Element::System("default".into()), "system.poold.log-level", text("LOUD"), "Bad parameter supplied"),
+        (Element::System("default".into()), POLICY_PROPERTY, text("nosuch"), "Bad parameter supplied"),
+        (Element::System("default".into()), POLICY_PROPERTY, PropValue::Uint(1), "Bad parameter supplied"),
+        (Element::System("default".into()), POLICY_PROPERTY, text("solaris"), "done"),
         (
             Element::System("default".into()),
             "system.poold.log-location",
@@ -203,4 +207,54 @@ fn free_properties_keep_their_type_until_they_are_removed() {
     assert_eq!(said(editor.put(&system, "9site", PropValue::from("3"))), "Bad parameter supplied");
     assert_eq!(said(editor.remove(&system, "system.comment")), "Bad parameter supplied");
     assert_eq!(said(editor.remove(&system, "system.poold.objectives")), "done");
+}
+
+/// With CPUs 0 and 1 off-line.
+fn half_off_line(place: Place) -> Editor {
+    let mut editor = with_set(place, 0, 4);
+    for cpu in [0, 1] {
+        editor.conf.cpu_mut(CpuId(cpu)).unwrap().status = Some(Keyword::Known(State::OffLine));
+    }
+    editor
+}
+
+#[test]
+fn cpus_that_are_off_line_are_not_transferred_and_fill_no_bound() {
+    let mut editor = half_off_line(Place::Machine);
+    let error = editor.transfer(3, "pset_default", "webset").unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("pset pset_default has 2 CPUs on-line"));
+    editor.transfer(1, "pset_default", "webset").unwrap();
+    assert_eq!((cpus(&editor, "pset_default"), cpus(&editor, "webset")), ("0-1,3".into(), "2".into()));
+    let error = editor.transfer(1, "pset_default", "webset").unwrap_err();
+    let why = "pset pset_default would have 0 of its minimum of 1; lower pset.min first";
+    assert_eq!(error.hint.as_deref(), Some(why));
+    let error = editor.put(&pset("webset"), "pset.min", PropValue::Uint(2)).unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("all minima together would be 3, and there are 2 CPUs on-line"));
+    // One that is named goes, and counts for nothing.
+    editor.put(&pset("webset"), "pset.max", PropValue::Uint(1)).unwrap();
+    editor.transfer_cpu(CpuId(0), "webset").unwrap();
+    assert_eq!(cpus(&editor, "webset"), "0,2");
+    // What a file says of states is of the machine on which it was written.
+    let mut file = half_off_line(Place::File);
+    file.transfer(3, "pset_default", "webset").unwrap();
+    assert_eq!(cpus(&file, "webset"), "0-2");
+}
+
+#[test]
+fn a_file_gives_sets_cpus_that_are_on_line() {
+    let machine =
+        PoolsState { conf: half_off_line(Place::Machine).conf, keep_others: false, zones: BTreeMap::new() };
+    let after = |min| instantiate(&with_set(Place::File, min, 4).conf, &machine);
+    let set = after(1).unwrap().conf.pset("webset").unwrap().cpu_set();
+    assert_eq!(set, "2".parse().unwrap());
+    let hint = after(2).unwrap_err().hint;
+    assert_eq!(hint.as_deref(), Some("all minima together are 3, and there are 2 CPUs"));
+}
+
+#[test]
+fn a_file_with_a_policy_that_there_is_not_is_refused() {
+    let mut conf = on(Place::File).conf;
+    conf.system.user.set(POLICY_PROPERTY, "nosuch");
+    let error = validate::whole(&conf).unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("system.poold.policy is one of millpond, solaris"));
 }

@@ -184,8 +184,16 @@ fn who_takes_processors_off_line_under_a_manager_does_not_stop_it() {
         let turn = turn(&mut manager, &machine, &machine);
         assert!(!matches!(turn.done, Done::Refused(_)), "{:?}", turn.done);
         agree(&machine, "with processors off-line");
-        assert!(sizes(&machine).0 <= 6, "{:?}: what is off-line is a part of the size", sizes(&machine));
     }
+    let online = || dynamic::read(&machine).unwrap().conf.pset("a").unwrap().online();
+    assert_eq!(online(), 6, "others came for those that are off-line");
+    let writer = Writer::open(&machine).unwrap();
+    for cpu in &of_a[..3] {
+        writer.commit(Processors::prepare_state(&machine, *cpu, State::OnLine, false).unwrap()).unwrap();
+    }
+    drop(writer);
+    turn(&mut manager, &machine, &machine);
+    assert_eq!((online(), sizes(&machine).0), (6, 6), "its maximum");
     machine.exit(pid);
     turn(&mut manager, &machine, &machine);
     agree(&machine, "when the only process of a pool has ended");

@@ -145,7 +145,8 @@ fn the_state_of_a_processor_is_a_property() {
     let states = machine.processors().unwrap().states().unwrap();
     assert_eq!(states[3].state.word(), "off-line");
     let pset = dynamic::read(&machine).unwrap();
-    assert_eq!(pset.conf.default_pset().unwrap().size(), 4, "those off-line count");
+    let default = pset.conf.default_pset().unwrap();
+    assert_eq!((default.size(), default.online()), (4, 3));
 }
 
 #[test]
