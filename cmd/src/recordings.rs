@@ -58,7 +58,7 @@ pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Resu
     let recording = open(path)?;
     let cannot = |why: &str| Complaint::new(format!("read the recording {}", path.display()), why);
     let span = recording.span().ok_or_else(|| cannot("no frame is in it"))?;
-    let from = at.map_or(Ok(span.first), |text| moment(text, &span, &TimeZone::system()))?;
+    let from = at.map_or(Ok(span.first), |text| moment(text, &span, &ctx.zone()))?;
     let (machine, notes) =
         RecordedMachine::open(recording, from, stop_on_signal()).map_err(|absent| cannot(&absent.why))?;
     Ok(ctx.hold(machine, notes))
@@ -130,7 +130,7 @@ pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
 /// Frames one after another, without those that cannot be read.
 pub(crate) struct Reel<'r> {
     frames: Frames<&'r Recording>,
-    run: Option<WallTime>,
+    run: Option<usize>,
     /// What cannot be read, a sentence each.
     pub damaged: Vec<String>,
 }
