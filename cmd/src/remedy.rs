@@ -45,6 +45,10 @@ fn command_in(words: &[&str]) -> Option<Vec<String>> {
         takes_value = !takes_value && takes_a_value(spec, word);
         command.push((*word).to_owned());
     }
+    if takes_value {
+        // Its value is to be filled in.
+        command.pop();
+    }
     (command.len() > 1).then_some(command)
 }
 
@@ -91,7 +95,9 @@ pub fn tried(session: &Session, words: &[String]) -> Tried {
     if exit == Exit::DONE || is_usage || why.contains(&Reason::NotPermitted.to_string()) {
         return Tried::Accepted;
     }
-    let hint = lines().find_map(|line| line.strip_prefix("hint: ")).map(str::to_owned);
+    // The place in the command that was tried is none in what the user typed.
+    let place = |hint: &str| hint.strip_prefix("-c:1:1: ").unwrap_or(hint).to_owned();
+    let hint = lines().find_map(|line| line.strip_prefix("hint: ")).map(place);
     Tried::Refused(why.strip_prefix(&format!("{}: ", command.spec.prog())).unwrap_or(why).to_owned(), hint)
 }
 

@@ -36,7 +36,7 @@ fn literals(source: &str) -> Vec<String> {
                     '{' => depth += 1,
                     '}' => {
                         depth -= 1;
-                        text.push('1');
+                        text.push_str(" 1");
                     }
                     c if depth == 0 => text.push(c),
                     _ => {}
