@@ -82,7 +82,7 @@ pub fn gather(
     let before = read("processes", watch.sample())?;
     check(&before, whose, &pids)?;
     let mut missing: Vec<String> =
-        before.missing.iter().filter(|line| !line.starts_with("TRP: ")).cloned().collect();
+        before.missing.iter().filter(|line| concerns(line, &pids)).cloned().collect();
     let counting =
         count(machine, &lwps(&before, &pids)).map_err(|why| missing.push(format!("cycles: {why}")));
     let caps = capping::read(machine, &pids);
@@ -149,6 +149,15 @@ pub fn gather(
         evidence,
         missing,
     })
+}
+
+/// Whether what is not known of a machine is not known of these processes. That traps are not told apart, the manual says.
+fn concerns(line: &str, pids: &BTreeSet<Pid>) -> bool {
+    let names = |line: &str| {
+        let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u32>().ok());
+        numbers.map(Pid).any(|pid| pids.contains(&pid))
+    };
+    !line.starts_with("TRP: ") && (!line.starts_with("microstates of ") || names(line))
 }
 
 /// The processes that it is about.

@@ -190,6 +190,7 @@ fn facets_say_what_they_said() {
             if let Some(spent) = &mut thread.spent {
                 spent.calls = None;
                 spent.stopped = Nanos(0);
+                spent.capped = None;
             }
         }
         let mut found = census.sample().unwrap();

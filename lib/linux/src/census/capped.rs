@@ -5,19 +5,28 @@
 
 use super::entries::Seen;
 use crate::Os;
+use crate::controls::tree::per_second;
 use crate::view::ancestors;
 use millpond_model::{Doing, Nanos};
 use std::collections::BTreeMap;
 
 /// What the groups with a cap had lost and used at the last look.
 #[derive(Debug, Default)]
-pub(super) struct CappedGroups(BTreeMap<String, (Nanos, Option<Nanos>)>);
+pub(super) struct CappedGroups(BTreeMap<String, Figures>);
+
+/// What a group with a cap lost to it, and used; and what the cap allows in a second.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    lost: Nanos,
+    used: Option<Nanos>,
+    quota: Nanos,
+}
 
 impl CappedGroups {
     /// Marks threads that wait for a cap. Only files of groups with threads that could run are read.
     pub(super) fn mark(&mut self, os: &Os, at: Nanos, before: Option<Nanos>, seen: &mut [Seen]) {
         let mut places: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        let mut now: BTreeMap<String, Option<(Nanos, Option<Nanos>)>> = BTreeMap::new();
+        let mut now: BTreeMap<String, Option<Figures>> = BTreeMap::new();
         for thread in seen.iter().filter(|thread| thread.doing == Doing::Runnable) {
             let above = places.entry(thread.pid).or_insert_with(|| groups_above(os, thread.pid));
             for path in above.iter() {
@@ -26,12 +35,13 @@ impl CappedGroups {
         }
         let now: BTreeMap<_, _> = now.into_iter().filter_map(|(path, it)| Some((path, it?))).collect();
         let is_stopped = |path: &String| {
-            let ((lost, used), (lost_then, used_then)) = now.get(path).zip(self.0.get(path))?;
-            let lost = *lost - *lost_then;
-            // Where its use is not counted, at most the time that passed on one CPU.
-            let used = used.zip(*used_then).map(|(now, then)| now - then);
-            let passed = before.map_or(Nanos(0), |before| at - before);
-            Some(lost > Nanos(0) && lost > used.unwrap_or(Nanos(passed.0 / 2)))
+            let (now, then) = now.get(path).zip(self.0.get(path))?;
+            let lost = now.lost - then.lost;
+            // Where its use is not counted, the most that the cap allows.
+            let passed = before.map_or(0.0, |before| (at - before).as_secs_f64());
+            let used = now.used.zip(then.used).map(|(now, then)| (now - then).as_secs_f64());
+            let used = used.unwrap_or(passed * now.quota.as_secs_f64());
+            Some(lost > Nanos(0) && lost.as_secs_f64() > used)
         };
         for thread in seen.iter_mut().filter(|thread| thread.doing == Doing::Runnable) {
             let above = places.get(&thread.pid).map(Vec::as_slice).unwrap_or_default();
@@ -52,11 +62,10 @@ fn groups_above(os: &Os, pid: u32) -> Vec<String> {
     above
 }
 
-/// What a group with a cap lost to it, and used.
-fn figures(os: &Os, path: &str) -> Option<(Nanos, Option<Nanos>)> {
-    os.kernel_quota(path).ok().flatten()?;
+fn figures(os: &Os, path: &str) -> Option<Figures> {
+    let quota = per_second(&os.kernel_quota(path).ok().flatten()?)?;
     let (used, throttled) = os.cpu_figures(path);
-    Some((throttled?.time, used))
+    Some(Figures { lost: throttled?.time, used, quota: Nanos(quota.saturating_mul(1_000)) })
 }
 
 #[cfg(test)]
