@@ -2,11 +2,14 @@
 
 use crate::failure::{Failure, facet, read};
 use millpond_machine::Machine;
-use millpond_machine::facets::Controlled;
-use millpond_model::Nanos;
+use millpond_machine::facets::{Controlled, throttled_between};
+use millpond_model::{ControlHolder, Nanos};
 use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+/// Why use is a dash beside a loss that is known.
+const UNCOUNTED: &str = "USED% is a dash where cgroup version 1 counts CPU time in another hierarchy (cpuacct), which has no such group\n";
 
 /// What was counted at the last report.
 #[derive(Default)]
@@ -65,6 +68,17 @@ impl Caps {
     }
 }
 
+impl Caps {
+    /// The holders that used up their caps often since the last look, each with a sentence. None at the first look, and where there are no caps.
+    pub fn throttled(&mut self, machine: &dyn Machine) -> Vec<(ControlHolder, String)> {
+        let Some(now) = machine.controls().ok().and_then(|controls| controls.list().ok()) else {
+            return Vec::new();
+        };
+        let before = self.before.replace((machine.clock().now(), now.clone()));
+        before.map(|(_, before)| throttled_between(&before, &now)).unwrap_or_default()
+    }
+}
+
 fn row(now: &Controlled, before: Option<&Controlled>, elapsed: Option<Nanos>) -> CapRow {
     let elapsed = elapsed.filter(|elapsed| elapsed.0 > 0);
     // A holder that was made anew counts from its beginning: what was less before is another one's.
@@ -119,6 +133,10 @@ impl CapsReport {
                 figure(row.lost_pct),
             );
         }
+        let is_uncounted = |row: &CapRow| row.used_pct.is_none() && row.lost_pct.is_some();
+        if self.holders.iter().any(is_uncounted) {
+            text += UNCOUNTED;
+        }
         text
     }
 }
@@ -156,6 +174,19 @@ mod tests {
         );
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!((&json["holders"][0]["lost_pct"], &json["interval_s"]), (&50.0.into(), &2.0.into()));
+    }
+
+    #[test]
+    fn use_that_the_kernel_does_not_count_is_a_dash_with_a_reason() {
+        let uncounted = |lost_ms, periods| Controlled { used: None, ..holder(0, lost_ms, periods, periods) };
+        let row = row(&uncounted(800, 10), Some(&uncounted(0, 0)), Some(Nanos::from_secs(1)));
+        let report = CapsReport { interval_s: Some(1.0), holders: vec![row] };
+        assert_eq!(
+            report.table(),
+            "CAPS, over 1.000 s               SHARES   CAP%   USED%   LOST%   PERIODS\n\
+             zone a\\u{1b}b                         -     50       -    80.0     10/10\n\
+             USED% is a dash where cgroup version 1 counts CPU time in another hierarchy (cpuacct), which has no such group\n"
+        );
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use crate::command::Command;
 use crate::failure::{Complaint, Failure};
 use crate::json;
+use crate::remedy;
+use jiff::tz::TimeZone;
 use millpond_cli::{Common, Spec, nearest};
 use millpond_collect::{Notes, RecordedMachine};
 use millpond_model::printable;
 use millpond_session::{
-    NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, Output, SIMULATED, Session, messages_are_seen,
+    NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, Output, SIMULATED, Session, messages_are_seen, read_zone,
 };
 use serde::Serialize;
 use std::convert::Infallible;
@@ -23,6 +25,8 @@ pub struct Ctx<'a> {
     given: Option<&'a Session>,
     commands: &'static [Command],
     services: &'static [Spec],
+    /// A remedy is tried: it shows none of its own.
+    tries: bool,
     /// Machines that were opened for this command, and are kept at its end.
     opened: Vec<Rc<Session>>,
     /// What is to be said of recordings when the command has ended.
@@ -63,6 +67,7 @@ impl<'a> Ctx<'a> {
             given: None,
             commands: &[],
             services: &[],
+            tries: false,
             opened: Vec::new(),
             notes: Vec::new(),
             prog: "millpond".into(),
@@ -82,6 +87,12 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn with_services(mut self, services: &'static [Spec]) -> Self {
         self.services = services;
+        self
+    }
+
+    /// For a command that is only tried.
+    pub(crate) fn trying(mut self) -> Self {
+        self.tries = true;
         self
     }
 
@@ -110,6 +121,11 @@ impl<'a> Ctx<'a> {
         let mut inner = Ctx::new(self.out.lend(), self.err.lend()).with_session(session);
         (inner.commands, inner.services) = (self.commands, self.services);
         inner
+    }
+
+    /// The time zone: that of the machine that a shell or a test keeps, else that of the environment.
+    pub(crate) fn zone(&self) -> TimeZone {
+        self.given.map_or_else(read_zone, |session| session.zone().clone())
     }
 
     /// The machine that a shell or a test keeps, if there is one.
@@ -239,10 +255,16 @@ impl<'a> Ctx<'a> {
         self.err.line(format_args!("{}: {}", self.prog, printable(&text.to_string())));
     }
 
-    /// A remedy, on a line of its own.
+    /// A remedy, on a line of its own: one that this machine accepts, where it is a command.
     pub fn hint(&mut self, hint: &str) {
+        let session = self.opened.last().map(Rc::as_ref).or(self.given).filter(|_| !self.tries);
+        let Some(hint) =
+            session.map_or_else(|| Some(hint.to_owned()), |session| remedy::accepted(session, hint))
+        else {
+            return;
+        };
         self.out.flush();
-        self.err.line(format_args!("hint: {}", printable(hint)));
+        self.err.line(format_args!("hint: {}", printable(&hint)));
     }
 
     /// Something that was not done.

@@ -2,7 +2,9 @@
 
 use millpond_cli::Misuse;
 use millpond_machine::{Absent, Reason, Refusal, Subject};
+use millpond_model::Pid;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The status that a command ends with.
@@ -74,7 +76,7 @@ impl Complaint {
     #[must_use]
     pub fn refused(main: &str, names: impl Fn(&Subject) -> Option<String>, refusal: &Refusal) -> Self {
         let reason = &refusal.reason;
-        let hint = remedy(reason).or_else(|| refusal.hint.clone()).or_else(|| last_resort(reason));
+        let hint = remedy(refusal).or_else(|| refusal.hint.clone()).or_else(|| last_resort(reason));
         let reason = reason.to_string();
         let (what, reason) = match &refusal.subject {
             Subject::Operation => (main.to_owned(), reason),
@@ -95,19 +97,31 @@ impl fmt::Display for Complaint {
 
 /// What helps against a reason, in the words of the commands. These come before what a machine suggests, so
 /// that the same refusal reads the same on every machine.
-fn remedy(reason: &Reason) -> Option<String> {
-    Some(match reason {
+fn remedy(refusal: &Refusal) -> Option<String> {
+    let named = match &refusal.subject {
+        Subject::Processor(cpu) => format!(" {cpu}"),
+        Subject::Process(pid) => format!(" {pid}"),
+        Subject::Thread(lwp) => format!(" {lwp}"),
+        _ => String::new(),
+    };
+    Some(match &refusal.reason {
         Reason::NoSuchPset => "psrset -i lists the sets that exist".into(),
         Reason::LastOfDefault => "the system itself needs one; give another one back first: psrset -r".into(),
         Reason::LastOfBusy(set) => format!("unbind them first: psrset -U {set}"),
-        Reason::NotActive(_) => "bring it on-line first: psradm -n".into(),
+        Reason::NotActive(_) => format!("bring it on-line first: psradm -n{named}"),
         Reason::EmptyPset(set) => format!("assign CPUs to it first: psrset -a {set}"),
-        Reason::BoundElsewhere { .. } => "unbind it from the CPU first: pbind -u".into(),
+        Reason::BoundElsewhere { .. } => format!("unbind it from the CPU first: pbind -u{named}"),
         Reason::ProcessorInOtherPset { of, .. } if of.is_default() => {
-            "unbind it from its set first: psrset -u".into()
+            format!("unbind it from its set first: psrset -u{named}")
         }
-        Reason::ProcessorInOtherPset { of, .. } => format!("bind it to that set first: psrset -b {of}"),
-        Reason::BoundThreads(_) => "unbind them first: pbind -u; or add -F".into(),
+        Reason::ProcessorInOtherPset { of, .. } => {
+            format!("bind it to that set first: psrset -b {of}{named}")
+        }
+        Reason::BoundThreads(lwps) => {
+            let pids: BTreeSet<Pid> = lwps.iter().map(|lwp| lwp.pid).collect();
+            let pids: String = pids.iter().map(|pid| format!(" {pid}")).collect();
+            format!("unbind them first: pbind -u{pids}; or add -F")
+        }
         Reason::LastInterruptible => "let another one take interrupts first: psradm -n".into(),
         Reason::NeedsForce => "add -F to force the change".into(),
         _ => return None,

@@ -85,6 +85,7 @@ mod quiet;
 mod readiness;
 mod record;
 mod recordings;
+pub mod remedy;
 mod replay;
 mod sim;
 mod stamp;

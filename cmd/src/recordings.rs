@@ -58,7 +58,7 @@ pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Resu
     let recording = open(path)?;
     let cannot = |why: &str| Complaint::new(format!("read the recording {}", path.display()), why);
     let span = recording.span().ok_or_else(|| cannot("no frame is in it"))?;
-    let from = at.map_or(Ok(span.first), |text| moment(text, &span, &TimeZone::system()))?;
+    let from = at.map_or(Ok(span.first), |text| moment(text, &span, &ctx.zone()))?;
     let (machine, notes) =
         RecordedMachine::open(recording, from, stop_on_signal()).map_err(|absent| cannot(&absent.why))?;
     Ok(ctx.hold(machine, notes))
@@ -130,7 +130,7 @@ pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
 /// Frames one after another, without those that cannot be read.
 pub(crate) struct Reel<'r> {
     frames: Frames<&'r Recording>,
-    run: Option<WallTime>,
+    run: Option<usize>,
     /// What cannot be read, a sentence each.
     pub damaged: Vec<String>,
 }
@@ -249,6 +249,8 @@ fn latest(time: Time, last: WallTime, zone: &TimeZone) -> Option<WallTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_session::{OpenOptions, Output, Session};
+    use std::ffi::OsString;
 
     fn span(first: i64, last: i64) -> Span {
         Span {
@@ -289,6 +291,32 @@ mod tests {
                     .ends_with("a moment is 09:41, 09:41:30, 2026-11-27 09:41 or, before the end, -10m")
             );
         }
+    }
+
+    #[test]
+    fn a_recording_is_shown_in_the_zone_of_the_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().to_str().unwrap();
+        let options = OpenOptions { machine: "t2000".parse().unwrap(), ..OpenOptions::default() };
+        let zone = TimeZone::fixed(jiff::tz::offset(3));
+        let session = Session::open(&options).unwrap().in_zone(zone);
+        let said = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(Into::into).collect();
+            let mut out = Vec::new();
+            let mut ctx = Ctx::new(Output::to(&mut out), Output::to(std::io::sink())).with_session(&session);
+            crate::run(&words, &mut ctx);
+            drop(ctx);
+            String::from_utf8(out).unwrap()
+        };
+        said(&["millpond", "record", "--to", dir, "--for", "2s"]);
+        let shown = said(&["millpond", "record", "--show", dir]);
+        // The machine boots at 08:14:02 of universal time.
+        assert_eq!(
+            shown.lines().nth(1),
+            Some("2024-11-20 11:14:02 to 2024-11-20 11:14:04, 3 frames in 1 file")
+        );
+        let at = said(&["mpstat", "--from", dir, "--at", "11:14:03", "-T", "d"]);
+        assert!(at.contains(" 11:14:03 "), "{at}");
     }
 
     #[test]

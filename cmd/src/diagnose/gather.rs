@@ -1,5 +1,6 @@
 //! What is known of a program after an interval: the machine's facets, read in the order of the method.
 
+use super::capping::{self, Capping};
 use super::locks::{self, Inversion, Lock, Waits};
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read, unless_absent};
@@ -12,7 +13,7 @@ use millpond_observe::diagnosis::{Evidence, Shares, together};
 use millpond_observe::waits::Split;
 use millpond_observe::{Follower, between, cycles_per_instruction};
 use millpond_session::stop_on_signal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 /// How often it is asked whether the process still lives.
@@ -50,6 +51,8 @@ pub struct Gathered {
     pub locks: Vec<Lock>,
     /// The dearest wait that inverts priorities.
     pub inversion: Option<Inversion>,
+    /// The cap that keeps it from CPUs most.
+    pub capping: Option<Capping>,
     /// What is concluded from.
     pub evidence: Evidence,
     /// What is lacking, each as a sentence.
@@ -79,10 +82,12 @@ pub fn gather(
     let before = read("processes", watch.sample())?;
     check(&before, whose, &pids)?;
     let mut missing: Vec<String> =
-        before.missing.iter().filter(|line| !line.starts_with("TRP: ")).cloned().collect();
+        before.missing.iter().filter(|line| concerns(line, &pids)).cloned().collect();
     let counting =
         count(machine, &lwps(&before, &pids)).map_err(|why| missing.push(format!("cycles: {why}")));
+    let caps = capping::read(machine, &pids);
     wait(machine, whose, time, ctx);
+    let caps_after = capping::read(machine, &pids);
     let counted = counting.ok().map(|mut counting| counting.read());
     let after = read("processes", watch.sample())?;
     if matches!(whose, Whose::Pool(_)) {
@@ -99,6 +104,10 @@ pub fn gather(
     let of_ours =
         || roster.threads.iter().zip(&picture.thread_spent).filter(|(t, _)| pids.contains(&t.lwp.pid));
     let spent: Vec<Spent> = of_ours().map(|(_, spent)| *spent).collect();
+    let mut by_pid: BTreeMap<Pid, Vec<&Spent>> = BTreeMap::new();
+    of_ours().for_each(|(thread, spent)| by_pid.entry(thread.lwp.pid).or_default().push(spent));
+    let by_pid = by_pid.into_iter().map(|(pid, spent)| (pid, together(spent))).collect();
+    let capping = capping::between(machine, &caps, &caps_after, &by_pid);
     let sum = together(&spent);
     // A busy machine may list threads at moments far apart. What a thread has spent is measured between its own two.
     let of_known =
@@ -115,6 +124,7 @@ pub fn gather(
     });
     let evidence = Evidence {
         shares: Shares::of(&sum, split.as_ref()),
+        capped: capping.as_ref().map(|capping| capping.part),
         threads: threads_at_a_time(&sum, elapsed),
         calls_per_s: calls_per_s(&sum),
         cpi: counted.as_ref().and_then(|readings| cpi(readings.iter().map(|r| &r.counted))),
@@ -135,9 +145,19 @@ pub fn gather(
         split,
         locks,
         inversion,
+        capping,
         evidence,
         missing,
     })
+}
+
+/// Whether what is not known of a machine is not known of these processes. That traps are not told apart, the manual says.
+fn concerns(line: &str, pids: &BTreeSet<Pid>) -> bool {
+    let names = |line: &str| {
+        let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u32>().ok());
+        numbers.map(Pid).any(|pid| pids.contains(&pid))
+    };
+    !line.starts_with("TRP: ") && (!line.starts_with("microstates of ") || names(line))
 }
 
 /// The processes that it is about.

@@ -1,4 +1,4 @@
-//! Finds the bottleneck of a process or a pool: CPUs, contended mutexes, the allocator, page faults, disk, system calls
+//! Finds the bottleneck of a process or a pool: CPUs, CPU caps (throttling), contended mutexes, the allocator, page faults, disk, system calls
 //! or memory latency.
 //!
 //! ```text
@@ -28,6 +28,16 @@
 //! A thread *wants to run* while it runs, is runnable, or waits for a page fault or a contended mutex. Percentages are
 //! of this time, so idle threads change no verdict. Findings below 10 % (page faults: 5 %) are left out. Disk waits are
 //! given as the mean number of waiting threads.
+//!
+//! # CPU caps
+//!
+//! A wait for a CPU cap is told apart from a wait for a CPU. Caps are quotas of cgroups (`cpu.max`, `cpu.cfs_quota_us`):
+//! `CPUQuota=` of units, limits of containers and pods, and what `prctl` and `zonecfg` set. All groups above a process
+//! count. The finding names the group and its cap. Its remedy is a command that the machine accepts, or who else sets
+//! the cap.
+//!
+//! Linux counts for each group how long its run queues were stopped. The same part of the time in which threads of the
+//! group want a CPU is the wait for the cap. It includes other processes of the group.
 //!
 //! # Locks and idle waits
 //!
@@ -69,9 +79,10 @@
 //!
 //! # JSON
 //!
-//! The schema is docs/reference/json/diagnose.json. Kinds of findings are cpu, mutex, priority-inversion, allocator, faults,
+//! The schema is docs/reference/json/diagnose.json. Kinds of findings are cap, cpu, mutex, priority-inversion, allocator, faults,
 //! disk, barrier, resource, undecided, kernel, memory-latency, remote-memory, computes and idle.
 
+mod capping;
 mod gather;
 mod locks;
 mod words;

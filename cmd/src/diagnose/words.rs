@@ -1,7 +1,9 @@
 //! The verdict in sentences: each with its figure, the command that shows more, and what may help.
 
+use super::capping::Capping;
 use super::gather::{Gathered, Whose};
 use super::locks::{Inversion, Lock};
+use millpond_model::printable;
 use millpond_model::{LwpId, MICROSTATES, Microstate, Nanos, Pid, WaitKind};
 use millpond_observe::diagnosis::{Finding, diagnose};
 use millpond_observe::digits::to_millionths;
@@ -29,7 +31,7 @@ pub struct Said {
     /// The command that shows more.
     pub more: String,
     /// What may help; nothing where nothing is wrong.
-    pub help: Option<&'static str>,
+    pub help: Option<String>,
 }
 
 /// The verdict, the dearest first.
@@ -51,6 +53,20 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
         )
     };
     let (kind, figure, sentence, more, help) = match finding {
+        Finding::Capped(p) => (
+            "cap",
+            p,
+            match &gathered.capping {
+                Some(Capping { holder, cap, .. }) => format!(
+                    "A CPU cap keeps it from a CPU for {} {wanted}: {} has a cap of {cap} % of one CPU.",
+                    percent(p),
+                    printable(&holder.to_string())
+                ),
+                None => format!("A CPU cap keeps it from a CPU for {} {wanted}.", percent(p)),
+            },
+            "prstat --caps 5".to_owned(),
+            gathered.capping.as_ref().map(|capping| capping.help.as_str()),
+        ),
         Finding::WaitsForCpu(p) => (
             "cpu",
             p,
@@ -176,7 +192,7 @@ fn say(finding: Finding, gathered: &Gathered) -> Said {
         Finding::PriorityInversion(_) => gathered.inversion.as_ref().map(inversion),
         _ => None,
     };
-    Said { kind, figure: to_millionths(figure), sentence, details, more, help }
+    Said { kind, figure: to_millionths(figure), sentence, details, more, help: help.map(str::to_owned) }
 }
 
 /// The commands that show more: microstates, counters, pages.
@@ -274,7 +290,7 @@ pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
     let mut text = format!("{who} for {seconds:.3} s; on average {wanted:.1} wanted to run\n");
     for (number, said) in findings.iter().enumerate() {
         let _ = writeln!(text, "{}. {}", number + 1, said.sentence);
-        let help = said.help.map(|help| format!("may help: {help}"));
+        let help = said.help.as_ref().map(|help| format!("may help: {help}"));
         let lines = said.details.iter().cloned().chain([format!("shows more: {}", said.more)]).chain(help);
         lines.for_each(|line| {
             let _ = writeln!(text, "   {line}");
@@ -307,6 +323,8 @@ pub struct Diagnosis<'g> {
     shares: BTreeMap<String, Option<f64>>,
     /// The part of all time for each kind of wait that counts as LCK.
     lck: Option<BTreeMap<&'static str, f64>>,
+    /// The cap that keeps it from CPUs most.
+    cap: Option<CapRow>,
     /// System calls a second of CPU time.
     calls_per_s: Option<f64>,
     /// Cycles for an instruction.
@@ -322,6 +340,16 @@ pub struct Diagnosis<'g> {
     findings: &'g [Said],
     /// What could not be measured, in sentences.
     missing: &'g [String],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CapRow {
+    /// What has the cap: `zone web`, `process 204`.
+    holder: String,
+    /// In percent of one CPU.
+    cap_pct: u32,
+    /// The part of the time that threads want to run in which caps kept them from a CPU.
+    part: f64,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -375,6 +403,11 @@ impl<'g> Diagnosis<'g> {
             wanted_threads: to_millionths(evidence.wanted_threads()),
             shares: shares.collect(),
             lck: gathered.split.map(lck),
+            cap: gathered.capping.as_ref().map(|capping| CapRow {
+                holder: capping.holder.to_string(),
+                cap_pct: capping.cap.get(),
+                part: to_millionths(capping.part),
+            }),
             calls_per_s: part(evidence.calls_per_s),
             cpi: part(evidence.cpi),
             remote: part(evidence.remote),

@@ -109,7 +109,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let output = parsed.long_value("output").map(PathBuf::from);
     let recording = recordings::open(&path)?;
     recording.notes.iter().for_each(|note| ctx.warn(note));
-    let wanted = wanted(parsed, &recording)?;
+    let wanted = wanted(parsed, &recording, &ctx.zone())?;
     recordings::readable(&path, &recording, wanted.from)?;
     if let Some(output) = &output {
         recordings::not_within(output, &path)?;
@@ -148,16 +148,15 @@ fn lines(format: &str, wanted: &Wanted<'_>, walk: &mut Walk<'_>, out: &mut Outpu
     }
 }
 
-fn wanted<'r>(parsed: &Parsed, recording: &'r Recording) -> Result<Wanted<'r>, Failure> {
+fn wanted<'r>(parsed: &Parsed, recording: &'r Recording, zone: &TimeZone) -> Result<Wanted<'r>, Failure> {
     let table = parsed.long_value("table").unwrap_or_else(|| "sets".into());
     let named = Entity::ALL.into_iter().find(|entity| Frame::plural(*entity) == table);
     let entity = named.ok_or_else(|| {
         Failure::Operand(format!("there is no table `{table}`; there are {}", TABLES.join(", ")))
     })?;
-    let zone = TimeZone::system();
     let span = recording.span();
     let moment = |name: &str| match (parsed.long_value(name), &span) {
-        (Some(text), Some(span)) => recordings::moment(&text, span, &zone).map(Some),
+        (Some(text), Some(span)) => recordings::moment(&text, span, zone).map(Some),
         _ => Ok(None),
     };
     Ok(Wanted {

@@ -44,11 +44,12 @@ impl<'r> Walk<'r> {
     pub fn next(&mut self) -> Option<Interval> {
         loop {
             let Shot { frame, begins } = self.reel.next()?;
-            if frame.wall > self.until {
-                return None;
-            }
             if begins {
                 self.intervals = Intervals::default();
+            }
+            if frame.wall > self.until {
+                // A clock that was set back may reach the time again.
+                continue;
             }
             let (at, wall) = (frame.at, frame.wall);
             if let Some((meter, from, until)) = &mut self.meter {

@@ -50,8 +50,10 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 /// Shown first, in this order: what most people come for.
-const FIRST: [&str; 10] =
-    ["psrinfo", "psrset", "poolbind", "poolstat", "mpstat", "prstat", "quiet", "diagnose", "doctor", "sim"];
+const FIRST: [&str; 12] = [
+    "psrinfo", "psrset", "fence", "poolstat", "mpstat", "prstat", "top", "quiet", "diagnose", "record",
+    "doctor", "sim",
+];
 
 /// The program.
 const PROGRAM: &str = "millpond";
@@ -111,7 +113,7 @@ fn unknown(name: &str, ctx: &Ctx<'_>) -> Failure {
     .into()
 }
 
-/// What `millpond help` shows: ten commands to begin with, then all others by what a person wants.
+/// What `millpond help` shows: twelve commands to begin with, then all others by what a person wants.
 fn overview(ctx: &Ctx<'_>) -> String {
     let first = FIRST.iter().filter_map(|name| ctx.specs().find(|spec| spec.name == *name));
     let mut text = String::from("usage: millpond command [options] [operands]\n\nBegin with these\n");

@@ -30,6 +30,9 @@
 //!              minute; 0.00 where the machine does not say
 //! ```
 //!
+//! A holder that uses up its CPU cap in a tenth of the periods or more is named in a warning: its threads wait although its
+//! pool has idle CPUs. `--caps` has the figures.
+//!
 //! # Decisions
 //!
 //! ```text
@@ -72,13 +75,14 @@ use millpond_formats::pools::poolstat::{STATE_CHANGE, default_table, table};
 use millpond_formats::print_iso;
 use millpond_machine::{Counters, Machine};
 use millpond_model::pools::PoolsState;
-use millpond_model::{Nanos, Sample};
+use millpond_model::{ControlHolder, Nanos, Sample};
 use millpond_observe::digits::thousandths;
 use millpond_session::{Session, stop_on_signal};
 use options::Options;
 use rows::{Measured, is_changed, rows};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What `--json` prints; the decisions of `--why` are lines of a log.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Report<'_>>()];
@@ -193,7 +197,11 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let rounds = Rounds::begin(options.repetition.unwrap_or(once), clock, stop_on_signal());
     let mut rounds = rounds.behind_first(clock.now());
     let mut caps = options.caps.then(Caps::default);
+    let mut throttling = Throttling::default();
     pools::enabled_in_copy(&session)?;
+    if !options.caps {
+        throttling.warn(machine, ctx);
+    }
     let mut before = look(machine, counters, caps.as_mut())?;
     report(&before, None, false, &options, &session, ctx)?;
     while rounds.wait(ctx) {
@@ -203,9 +211,30 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
         let changed = is_changed(&before.state, &now.state);
         report(&now, Some(&before), changed, &options, &session, ctx)?;
+        if !options.caps {
+            throttling.warn(machine, ctx);
+        }
         before = now;
     }
     Ok(Exit::DONE)
+}
+
+/// Warns of holders that use up their caps: their pools look idle, and more CPUs do not help them.
+#[derive(Default)]
+struct Throttling {
+    caps: Caps,
+    known: BTreeSet<ControlHolder>,
+}
+
+impl Throttling {
+    /// Says so once while it lasts.
+    fn warn(&mut self, machine: &dyn Machine, ctx: &mut Ctx<'_>) {
+        let throttled = self.caps.throttled(machine);
+        for (_, sentence) in throttled.iter().filter(|(holder, _)| !self.known.contains(holder)) {
+            ctx.warn(format_args!("{sentence}: more CPUs do not help it"));
+        }
+        self.known = throttled.into_iter().map(|(holder, _)| holder).collect();
+    }
 }
 
 fn look(machine: &dyn Machine, counters: &dyn Counters, caps: Option<&mut Caps>) -> Result<Seen, Failure> {

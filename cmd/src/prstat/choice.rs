@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::values::words;
 use millpond_cli::Parsed;
-use millpond_model::{CpuId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
+use millpond_model::{CpuId, GroupId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ pub struct Choice {
     pids: Option<BTreeSet<Pid>>,
     cpus: Option<BTreeSet<CpuId>>,
     sets: Option<BTreeSet<PsetId>>,
-    homes: Option<BTreeSet<LgrpId>>,
+    homes: Option<BTreeSet<GroupId>>,
     tasks: Option<BTreeSet<u32>>,
     effective: Option<BTreeSet<String>>,
     real: Option<BTreeSet<String>>,
@@ -38,7 +38,8 @@ impl Choice {
             pids: numbers(parsed, 'p')?,
             cpus: numbers(parsed, 'P')?,
             sets,
-            homes: numbers(parsed, 'h')?,
+            homes: numbers::<LgrpId>(parsed, 'h')?
+                .map(|homes| homes.into_iter().map(|home| GroupId(home.0)).collect()),
             tasks: numbers::<Pid>(parsed, 'k')?.map(|tasks| tasks.into_iter().map(|task| task.0).collect()),
             effective: names(parsed, 'u'),
             real: names(parsed, 'U'),
@@ -77,11 +78,11 @@ impl Choice {
             && named(&self.zones, &process.zone)
     }
 
-    /// Whether a thread, or a process by the thread that stands for it, is where it is meant to be.
-    pub fn takes_place(&self, standing: &Standing) -> bool {
+    /// Whether a thread, or a process by the thread that stands for it, is where it is meant to be. `home`: its home lgroup.
+    pub fn takes_place(&self, standing: &Standing, home: Option<GroupId>) -> bool {
         has(self.sets.as_ref(), standing.set)
             && self.cpus.as_ref().is_none_or(|list| standing.cpu.is_some_and(|cpu| list.contains(&cpu)))
-            && self.homes.as_ref().is_none_or(|list| standing.home.is_some_and(|home| list.contains(&home)))
+            && self.homes.as_ref().is_none_or(|list| home.is_some_and(|home| list.contains(&home)))
     }
 }
 

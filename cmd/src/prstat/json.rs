@@ -5,7 +5,7 @@ use super::report::{Reports, Shown, figures};
 use crate::caps::CapsReport;
 use millpond_formats::print_iso;
 use millpond_formats::prstat::{self as listing, GroupRow};
-use millpond_model::{Class, CpuId, LgrpId, LwpId, Nanos, Pid, PsetId};
+use millpond_model::{Class, CpuId, GroupId, LwpId, Nanos, Pid, PsetId};
 use millpond_observe::Picture;
 use millpond_observe::digits::to_thousandths;
 use schemars::JsonSchema;
@@ -30,6 +30,8 @@ pub struct Document<'p> {
     /// `--caps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caps: Option<CapsReport>,
+    /// What used up its CPU cap in a tenth of the periods of the interval or more, a sentence each; without `--caps`.
+    throttled: Vec<String>,
     /// Over 1, 5 and 15 minutes.
     load: Option<[f64; 3]>,
     /// Figures that are missing, and why.
@@ -64,7 +66,7 @@ struct Row<'p> {
     /// Where it runs, or ran last.
     cpu: Option<CpuId>,
     /// Home lgroup.
-    lgrp: Option<LgrpId>,
+    lgrp: Option<GroupId>,
     /// The set to which it is bound; 0 for none.
     set: PsetId,
     zone: &'p str,
@@ -130,6 +132,7 @@ impl Reports<'_> {
         picture: &'p Picture,
         members: Option<&BTreeSet<Pid>>,
         caps: Option<CapsReport>,
+        throttled: Vec<String>,
     ) -> Document<'p> {
         let lines = self.lines(picture, members);
         let rows = |wanted: bool| {
@@ -144,6 +147,7 @@ impl Reports<'_> {
             threads: rows(self.options.threads),
             groups: groups.map(|groups| groups.into_iter().map(Group::of).collect()),
             caps,
+            throttled,
             load: picture.roster.load,
             missing: &picture.roster.missing,
         }
@@ -165,7 +169,7 @@ impl Reports<'_> {
             pri: standing.priority,
             nice: standing.nice,
             cpu: standing.cpu,
-            lgrp: standing.home,
+            lgrp: self.home(shown),
             set: standing.set,
             zone: &process.zone.name,
             task: process.task,

@@ -84,6 +84,9 @@
 //! the group from CPUs that it wanted, summed over CPUs (`cpu.stat`; on simulated machines over threads). PERIODS is
 //! the number of cap periods with such a loss, of those in which the group was active.
 //!
+//! Without `--caps`, a line `Throttled:` below the total names each group that used up its cap in a tenth of the periods
+//! or more. `millpond diagnose` says what that costs a process.
+//!
 //! A dash under SHARES or CAP% was never set, which means 1 share and no cap. A dash elsewhere was not counted, as in a
 //! first report. On Linux only zones have shares and caps here; `prctl` shows those of slices.
 //!
@@ -109,7 +112,7 @@ use crate::stamp::Stamp;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_machine::Census;
 use millpond_machine::facets::{CensusWatch, Depth};
-use millpond_model::{Pid, Roster};
+use millpond_model::{Pid, Roster, printable};
 use millpond_observe::{Follower, Picture};
 use millpond_session::{Kind, Session, output_is_terminal, stop_on_signal};
 use options::Options;
@@ -223,7 +226,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     for name in options.choice.strangers(&users) {
         ctx.warn(format_args!("no user is called `{name}`"));
     }
-    let reports = Reports { options: &options, users, controls: BTreeMap::new() };
+    let lgroups = session.machine().lgroups().ok().and_then(|lgroups| lgroups.tree().ok());
+    let reports = Reports { options: &options, users, controls: BTreeMap::new(), lgroups };
     ctx.shows_progress &= !paints;
     let stop = stop_on_signal();
     let mut show = Show {
@@ -327,10 +331,13 @@ impl Show<'_> {
                 listed.into_iter().map(|one| (one.holder, (one.shares, one.cap))).collect();
         }
         let caps = self.reports.options.caps.then(|| self.caps.next(machine)).transpose()?;
+        let throttled = if caps.is_none() { self.caps.throttled(machine) } else { Vec::new() };
+        let throttled: Vec<String> = throttled.into_iter().map(|(_, sentence)| sentence).collect();
         if self.reports.options.json {
-            ctx.json(&self.reports.document(&picture, members.as_ref(), caps));
+            ctx.json(&self.reports.document(&picture, members.as_ref(), caps, throttled));
         } else {
-            let below = caps.map(|caps| caps.table()).unwrap_or_default();
+            let lines = throttled.iter().map(|line| format!("Throttled: {}\n", printable(line)));
+            let below = caps.map_or_else(|| lines.collect(), |caps| caps.table());
             let text = self.stamp(&picture) + &self.reports.draw(&picture, members.as_ref()) + &below;
             if self.paints {
                 ctx.out.control(HOME);

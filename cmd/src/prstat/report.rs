@@ -3,8 +3,8 @@
 use super::options::{Key, Microstates, Options};
 use millpond_formats::prstat::{self as listing, GroupRow, Grouping, MicrostateRow, ProcessRow};
 use millpond_model::{
-    ControlHolder, CpuCap, MICROSTATES, Microstate, Nanos, Pid, ProcessEntry, Shares, Spent, Standing,
-    ThreadEntry,
+    ControlHolder, CpuCap, GroupId, LgroupTree, MICROSTATES, Microstate, Nanos, Pid, ProcessEntry, Shares,
+    Spent, Standing, ThreadEntry,
 };
 use millpond_observe::{Picture, percents};
 use std::cmp::{Ordering, Reverse};
@@ -56,6 +56,8 @@ pub struct Reports<'a> {
     pub users: BTreeMap<u32, String>,
     /// Shares and caps, where they are shown.
     pub controls: BTreeMap<ControlHolder, (Option<Shares>, Option<CpuCap>)>,
+    /// The lgroups of the machine, where it tells them.
+    pub lgroups: Option<LgroupTree>,
 }
 
 impl Reports<'_> {
@@ -82,9 +84,14 @@ impl Reports<'_> {
                 .map(|((process, cpu), spent)| Shown { process, thread: None, cpu: *cpu, spent })
                 .collect()
         };
-        lines.retain(|line| self.options.choice.takes_place(line.standing()));
+        lines.retain(|line| self.options.choice.takes_place(line.standing(), self.home(line)));
         lines.sort_by(|a, b| self.compare(a, b));
         lines
+    }
+
+    /// The home lgroup of a line, by the number that `lgrpinfo` shows.
+    pub fn home(&self, shown: &Shown<'_>) -> Option<GroupId> {
+        self.lgroups.as_ref()?.leaf_of(shown.standing().home?)
     }
 
     /// The order; equals stand by their numbers.
@@ -150,7 +157,7 @@ impl Reports<'_> {
             nice: standing.nice,
             seconds: shown.time().0 / 1_000_000_000,
             cpu: shown.cpu,
-            home: self.options.homes.then_some(standing.home),
+            home: self.options.homes.then(|| self.home(shown)),
             name,
             number,
         };

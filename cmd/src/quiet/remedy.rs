@@ -19,6 +19,8 @@ pub struct Ground {
     pub no_intr: CpuSet,
     /// The sets that exist.
     pub sets: Vec<Pset>,
+    /// Sets of fences, with the names of these.
+    pub fences: Vec<(PsetId, String)>,
     /// What the kernel was started with.
     pub settings: KernelSettings,
 }
@@ -226,7 +228,14 @@ impl Ground {
             };
         };
         match set.mode {
-            PsetMode::Shared => format!("psrset -d {} (and make it again without --keep-others)", set.id),
+            PsetMode::Shared => match self.fence(set.id) {
+                Some(fence) => {
+                    format!(
+                        "millpond fence --off {fence} (and put it up with a profile that keeps others out)"
+                    )
+                }
+                None => format!("psrset -d {} (and make it again without --keep-others)", set.id),
+            },
             PsetMode::Steered => "millpond doctor --repair (moves newcomers aside)".to_owned(),
             PsetMode::Affinity => "a set made by the superuser keeps others out".to_owned(),
             PsetMode::Own | PsetMode::InPlace => match pid.and_then(|pid| self.elsewhere(pid)) {
@@ -234,6 +243,11 @@ impl Ground {
                 None => "millpond doctor --repair (if it says that the set is broken)".to_owned(),
             },
         }
+    }
+
+    /// The fence that a set belongs to.
+    fn fence(&self, set: PsetId) -> Option<&str> {
+        self.fences.iter().find(|(of, _)| *of == set).map(|(_, name)| name.as_str())
     }
 
     /// Unbinds a process that is in the watched set, or binds it to a CPU that is not watched and in the default set.
@@ -421,6 +435,12 @@ mod tests {
         let of = |sets: Vec<Pset>| said(&Ground { sets, ..ground() }, DisturbanceKind::Task, "cron", None);
         assert_eq!(of(Vec::new()), "psrset -c 2-3 (a set of them is for its members alone)");
         assert_eq!(of(vec![set(PsetMode::Shared)]), "psrset -d 1 (and make it again without --keep-others)");
+        let fenced =
+            Ground { sets: vec![set(PsetMode::Shared)], fences: vec![(PsetId(1), "nc".into())], ..ground() };
+        assert_eq!(
+            said(&fenced, DisturbanceKind::Task, "cron", None),
+            "millpond fence --off nc (and put it up with a profile that keeps others out)"
+        );
         assert_eq!(of(vec![set(PsetMode::Own)]), "pbind -b 0 77");
         assert_eq!(of(vec![set(PsetMode::Steered)]), "millpond doctor --repair (moves newcomers aside)");
     }

@@ -6,12 +6,14 @@ use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read, unless_absent};
 use crate::interval::{wait_ends, wait_toward};
 use crate::operands::expand;
+use crate::remedy::{self, Tried};
 use crate::start::started;
 use millpond_machine::facets::{Job, Launch, LaunchMode, Program, WatchedJob};
 use millpond_machine::{Machine, Subject};
 use millpond_model::{CpuSet, Disturbed, KernelSettings, Nanos, PsetId, State, Stretch};
 use millpond_observe::{Quiet, QuietLine};
 use millpond_session::{Session, stop_on_signal};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 /// How often one looks who is the job, whether the set is still there, and takes what was told.
@@ -34,6 +36,8 @@ pub struct Run {
     pub failed: bool,
     /// What remedies are checked against.
     pub ground: Ground,
+    /// Remedies that the machine refuses, and what is said in their place.
+    pub refused: BTreeMap<String, String>,
     /// The set, if no process is bound to it.
     pub jobless: Option<PsetId>,
 }
@@ -41,7 +45,8 @@ pub struct Run {
 impl Run {
     /// What helps against a line of the table.
     pub fn remedy(&self, line: &QuietLine) -> String {
-        self.ground.remedy(&line.cause, line.pid, &line.cpus)
+        let remedy = self.ground.remedy(&line.cause, line.pid, &line.cpus);
+        self.refused.get(&remedy).cloned().unwrap_or(remedy)
     }
 }
 
@@ -101,7 +106,20 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     }
     let quiet = Quiet::of(&seen, stretches);
     let ground = ground(machine, &cpus, seen.settings.clone());
-    Ok(Run { cpus, seen, quiet, events: changes.events, failed: changes.failed, ground, jobless })
+    let remedies: BTreeSet<String> =
+        quiet.lines.iter().map(|line| ground.remedy(&line.cause, line.pid, &line.cpus)).collect();
+    let refused =
+        remedies.into_iter().filter_map(|text| Some((text.clone(), refused(session, &text)?))).collect();
+    Ok(Run { cpus, seen, quiet, events: changes.events, failed: changes.failed, ground, refused, jobless })
+}
+
+/// What is said in the place of a remedy that the machine refuses.
+fn refused(session: &Session, text: &str) -> Option<String> {
+    remedy::commands(text).iter().find_map(|command| match remedy::tried(session, command) {
+        Tried::Accepted => None,
+        Tried::Refused(_, Some(instead)) => Some(instead),
+        Tried::Refused(why, None) => Some(format!("none: {why}")),
+    })
 }
 
 /// Whether a thread is bound to a set. What cannot be read may be.
@@ -122,6 +140,14 @@ fn ground(machine: &dyn Machine, cpus: &CpuSet, settings: KernelSettings) -> Gro
         online: those(&State::runs_threads),
         no_intr: those(&|state| state == State::NoIntr),
         sets: machine.psets().ok().and_then(|psets| psets.list().ok()).unwrap_or_default(),
+        fences: machine
+            .fences()
+            .ok()
+            .and_then(|fences| fences.list().ok())
+            .unwrap_or_default()
+            .into_iter()
+            .map(|fence| (fence.set, fence.fencing.name.to_string()))
+            .collect(),
         settings,
     }
 }
@@ -153,7 +179,8 @@ fn processors(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failur
     if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(*cpu)) {
         let present = crate::operands::present(machine)?;
         let complaint = if present.contains(cpu) {
-            Complaint::new(what, format!("CPU {cpu} is off-line")).hint("bring it on-line first: psradm -n")
+            Complaint::new(what, format!("CPU {cpu} is off-line"))
+                .hint(format!("bring it on-line first: psradm -n {cpu}"))
         } else {
             Complaint::new(what, format!("there is no CPU {cpu} (this machine has {present})"))
         };

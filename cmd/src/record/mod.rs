@@ -34,7 +34,6 @@ use crate::json::{self, Describe};
 use crate::recordings;
 use crate::start::start_loads;
 use crate::values::{self, Bare};
-use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, units};
 use millpond_collect::{Options, RecordError, Recorder, THREADS_EVERY};
 use millpond_model::Nanos;
@@ -253,7 +252,7 @@ fn show(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         });
         return Ok(Exit::DONE);
     }
-    let zone = TimeZone::system();
+    let zone = ctx.zone();
     let [first, last] = [span.first, span.last].map(|wall| recordings::time_of_day(wall, &zone));
     ctx.out.line(format_args!("{}: machine {}", path.display(), millpond_model::printable(&span.machine)));
     let files = if span.files == 1 { "1 file".to_owned() } else { format!("{} files", span.files) };

@@ -104,7 +104,7 @@ fn gone(error: std::io::Error) -> Failure {
 pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let stop = stop_on_signal();
     let mut screen = begin(options, Watched::Recorded, ctx);
-    let mut player = Player::open(recording, options.at.as_deref(), &mut screen)?;
+    let mut player = Player::open(recording, options.at.as_deref(), &mut screen, ctx.zone())?;
     let mut terminal = Terminal::enter().map_err(gone)?;
     let watch = Stopwatch::start();
     let mut drawn = watch.elapsed();

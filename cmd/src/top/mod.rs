@@ -194,7 +194,7 @@ fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         return live::replay(options, &recording, ctx);
     }
     let mut screen = Screen::new(colour::Depth::Mono, Watched::Recorded);
-    let mut player = Player::open(&recording, options.at.as_deref(), &mut screen)?;
+    let mut player = Player::open(&recording, options.at.as_deref(), &mut screen, ctx.zone())?;
     let mut is_first = true;
     let mut left = options.repetition.count;
     // Of the first frame of all nothing but its totals is known.

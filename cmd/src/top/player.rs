@@ -28,9 +28,9 @@ impl<'r> Player<'r> {
         recording: &'r Recording,
         at: Option<&str>,
         screen: &mut Screen,
+        zone: TimeZone,
     ) -> Result<Player<'r>, Failure> {
         let span = recording.span().ok_or_else(|| Failure::Operand("no frame is in the recording".into()))?;
-        let zone = TimeZone::system();
         let wall = at.map_or(Ok(span.first), |text| recordings::moment(text, &span, &zone))?;
         let reel = Reel::from(recording, wall);
         let mut player = Player { recording, reel, span, zone, at: Nanos(0), wall, next: None };

@@ -126,6 +126,7 @@ fn machine_row(seen: &Seen<'_>) -> Row {
         .with(machine::OBJECTIVES, seen.slow.objectives())
         .with(machine::CONFIGURATION, seen.slow.system_property(CONFIGURATION))
         .with(machine::REFUSED, seen.slow.system_property(REFUSED))
+        .with(machine::THROTTLED, seen.slow.throttled.as_deref())
         .with(machine::WATCHING, seen.watching);
     if let Some(sample) = seen.sample {
         row = row.with(machine::CPUS, sample.cpus.len() as u64);

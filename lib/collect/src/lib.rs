@@ -153,7 +153,7 @@ impl<'s> Collector<'s> {
             self.roster = Some(watch.sample()?);
         }
         if is_slow_due {
-            self.slow = Slow::read(self.session, self.roster.as_ref().filter(|_| locates));
+            self.slow = Slow::read(self.session, self.roster.as_ref().filter(|_| locates), &self.slow);
         }
         let roster = self.roster.as_ref();
         let usage = self.usage.as_mut().map(|watch| watch.sample()).transpose()?;

@@ -1,7 +1,7 @@
 //! What changes seldom and is read every few seconds: sets, pools, states of CPUs, interrupts, fences, decisions of poold; and places and
 //! sizes of processes, which take files of each.
 
-use millpond_machine::facets::Interrupt;
+use millpond_machine::facets::{Controlled, Interrupt, throttled_between};
 use millpond_model::pools::{Objectives, PoolsState, UNBOUNDED};
 use millpond_model::{
     CpuId, Fence, Lwp, Nanos, Pid, PoolId, ProcessEntry, Pset, PsetId, Roster, State, Topology,
@@ -32,6 +32,10 @@ pub(crate) struct Slow {
     interrupts: Vec<Interrupt>,
     fences: Vec<Fence>,
     decisions: Vec<Decision>,
+    /// Shares and caps with what they took away so far.
+    controls: Vec<Controlled>,
+    /// What was throttled since the look before.
+    pub throttled: Option<String>,
     /// The set of each thread that was there.
     threads: HashMap<(Lwp, Nanos), PsetId>,
     processes: HashMap<(Pid, Nanos), Placed>,
@@ -55,8 +59,8 @@ impl Slow {
 
     /// Reads everything. What cannot be read is told in `missing`; what a machine does not have is no news.
     ///
-    /// `roster`: with places and sizes, as far as these are wanted.
-    pub fn read(session: &Session, roster: Option<&Roster>) -> Slow {
+    /// `roster`: with places and sizes, as far as these are wanted. `before`: the look before.
+    pub fn read(session: &Session, roster: Option<&Roster>, before: &Slow) -> Slow {
         let machine = session.machine();
         let mut missing = Vec::new();
         let mut told = Told(&mut missing);
@@ -75,6 +79,8 @@ impl Slow {
         let processors = machine.processors().ok();
         let states = processors.and_then(|f| told.known("states of CPUs", f.states())).unwrap_or_default();
         let interrupts = machine.interrupts().ok();
+        let controls =
+            machine.controls().ok().and_then(|f| told.known("CPU caps", f.list())).unwrap_or_default();
         let recorded = told.known("the record of poold", session.recorded(WHO));
         Slow {
             at: Some(machine.clock().now()),
@@ -89,6 +95,8 @@ impl Slow {
             decisions: decisions(
                 recorded.and_then(|found| found.lines).unwrap_or_default().into_iter().map(|l| l.text),
             ),
+            throttled: throttled(&before.controls, &controls),
+            controls,
             threads: threads.iter().map(|t| ((t.lwp, t.began), t.standing.set)).collect(),
             processes: processes.iter().map(placed).collect(),
             missing,
@@ -166,6 +174,16 @@ impl Slow {
         };
         pools.into_iter().map(row).collect()
     }
+}
+
+/// `zone web (cap 50 %), process 204 (cap 20 %)`: without counts, so that it changes only when something else is throttled.
+fn throttled(before: &[Controlled], now: &[Controlled]) -> Option<String> {
+    let capped = throttled_between(before, now).into_iter().filter_map(|(holder, _)| {
+        let cap = now.iter().find(|one| one.holder == holder)?.cap?;
+        Some(format!("{holder} (cap {cap} %)"))
+    });
+    let names: Vec<String> = capped.collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// As they were written, where there are any.

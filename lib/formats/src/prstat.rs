@@ -1,6 +1,6 @@
 //! The tables of `prstat` (reference §4.5). Lines have no blanks at their end.
 
-use millpond_model::{Doing, LgrpId, MICROSTATES};
+use millpond_model::{Doing, GroupId, MICROSTATES};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub struct ProcessRow {
     /// Recent use, in percent.
     pub cpu: f64,
     /// Its home, where that column is wanted.
-    pub home: Option<Option<LgrpId>>,
+    pub home: Option<Option<GroupId>>,
     /// Its name.
     pub name: String,
     /// How many threads it has, or which one this is.
@@ -290,7 +290,7 @@ mod tests {
             "   PID USERNAME  SIZE   RSS STATE  PRI NICE      TIME  CPU PROCESS/NLWP"
         );
         assert_eq!(row().line(), "  1974 user1    4488K 3640K cpu2    59    0   0:00:00 0.1% prstat/1");
-        let at_home = ProcessRow { home: Some(Some(LgrpId(1))), nice: None, doing: Doing::Zombie, ..row() };
+        let at_home = ProcessRow { home: Some(Some(GroupId(1))), nice: None, doing: Doing::Zombie, ..row() };
         assert_eq!(
             at_home.line(),
             "  1974 user1    4488K 3640K zombie  59    -   0:00:00 0.1%    1 prstat/1"

@@ -289,7 +289,10 @@ impl Refusal {
             ),
             Reason::IsFence(name) => Some(format!("take it down first: millpond fence --off {name}")),
             Reason::InPartition(_) => Some("choose another CPU, or end that partition first".to_owned()),
-            Reason::PsetsExist(_) => Some("remove them first: psrset -d".to_owned()),
+            Reason::PsetsExist(sets) => {
+                let sets: String = sets.iter().map(|set| format!(" {set}")).collect();
+                Some(format!("remove them first: psrset -d{sets}"))
+            }
             _ => None,
         };
         Refusal { subject, reason, hint }

@@ -57,6 +57,8 @@ pub struct Spent {
     pub times: [Option<Nanos>; MICROSTATES.len()],
     /// It was stopped. No column shows it.
     pub stopped: Nanos,
+    /// Of the latency: a CPU cap kept it from a CPU. `None` where that is not counted for each thread, as on Linux, which counts it for groups.
+    pub capped: Option<Nanos>,
     /// It left its CPU of its own will.
     pub voluntary: Option<u64>,
     /// It was made to leave it.

@@ -115,6 +115,7 @@ fn since(now: &Spent, before: &Spent) -> Spent {
     Spent {
         times: std::array::from_fn(|n| Some(now.times[n]? - before.times[n].unwrap_or(Nanos(0)))),
         stopped: now.stopped - before.stopped,
+        capped: now.capped.map(|now| now - before.capped.unwrap_or(Nanos(0))),
         voluntary: counted(now.voluntary, before.voluntary),
         involuntary: counted(now.involuntary, before.involuntary),
         calls: counted(now.calls, before.calls),
@@ -141,6 +142,7 @@ pub(crate) fn both(a: &Spent, b: &Spent) -> Spent {
     Spent {
         times: std::array::from_fn(|n| time(a.times[n], b.times[n])),
         stopped: a.stopped + b.stopped,
+        capped: time(a.capped, b.capped),
         voluntary: count(a.voluntary, b.voluntary),
         involuntary: count(a.involuntary, b.involuntary),
         calls: count(a.calls, b.calls),

@@ -115,6 +115,8 @@ impl Shares {
 pub struct Evidence {
     /// Where the time of its threads went.
     pub shares: Shares,
+    /// The part of the time that threads want to run in which a CPU cap kept them from a CPU.
+    pub capped: Option<f64>,
     /// How many threads it had at a time, on average.
     pub threads: f64,
     /// System calls a second of its CPU time.
@@ -142,7 +144,9 @@ impl Evidence {
 /// What keeps a program from computing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Finding {
-    /// Its threads were runnable and had no CPU, for this part of the time that they wanted to run.
+    /// A CPU cap kept its threads from a CPU, for this part of the time that they wanted to run.
+    Capped(f64),
+    /// Its threads were runnable and had no CPU for another reason, for this part.
     WaitsForCpu(f64),
     /// They waited for contended mutexes, for this part.
     LockBound(f64),
@@ -207,13 +211,16 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
         }
         return ordered(findings);
     }
-    let of_wanted = [
-        (shares.latency, WORTH_A_WORD, Finding::WaitsForCpu as fn(f64) -> Finding),
-        (shares.mutex, WORTH_A_WORD, Finding::LockBound),
-        (shares.fault, WORTH_A_WORD_FAULT, Finding::Faults),
+    let of_wanted = |share: Option<f64>| share.unwrap_or(0.0) / wanted;
+    let capped = evidence.capped.unwrap_or(0.0);
+    let parts = [
+        (capped, WORTH_A_WORD, Finding::Capped as fn(f64) -> Finding),
+        // More CPUs do not shorten the wait for a cap.
+        (of_wanted(shares.latency) - capped, WORTH_A_WORD, Finding::WaitsForCpu),
+        (of_wanted(shares.mutex), WORTH_A_WORD, Finding::LockBound),
+        (of_wanted(shares.fault), WORTH_A_WORD_FAULT, Finding::Faults),
     ];
-    for (share, least, finding) in of_wanted {
-        let part = share.unwrap_or(0.0) / wanted;
+    for (part, least, finding) in parts {
         findings.extend((part >= least).then(|| (part * wanted_threads, finding(part))));
     }
     let mut findings = ordered(findings);
@@ -416,6 +423,19 @@ mod tests {
                 Finding::WaitsForCpu(0.4),
                 Finding::Computes(0.1, None)
             ]
+        );
+    }
+
+    #[test]
+    fn a_wait_for_a_cap_is_no_wait_for_a_cpu() {
+        // One thread with a cap of 20 % of a CPU.
+        let capped = Evidence { capped: Some(0.8), ..of(shares(0.2, 0.0, 0.0, 0.0, 0.8)) };
+        about(&diagnose(&capped), &[Finding::Capped(0.8), Finding::Computes(0.2, None)]);
+        // What the cap does not explain remains.
+        let both = Evidence { capped: Some(0.3), ..of(shares(0.2, 0.0, 0.0, 0.0, 0.8)) };
+        about(
+            &diagnose(&both),
+            &[Finding::WaitsForCpu(0.5), Finding::Capped(0.3), Finding::Computes(0.2, None)],
         );
     }
 

@@ -135,11 +135,16 @@ fn heat(frame: &Frame, set: &Row, depth: Depth, room: usize) -> Vec<Span<'static
     uses.chunks(each).map(mean).map(column).collect()
 }
 
-/// What poold did last, and fences that leak: at most `most` lines.
+/// Fences that leak, groups that wait for their CPU cap, and what poold did last: at most `most` lines.
 pub fn news(frame: &Frame, depth: Depth, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for row in frame.rows(Entity::Fence).iter().filter(|row| !row.text(fence::LEAKS).is_empty()) {
         let text = format!("fence {} leaks: {}", row.text(fence::NAME), row.text(fence::LEAKS));
+        lines.push(Line::styled(fitted(&text, width, true).trim_end().to_owned(), depth.alarm()));
+    }
+    let throttled = frame.rows(Entity::Machine).first().map(|row| row.text(machine::THROTTLED));
+    if let Some(groups) = throttled.filter(|groups| !groups.is_empty()) {
+        let text = format!("throttled: {groups}; prstat --caps 5 has the figures");
         lines.push(Line::styled(fitted(&text, width, true).trim_end().to_owned(), depth.alarm()));
     }
     let moved = frame.rows(Entity::Decision).iter().filter(|row| row.text(decision::MOVES) != "nothing");

@@ -322,6 +322,21 @@ fn a_fence_that_leaks_is_in_the_overview() {
 }
 
 #[test]
+fn what_is_throttled_is_in_the_overview() {
+    let mut screen = Screen::new(Depth::Mono, Watched::Real);
+    let mut throttled = frame(10);
+    let machine = Row::of(Entity::Machine).with(machine::THROTTLED, "zone a\u{1b}b (cap 20 %)");
+    throttled.set_rows(Entity::Machine, vec![machine]);
+    screen.push(throttled);
+    let lines = drawn(&mut screen, 80, 24);
+    let is_there = |line: &String| {
+        line.starts_with("throttled: zone a")
+            && line.ends_with("b (cap 20 %); prstat --caps 5 has the figures")
+    };
+    assert!(lines.iter().any(is_there), "{lines:#?}");
+}
+
+#[test]
 fn nothing_hostile_reaches_the_terminal() {
     let mut screen = screen();
     let symbols = drawn(&mut screen, 200, 24).concat();

@@ -96,3 +96,4 @@ pub use terminal::{
 pub use text::{create_file, create_output, read_text, replace_bytes, replace_text};
 pub use view::View;
 pub use workloads::{Load, Workload};
+pub use zone::read_zone;

@@ -14,7 +14,7 @@ const BY_NAME: &str = "/usr/share/zoneinfo";
 
 /// The zone that `TZ` names, else the machine's, else universal time.
 #[must_use]
-pub(crate) fn read_zone() -> TimeZone {
+pub fn read_zone() -> TimeZone {
     let tz = std::env::var("TZ").ok();
     zone_of(tz.as_deref(), Path::new(LOCAL), Path::new(BY_NAME))
 }

@@ -207,6 +207,7 @@ fn spent(state: &SimState, thread: Option<&Thread>) -> Spent {
         involuntary: Some(0),
         calls: Some(0),
         signals: Some(0),
+        capped: Some(Nanos(0)),
         ..Spent::default()
     };
     let mut put = |which: Microstate, time: u64| spent.times[which.index()] = Some(Nanos(time));
@@ -222,6 +223,8 @@ fn spent(state: &SimState, thread: Option<&Thread>) -> Spent {
     put(Microstate::Lock, locked);
     put(Microstate::Sleep, slept);
     put(Microstate::Latency, age.saturating_sub(thread.user + thread.sys + locked + slept));
+    let since = if thread.state == RunState::Capped { now.saturating_sub(thread.queued_at) } else { 0 };
+    spent.capped = Some(Nanos(tally.capped + since));
     spent.voluntary = Some(tally.voluntary);
     spent.involuntary = Some(tally.involuntary);
     spent.calls = Some(tally.calls);

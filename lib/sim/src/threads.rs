@@ -182,8 +182,13 @@ pub(crate) fn check_cpu_stays_inside(
     let outside = |cpu: &CpuId| tables.processors.get(cpu).is_some_and(|p| p.set != set);
     match record.cpu.as_ref().and_then(|bond| bond.to.iter().find(outside)) {
         Some(cpu) => {
+            let named = match &subject {
+                Subject::Process(pid) => format!(" {pid}"),
+                Subject::Thread(lwp) => format!(" {lwp}"),
+                _ => String::new(),
+            };
             let refusal = Refusal::new(subject, Reason::BoundElsewhere { cpu, set });
-            Err(refusal.hint("unbind it from the CPU first: pbind -u"))
+            Err(refusal.hint(format!("unbind it from the CPU first: pbind -u{named}")))
         }
         None => Ok(()),
     }

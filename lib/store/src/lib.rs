@@ -14,7 +14,7 @@ mod file;
 mod reader;
 mod ring;
 
-pub use reader::{Frames, Moment, Recording, Span};
+pub use reader::{Frames, Moment, Recording, Run, Span};
 pub use ring::{Limits, Ring, Written};
 
 use millpond_model::WallTime;
@@ -86,8 +86,16 @@ fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
             files.push(path);
         }
     }
-    files.sort();
+    files.sort_by_cached_key(|path| order_of(path));
     Ok(files)
+}
+
+/// What files are ordered by: the moment in their name, then the number behind it, then the name. The first file of a second has no number.
+fn order_of(path: &Path) -> (String, u64, PathBuf) {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let numbered = stem.rsplit_once('-').and_then(|(moment, n)| Some((moment.to_owned(), n.parse().ok()?)));
+    let (moment, number) = numbered.unwrap_or((stem, 1));
+    (moment, number, path.to_owned())
 }
 
 /// The name of a file that begins then: `20261127T060102Z`.

@@ -7,7 +7,7 @@ use crate::{StoreError, files_in, tail_of};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use std::borrow::Borrow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// A recording that is there.
@@ -25,6 +25,8 @@ struct Source {
     tail: Option<(Index, Rc<Vec<u8>>)>,
     /// Bytes of the file that they are in.
     tail_bytes: u64,
+    /// The number of the watch that wrote it.
+    run: usize,
 }
 
 /// What a recording is about.
@@ -49,8 +51,21 @@ pub struct Span {
 pub struct Moment {
     /// Everything that was seen.
     pub frame: Frame,
-    /// When the watch began.
-    pub run: WallTime,
+    /// The number of the watch in the recording, from 0.
+    pub run: usize,
+}
+
+/// What one watch wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its first file.
+    pub file: PathBuf,
+    /// When its first frame was.
+    pub first: WallTime,
+    /// When its last frame was.
+    pub last: WallTime,
+    /// How many frames it wrote.
+    pub frames: u64,
 }
 
 impl Recording {
@@ -64,7 +79,11 @@ impl Recording {
         let mut recording = Recording { files: Vec::new(), notes: Vec::new() };
         for path in &paths {
             match Source::open(path) {
-                Ok((source, torn)) => {
+                Ok((mut source, torn)) => {
+                    source.run = recording
+                        .files
+                        .last()
+                        .map_or(0, |before| before.run + usize::from(!source.continues(before)));
                     if torn > 0 {
                         let path = path.display();
                         recording.notes.push(format!(
@@ -90,18 +109,33 @@ impl Recording {
     /// What it is about; nothing where it has no frame.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
-        let mut indexes = self.files.iter().flat_map(Source::indexes).peekable();
-        let first = indexes.peek()?.first.1;
-        let (last, frames) =
-            indexes.fold((first, 0), |(_, frames), index| (index.last.1, frames + u64::from(index.frames)));
+        let runs = self.runs();
         Some(Span {
             machine: self.files.last()?.blocks.header.machine.clone(),
-            first,
-            last,
-            frames,
+            // A clock may have been set back between two watches.
+            first: runs.iter().map(|run| run.first).min()?,
+            last: runs.iter().map(|run| run.last).max()?,
+            frames: runs.iter().map(|run| run.frames).sum(),
             files: self.files.len(),
             bytes: self.files.iter().map(|source| source.blocks.whole + source.tail_bytes).sum(),
         })
+    }
+
+    /// The watches that wrote it, in their order. One without a frame is left out.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Run> {
+        let of = |files: &[Source]| {
+            let mut indexes = files.iter().flat_map(Source::indexes).peekable();
+            let (file, first) = (files.first()?.blocks.path.clone(), indexes.peek()?.first.1);
+            let whole = Run { file, first, last: first, frames: 0 };
+            Some(indexes.fold(whole, |run, index| Run {
+                last: run.last.max(index.last.1),
+                first: run.first.min(index.first.1),
+                frames: run.frames + u64::from(index.frames),
+                ..run
+            }))
+        };
+        self.files.chunk_by(|a, b| a.run == b.run).filter_map(of).collect()
     }
 
     /// What of it is damaged, a sentence for each block; every byte is read.
@@ -134,16 +168,19 @@ impl Recording {
 
     /// All blocks, and the number of the one in which frames from this moment on begin.
     fn blocks_from(&self, wall: WallTime) -> (Vec<(usize, usize)>, usize) {
-        let (mut places, mut start) = (Vec::new(), 0);
+        let (mut places, mut start) = (Vec::new(), None);
         for (file, source) in self.files.iter().enumerate() {
             for (block, index) in source.indexes().enumerate() {
-                if index.first.1 < wall {
-                    start = places.len();
+                // The first that reaches the moment. Later ones may begin before it: a clock was set back. The frame before it may be in the
+                // block before.
+                if start.is_none() && index.last.1 >= wall {
+                    start = Some(places.len() - usize::from(index.first.1 >= wall && !places.is_empty()));
                 }
                 places.push((file, block));
             }
         }
-        (places, start)
+        let last = places.len().saturating_sub(1);
+        (places, start.unwrap_or(last))
     }
 }
 
@@ -154,7 +191,19 @@ impl Source {
         let (index, encoded) = after(&blocks, &tail);
         let torn = blocks.torn + tail.torn;
         let tail_bytes = tail.bytes;
-        Ok((Source { blocks, tail: index.map(|index| (index, Rc::new(encoded))), tail_bytes }, torn))
+        let tail = index.map(|index| (index, Rc::new(encoded)));
+        Ok((Source { blocks, tail, tail_bytes, run: 0 }, torn))
+    }
+
+    /// Whether the watch that wrote `before` went on in this file: its clock never goes back.
+    fn continues(&self, before: &Source) -> bool {
+        let watch = |source: &Source| {
+            let header = &source.blocks.header;
+            (header.run, header.process, header.machine.clone())
+        };
+        let ends = before.indexes().last().map(|index| index.last.0);
+        let begins = self.indexes().next().map(|index| index.first.0);
+        watch(self) == watch(before) && ends.zip(begins).is_none_or(|(ends, begins)| begins > ends)
     }
 
     /// What its blocks are about, in order.
@@ -216,7 +265,9 @@ impl<R: Borrow<Recording>> Frames<R> {
                 let read = block.decoder.frame(&mut rest);
                 block.at = block.encoded.len() - rest.len();
                 return match read {
-                    Ok(frame) => Some(Ok(Moment { frame, run: source.header.run })),
+                    Ok(frame) => {
+                        Some(Ok(Moment { frame, run: self.recording.borrow().files[block.file].run }))
+                    }
                     Err(why) => {
                         let place = block.place;
                         self.block = None;

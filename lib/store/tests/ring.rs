@@ -199,3 +199,51 @@ fn what_is_no_recording_is_told() {
     assert!(told(&text).ends_with(": it is no recording of frames"));
     assert!(told(&dir.path().join("nowhere")).contains("cannot read "));
 }
+
+/// A watch whose clock begins at zero again writes so many frames from the moment `wall` on.
+fn watch(dir: &Path, wall: i64, frames: u64) {
+    let (mut ring, _) = Ring::open(dir, "t2000", WallTime(START), LIMITS).unwrap();
+    (0..frames).for_each(|n| {
+        let frame = Frame::at(Nanos::from_secs(n), WallTime(wall + n.cast_signed()));
+        ring.push(&frame).unwrap();
+    });
+    ring.finish().unwrap();
+}
+
+#[test]
+fn watches_of_one_second_are_read_in_the_order_of_their_files_and_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    // Twelve, because 10 is before 2 as a text.
+    (1..=12).for_each(|count| watch(dir.path(), START, count));
+    let recording = Recording::open(dir.path()).unwrap();
+    let counts: Vec<u64> = recording.runs().iter().map(|run| run.frames).collect();
+    assert_eq!(counts, (1..=12).collect::<Vec<u64>>());
+    assert_eq!(recording.runs()[1].file, dir.path().join("20251127T060102Z-2.frames"));
+    let runs: Vec<usize> = recording.frames().map(|moment| moment.unwrap().run).collect();
+    assert_eq!(runs.len(), 78);
+    assert!(runs.is_sorted() && (0..12).all(|run| runs.iter().filter(|at| **at == run).count() == run + 1));
+}
+
+#[test]
+fn a_watch_goes_on_in_its_next_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, _) = ring(dir.path(), LIMITS);
+    (0..90_000).step_by(60).for_each(|second| writer.push(&frame(second)).unwrap());
+    writer.finish().unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    assert!(recording.span().unwrap().files > 1);
+    assert_eq!(recording.runs().len(), 1);
+}
+
+#[test]
+fn frames_from_a_moment_on_are_those_of_all_watches_after_a_clock_was_set_back() {
+    let dir = tempfile::tempdir().unwrap();
+    watch(dir.path(), START, 100);
+    watch(dir.path(), START + 50, 100);
+    let recording = Recording::open(dir.path()).unwrap();
+    // From the 70th second: 69 to 99 of the first watch, and all of the second.
+    let expected: Vec<i64> = (69..100).chain(50..150).collect();
+    assert_eq!(seconds(&recording, START + 70), expected);
+    let span = recording.span().unwrap();
+    assert_eq!((span.first.0 - START, span.last.0 - START), (0, 149));
+}

@@ -3,6 +3,7 @@
 use crate::machine::Stage;
 use crate::schemas;
 use crate::script::{Line, parse};
+use millpond_cmd::remedy::{Tried, commands, tried};
 use millpond_cmd::{Ctx, run};
 use millpond_machine::{Guard, Journal, Knob, KnobError, Knobs, Machine, Step};
 use millpond_model::{CpuId, Nanos, Pid, State};
@@ -42,6 +43,9 @@ pub fn play(text: &str, machines: &Path) -> Result<Played, String> {
                 if let Some(why) = schemas::breach(&words, &got.out) {
                     let _ = writeln!(played.differences, "line {at}: $ {}: {why}", words.join(" "));
                 }
+                for why in theatre.refused_remedies(&words, &got) {
+                    let _ = writeln!(played.differences, "line {at}: $ {}: {why}", words.join(" "));
+                }
                 let mut err_got = got.err.clone();
                 if err_open {
                     err_got.truncate(err.len());
@@ -77,6 +81,9 @@ struct Theatre {
     scratch: tempfile::TempDir,
 }
 
+/// What stands before a remedy.
+const REMEDIES: [&str; 2] = ["hint: ", "may help: "];
+
 /// The word for the transcript's own directory.
 const SCRATCH: &str = "TMP/";
 
@@ -104,6 +111,24 @@ impl Theatre {
         let here = format!("{}/", self.scratch.path().display());
         let named = |bytes: &[u8]| lines(bytes).iter().map(|line| line.replace(&here, SCRATCH)).collect();
         Got { out: named(&out), err: named(&err), status }
+    }
+
+    /// Remedies that a command printed and that the machine refuses, a sentence each.
+    fn refused_remedies(&self, words: &[String], got: &Got) -> Vec<String> {
+        let is_about_another =
+            |word: &String| ["sim", "--machine", "--state", "--root", "--from"].contains(&word.as_str());
+        let Some(stage) = self.stage.as_ref().filter(|_| !words.iter().any(is_about_another)) else {
+            return Vec::new();
+        };
+        let session = stage.session();
+        let lines = got.out.iter().chain(&got.err);
+        let texts = lines
+            .filter_map(|line| REMEDIES.iter().find_map(|mark| line.split_once(mark)).map(|(_, text)| text));
+        let refused = |command: Vec<String>| match tried(&session, &command) {
+            Tried::Accepted => None,
+            Tried::Refused(why, _) => Some(format!("the remedy `{}` is refused: {why}", command.join(" "))),
+        };
+        texts.flat_map(commands).filter_map(refused).collect()
     }
 
     /// A word with the directory that it stands in.

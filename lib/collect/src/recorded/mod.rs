@@ -27,7 +27,7 @@ use millpond_model::{
 };
 use millpond_observe::Frame;
 use millpond_observe::catalogue::Entity;
-use millpond_store::{Frames, Moment, Recording};
+use millpond_store::{Frames, Moment, Recording, Run};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -44,7 +44,9 @@ pub struct RecordedMachine {
     /// The frame after that of now.
     next: RefCell<Option<Moment>>,
     /// Which watch wrote these frames.
-    run: WallTime,
+    run: usize,
+    /// All watches of the recording.
+    runs: Vec<Run>,
     /// From the frame before that of now until it.
     spacing: Cell<Nanos>,
     stop: &'static AtomicBool,
@@ -77,6 +79,7 @@ impl RecordedMachine {
         let notes = Notes::default();
         notes.borrow_mut().extend(recording.notes.iter().cloned());
         let name = recording.span().map(|span| span.machine).unwrap_or_default();
+        let runs = recording.runs();
         let mut frames = recording.into_frames_from(from);
         // The frame before that moment comes first, where there is one.
         let mut first = frames
@@ -93,6 +96,7 @@ impl RecordedMachine {
             now: RefCell::new(Rc::new(first.frame)),
             next: RefCell::new(next),
             run: first.run,
+            runs,
             spacing: Cell::default(),
             stop,
             ended: Cell::default(),
@@ -133,10 +137,18 @@ impl RecordedMachine {
         self.ended.set(true);
         let wall = self.wall();
         let note = match self.next.borrow().as_ref() {
-            Some(next) => format!(
+            Some(next) if next.frame.wall > wall => format!(
                 "the recording was interrupted for {} s, and counters begin anew behind that: --at goes there",
                 next.frame.wall.0 - wall.0
             ),
+            // No moment leads to the frames of a watch that began in the time of this one.
+            Some(next) => self.runs.get(next.run).map_or_else(String::new, |run| {
+                format!(
+                    "{} frames of another watch follow, whose clock was not later, and are left out: name its file, {}",
+                    run.frames,
+                    run.file.display()
+                )
+            }),
             None if !self.reached.get() => "the recording ends before the interval does".to_owned(),
             None => return,
         };
@@ -204,7 +216,7 @@ impl Knobs for RecordedMachine {
     }
 
     fn boot_id(&self) -> String {
-        self.run.0.to_string()
+        self.run.to_string()
     }
 }
 

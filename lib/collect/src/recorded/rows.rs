@@ -233,6 +233,7 @@ fn thread_entry(row: &Row) -> Option<ThreadEntry> {
         spent: is_measured.then(|| Spent {
             times,
             stopped: Nanos(0),
+            capped: None,
             voluntary: whole(row, thread::VOLUNTARY),
             involuntary: whole(row, thread::INVOLUNTARY),
             calls: None,

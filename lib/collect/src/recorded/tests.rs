@@ -76,6 +76,25 @@ fn it_begins_at_the_moment_that_is_wanted() {
 }
 
 #[test]
+fn a_second_watch_of_the_same_second_is_announced_with_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 1000, &[1_000, 2_000, 3_000]);
+    write(dir.path(), 1000, &[1_000, 2_000]);
+    let (machine, notes) = open(dir.path(), 0, flag());
+    assert_eq!(steps(&machine, &[1000, 1000, 1000]), [2_000, 3_000, 3_000]);
+    let file = dir.path().join("19700101T001641Z-2.frames");
+    let said = format!(
+        "2 frames of another watch follow, whose clock was not later, and are left out: name its file, {}",
+        file.display()
+    );
+    assert_eq!(*notes.borrow(), [said]);
+    assert_eq!(
+        RecordedMachine::open(Recording::open(&file).unwrap(), WallTime(0), flag()).unwrap().0.now(),
+        Nanos::from_secs(1)
+    );
+}
+
+#[test]
 fn it_ends_with_the_watch_that_wrote_it() {
     let (dir, stop) = (tempfile::tempdir().unwrap(), flag());
     write(dir.path(), 1000, &[1_000, 2_000]);
@@ -171,6 +190,7 @@ fn facets_say_what_they_said() {
             if let Some(spent) = &mut thread.spent {
                 spent.calls = None;
                 spent.stopped = Nanos(0);
+                spent.capped = None;
             }
         }
         let mut found = census.sample().unwrap();

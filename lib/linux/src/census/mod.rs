@@ -22,6 +22,7 @@
 //! SCHED_IDLE, which is FX, 0. SYS: 60, and a point more for each that is less nice than 0. RT: 100 and the level, as in `dispatcher`.
 //! Where the scheduler of the classes is at work, it is asked for class and level of each thread that it schedules.
 
+mod capped;
 mod details;
 mod entries;
 #[cfg(test)]

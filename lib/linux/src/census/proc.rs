@@ -35,25 +35,36 @@ pub(super) fn look(os: &Os, options: CensusOptions, since_boot: Nanos) -> Result
     let machine = |error: std::io::Error| Refusal::operation(Reason::Machine(error.to_string()));
     let mut found = Vec::new();
     for pid in os.pids().map_err(machine)? {
-        let dir = os.root.proc.join(pid.to_string());
-        let Some(users) = users(os, &dir) else { continue };
-        if !options.lists_threads() {
-            found.extend(one(os, &dir, (pid, pid), users, Depth::Use, since_boot).map(|mut seen| {
-                seen.0.threads = seen.1;
-                seen.0
-            }));
-            continue;
-        }
-        let tids = match os.tids(pid) {
-            Err(error) if !is_gone(&error) => return Err(machine(error)),
-            tids => tids.unwrap_or_default(),
-        };
-        for tid in tids {
-            let task = dir.join("task").join(tid.to_string());
-            found.extend(one(os, &task, (pid, tid), users, options.depth, since_boot).map(|seen| seen.0));
-        }
+        found.extend(process(os, options, pid, since_boot)?);
     }
     Ok(found)
+}
+
+/// The threads of a process, or the process alone where threads are not asked for; nothing of one that has ended.
+///
+/// # Errors
+/// [`Refusal`] when its threads cannot be read.
+pub(super) fn process(
+    os: &Os,
+    options: CensusOptions,
+    pid: u32,
+    since_boot: Nanos,
+) -> Result<Vec<Seen>, Refusal> {
+    let dir = os.root.proc.join(pid.to_string());
+    let Some(users) = users(os, &dir) else { return Ok(Vec::new()) };
+    if !options.lists_threads() {
+        let one = one(os, &dir, (pid, pid), users, Depth::Use, since_boot);
+        return Ok(one.map(|(seen, threads)| Seen { threads, ..seen }).into_iter().collect());
+    }
+    let tids = match os.tids(pid) {
+        Err(error) if !is_gone(&error) => {
+            return Err(Refusal::operation(Reason::Machine(error.to_string())));
+        }
+        tids => tids.unwrap_or_default(),
+    };
+    let task = |tid: u32| dir.join("task").join(tid.to_string());
+    let of = |tid| one(os, &task(tid), (pid, tid), users, options.depth, since_boot).map(|seen| seen.0);
+    Ok(tids.into_iter().filter_map(of).collect())
 }
 
 /// One thread or process, and how many threads it says that there are.

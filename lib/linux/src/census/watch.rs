@@ -1,5 +1,6 @@
 //! A look, and a watch that looks again and again: by programs in the kernel where it takes them, else by `/proc`.
 
+use super::capped::CappedGroups;
 use super::details::Places;
 use super::entries::{self, BEGAN_NS, Seen};
 use super::{proc, programs};
@@ -9,13 +10,16 @@ use millpond_machine::facets::{CensusOptions, CensusWatch, Depth};
 use millpond_machine::{Machine, Refusal};
 use millpond_model::{CpuId, Histogram, Nanos, Roster};
 use rustix::time::ClockId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What only programs can tell.
 const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
 
 /// What nobody asked for.
 const NOT_ASKED: &str = "SCL: system calls are counted only where that is asked for";
+
+/// So many processes that programs do not list are named.
+const HIDDEN_SHOWN: usize = 5;
 
 /// The census of a machine.
 pub(super) struct LinuxCensus<'a> {
@@ -25,6 +29,10 @@ pub(super) struct LinuxCensus<'a> {
     programs: Result<Watching, String>,
     /// Accounts were asked for.
     measures: bool,
+    /// Processes that the programs do not list.
+    hidden: Vec<u32>,
+    /// Groups that wait for their cap, and when they were looked at.
+    capped: (CappedGroups, Option<Nanos>),
 }
 
 impl<'a> LinuxCensus<'a> {
@@ -35,7 +43,7 @@ impl<'a> LinuxCensus<'a> {
         let detail = Detail { calls: options.calls, causes: options.causes };
         let keep = if measures { Keep::Accounts(detail) } else { Keep::Nothing };
         let programs = programs::open(&machine.os, keep);
-        LinuxCensus { machine, options, programs, measures }
+        LinuxCensus { machine, options, programs, measures, hidden: Vec::new(), capped: Default::default() }
     }
 
     /// What is there, and when that was looked at: not when the rest of a sample was read, which on a busy machine is much later.
@@ -44,14 +52,38 @@ impl<'a> LinuxCensus<'a> {
         // Looks agree in it to the precision that beginnings have.
         let now = clock::read(ClockId::Monotonic);
         let suspended = Nanos((boot - now).0 / BEGAN_NS * BEGAN_NS);
+        let os = &self.machine.os;
         if let Ok(watching) = &mut self.programs {
-            return programs::look(&self.machine.os, watching, self.options.depth, suspended);
+            let known = os.pids().unwrap_or_default();
+            let (at, mut found) = programs::look(os, watching, self.options.depth, suspended)?;
+            self.hidden = hidden(&known, &found);
+            for pid in &self.hidden {
+                let since_boot = at + suspended;
+                found.extend(proc::process(os, self.options, *pid, since_boot)?.into_iter().map(|seen| {
+                    // As far as the kernel keeps it since the thread began.
+                    Seen { began: seen.began - suspended, ..seen }
+                }));
+            }
+            found.sort_unstable_by_key(|seen| (seen.pid, seen.tid));
+            return Ok((at, found));
         }
         let live = self.machine.os.root.is_live();
         let (at, since_boot) = if live { (now, boot) } else { (uptime(self.machine), uptime(self.machine)) };
         let mut found = proc::look(&self.machine.os, self.options, since_boot)?;
         found.iter_mut().for_each(|seen| seen.began = seen.began - suspended);
         Ok((at, found))
+    }
+
+    /// What a kernel hides from programs, as that of some sandboxes hides process 1.
+    fn hides(&self) -> Option<String> {
+        let pids: Vec<String> = self.hidden.iter().take(HIDDEN_SHOWN).map(ToString::to_string).collect();
+        let more = self.hidden.len().saturating_sub(HIDDEN_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let noun = if self.hidden.len() == 1 { "process" } else { "processes" };
+        let list = pids.join(", ");
+        (!pids.is_empty()).then(|| {
+            format!("microstates of {noun} {list}{more}: the kernel hides it from programs; figures are those of /proc")
+        })
     }
 
     /// How long threads waited for each CPU, where that is measured.
@@ -81,10 +113,17 @@ impl<'a> LinuxCensus<'a> {
                     .extend(watching.sees_faults().err().map(|why| format!("TFL, DFL: {why}; SLP has them")));
                 missing.extend(watching.sees_signals().err().map(|why| format!("SIG: {why}")));
                 missing.extend((!self.options.calls).then(|| NOT_ASKED.to_owned()));
+                missing.extend(self.hides());
             }
         }
         missing
     }
+}
+
+/// The processes that `/proc` had before programs listed what lives, and that are not in the list. One that ended meanwhile has no files any more.
+fn hidden(known: &[u32], found: &[Seen]) -> Vec<u32> {
+    let listed: BTreeSet<u32> = found.iter().map(|seen| seen.pid).collect();
+    known.iter().copied().filter(|pid| !listed.contains(pid)).collect()
 }
 
 impl CensusWatch for LinuxCensus<'_> {
@@ -93,6 +132,8 @@ impl CensusWatch for LinuxCensus<'_> {
         if let Ok(live) = self.machine.live_classes() {
             seen.iter_mut().for_each(|seen| seen.level = live.standing(seen.tid, seen.policy));
         }
+        let before = self.capped.1.replace(at);
+        self.capped.0.mark(&self.machine.os, at, before, &mut seen);
         let places = Places::look(self.machine, self.options, &seen);
         let os = &self.machine.os;
         let read =
@@ -161,6 +202,7 @@ fn load(loadavg: &str) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::census::entries::tests::seen;
 
     #[test]
     fn tables_of_one_line_are_understood() {
@@ -169,5 +211,11 @@ mod tests {
         assert_eq!(total_memory("MemTotal:       16384 kB\nMemFree: 3 kB\n"), Some(16384));
         assert_eq!(load("0.20 0.18 0.12 1/80 11206"), Some([0.20, 0.18, 0.12]));
         assert_eq!(load("x"), None);
+    }
+
+    #[test]
+    fn a_process_that_programs_do_not_list_is_hidden() {
+        assert_eq!(hidden(&[1, 2, 7], &[seen(2, 2), seen(7, 7), seen(7, 8), seen(9, 9)]), [1]);
+        assert_eq!(hidden(&[2], &[seen(2, 2)]), Vec::<u32>::new());
     }
 }

@@ -226,6 +226,10 @@ impl Controls for LinuxMachine {
         self.holders_of_process(pid)
     }
 
+    fn caps_of(&self, pid: Pid) -> Result<Vec<Controlled>, Refusal> {
+        self.caps_above(pid)
+    }
+
     fn enforced(&self, holder: &ControlHolder, control: Control) -> Result<Enforced, Refusal> {
         let wanted = self.recorded_controls();
         let (path, _) = self.group_of(holder, &wanted)?;

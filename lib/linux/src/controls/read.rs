@@ -165,7 +165,7 @@ impl Os {
     }
 
     /// What a group used, and what its cap took away: `cpu.stat`, on version 1 with the figure of `cpuacct`.
-    fn cpu_figures(&self, path: &str) -> (Option<Nanos>, Option<Throttled>) {
+    pub(crate) fn cpu_figures(&self, path: &str) -> (Option<Nanos>, Option<Throttled>) {
         let text = self.cpu_stat(path).ok().flatten().unwrap_or_default();
         let figure = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

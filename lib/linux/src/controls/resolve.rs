@@ -3,17 +3,23 @@
 use crate::os::knob_error;
 use crate::zones::{KUBELET, classify, manager, managers_above};
 use crate::{LinuxMachine, names};
+use millpond_machine::facets::Controlled;
 use millpond_machine::{KnobError, Reason, Refusal, Subject};
 use millpond_model::{ControlHolder, Pid, printable};
 
 /// How deep groups are looked for: a container of a pod of a class of a slice.
 const DEPTH_MAX: usize = 6;
+/// The zone that is the whole machine.
+const GLOBAL: &str = "global";
 const USER_SLICE: &str = "/user.slice/user-";
 
 impl LinuxMachine {
     /// Every project, every zone, and every process with controls, each with its group.
     pub(super) fn all_holders(&self) -> Result<Vec<(ControlHolder, String)>, Refusal> {
         let mut holders = Vec::new();
+        if self.os.kernel_quota("/").is_ok_and(|quota| quota.is_some()) {
+            holders.push((ControlHolder::Zone(GLOBAL.to_owned()), "/".to_owned()));
+        }
         for path in self.cpu_paths()? {
             let Some((kind, name)) = classify(&path) else { continue };
             if kind == "slice" {
@@ -89,7 +95,11 @@ impl LinuxMachine {
                 let why = format!("two groups are called so: {first} and {second}");
                 Err(refuse(Reason::Machine(why)).hint("name it by its path"))
             }
-            (None, _) if name == "global" && !is_project => {
+            (None, _) if name == GLOBAL && !is_project && self.os.kernel_quota("/").is_ok_and(|is| is.is_some()) => {
+                let why = "this is a container, and its cap was set from outside";
+                Err(refuse(Reason::Machine(why.into())).hint("raise the CPU limit of the container where it was started"))
+            }
+            (None, _) if name == GLOBAL && !is_project => {
                 let why = "it is the whole machine here, which has neither shares nor a cap";
                 Err(refuse(Reason::Machine(why.into())).hint("set the controls of a unit, a slice or a container"))
             }
@@ -138,6 +148,30 @@ impl LinuxMachine {
             }
         }
         Ok(project.into_iter().chain(zone).collect())
+    }
+
+    /// The caps above a process, the outermost first: also of groups that no project or zone is called by.
+    pub(super) fn caps_above(&self, pid: Pid) -> Result<Vec<Controlled>, Refusal> {
+        let (task, _) = self.os.identify(pid, None)?;
+        let place = self.os.cpu_place(pid.0);
+        let place =
+            place.map_err(|e| e.into_refusal(Subject::Process(pid), "its group"))?.unwrap_or_default();
+        let recorded = self.recorded_controls();
+        // The root has a cap in a container, which sees its own group as the root.
+        let above = crate::view::ancestors(&place).into_iter().filter(|path| path.len() > 1);
+        let paths =
+            std::iter::once("/".to_owned()).chain(above).chain((place.len() > 1).then_some(place.clone()));
+        let holder = |path: &str| match (recorded.get(path), classify(path)) {
+            (Some(held), _) if held.task() == Some(task) => ControlHolder::Process(pid),
+            (Some(held), _) => held.holder.clone(),
+            (None, Some(("slice", name))) => ControlHolder::Project(self.project_name(path, &name)),
+            (None, Some((_, name))) if path.len() > 1 => ControlHolder::Zone(name),
+            (None, _) => ControlHolder::Zone(GLOBAL.to_owned()),
+        };
+        Ok(paths
+            .map(|path| self.read_controlled(holder(&path), &path))
+            .filter(|one| one.cap.is_some())
+            .collect())
     }
 
     /// What a slice is called as a project: `user.kim` for a user's.

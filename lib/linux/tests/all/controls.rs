@@ -565,3 +565,53 @@ fn a_real_process_of_ours_is_capped_loses_time_to_the_cap_and_goes_back() {
     }
     assert!(lost.periods > 0 && lost.of >= lost.periods, "{lost:?}");
 }
+
+#[test]
+fn the_caps_above_a_process_are_those_of_all_its_groups_and_of_the_container() {
+    for v1 in [false, true] {
+        let made = machine_of(v1);
+        let line = if v1 { "1:cpuset:/\n4:cpu,cpuacct:/web/inner\n" } else { "0::/web/inner\n" };
+        made.file("proc/20/cgroup", line);
+        let quota = |group: &str, percent: u32| {
+            if v1 {
+                made.file(&format!("cgroup/cpu{group}/cpu.cfs_quota_us"), &format!("{percent}000\n"));
+            } else {
+                made.file(&format!("cgroup{group}/cpu.max"), &format!("{percent}000 100000\n"));
+            }
+        };
+        quota("/web", 50);
+        quota("/web/inner", 20);
+        quota("/batch", 10);
+        let machine = made.machine();
+        let controls = machine.controls().unwrap();
+        let caps = |pid: u32| {
+            let found = controls.caps_of(Pid(pid)).unwrap();
+            found
+                .iter()
+                .map(|one| {
+                    format!("{} {} {:?}", one.holder, one.cap.unwrap(), one.throttled.map(|it| it.time.0))
+                })
+                .collect::<Vec<_>>()
+        };
+        let lost = "Some(2500000)";
+        let expected = [format!("zone /web 50 {lost}"), format!("zone /web/inner 20 {lost}")];
+        assert_eq!(caps(20), expected, "{v1}");
+        // In a container the root has a quota, which is set from outside.
+        if v1 {
+            quota("", 200);
+        } else {
+            made.file("cgroup/cpu.max", "200000 100000\n");
+            made.file(
+                "cgroup/cpu.stat",
+                "usage_usec 9000000\nnr_periods 7\nnr_throttled 3\nthrottled_usec 2500\n",
+            );
+        }
+        assert_eq!(caps(20)[0], format!("zone global 200 {lost}"), "{v1}");
+        let refused = prepare(&machine, &zone("global"), cap(300)).unwrap_err();
+        assert_eq!(
+            refused.hint.as_deref(),
+            Some("raise the CPU limit of the container where it was started"),
+            "{refused}"
+        );
+    }
+}

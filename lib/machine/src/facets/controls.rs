@@ -32,6 +32,53 @@ pub struct Throttled {
     pub period: Nanos,
 }
 
+/// From this part of the periods on, a cap that is used up is worth a word.
+const WORTH_A_WORD: f64 = 0.10;
+
+impl Controlled {
+    /// What its cap took away since an earlier look. `None`: that is not counted, or the holder was made anew meanwhile.
+    #[must_use]
+    pub fn lost_since(&self, before: &Controlled) -> Option<Throttled> {
+        let (now, then) = (self.throttled?, before.throttled?);
+        Some(Throttled {
+            time: Nanos(now.time.0.checked_sub(then.time.0)?),
+            periods: now.periods.checked_sub(then.periods)?,
+            of: now.of.checked_sub(then.of)?,
+            period: now.period,
+        })
+    }
+
+    /// CPU time that it used since an earlier look, where that is known.
+    #[must_use]
+    pub fn used_since(&self, before: &Controlled) -> Option<Nanos> {
+        Some(Nanos(self.used?.0.checked_sub(before.used?.0)?))
+    }
+
+    /// `zone web used up its cap of 50 % of one CPU in 10 of 10 periods`, where a cap kept it from CPUs often since an earlier look.
+    #[must_use]
+    pub fn throttling_since(&self, before: &Controlled) -> Option<String> {
+        let (lost, cap) = (self.lost_since(before)?, self.cap?);
+        #[expect(clippy::cast_precision_loss, reason = "periods are few")]
+        let part = lost.periods as f64 / lost.of.max(1) as f64;
+        (part >= WORTH_A_WORD).then(|| {
+            format!(
+                "{} used up its cap of {cap} % of one CPU in {} of {} periods",
+                self.holder, lost.periods, lost.of
+            )
+        })
+    }
+}
+
+/// The holders that were throttled between two lists of holders, each with a sentence.
+#[must_use]
+pub fn throttled_between(before: &[Controlled], now: &[Controlled]) -> Vec<(ControlHolder, String)> {
+    let of = |one: &Controlled| {
+        let old = before.iter().find(|old| old.holder == one.holder)?;
+        Some((one.holder.clone(), one.throttling_since(old)?))
+    };
+    now.iter().filter_map(of).collect()
+}
+
 /// What makes a control of a holder take effect, and how exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enforced {
@@ -88,6 +135,15 @@ pub trait Controls {
     /// # Errors
     /// [`Refusal`]: there is no such process.
     fn holders_of(&self, pid: Pid) -> Result<Vec<ControlHolder>, Refusal>;
+
+    /// What limits the CPU time of a process: itself and the groups above it that have a cap, the outermost first.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no such process.
+    fn caps_of(&self, pid: Pid) -> Result<Vec<Controlled>, Refusal> {
+        let all = self.holders_of(pid)?.into_iter().rev().map(|holder| self.controlled(&holder));
+        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|one| one.cap.is_some()).collect())
+    }
 
     /// What would enforce, or enforces, a control of a holder.
     ///

@@ -24,7 +24,7 @@ mod zones;
 pub use accounting::{Accounting, PRESSURE_INTERVAL, Usage, UsageWatch, Waited, WakeReason};
 pub use census::{Census, CensusOptions, CensusWatch, Depth};
 pub use clock::Clock;
-pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled};
+pub use controls::{Controlled, Controls, Enforced, Recontrolled, Throttled, throttled_between};
 pub use counters::{CounterWatch, Counters, WatchOptions};
 pub use dispatcher::{
     ClassScheduler, Dispatcher, LevelCounts, ProcessIds, Reclassed, Scheduled, SchedulerCheck,

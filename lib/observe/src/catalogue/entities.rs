@@ -70,6 +70,7 @@ entities! {
         OBJECTIVES "objectives" "OBJECTIVES" Label None Exact Slow "what poold strives for everywhere, as poolcfg(8) writes it" "our configuration of pools";
         CONFIGURATION "configuration" "CONFIGURATION" Label None Exact Slow "the configuration of the cluster that its pools have" "our configuration of pools";
         REFUSED "refused" "REFUSED" Label None Exact Slow "why it did not take a newer one" "our configuration of pools";
+        THROTTLED "throttled" "THROTTLED" Label None Exact Slow "projects, zones and processes that used up their CPU cap in a tenth of its periods or more, since the last slow look" "`cpu.stat`";
         WATCHING "watching_s" "WATCH" Counter Seconds Exact Free "CPU time of the program that watches" "`CLOCK_PROCESS_CPUTIME_ID`";
     }
     /// Pools.

@@ -28,7 +28,10 @@ impl Kernel {
             (slot @ None, Some(percent)) => *slot = Some(Cap::new(percent, now, has_quota)),
             (slot, None) => {
                 let waiting = slot.take().map(|cap| cap.waiting).unwrap_or_default();
-                waiting.into_iter().for_each(|thread| self.set_runnable(thread));
+                for thread in waiting {
+                    self.threads[thread].tally.capped += now - self.threads[thread].queued_at;
+                    self.set_runnable(thread);
+                }
             }
         }
         for cpu in self.cpus.ids() {
@@ -137,6 +140,7 @@ impl Kernel {
             return;
         }
         let waited = self.now - self.thread(thread).queued_at;
+        self.t(thread).tally.capped += waited;
         for cap in self.holders.iter_mut().filter_map(|holder| holder.cap.as_mut()) {
             let before = cap.waiting.len();
             cap.waiting.retain(|waiter| *waiter != thread);
@@ -160,7 +164,9 @@ impl Kernel {
             for _ in 0..most {
                 let Some(cap) = self.holders[number].cap.as_mut() else { break };
                 let Some(thread) = cap.waiting.pop_front() else { break };
-                cap.taken.time += self.now - self.threads[thread].queued_at;
+                let waited = self.now - self.threads[thread].queued_at;
+                cap.taken.time += waited;
+                self.threads[thread].tally.capped += waited;
                 match self.used_up(thread) {
                     Some(other) => self.wait_for_cap(thread, other),
                     None => self.set_runnable(thread),

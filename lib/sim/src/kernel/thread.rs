@@ -126,6 +126,9 @@ pub struct Tally {
     pub locked: u64,
     /// How long it slept for any other reason; not the sleep that goes on.
     pub slept: u64,
+    /// How long it waited until one of its caps let it go on; not the wait that goes on.
+    #[serde(skip_serializing_if = "is_default")]
+    pub capped: u64,
     /// Left a CPU of its own will.
     pub voluntary: u64,
     /// Was made to leave one.

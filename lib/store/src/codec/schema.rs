@@ -18,6 +18,9 @@ pub struct Header {
     pub machine: String,
     /// When the watch began: counters of another watch begin anew.
     pub run: WallTime,
+    /// The process that watched: tells apart watches that began in the same second.
+    #[serde(default)]
+    pub process: u32,
     /// Its columns.
     pub tables: Schema,
 }
@@ -27,7 +30,14 @@ impl Header {
     #[must_use]
     pub fn new(machine: &str, run: WallTime) -> Header {
         let machine = machine.to_owned();
-        Header { recording: "frames".into(), format: FORMAT, machine, run, tables: Schema::of_catalogue() }
+        Header {
+            recording: "frames".into(),
+            format: FORMAT,
+            machine,
+            run,
+            process: std::process::id(),
+            tables: Schema::of_catalogue(),
+        }
     }
 }
 

@@ -7,4 +7,5 @@ mod any_words;
 mod document;
 mod library;
 mod printed;
+mod remedies;
 mod schemas;

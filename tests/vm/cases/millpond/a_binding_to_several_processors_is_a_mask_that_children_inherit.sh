@@ -16,7 +16,7 @@ want "process id $pid: 1,3
 process id $child: 1,3" "$said" "the bindings"
 refused 1 psradm -f 3 <<END
 psradm: cannot take processor 3 off-line: threads are bound to it: $pid/$pid, $child/$child
-hint: unbind them first: pbind -u; or add -F
+hint: unbind them first: pbind -u $pid $child; or add -F
 END
 refused 1 pbind -c 1,$cpus $pid <<END
 pbind: cannot bind process $pid to processor $cpus: there is no such CPU (this machine has 0-$((cpus - 1)))

@@ -34,6 +34,15 @@ until is_told prstat -c --caps 5 2; do
     tries=$((tries + 1))
     [ $tries -lt 5 ] || fail "prstat --caps tells no lost time: $(cat told)"
 done
+# The cap is the cause of the wait, and the command that is advised is accepted.
+need millpond diagnose --for 3s $worker
+case $said in
+*"zone /web has a cap of 10 % of one CPU"*) ;;
+*) fail "diagnose does not name the cap: $said" ;;
+esac
+remedy=$(printf '%s\n' "$said" | sed -n 's/^ *may help: \(prctl .*\)/\1/p' | head -n 1)
+[ -n "$remedy" ] || fail "diagnose advises no command: $said"
+need $remedy
 need prctl -n zone.cpu-cap -x -i zone /web
 state again 1 $worker $parent $child
 same there again 'when the cap of the group is deleted'

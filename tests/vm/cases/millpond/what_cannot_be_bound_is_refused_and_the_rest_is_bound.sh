@@ -20,7 +20,7 @@ process id $pid: was not bound, now 1
 END
 refused 1 pbind -b 0 $pid <<END
 pbind: cannot bind process $pid to processor 0: CPU 0 is in set 0, the thread in set 1
-hint: unbind it from its set first: psrset -u
+hint: unbind it from its set first: psrset -u $pid
 END
 refused 1 psrset -c 3 99 3 <<END
 psrset: cannot assign processor 99: there is no such CPU (this machine has 0-$((cpus - 1)))
