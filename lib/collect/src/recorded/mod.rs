@@ -135,7 +135,7 @@ impl RecordedMachine {
         let note = match self.next.borrow().as_ref() {
             Some(next) => format!(
                 "the recording was interrupted for {} s, and counters begin anew behind that: --at goes there",
-                next.frame.wall.0 - wall.0
+                next.frame.wall.0.saturating_sub(wall.0)
             ),
             None if !self.reached.get() => "the recording ends before the interval does".to_owned(),
             None => return,
