@@ -171,15 +171,9 @@ pub(crate) fn failed(error: StoreError) -> Failure {
     Failure::from(match error {
         StoreError::System { path, doing, why } => Complaint::new(format!("{doing} {}", path.display()), why),
         StoreError::Strange { path, why } => Complaint::new(format!("read {}", path.display()), why),
-        StoreError::Busy(dir) => {
-            let complaint =
-                Complaint::new(format!("record into {}", dir.display()), "another program records there");
-            complaint.hint("choose another directory with --to, or stop that program")
-        }
-        StoreError::Shared(dir) => {
-            let complaint =
-                Complaint::new(format!("record into {}", dir.display()), "other users can write there");
-            complaint.hint("choose a directory of your own with --to")
+        StoreError::Unbegun(path) => {
+            let why = "its writer was stopped before the first frame";
+            Complaint::new(format!("read {}", path.display()), why)
         }
         StoreError::Damaged { path, offset, why } => {
             Complaint::new(format!("read {}", path.display()), format!("block at byte {offset}: {why}"))

@@ -591,6 +591,9 @@ mod tests {
         let record = read("millpond-record.service");
         assert_eq!(values(&record, "Service.ExecStart"), [format!("{bin} record")]);
         assert_eq!(values(&record, "Service.StateDirectory"), ["millpond/recordings"]);
+        // Other users can neither read what it records nor hold its lock.
+        assert_eq!(values(&record, "Service.StateDirectoryMode"), ["0700"]);
+        assert_eq!(values(&record, "Service.UMask"), ["0077"]);
         let gauge = read("gauge.service");
         assert_eq!(values(&gauge, "Service.ExecStart"), [format!("{bin} gauge")]);
         let schedd = read("schedd.service");

@@ -11,14 +11,14 @@ use millpond_session::{SIMULATED, Workload};
 /// Machines by name; a file of one may be named as well.
 pub fn machines() -> Vec<Candidate> {
     let fixed = [("real", "the machine at hand"), ("like-host", "a simulated machine like this one")];
-    let fixed = fixed.into_iter().map(|(name, what)| (name.to_owned(), what.to_owned()));
-    let simulated = SIMULATED.iter().map(|name| ((*name).to_owned(), "simulated".to_owned()));
-    fixed.chain(simulated).chain([(FILES.to_owned(), String::new())]).collect()
+    let simulated = SIMULATED.iter().map(|name| (*name, "simulated"));
+    let named = fixed.into_iter().chain(simulated).map(|(name, what)| Candidate::word(name, what));
+    named.chain([Candidate::Ask(FILES)]).collect()
 }
 
 /// Workloads of simulated machines.
 pub fn loads() -> Vec<Candidate> {
-    Workload::all().map(|load| (load.name().to_owned(), load.summary().to_owned())).collect()
+    Workload::all().map(|load| Candidate::word(load.name(), load.summary())).collect()
 }
 
 /// What a machine has of a kind.
@@ -31,15 +31,20 @@ fn found(kind: ValueKind, machine: &dyn Machine) -> Option<Vec<Candidate>> {
     Some(match kind {
         ValueKind::Cpus => {
             let states = machine.processors().ok()?.states().ok()?;
-            states.iter().map(|status| (status.cpu.to_string(), status.state.to_string())).collect()
+            states
+                .iter()
+                .map(|status| Candidate::word(status.cpu.to_string(), status.state.to_string()))
+                .collect()
         }
         ValueKind::Pset => {
             let sets = machine.psets().ok()?.list().ok()?;
-            sets.iter().map(|set| (set.id.to_string(), format!("CPUs {}", set.cpus()))).collect()
+            sets.iter()
+                .map(|set| Candidate::word(set.id.to_string(), format!("CPUs {}", set.cpus())))
+                .collect()
         }
         ValueKind::Pool => {
             let state = state_if_any(machine).ok()??;
-            state.conf.pools.iter().map(|pool| (pool.name.clone(), String::new())).collect()
+            state.conf.pools.iter().map(|pool| Candidate::word(pool.name.clone(), "")).collect()
         }
         ValueKind::Zone | ValueKind::Unit | ValueKind::Container => {
             let zones = machine.zones().ok()?.list().ok()?;
@@ -49,15 +54,15 @@ fn found(kind: ValueKind, machine: &dyn Machine) -> Option<Vec<Candidate>> {
                 _ => None,
             };
             let zones = zones.into_iter().filter(|zone| wanted.is_none_or(|kind| zone.kind == kind));
-            zones.map(|zone| (zone.name, zone.kind)).collect()
+            zones.map(|zone| Candidate::word(zone.name, zone.kind)).collect()
         }
         ValueKind::Class => {
             let classes = machine.dispatcher().ok()?.classes();
-            classes.iter().map(|class| (class.to_string(), String::new())).collect()
+            classes.iter().map(|class| Candidate::word(class.to_string(), "")).collect()
         }
         ValueKind::Lgroup => {
             let tree = machine.lgroups().ok()?.tree().ok()?;
-            tree.groups().iter().map(|group| (group.id.to_string(), String::new())).collect()
+            tree.groups().iter().map(|group| Candidate::word(group.id.to_string(), "")).collect()
         }
         _ => return None,
     })

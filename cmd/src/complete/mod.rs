@@ -4,16 +4,22 @@
 //! the one at the cursor, and may be empty. Each line of the answer is a candidate, with its description behind a tab.
 //! `:files` and `:directories` ask the shell for names of files. Numbers of CPUs and sets, names of pools, units and
 //! containers come from the machine, also from a simulated one that the words name (`--machine t2000`).
+//!
+//! With `--bash` the words are those of `COMP_WORDS`, quotes included, and candidates are quoted. zsh and fish quote what they
+//! insert. Candidates have printable characters alone.
 
+mod bash;
 mod live;
 
 use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use crate::json::Describe;
+use bash::Typed;
 use millpond_cli::complete::{DIRECTORIES, FILES, Place, place};
 use millpond_cli::{Flag, Group, Operands, Parsed, Spec, ValueKind};
 use millpond_model::printable;
+use std::borrow::Cow;
 
 /// It prints no JSON.
 pub(crate) const DOCUMENTS: &[Describe] = &[];
@@ -26,7 +32,7 @@ pub(crate) const COMMAND: Command = Command {
         forms: &["[--bash] -- word ..."],
         flags: &[Flag::long(
             "bash",
-            "candidates without what stands before the last = of the word, as bash wants them",
+            "words as bash breaks and quotes them, and candidates as bash inserts them",
         )],
         operands: Operands { shown: "word ...", kinds: &[ValueKind::Program] },
         prose: millpond_cli::head!(include_str!("mod.rs")),
@@ -35,41 +41,45 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// A word that may stand at the cursor, and what it means.
-type Candidate = (String, String);
+/// What may stand at the cursor.
+enum Candidate {
+    /// What the shell knows: [`FILES`] or [`DIRECTORIES`].
+    Ask(&'static str),
+    /// A word, and what it means.
+    Word(String, String),
+}
+
+impl Candidate {
+    fn word(word: impl Into<String>, what: impl Into<String>) -> Candidate {
+        Candidate::Word(word.into(), what.into())
+    }
+}
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    let words = if parsed.long("bash") { joined(&parsed.words()) } else { parsed.words() };
+    let typed = parsed.long("bash").then(|| Typed::read(&parsed.words()));
+    let words = typed.as_ref().map_or_else(|| parsed.words(), |typed| typed.words.clone());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let last = words.last().copied().unwrap_or_default();
-    let mut found = candidates(&words, ctx);
-    found.retain(|(word, _)| word.starts_with(last) || word.starts_with(':'));
-    // bash takes `--option=value` for three words, and replaces the last one.
-    let cut = if parsed.long("bash") { last.rfind('=').map_or(0, |at| at + 1) } else { 0 };
-    for (word, what) in found {
-        let word = if word.starts_with(':') { &word } else { &word[cut..] };
+    for candidate in candidates(&words, ctx) {
+        let (word, what) = match candidate {
+            Candidate::Ask(directive) => (directive.to_owned(), String::new()),
+            Candidate::Word(word, what) if word.starts_with(last) && is_name(&word) => {
+                match typed.as_ref().map_or(Some(word.clone()), |typed| typed.inserted(&word)) {
+                    Some(word) => (word, what),
+                    None => continue,
+                }
+            }
+            Candidate::Word(..) => continue,
+        };
         let what = printable(&what);
-        ctx.out.line(if what.is_empty() {
-            printable(word)
-        } else {
-            format!("{}\t{what}", printable(word)).into()
-        });
+        ctx.out.line(if what.is_empty() { word } else { format!("{word}\t{what}") });
     }
     Ok(Exit::DONE)
 }
 
-/// The words of bash, which takes each `=` for a word of its own.
-fn joined(words: &[String]) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    let mut open = false;
-    for word in words {
-        match out.last_mut() {
-            Some(before) if (word == "=" && before.starts_with("--")) || open => before.push_str(word),
-            _ => out.push(word.clone()),
-        }
-        open = word == "=" && out.last().is_some_and(|before| before.starts_with("--"));
-    }
-    out
+/// Whether a word can be a line of the answer: no directive, and without characters that are escaped wherever they are shown.
+fn is_name(word: &str) -> bool {
+    ![FILES, DIRECTORIES].contains(&word) && matches!(printable(word), Cow::Borrowed(_))
 }
 
 fn candidates(words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
@@ -89,22 +99,22 @@ fn candidates(words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
 
 fn names(ctx: &Ctx<'_>) -> Vec<Candidate> {
     let shown = ctx.specs().filter(|spec| spec.name != COMMAND.spec.name);
-    shown.map(|spec| (spec.name.to_owned(), spec.summary.to_owned())).collect()
+    shown.map(|spec| Candidate::word(spec.name, spec.summary)).collect()
 }
 
 /// Candidates behind the name of a command.
 fn behind(spec: &Spec, words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     match place(spec, words) {
         Place::Nothing => Vec::new(),
-        Place::Argument(_) => vec![(FILES.to_owned(), String::new())],
-        Place::Options(options) => options.into_iter().map(|(name, help)| (name, help.to_owned())).collect(),
+        Place::Argument(_) => vec![Candidate::Ask(FILES)],
+        Place::Options(options) => {
+            options.into_iter().map(|(name, help)| Candidate::word(name, help)).collect()
+        }
         Place::Value { prefix, kind } => {
-            let directive = |word: &str| vec![(word.to_owned(), String::new())];
-            let fixed =
-                |words: &[&str]| words.iter().map(|word| ((*word).to_owned(), String::new())).collect();
+            let fixed = |words: &[&str]| words.iter().map(|word| Candidate::word(*word, "")).collect();
             let mut found: Vec<Candidate> = match kind {
-                ValueKind::File | ValueKind::Program => directive(FILES),
-                ValueKind::Directory => directive(DIRECTORIES),
+                ValueKind::File | ValueKind::Program => vec![Candidate::Ask(FILES)],
+                ValueKind::Directory => vec![Candidate::Ask(DIRECTORIES)],
                 ValueKind::Word(words) | ValueKind::Words(words) => fixed(words),
                 ValueKind::Name => names(ctx),
                 ValueKind::Text | ValueKind::Count(..) | ValueKind::Counts(..) | ValueKind::Time => {
@@ -114,8 +124,10 @@ fn behind(spec: &Spec, words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
                 ValueKind::Load => live::loads(),
                 kind => live::of_machine(kind, &common(spec, words), ctx),
             };
-            for (word, _) in found.iter_mut().filter(|(word, _)| !word.starts_with(':')) {
-                word.insert_str(0, &prefix);
+            for candidate in &mut found {
+                if let Candidate::Word(word, _) = candidate {
+                    word.insert_str(0, &prefix);
+                }
             }
             found
         }
@@ -130,17 +142,4 @@ fn common(spec: &Spec, words: &[&str]) -> millpond_cli::Common {
         millpond_cli::parse(spec, &words).ok()
     });
     tried.map(|parsed| parsed.common).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_bash_are_joined_at_equal_signs() {
-        let joined = |text: &str| joined(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
-        assert_eq!(joined("psrset --machine = t2 -c"), "psrset --machine=t2 -c");
-        assert_eq!(joined("psrset --machine = "), "psrset --machine=");
-        assert_eq!(joined("psrset a = b"), "psrset a = b");
-    }
 }

@@ -8,7 +8,8 @@
 //!
 //! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time`, seconds since 1970,
 //! and `up_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
-//! table that is read less often than every second has rows of its own intervals. What is unknown is empty.
+//! table that is read less often than every second has rows of its own intervals. What is unknown is empty. In CSV a name that begins
+//! with `=`, `+`, `-` or `@` has an apostrophe in front, so that no spreadsheet computes it.
 //!
 //! `--perfetto` writes a trace that `https://ui.perfetto.dev` opens: of each set the CPUs that were used and the threads
 //! that waited, of each CPU its use and the sets it was in, and the decisions of poold.

@@ -11,6 +11,7 @@ pub struct Walk<'r> {
     reel: Reel<'r>,
     from: WallTime,
     until: WallTime,
+    goes_back: bool,
     intervals: Intervals,
     /// Is told how far it is, where people sit.
     meter: Option<(Meter<'r>, WallTime, WallTime)>,
@@ -30,7 +31,8 @@ pub struct Interval {
 impl<'r> Walk<'r> {
     /// Intervals that end from one moment to the other.
     pub fn begin(recording: &'r Recording, from: WallTime, until: WallTime) -> Walk<'r> {
-        Walk { reel: Reel::from(recording, from), from, until, intervals: Intervals::default(), meter: None }
+        let (reel, goes_back) = (Reel::from(recording, from), recording.goes_back());
+        Walk { reel, from, until, goes_back, intervals: Intervals::default(), meter: None }
     }
 
     /// The same with somebody who is told how far it is.
@@ -48,13 +50,16 @@ impl<'r> Walk<'r> {
                 self.intervals = Intervals::default();
             }
             if frame.wall > self.until {
-                // A clock that was set back may reach the time again.
-                continue;
+                // After a clock went back, frames of an earlier time may follow.
+                match self.goes_back {
+                    true => continue,
+                    false => return None,
+                }
             }
             let (at, wall) = (frame.at, frame.wall);
             if let Some((meter, from, until)) = &mut self.meter {
                 #[expect(clippy::cast_precision_loss, reason = "a part is shown in percent")]
-                meter.at((wall.0 - from.0) as f64 / (until.0 - from.0).max(1) as f64);
+                meter.at(wall.0.saturating_sub(from.0) as f64 / until.0.saturating_sub(from.0).max(1) as f64);
             }
             if let Some(frame) = self.intervals.push(frame)
                 && wall >= self.from

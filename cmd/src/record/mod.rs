@@ -37,7 +37,7 @@ use crate::values::{self, Bare};
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind, units};
 use millpond_collect::{Options, RecordError, Recorder, THREADS_EVERY};
 use millpond_model::Nanos;
-use millpond_session::stop_on_signal;
+use millpond_session::{DaemonError, stop_on_signal};
 use millpond_store::{Limits, Span, Written};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -146,18 +146,22 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let (events, noise) = (parsed.long("events"), parsed.long("noise"));
     let options = Options { threads_every, events, noise, ..Options::default() };
     let (mut recorder, notes) =
-        Recorder::open(&session, options, &dir, limits).map_err(recordings::failed)?;
+        Recorder::open(&session, options, &dir, limits).map_err(|error| not_recorded(error, &dir))?;
     notes.iter().for_each(|note| ctx.warn(note));
     if !parsed.common.json {
         let (size, days) = (recordings::bytes(limits.bytes), limits.age.as_secs_f64() / 86_400.0);
         ctx.out.line(format_args!("recording into {}: at most {size} and {days} days", dir.display()));
         ctx.out.flush();
     }
-    recorder.frame().map_err(not_recorded)?;
+    if let Some(refusal) = recorder.frame().map_err(|error| not_recorded(error, &dir))? {
+        return Err(Complaint::refused("read the machine", |_| None, &refusal).into());
+    }
     let mut rounds = Rounds::begin(repetition, session.machine().clock(), stop_on_signal());
     let mut left = repetition.count;
     while rounds.wait(ctx) {
-        recorder.frame().map_err(not_recorded)?;
+        if let Some(refusal) = recorder.frame().map_err(|error| not_recorded(error, &dir))? {
+            ctx.warn(format_args!("frames are missing: {}", refusal.reason));
+        }
         left = left.map(|left| left - 1);
         if ctx.shows_progress {
             progress(
@@ -173,9 +177,20 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-fn not_recorded(error: RecordError) -> Failure {
+fn not_recorded(error: RecordError, dir: &Path) -> Failure {
+    let cannot = |why: String, hint: &str| {
+        Failure::from(Complaint::new(format!("record into {}", dir.display()), why).hint(hint))
+    };
     match error {
-        RecordError::Machine(refusal) => Complaint::refused("read the machine", |_| None, &refusal).into(),
+        RecordError::Folder(DaemonError::Running(pid)) => {
+            let holder = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+            let hint = "choose another directory with --to, or stop that program";
+            cannot(format!("another program records there{holder}"), hint)
+        }
+        RecordError::Folder(DaemonError::Place { why, .. }) => cannot(
+            why,
+            "choose another directory with --to: other users must not be able to write on the way to it",
+        ),
         RecordError::Store(error) => recordings::failed(error),
     }
 }

@@ -67,7 +67,8 @@
 //! seconds: a switch, a wake-up, a message, lines of caches near and far, turns of its scheduler, and one thread of NPB
 //! CG. From then on, until the machine boots, `like-host` has these numbers too, and shares CPUs by the rules of Linux
 //! (EEVDF). Its machine file names the source of each number; `--json` prints that file. `millpond experiment twin
-//! --machine real` shows how well the twin predicts.
+//! --machine real` shows how well the twin predicts. Where other programs use more than half of the CPUs, it refuses after
+//! a second.
 //!
 //! # Reboot
 //!

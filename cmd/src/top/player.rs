@@ -99,3 +99,34 @@ impl<'r> Player<'r> {
         self.reel.warn(ctx);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_observe::Frame;
+    use millpond_screen::{Watched, colour};
+    use millpond_store::{Limits, Ring};
+
+    #[test]
+    fn a_recording_whose_clock_was_set_back_is_played() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ring, _) = Ring::open(dir.path(), "mine", WallTime(5000), Limits::default()).unwrap();
+        for (second, wall) in [5000, 5001, 1400, 1401].into_iter().enumerate() {
+            let at = Nanos::from_secs(second as u64);
+            ring.push(&Frame::at(at, WallTime(wall))).unwrap();
+        }
+        let _ = ring.finish().unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        let mut screen = Screen::new(colour::Depth::Mono, Watched::Recorded);
+        let mut player = Player::open(&recording, None, &mut screen).unwrap();
+        let mut seen = vec![player.wall.0];
+        while player.step(&mut screen) {
+            seen.push(player.wall.0);
+        }
+        assert_eq!(seen, [5000, 5001, 1400, 1401]);
+        for seconds in [-10, 10, i64::MIN, i64::MAX] {
+            player.go(seconds, &mut screen);
+            assert!((1400..=5001).contains(&player.wall.0));
+        }
+    }
+}

@@ -122,6 +122,7 @@ const BASH: &str = r#"# bash completion for millpond and its commands
 _millpond() {
     local line
     local -a words=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
+    words[0]=${words[0]##*/}
     COMPREPLY=()
     while IFS= read -r line; do
         case $line in
@@ -129,7 +130,7 @@ _millpond() {
             :directories) compopt -o dirnames ;;
             *) COMPREPLY+=("${line%%$'\t'*}") ;;
         esac
-    done < <(millpond complete --bash -- "${words[@]##*/}" 2>/dev/null)
+    done < <(millpond complete --bash -- "${words[@]}" 2>/dev/null)
     [ "${#COMPREPLY[@]}" != 1 ] || [[ ${COMPREPLY[0]} != *[=,] ]] || compopt -o nospace
 }
 complete -F _millpond @NAMES@
@@ -138,36 +139,42 @@ complete -F _millpond @NAMES@
 const ZSH: &str = r#"#compdef @NAMES@
 # zsh completion for millpond and its commands
 _millpond() {
-    local line
+    local line files=''
     local -a found
-    local -a typed=("${(@)words[1,CURRENT]}")
+    local -a typed=("${(@Q)words[1,CURRENT]}")
     typed[1]=${typed[1]:t}
     for line in "${(@f)$(millpond complete -- "${(@)typed}" 2>/dev/null)}"; do
         case $line in
             '') ;;
-            :files) _files ;;
-            :directories) _files -/ ;;
-            *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
-            *) found+=("${line//:/\\:}") ;;
+            :files) files=any ;;
+            :directories) files=directories ;;
+            *$'\t'*) found+=("${${${line%%$'\t'*}//\\/\\\\}//:/\\:}:${line#*$'\t'}") ;;
+            *) found+=("${${line//\\/\\\\}//:/\\:}") ;;
         esac
     done
-    (( ${#found} )) && _describe -o millpond found
+    (( ${#found} )) && _describe millpond found
+    [ -n "$files" ] || return $(( ! ${#found} ))
+    [[ $PREFIX != --*=* ]] || compset -P '*='
+    if [ $files = any ]; then _files; else _files -/; fi
 }
 if [ "$funcstack[1]" = "_millpond" ]; then _millpond "$@"; else compdef _millpond @NAMES@; fi
 "#;
 
 const FISH: &str = r#"# fish completion for millpond and its commands
 function __millpond_complete
-    set -l words (commandline -opc) (commandline -ct)
+    set -l words (commandline -opc)
     set words[1] (string replace -r '.*/' '' -- $words[1])
-    for line in (millpond complete -- $words 2>/dev/null)
+    set -l last (commandline -ct)
+    set -l plain (string unescape -- $last)
+    and set last $plain
+    for line in (millpond complete -- $words $last 2>/dev/null)
         switch $line
             case :files
                 __fish_complete_path (commandline -ct)
             case :directories
                 __fish_complete_directories (commandline -ct)
             case '*'
-                echo $line
+                printf '%s\n' $line
         end
     end
 end

@@ -2,7 +2,7 @@
 
 use crate::{Collector, Options};
 use millpond_machine::Refusal;
-use millpond_session::Session;
+use millpond_session::{Daemon, DaemonError, Session};
 use millpond_store::{Limits, Ring, StoreError, Written};
 use std::path::Path;
 
@@ -10,43 +10,58 @@ use std::path::Path;
 pub struct Recorder<'s> {
     collector: Collector<'s>,
     ring: Ring,
+    /// The last frame could not be read.
+    misses: bool,
+    /// Of the folder: no other program records there.
+    _lock: Daemon,
 }
 
-/// Why a frame was not recorded.
+/// What the lock of a folder is called.
+const LOCK: &str = "record";
+
+/// Why a recording did not begin, or a frame was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The machine cannot be read.
-    #[error("the machine cannot be read: {0}")]
-    Machine(Refusal),
+    /// The folder cannot be used, or another program records there.
+    #[error("the folder cannot be recorded into: {0}")]
+    Folder(#[from] DaemonError),
     /// It cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl<'s> Recorder<'s> {
-    /// Begins a watch that writes into a folder. Beside it, what was found there and is not whole.
+    /// Begins a watch that writes into a folder, which is made where it is missing. Beside it, what was found there and is not whole.
     ///
     /// # Errors
-    /// [`StoreError`] when nothing can be written there.
+    /// [`RecordError`] when nothing can be written there: another program records there, or other users can write.
     pub fn open(
         session: &'s Session,
         options: Options,
         dir: &Path,
         limits: Limits,
-    ) -> Result<(Recorder<'s>, Vec<String>), StoreError> {
+    ) -> Result<(Recorder<'s>, Vec<String>), RecordError> {
+        let lock = Daemon::begin_private(dir, LOCK)?;
         let machine = session.machine();
         let collector = Collector::open(session, options);
         let (ring, notes) = Ring::open(dir, machine.name(), machine.clock().wall(), limits)?;
-        Ok((Recorder { collector, ring }, notes))
+        Ok((Recorder { collector, ring, misses: false, _lock: lock }, notes))
     }
 
-    /// Writes the frame of now.
+    /// Writes the frame of now. One that cannot be read is missing, and a later one may be read again, as when other programs have given files back: the
+    /// reason is given for the first that is missing.
     ///
     /// # Errors
-    /// [`RecordError`]; the recording is as it was.
-    pub fn frame(&mut self) -> Result<(), RecordError> {
-        let frame = self.collector.frame().map_err(RecordError::Machine)?;
-        Ok(self.ring.push(&frame)?)
+    /// [`RecordError`] when it cannot be written; the recording is as it was.
+    pub fn frame(&mut self) -> Result<Option<Refusal>, RecordError> {
+        match self.collector.frame() {
+            Ok(frame) => {
+                self.misses = false;
+                self.ring.push(&frame)?;
+                Ok(None)
+            }
+            Err(refusal) => Ok((!std::mem::replace(&mut self.misses, true)).then_some(refusal)),
+        }
     }
 
     /// What it wrote so far.

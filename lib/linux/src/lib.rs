@@ -108,5 +108,5 @@ pub use os::Os;
 pub use plan::{Destination, Wanted, plan};
 pub use posix::posix_answer;
 pub use root::{Root, is_gone};
-pub use state_dir::{check_state_dir, make_state_dir};
+pub use state_dir::{check_state_dir, make_private_dir, make_state_dir};
 pub use view::{Group, SetLabel, TaskAt, View};

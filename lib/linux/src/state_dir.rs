@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
+/// The group may write.
+const GROUP_WRITES: u32 = 0o020;
 /// Everybody may write.
 const OTHERS_WRITE: u32 = 0o002;
 /// Only the owner of a file may rename or remove it.
@@ -20,7 +22,25 @@ const STICKY: u32 = 0o1000;
 /// # Errors
 /// The system's, or as for [`check_state_dir`].
 pub fn make_state_dir(dir: &Path) -> io::Result<()> {
-    let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
+    make_dir(dir, if geteuid().is_root() { 0o755 } else { 0o700 })
+}
+
+/// The same for a directory that is of no use to other users: one that is made can be opened by its owner alone. One that is there and that a group can
+/// write is refused as well.
+///
+/// # Errors
+/// As for [`make_state_dir`].
+pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+    make_dir(dir, 0o700)?;
+    match fs::metadata(dir)?.mode() & GROUP_WRITES {
+        0 => Ok(()),
+        _ => Err(refused(dir, "can be written by its group")),
+    }
+}
+
+fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
+    // A link of another user on the way could have a directory made anywhere.
+    check_state_dir(dir)?;
     let make = || DirBuilder::new().mode(0o700).create(dir);
     let made = make().or_else(|error| match (error.kind(), dir.parent()) {
         (io::ErrorKind::NotFound, Some(parent)) => fs::create_dir_all(parent).and_then(|()| make()),
@@ -133,6 +153,22 @@ mod tests {
         );
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         check_state_dir(&state).unwrap();
+    }
+
+    #[test]
+    fn a_private_directory_can_be_opened_by_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let private = dir.path().join("recordings");
+        make_private_dir(&private).unwrap();
+        assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&private, Permissions::from_mode(0o770)).unwrap();
+        let refused = make_private_dir(&private).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("can be written by its group, so its contents are not trusted"),
+            "{refused}"
+        );
+        fs::set_permissions(&private, Permissions::from_mode(0o777)).unwrap();
+        assert!(make_private_dir(&private).is_err());
     }
 
     #[test]

@@ -319,19 +319,32 @@ impl Frame {
     /// The frame as JSON: for each entity that has rows a list of objects by the names of fields. Unknown is null.
     #[must_use]
     pub fn json(&self) -> Json {
-        let mut object = Map::new();
-        object.insert("at_s".into(), json!(self.at.as_secs_f64()));
-        object.insert("time".into(), json!(self.wall.0));
-        object.insert("interval_s".into(), json!(self.elapsed.map(Nanos::as_secs_f64)));
-        object.insert("missing".into(), json!(self.missing));
+        let mut object = self.head_json();
         for entity in Entity::ALL {
-            let rows = self.rows(entity).iter().map(|row| {
-                let named = fields(entity).iter().zip(&row.values);
-                named.map(|(field, value)| (field.name.to_owned(), json_of(value))).collect::<Map<_, _>>()
-            });
-            object.insert(Frame::plural(entity).into(), rows.collect());
+            object[Frame::plural(entity)] = self.table_json(entity);
         }
-        Json::Object(object)
+        object
+    }
+
+    /// The same without tables.
+    #[must_use]
+    pub fn head_json(&self) -> Json {
+        json!({
+            "at_s": self.at.as_secs_f64(),
+            "time": self.wall.0,
+            "interval_s": self.elapsed.map(Nanos::as_secs_f64),
+            "missing": self.missing,
+        })
+    }
+
+    /// The rows of an entity, as they are in [`Frame::json`].
+    #[must_use]
+    pub fn table_json(&self, entity: Entity) -> Json {
+        let rows = self.rows(entity).iter().map(|row| {
+            let named = fields(entity).iter().zip(&row.values);
+            named.map(|(field, value)| (field.name.to_owned(), json_of(value))).collect::<Map<_, _>>()
+        });
+        rows.collect()
     }
 }
 

@@ -19,11 +19,12 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As one field of CSV, quoted where it must be.
+    /// As one field of CSV, quoted where it must be. A text that a spreadsheet would compute has an apostrophe in front, so that it is shown.
     #[must_use]
     pub fn csv(&self) -> String {
         let text = match self {
             Cell::Missing => String::new(),
+            Cell::Text(text) if is_formula(text) => format!("'{text}"),
             cell => cell.to_string(),
         };
         if text.contains(['"', ',', '\n', '\r']) {
@@ -32,6 +33,11 @@ impl Cell {
             text
         }
     }
+}
+
+/// Whether a spreadsheet takes a field for a formula: a thread can be called `=1+cmd|"/C"!A`.
+fn is_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err()
 }
 
 /// With the digits of the text.
@@ -126,6 +132,17 @@ mod tests {
         assert_eq!(dresses(Cell::Missing), ("-".into(), String::new(), json!(null)));
         assert_eq!(dresses(None::<u64>.into()), ("-".into(), String::new(), json!(null)));
         assert_eq!(json(&Cell::Real(f64::NAN, 2)), json!(null));
+    }
+
+    #[test]
+    fn no_name_is_a_formula_in_a_spreadsheet() {
+        let csv = |text: &str| Cell::from(text).csv();
+        assert_eq!(csv("=1+cmd|\"/C\"!A"), "\"'=1+cmd|\"\"/C\"\"!A\"");
+        assert_eq!(csv("@SUM(1)"), "'@SUM(1)");
+        assert_eq!(csv("+1-1"), "'+1-1");
+        assert_eq!(csv("-bash"), "'-bash");
+        assert_eq!(csv("\t=1"), "'\t=1");
+        assert_eq!(["-1.5", "+2", "a=b", "e-mail@b"].map(csv), ["-1.5", "+2", "a=b", "e-mail@b"]);
     }
 
     proptest! {

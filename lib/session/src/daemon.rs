@@ -2,7 +2,9 @@
 
 use crate::lossy_writer::WAITING_MAX;
 use crate::output::reason;
-use millpond_linux::{Replacing, has_name, make_state_dir, open_lock_file, open_plain, replace_file};
+use millpond_linux::{
+    Replacing, has_name, make_private_dir, make_state_dir, open_lock_file, open_plain, replace_file,
+};
 use millpond_model::printable;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsStr;
@@ -50,6 +52,11 @@ pub enum DaemonError {
     },
 }
 
+fn at(path: &Path) -> impl Fn(io::Error) -> DaemonError + use<> {
+    let path = path.display().to_string();
+    move |error| DaemonError::Place { path: path.clone(), why: reason(&error) }
+}
+
 /// The files of a daemon that runs. They are its own until the value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
@@ -64,11 +71,20 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`].
     pub fn begin(dir: &Path, name: &str) -> Result<Daemon, DaemonError> {
-        let at = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: io::Error| DaemonError::Place { path, why: reason(&error) }
-        };
         make_state_dir(dir).map_err(at(dir))?;
+        Daemon::hold(dir, name)
+    }
+
+    /// The same in a directory that no other user can open, where it is made here.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    pub fn begin_private(dir: &Path, name: &str) -> Result<Daemon, DaemonError> {
+        make_private_dir(dir).map_err(at(dir))?;
+        Daemon::hold(dir, name)
+    }
+
+    fn hold(dir: &Path, name: &str) -> Result<Daemon, DaemonError> {
         let path = dir.join(format!("{name}.lock"));
         let mut lock = open_lock_file(&path).map_err(at(&path))?;
         // Who only asks whether one runs has the lock for a moment.

@@ -12,7 +12,7 @@
 //! being written when its writer, or the machine, was stopped: what is before is whole.
 
 use crate::StoreError;
-use crate::codec::{Decoder, Header, Malformed};
+use crate::codec::{CREDIT, Decoder, Header, Malformed, Meter, Spent};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use std::fs::File;
@@ -28,8 +28,8 @@ const LABEL_BYTES: usize = 9;
 const INDEX_BYTES: usize = 40;
 /// The longest record that is believed.
 const BODY_MAX: u32 = 64 << 20;
-/// The most that a block is believed to be inflated.
-pub(crate) const INFLATED_MAX: usize = 256 << 20;
+/// The most that a block is believed to be inflated: four times what a writer puts into one, and a frame of it.
+const INFLATED_MAX: usize = 32 << 20;
 /// How hard blocks are compressed, of 10.
 const LEVEL: u8 = 6;
 
@@ -101,16 +101,22 @@ pub(crate) fn beginning(header: &Header) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A block of encoded frames, as a record.
-pub(crate) fn block(index: &Index, encoded: &[u8]) -> io::Result<Vec<u8>> {
-    let mut body = index.bytes().to_vec();
-    body.extend(miniz_oxide::deflate::compress_to_vec(encoded, LEVEL));
-    record(BLOCK, &body)
+/// A block of encoded frames, as a record. `spent` is what a reader does for them.
+pub(crate) fn block(index: &Index, encoded: &[u8], spent: Spent) -> io::Result<Vec<u8>> {
+    record(BLOCK, &[&index.bytes(), deflated(encoded, LEVEL, spent).as_slice()].concat())
 }
 
 /// One encoded frame of the block that is not whole yet, as a record.
-pub(crate) fn frame(encoded: &[u8]) -> io::Result<Vec<u8>> {
-    record(FRAME, &miniz_oxide::deflate::compress_to_vec(encoded, 1))
+pub(crate) fn frame(encoded: &[u8], spent: Spent) -> io::Result<Vec<u8>> {
+    record(FRAME, &deflated(encoded, 1, spent))
+}
+
+/// Deflated bytes, with zeros behind them where a reader would do more for so few.
+fn deflated(encoded: &[u8], level: u8, spent: Spent) -> Vec<u8> {
+    let mut bytes = miniz_oxide::deflate::compress_to_vec(encoded, level);
+    let length = bytes.len().max(spent.length(encoded.len()));
+    bytes.resize(length, 0);
+    bytes
 }
 
 /// The frames of the block that was not whole yet when its file was last written.
@@ -139,8 +145,9 @@ impl Tail {
         let failed = |error: io::Error| StoreError::new(path, "read", &error);
         let length = file.get_ref().metadata().map_err(failed)?.len();
         let (mut encoded, mut whole) = (Vec::new(), 0);
+        let inflated_max = Meter::of_reader(length, CREDIT).inflated_max().min(INFLATED_MAX);
         while let Some(label) = next(&mut file, length).map_err(failed)? {
-            let limit = INFLATED_MAX.saturating_sub(encoded.len());
+            let limit = inflated_max.saturating_sub(encoded.len());
             let body = body(&mut file, &label).map_err(failed)?.filter(|_| label.kind == FRAME);
             let Some(one) =
                 body.and_then(|body| miniz_oxide::inflate::decompress_to_vec_with_limit(&body, limit).ok())
@@ -159,7 +166,7 @@ impl Tail {
 pub(crate) struct Place {
     pub index: Index,
     offset: u64,
-    length: u32,
+    pub length: u32,
 }
 
 /// A file that is there.
@@ -185,15 +192,16 @@ impl Blocks {
         let strange = |why: &str| StoreError::Strange { path: path.to_owned(), why: why.to_owned() };
         let mut file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        let mut mark = [0; MARK.len()];
-        let is_ours = file.read_exact(&mut mark).is_ok() && &mark == MARK;
-        if !is_ours {
+        let mut mark = Vec::new();
+        let _ = (&file).take(MARK.len() as u64).read_to_end(&mut mark).map_err(failed)?;
+        if !MARK.starts_with(&mark) {
             return Err(strange("it is no recording of frames"));
         }
-        let head = next(&mut file, length).map_err(failed)?;
-        let Some(label) = head.filter(|label| label.kind == HEAD) else {
-            return Err(strange("its head is torn"));
-        };
+        let head = if mark == MARK { next(&mut file, length).map_err(failed)? } else { None };
+        let Some(label) = head else { return Err(StoreError::Unbegun(path.to_owned())) };
+        if label.kind != HEAD {
+            return Err(strange("its head is damaged"));
+        }
         let body = body(&mut file, &label).map_err(failed)?.ok_or_else(|| strange("its head is damaged"))?;
         let header: Header =
             serde_json::from_slice(&body).map_err(|why| strange(&format!("its head is damaged: {why}")))?;
@@ -233,16 +241,16 @@ impl Blocks {
     ///
     /// # Errors
     /// As for [`Blocks::deflated`].
-    pub fn encoded(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
+    pub fn encoded(&self, place: &Place, meter: &Meter) -> Result<Vec<u8>, StoreError> {
         let deflated = self.deflated(place)?;
-        let limit = (place.index.inflated as usize).min(INFLATED_MAX);
+        let limit = (place.index.inflated as usize).min(INFLATED_MAX).min(meter.inflated_max());
         let inflated = miniz_oxide::inflate::decompress_to_vec_with_limit(&deflated[INDEX_BYTES..], limit);
         inflated.map_err(|_| self.damaged(place, "it cannot be inflated"))
     }
 
     /// A decoder for a block of this file.
-    pub fn decoder(&self) -> Decoder {
-        Decoder::new(&self.header.tables)
+    pub fn decoder(&self, meter: Meter) -> Decoder {
+        Decoder::new(&self.header.tables, meter)
     }
 
     /// What is said of a block that cannot be read.

@@ -34,12 +34,6 @@ pub enum StoreError {
         /// The system's reason.
         why: String,
     },
-    /// Another program records there.
-    #[error("another program records into {}: choose another folder, or stop it", .0.display())]
-    Busy(PathBuf),
-    /// Other users can write there.
-    #[error("other users can write into {}", .0.display())]
-    Shared(PathBuf),
     /// The file is none that can be read.
     #[error("cannot read {}: {why}", path.display())]
     Strange {
@@ -48,6 +42,9 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// The file has no head: its writer was stopped before it wrote one.
+    #[error("cannot read {}: its writer was stopped before the first frame", .0.display())]
+    Unbegun(PathBuf),
     /// A block of a file is damaged. Others can be read.
     #[error("{}, block at byte {offset}: {why}", path.display())]
     Damaged {

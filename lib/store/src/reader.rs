@@ -1,6 +1,6 @@
 //! Reads frames from a folder or a file, from any moment on.
 
-use crate::codec::Decoder;
+use crate::codec::{CREDIT, Decoder, Meter};
 use crate::file::{Blocks, Index, Place, Tail};
 use crate::ring::after;
 use crate::{StoreError, files_in, tail_of};
@@ -34,9 +34,9 @@ struct Source {
 pub struct Span {
     /// The machine that was watched: of the last file, where there are several.
     pub machine: String,
-    /// The first frame.
+    /// The earliest frame: the first one, unless the clock was set back.
     pub first: WallTime,
-    /// The last one.
+    /// The latest one.
     pub last: WallTime,
     /// How many.
     pub frames: u64,
@@ -92,6 +92,8 @@ impl Recording {
                     }
                     recording.files.push(source);
                 }
+                // Its writer may have been stopped, or begin just now.
+                Err(StoreError::Unbegun(_)) if is_dir => {}
                 Err(StoreError::Strange { path, why }) if is_dir => {
                     recording.notes.push(format!("{}: {why}: it is left out", path.display()));
                 }
@@ -138,6 +140,14 @@ impl Recording {
         self.files.chunk_by(|a, b| a.run == b.run).filter_map(of).collect()
     }
 
+    /// Whether the clock was set back while it was written, so that a moment may be in it twice.
+    #[must_use]
+    pub fn goes_back(&self) -> bool {
+        let moments =
+            self.files.iter().flat_map(Source::indexes).flat_map(|index| [index.first.1, index.last.1]);
+        !moments.is_sorted()
+    }
+
     /// What of it is damaged, a sentence for each block; every byte is read.
     #[must_use]
     pub fn damage(&self) -> Vec<String> {
@@ -171,16 +181,16 @@ impl Recording {
         let (mut places, mut start) = (Vec::new(), None);
         for (file, source) in self.files.iter().enumerate() {
             for (block, index) in source.indexes().enumerate() {
-                // The first that reaches the moment. Later ones may begin before it: a clock was set back. The frame before it may be in the
-                // block before.
-                if start.is_none() && index.last.1 >= wall {
-                    start = Some(places.len() - usize::from(index.first.1 >= wall && !places.is_empty()));
+                if start.is_none() && index.first.1.max(index.last.1) >= wall {
+                    // The frame before that moment may be the last of the block before.
+                    let is_inside = index.first.1 < wall;
+                    start = Some(places.len().saturating_sub(usize::from(!is_inside)));
                 }
                 places.push((file, block));
             }
         }
-        let last = places.len().saturating_sub(1);
-        (places, start.unwrap_or(last))
+        let start = start.unwrap_or_else(|| places.len().saturating_sub(1));
+        (places, start)
     }
 }
 
@@ -188,7 +198,7 @@ impl Source {
     fn open(path: &Path) -> Result<(Source, u64), StoreError> {
         let tail = Tail::read(&tail_of(path))?;
         let blocks = Blocks::open(path)?;
-        let (index, encoded) = after(&blocks, &tail);
+        let (index, encoded, _) = after(&blocks, &tail);
         let torn = blocks.torn + tail.torn;
         let tail_bytes = tail.bytes;
         let tail = index.map(|index| (index, Rc::new(encoded)));
@@ -212,10 +222,15 @@ impl Source {
         self.blocks.blocks.iter().map(|place| &place.index).chain(tail)
     }
 
+    /// The bytes of a block in its file.
+    fn length(&self, block: usize) -> u64 {
+        self.blocks.blocks.get(block).map_or(self.tail_bytes, |place| u64::from(place.length))
+    }
+
     /// The encoded frames of a block.
-    fn encoded(&self, block: usize) -> Result<(Option<Place>, Rc<Vec<u8>>), StoreError> {
+    fn encoded(&self, block: usize, meter: &Meter) -> Result<(Option<Place>, Rc<Vec<u8>>), StoreError> {
         match (self.blocks.blocks.get(block), &self.tail) {
-            (Some(place), _) => Ok((Some(*place), Rc::new(self.blocks.encoded(place)?))),
+            (Some(place), _) => Ok((Some(*place), Rc::new(self.blocks.encoded(place, meter)?))),
             (None, Some((_, encoded))) => Ok((None, Rc::clone(encoded))),
             (None, None) => Ok((None, Rc::default())),
         }
@@ -233,6 +248,8 @@ pub struct Frames<R> {
     /// Frames before this are left out, but for the last one.
     from: Option<WallTime>,
     held: Option<Moment>,
+    /// What may be done beyond what the lengths of blocks allow.
+    credit: u64,
 }
 
 #[derive(Debug)]
@@ -241,13 +258,14 @@ struct Reading {
     place: Option<Place>,
     decoder: Decoder,
     encoded: Rc<Vec<u8>>,
+    length: u64,
     at: usize,
 }
 
 impl<R: Borrow<Recording>> Frames<R> {
     fn begin(recording: R, wall: WallTime) -> Frames<R> {
         let (places, next) = recording.borrow().blocks_from(wall);
-        Frames { recording, places, next, block: None, from: Some(wall), held: None }
+        Frames { recording, places, next, block: None, from: Some(wall), held: None, credit: CREDIT }
     }
 
     /// The next frame that can be read. What comes before it and cannot is added to `damaged`, a sentence each.
@@ -270,18 +288,29 @@ impl<R: Borrow<Recording>> Frames<R> {
                     }
                     Err(why) => {
                         let place = block.place;
+                        self.credit = block.decoder.meter().credit_left(block.length, self.credit);
                         self.block = None;
                         place.map(|place| Err(source.malformed(&place, why)))
                     }
                 };
             }
+            if let Some(read) = self.block.take() {
+                self.credit = read.decoder.meter().credit_left(read.length, self.credit);
+            }
             let (file, number) = *self.places.get(self.next)?;
             self.next += 1;
             let source = &self.recording.borrow().files[file];
-            self.block = match source.encoded(number) {
-                Ok((place, encoded)) => {
-                    Some(Reading { file, place, decoder: source.blocks.decoder(), encoded, at: 0 })
-                }
+            let length = source.length(number);
+            let meter = Meter::of_reader(length, self.credit);
+            self.block = match source.encoded(number, &meter) {
+                Ok((place, encoded)) => Some(Reading {
+                    file,
+                    place,
+                    decoder: source.blocks.decoder(meter),
+                    encoded,
+                    length,
+                    at: 0,
+                }),
                 Err(error) => return Some(Err(error)),
             };
         }

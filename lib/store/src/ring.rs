@@ -1,13 +1,12 @@
 //! Writes frames into a folder, and lets the oldest go.
 
-use crate::codec::{Encoder, Header};
+use crate::codec::{CREDIT, Encoder, Header, Meter, Spent};
 use crate::file::{self, Blocks, Index, Tail};
 use crate::{ENDING, StoreError, files_in, name_of, tail_of};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How much is kept.
@@ -55,8 +54,6 @@ pub struct Ring {
     limits: Limits,
     header: Header,
     written: Written,
-    /// Held for as long as it is written into.
-    _lock: File,
     open: Option<Open>,
 }
 
@@ -82,35 +79,26 @@ struct Block {
 }
 
 impl Ring {
-    /// Takes a folder for itself, which is made where it is missing. What a killed program left there is made whole. Second are notes of that, a
-    /// sentence each.
+    /// Writes into a folder, which the caller keeps for itself. What a killed program left there is made whole, and files without a head are removed.
+    /// Second are notes of that, a sentence each.
     ///
     /// # Errors
-    /// [`StoreError`] when another program writes there, or the system refuses.
+    /// [`StoreError`] when the system refuses.
     pub fn open(
         dir: &Path,
         machine: &str,
         run: WallTime,
         limits: Limits,
     ) -> Result<(Ring, Vec<String>), StoreError> {
-        std::fs::create_dir_all(dir).map_err(|error| StoreError::new(dir, "make the folder", &error))?;
-        let data = std::fs::metadata(dir).map_err(|error| StoreError::new(dir, "read", &error))?;
-        let owners = [0, rustix::process::geteuid().as_raw()];
-        if !owners.contains(&data.uid()) || data.mode() & 0o022 != 0 {
-            // A link of theirs would lead us to a file of ours.
-            return Err(StoreError::Shared(dir.to_owned()));
-        }
-        let path = dir.join("lock");
-        let lock = File::create(&path).map_err(|error| StoreError::new(&path, "open", &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy(dir.to_owned())),
-            Err(TryLockError::Error(error)) => return Err(StoreError::new(&path, "lock", &error)),
-        }
         let mut notes = Vec::new();
         for path in files_in(dir)? {
             match mend(&path) {
                 Ok(note) => notes.extend(note),
+                Err(StoreError::Unbegun(path)) => {
+                    for path in [tail_of(&path), path] {
+                        remove_if_there(&path)?;
+                    }
+                }
                 // It stays as it is: a reader says the same of it.
                 Err(StoreError::Strange { path, why }) => notes.push(format!("{}: {why}", path.display())),
                 Err(error) => return Err(error),
@@ -118,7 +106,7 @@ impl Ring {
         }
         let header = Header::new(machine, run);
         let written = Written::default();
-        Ok((Ring { dir: dir.to_owned(), limits, header, written, _lock: lock, open: None }, notes))
+        Ok((Ring { dir: dir.to_owned(), limits, header, written, open: None }, notes))
     }
 
     /// Appends a frame.
@@ -139,13 +127,14 @@ impl Ring {
             encoded: Vec::new(),
             index: Index::of(frame),
         });
-        let before = block.encoded.len();
+        let (before, spent_before) = (block.encoded.len(), block.encoder.spent());
         block.encoder.frame(frame, &mut block.encoded);
+        let of_frame = block.encoder.spent().since(spent_before);
         block.index.last = (frame.at, frame.wall);
         block.index.frames += 1;
         let tail = tail_of(&open.path);
         let failed = |error: io::Error| StoreError::new(&tail, "write", &error);
-        let bytes = file::frame(&block.encoded[before..]).map_err(failed)?;
+        let bytes = file::frame(&block.encoded[before..], of_frame).map_err(failed)?;
         if let Err(error) = file::append(&mut open.tail, &bytes) {
             let _ = open.tail.set_len(open.tail_bytes);
             return Err(failed(error));
@@ -190,14 +179,15 @@ impl Ring {
 
     fn begin_file(&mut self, frame: &Frame) -> Result<(), StoreError> {
         let name = name_of(frame.wall);
-        let taken = |path: &PathBuf| path.exists();
         let names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}-{n}")));
         let mut paths = names.map(|name| self.dir.join(name).with_extension(ENDING));
-        let Some(path) = paths.find(|path| !taken(path)) else { return Ok(()) };
+        // A link in its place is a name that is taken.
+        let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+        let Some(path) = paths.find(is_free) else { return Ok(()) };
         let failed = |error: io::Error| StoreError::new(&path, "write", &error);
         let beginning = file::beginning(&self.header).map_err(failed)?;
-        let create =
-            |path: &Path| OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path);
+        remove_if_there(&tail_of(&path))?;
+        let create = |path: &Path| OpenOptions::new().create_new(true).read(true).write(true).open(path);
         let mut file = create(&path).map_err(failed)?;
         file::append(&mut file, &beginning).map_err(failed)?;
         let tail = create(&tail_of(&path)).map_err(failed)?;
@@ -212,7 +202,8 @@ impl Ring {
         let Some(open) = &mut self.open else { return Ok(()) };
         let Some(block) = open.block.take() else { return Ok(()) };
         let failed = |error: io::Error| StoreError::new(&open.path, "write", &error);
-        let bytes = append_block(&mut open.file, block.index, &block.encoded).map_err(failed)?;
+        let bytes = append_block(&mut open.file, block.index, &block.encoded, block.encoder.spent())
+            .map_err(failed)?;
         open.tail.set_len(0).map_err(failed)?;
         open.tail_bytes = 0;
         open.bytes += bytes;
@@ -222,11 +213,10 @@ impl Ring {
 
     fn end_file(&mut self) -> Result<(), StoreError> {
         self.end_block()?;
-        if let Some(open) = self.open.take() {
-            let tail = tail_of(&open.path);
-            std::fs::remove_file(&tail).map_err(|error| StoreError::new(&tail, "remove", &error))?;
+        match self.open.take() {
+            Some(open) => remove_if_there(&tail_of(&open.path)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Lets the oldest files go until the rest is within the limits. The one that is written stays.
@@ -250,11 +240,18 @@ impl Ring {
     }
 }
 
+fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::new(path, "remove", &error)),
+        _ => Ok(()),
+    }
+}
+
 /// Appends a block and gives it to the disk. Where it does not fit the file is as before.
-fn append_block(file: &mut File, index: Index, encoded: &[u8]) -> io::Result<u64> {
+fn append_block(file: &mut File, index: Index, encoded: &[u8], spent: Spent) -> io::Result<u64> {
     let inflated =
         u32::try_from(encoded.len()).map_err(|_| io::Error::other("a block is longer than 4 GiB"))?;
-    let record = file::block(&Index { inflated, ..index }, encoded)?;
+    let record = file::block(&Index { inflated, ..index }, encoded, spent)?;
     let before = file.metadata()?.len();
     let done = file::append(file, &record).and_then(|()| file.sync_data());
     if done.is_err() {
@@ -274,13 +271,11 @@ fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     let failed = |error: io::Error| StoreError::new(path, "mend", &error);
     let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     file.set_len(blocks.whole).map_err(failed)?;
-    let (index, encoded) = after(&blocks, &tail);
+    let (index, encoded, spent) = after(&blocks, &tail);
     if let Some(index) = index {
-        let _ = append_block(&mut file, index, &encoded).map_err(failed)?;
+        let _ = append_block(&mut file, index, &encoded, spent).map_err(failed)?;
     }
-    if beside.exists() {
-        std::fs::remove_file(&beside).map_err(|error| StoreError::new(&beside, "remove", &error))?;
-    }
+    remove_if_there(&beside)?;
     let torn = blocks.torn + tail.torn;
     let frames = index.map_or(0, |index| index.frames);
     Ok(Some(format!(
@@ -289,11 +284,11 @@ fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     )))
 }
 
-/// The frames beside a file that are in no block of it, and what they are about. They are in the last block where the writer was stopped after it had
+/// The frames beside a file that are in no block of it, what they are about, and what it cost to read them. They are in the last block where the writer was stopped after it had
 /// written that.
-pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, Vec<u8>) {
+pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, Vec<u8>, Spent) {
     let mut rest = tail.encoded.as_slice();
-    let mut decoder = blocks.decoder();
+    let mut decoder = blocks.decoder(Meter::of_reader(tail.bytes, CREDIT));
     let mut index: Option<Index> = None;
     let mut whole = 0;
     while !rest.is_empty() {
@@ -305,5 +300,5 @@ pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, Vec<u8>) {
     }
     let index = index.filter(|index| blocks.last().is_none_or(|(at, _)| at < index.first.0));
     let encoded = tail.encoded[..whole].to_vec();
-    (index, encoded)
+    (index, encoded, decoder.meter().spent)
 }

@@ -5,7 +5,7 @@ use millpond_observe::catalogue::{Entity, cpu};
 use millpond_observe::{Frame, Row};
 use millpond_store::{Limits, Recording, Ring, StoreError};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const START: i64 = 1_764_223_262; // 2025-11-27 06:01:02 UTC
@@ -124,12 +124,13 @@ fn a_file_that_ends_anywhere_is_read_to_there() {
             }
             Err(StoreError::Strange { why, .. }) => {
                 assert!(
-                    ["it is no recording of frames", "its head is torn", "no frame is in it"]
+                    ["it is no recording of frames", "no frame is in it"]
                         .iter()
                         .any(|known| why.starts_with(known)),
                     "{why}"
                 );
             }
+            Err(StoreError::Unbegun(_)) => assert!(length < 20_000),
             Err(other) => panic!("{other}"),
         }
     }
@@ -173,20 +174,58 @@ fn the_oldest_files_go_when_there_are_too_many_bytes_or_they_are_too_old() {
 }
 
 #[test]
-fn a_folder_that_others_can_write_into_is_refused() {
+fn a_link_in_the_place_of_a_file_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let refused = Ring::open(dir.path(), "real", WallTime(START), LIMITS);
-    assert!(matches!(refused, Err(StoreError::Shared(_))));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let (folder, target) = (dir.path().join("folder"), dir.path().join("target"));
+    fs::create_dir(&folder).unwrap();
+    let (mut ring, _) = ring(&folder, LIMITS);
+    symlink(&target, only_file(&folder)).unwrap();
+    fs::write(&target, "").unwrap();
+    symlink(&target, folder.join("20251127T060102Z-2.frames.tail")).unwrap();
+    ring.push(&frame(0)).unwrap();
+    assert_eq!(ring.path(), Some(folder.join("20251127T060102Z-2.frames").as_path()));
+    assert_eq!(fs::read(&target).unwrap(), b"");
 }
 
 #[test]
-fn two_writers_do_not_share_a_folder() {
+fn a_file_whose_writer_was_killed_at_once_is_passed_over_and_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let (_first, _) = ring(dir.path(), LIMITS);
-    let second = Ring::open(dir.path(), "real", WallTime(START), LIMITS);
-    assert!(matches!(second, Err(StoreError::Busy(_))));
+    let (mut first, _) = ring(dir.path(), LIMITS);
+    first.push(&frame(0)).unwrap();
+    let _ = first.finish().unwrap();
+    let whole = fs::read(only_file(dir.path())).unwrap();
+    for length in [0, 1, 8, 16, 17, 100] {
+        let unbegun = dir.path().join("20251127T070000Z.frames");
+        fs::write(&unbegun, &whole[..length]).unwrap();
+        let recording = Recording::open(dir.path()).unwrap();
+        assert_eq!(recording.notes, Vec::<String>::new(), "{length} bytes");
+        let told = Recording::open(&unbegun).unwrap_err().to_string();
+        assert!(told.ends_with(": its writer was stopped before the first frame"), "{told}");
+        let (_ring, notes) = ring(dir.path(), LIMITS);
+        assert_eq!(notes, Vec::<String>::new(), "{length} bytes");
+        assert!(!unbegun.exists());
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_leaves_every_frame_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, _) = ring(dir.path(), LIMITS);
+    // An hour of frames, then the same hour again: the clock was set back.
+    let back = |second: u64| {
+        let mut frame = frame(second);
+        frame.wall = WallTime(START + (second % 3600).cast_signed());
+        frame
+    };
+    (0..7200).for_each(|second| writer.push(&back(second)).unwrap());
+    let _ = writer.finish().unwrap();
+    let recording = Recording::open(dir.path()).unwrap();
+    let span = recording.span().unwrap();
+    assert_eq!((span.first.0 - START, span.last.0 - START, span.frames), (0, 3599, 7200));
+    assert!(recording.goes_back());
+    assert_eq!(seconds(&recording, i64::MIN).len(), 7200);
+    let from = seconds(&recording, START + 3000);
+    assert_eq!(from.iter().filter(|second| **second >= 3000).count(), 1200, "of both hours");
 }
 
 #[test]

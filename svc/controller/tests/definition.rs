@@ -17,6 +17,22 @@ fn the_file_is_what_the_program_prints() {
     assert!(stands == is, "{FILE} is older than the resource: run this test with MILLPOND_WRITE_REFERENCE=1");
 }
 
+/// `latest` without a policy is pulled at each start: a node that has the image would ask the public registry, which has none.
+#[test]
+fn a_node_that_has_an_image_does_not_pull_it() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+    let mut images = 0;
+    for file in ["node/daemonset.yaml", "controller/controller.yaml"] {
+        let text = std::fs::read_to_string(dir.join(file)).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for pair in lines.windows(2).filter(|pair| pair[0].starts_with("image: ")) {
+            assert_eq!(pair[1], "imagePullPolicy: IfNotPresent", "{file}: {}", pair[0]);
+            images += 1;
+        }
+    }
+    assert_eq!(images, 4);
+}
+
 /// The API server refuses a schema that is not structural, and counts the costs of its rules: every list and text of a rule has a limit.
 #[test]
 fn rules_and_limits_stand_in_the_schema() {

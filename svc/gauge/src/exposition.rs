@@ -7,7 +7,7 @@ use millpond_model::{HISTOGRAM_BUCKETS, Histogram};
 use std::fmt::Write;
 
 /// A format of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// OpenMetrics 1.0.
     OpenMetrics,
@@ -48,9 +48,9 @@ impl Format {
         }
     }
 
-    /// The families, one after another.
+    /// The families, one after another. [`Format::end`] follows the last ones of a document.
     #[must_use]
-    pub fn body(self, families: &[Family]) -> Vec<u8> {
+    pub fn families(self, families: &[Family]) -> Vec<u8> {
         if self == Format::Native {
             return native::body(families);
         }
@@ -58,10 +58,13 @@ impl Format {
         for family in families {
             self.family(family, &mut text);
         }
-        if self == Format::OpenMetrics {
-            text.push_str("# EOF\n");
-        }
         text.into_bytes()
+    }
+
+    /// The end of a document.
+    #[must_use]
+    pub fn end(self) -> &'static str {
+        if self == Format::OpenMetrics { "# EOF\n" } else { "" }
     }
 
     fn family(self, family: &Family, text: &mut String) {
@@ -157,7 +160,7 @@ mod tests {
     }
 
     fn text(format: Format, frame: &Frame, tables: &[Entity]) -> String {
-        String::from_utf8(format.body(&of_frame(frame, tables))).unwrap()
+        String::from_utf8(format.families(&of_frame(frame, tables))).unwrap() + format.end()
     }
 
     #[test]

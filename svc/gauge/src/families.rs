@@ -163,6 +163,13 @@ pub fn of_service(hub: &Hub, totals: &Frame, frames: u64) -> Vec<Family> {
     };
     let mut families = vec![
         one("frames", "Frames that were read.", None, Kind::Counter, as_number(frames)),
+        one(
+            "failed_reads",
+            "Frames that are missing because the machine could not be read.",
+            None,
+            Kind::Counter,
+            as_number(hub.failures()),
+        ),
         one("viewers", "Connections that get each frame.", None, Kind::Gauge, as_number(hub.viewers())),
         one(
             "dropped_frames",

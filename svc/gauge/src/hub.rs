@@ -1,10 +1,11 @@
 //! The latest frames, and the viewers that wait for the next one.
 
-use bytes::Bytes;
+use crate::texts::Texts;
 use millpond_observe::catalogue::Entity;
 use millpond_observe::{Frame, Intervals};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// Intervals that are kept for the time line: ten minutes at one a second.
@@ -25,23 +26,15 @@ pub const BRIEF: [Entity; 8] = [
 /// What the time line shows: few rows, kept for [`KEPT`] intervals.
 pub const TIME_LINE: [Entity; 4] = [Entity::Machine, Entity::Pool, Entity::Pset, Entity::Decision];
 
-/// A frame, with what is made of it once for all viewers.
+/// A frame, with its texts.
 #[derive(Debug)]
 pub struct Published {
     /// Its number from the start of the service, from 1.
     pub number: u64,
     /// With totals.
-    pub totals: Frame,
+    pub totals: Arc<Texts>,
     /// The interval that ends with it; counters are unknown in that of the first frame.
-    pub interval: Frame,
-    event: OnceLock<Bytes>,
-}
-
-impl Published {
-    /// The interval of the [`BRIEF`] tables, as it is sent to viewers: made when the first one wants it.
-    pub fn event(&self) -> Bytes {
-        self.event.get_or_init(|| event(self.number, &only(&self.interval, &BRIEF))).clone()
-    }
+    pub interval: Arc<Texts>,
 }
 
 /// Where the collector puts frames, and requests find them.
@@ -50,6 +43,8 @@ pub struct Hub {
     past: Mutex<Past>,
     latest: watch::Sender<Option<Arc<Published>>>,
     viewers: Mutex<Viewers>,
+    /// How often the machine could not be read.
+    failures: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -66,12 +61,17 @@ struct Viewers {
 struct Past {
     intervals: Intervals,
     number: u64,
-    kept: VecDeque<Frame>,
+    kept: VecDeque<Arc<Texts>>,
 }
 
 impl Default for Hub {
     fn default() -> Hub {
-        Hub { past: Mutex::default(), latest: watch::Sender::new(None), viewers: Mutex::default() }
+        Hub {
+            past: Mutex::default(),
+            latest: watch::Sender::new(None),
+            viewers: Mutex::default(),
+            failures: AtomicU64::new(0),
+        }
     }
 }
 
@@ -84,10 +84,10 @@ impl Hub {
         if past.kept.len() == KEPT {
             past.kept.pop_front();
         }
-        past.kept.push_back(only(&interval, &TIME_LINE));
+        past.kept.push_back(Texts::of(only(&interval, &TIME_LINE)));
         let number = past.number;
         drop(past);
-        let published = Published { number, totals, interval, event: OnceLock::new() };
+        let published = Published { number, totals: Texts::of(totals), interval: Texts::of(interval) };
         self.latest.send_replace(Some(Arc::new(published)));
     }
 
@@ -99,8 +99,19 @@ impl Hub {
 
     /// The intervals of the [`TIME_LINE`] tables, oldest first: at most [`KEPT`].
     #[must_use]
-    pub fn past_intervals(&self) -> Vec<Frame> {
+    pub fn past_intervals(&self) -> Vec<Arc<Texts>> {
         self.past().kept.iter().cloned().collect()
+    }
+
+    /// The machine could not be read: the latest frame stays.
+    pub fn fail(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Viewers that are connected.
@@ -188,12 +199,6 @@ pub fn only(frame: &Frame, tables: &[Entity]) -> Frame {
     part
 }
 
-/// A frame as an event that a server sends. JSON has no line ends of its own.
-#[must_use]
-pub fn event(number: u64, frame: &Frame) -> Bytes {
-    Bytes::from(format!("id: {number}\nevent: frame\ndata: {}\n\n", frame.json()))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -237,10 +242,11 @@ mod tests {
         hub.publish(frame(1));
         hub.publish(frame(2));
         let latest = hub.latest().unwrap();
-        let text = String::from_utf8(latest.event().to_vec()).unwrap();
+        let event = run(latest.interval.event(latest.number, &BRIEF)).concat();
+        let text = String::from_utf8(event).unwrap();
         assert!(text.starts_with("id: 2\nevent: frame\ndata: {") && text.ends_with("}\n\n"), "{text}");
         assert!(text.contains(r#""user_s":0.25"#) && text.contains(r#""threads":[]"#), "{text}");
-        assert_eq!(latest.interval.rows(Entity::Thread).len(), 1);
+        assert_eq!(latest.interval.frame.rows(Entity::Thread).len(), 1);
         assert_eq!(text.matches('\n').count(), 4);
     }
 
@@ -251,7 +257,7 @@ mod tests {
             hub.publish(frame(at));
         }
         let kept = hub.past_intervals();
-        assert_eq!((kept.len(), kept[0].at), (KEPT, Nanos::from_secs(5)));
-        assert!(kept[0].rows(Entity::Cpu).is_empty());
+        assert_eq!((kept.len(), kept[0].frame.at), (KEPT, Nanos::from_secs(5)));
+        assert!(kept[0].frame.rows(Entity::Cpu).is_empty());
     }
 }

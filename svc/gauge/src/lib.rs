@@ -27,8 +27,16 @@
 //!
 //! # Viewers
 //!
-//! 200 viewers at a time get events. One that is too slow gets the latest frame next; `millpond_exporter_dropped_frames_total` counts
-//! what it missed.
+//! 200 viewers at a time get events, of which 16 may ask for `threads` or `processes`. One that is too slow gets the latest frame next;
+//! `millpond_exporter_dropped_frames_total` counts what it missed.
+//!
+//! # Limits
+//!
+//! There are 256 connections at a time, or a quarter of the open files that it may have. One more takes the place of another one: of the peer
+//! with the most connections (an address, or the user of a Unix socket), that which has moved no byte for the longest time. A
+//! connection that takes no byte of its answer for thirty seconds is closed.
+//!
+//! Where the machine cannot be read for a while, the latest frame is served on; `millpond_exporter_failed_reads_total` counts that.
 //!
 //! # Simulated machines
 //!
@@ -42,8 +50,10 @@ mod hub;
 mod listen;
 mod native;
 mod options;
+mod room;
 mod server;
 mod service;
+mod texts;
 
 pub use options::{Options, SPEC, parse};
 pub use service::run;

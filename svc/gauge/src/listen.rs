@@ -1,20 +1,23 @@
 //! The connections that are accepted.
 
+use crate::room::{Guest, Peer, Room};
 use axum::Router;
 use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use millpond_session::Listening;
+use rustix::process::{Resource, getrlimit};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
-/// Connections at a time: one more is closed at once.
-const CONNECTIONS_MAX: usize = 256;
+/// Connections at a time.
+const CONNECTIONS_MAX: u64 = 256;
+/// Connections have this part of the open files that the service may have; the others are for reading the machine.
+const FILES_PART: u64 = 4;
 /// A request is complete after this time, and a connection that asks nothing is closed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,15 +37,20 @@ pub async fn serve(
     match listening {
         Listening::Port(port) => {
             let port = TcpListener::from_std(port)?;
-            let accept = async || Ok((port.accept().await?.0, router.clone()));
+            let accept = async || {
+                let (stream, from) = port.accept().await?;
+                Ok((stream, Peer::at(from.ip()), router.clone()))
+            };
             each(accept, &mut stop).await;
         }
         Listening::Socket(socket, _owned) => {
             let socket = UnixListener::from_std(socket)?;
             let accept = async || {
                 let (stream, _) = socket.accept().await?;
-                let is_allowed = stream.peer_cred().is_ok_and(|peer| allowed.contains(&peer.uid()));
-                Ok((stream, if is_allowed { router.clone() } else { for_nobody.clone() }))
+                let user = stream.peer_cred().ok().map(|peer| peer.uid());
+                let is_allowed = user.is_some_and(|user| allowed.contains(&user));
+                let router = if is_allowed { router.clone() } else { for_nobody.clone() };
+                Ok((stream, Peer::User(user), router))
             };
             each(accept, &mut stop).await;
         }
@@ -52,14 +60,17 @@ pub async fn serve(
 
 /// Answers each connection that is accepted, by the routes that it gets, until it is told to stop.
 async fn each<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    accept: impl AsyncFn() -> io::Result<(S, Router)>,
+    accept: impl AsyncFn() -> io::Result<(S, Peer, Router)>,
     stop: &mut watch::Receiver<bool>,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let room = Room::new(usize::try_from((files / FILES_PART).min(CONNECTIONS_MAX)).unwrap_or(1));
     loop {
         tokio::select! {
             accepted = accept() => match accepted {
-                Ok((stream, router)) => answer(stream, router, &room),
+                Ok((stream, peer, router)) => {
+                    tokio::spawn(connection(stream, router, room.enter(peer)));
+                }
                 Err(_) => pause().await,
             },
             _ = stop.changed() => return,
@@ -72,23 +83,13 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    router: Router,
-    room: &Arc<Semaphore>,
-) {
-    let Ok(permit) = Arc::clone(room).try_acquire_owned() else { return };
-    tokio::spawn(connection(stream, router, permit));
-}
-
-async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    router: Router,
-    _permit: OwnedSemaphorePermit,
-) {
+async fn connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router, guest: Guest) {
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     // A connection that ends in any way is of no more interest.
-    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    tokio::select! {
+        _ = builder.serve_connection(TokioIo::new(guest.watch(stream)), service) => {}
+        () = guest.asked_to_leave() => {}
+    }
 }

@@ -2,23 +2,38 @@
 
 use crate::access::Access;
 use crate::exposition::Format;
-use crate::families::{USUAL, of_frame, of_service};
-use crate::hub::{BRIEF, Hub, Published, TIME_LINE, Viewer, event, only};
+use crate::families::{USUAL, of_service};
+use crate::hub::{BRIEF, Hub, Published, TIME_LINE, Viewer};
+use crate::texts::is_long;
 use axum::body::Body;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{Extension, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};
-use futures_util::stream;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use millpond_observe::Frame;
 use millpond_observe::catalogue::{Entity, fields};
 use serde_json::{Value as Json, json};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Viewers at a time. Those that ask for a single answer always find room.
+/// Viewers at a time.
 pub const VIEWERS_MAX: u64 = 200;
+/// Of these, viewers of long tables: a slow one may hold an older frame than others.
+const LONG_VIEWERS_MAX: usize = 16;
+/// Single answers with long tables at a time, for the same reason.
+const LONG_ANSWERS_MAX: usize = 16;
+
+/// How many more requests for long tables there may be.
+#[derive(Debug, Clone)]
+struct Long {
+    viewers: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
+}
 
 /// The version of documents, as commands with `--json` have it.
 const VERSION: u64 = 1;
@@ -36,6 +51,10 @@ pub struct Shared {
 
 /// Everything that is answered.
 pub fn router(shared: Shared) -> Router {
+    let long = Long {
+        viewers: Arc::new(Semaphore::new(LONG_VIEWERS_MAX)),
+        answers: Arc::new(Semaphore::new(LONG_ANSWERS_MAX)),
+    };
     Router::new()
         .route("/", get(|| page("text/html; charset=utf-8", include_str!("page/index.html"))))
         .route("/gauge.css", get(|| page("text/css; charset=utf-8", include_str!("page/gauge.css"))))
@@ -49,6 +68,7 @@ pub fn router(shared: Shared) -> Router {
         .fallback(|| async {
             refused(StatusCode::NOT_FOUND, "there is no such page", "GET /api/v1 lists them")
         })
+        .layer(Extension(long))
         .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
 }
@@ -140,7 +160,7 @@ fn tables(query: Option<&str>, usual: &[Entity]) -> Result<Vec<Entity>, Refused>
 
 async fn index(State(shared): State<Shared>) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
-    let machine = latest.totals.rows(Entity::Machine).first();
+    let machine = latest.totals.frame.rows(Entity::Machine).first();
     let name = machine.map(|row| row.text(millpond_observe::catalogue::machine::NAME));
     let all: Vec<&str> = Entity::ALL.iter().map(|entity| Frame::plural(*entity)).collect();
     Ok(as_json(&json!({
@@ -162,21 +182,57 @@ async fn index(State(shared): State<Shared>) -> Result<Response, Refused> {
     .into_response())
 }
 
-async fn frame(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+/// An answer of pieces that other answers share. Those of long tables have a `permit` until they are sent.
+fn pieces(kind: &'static str, pieces: Vec<Bytes>, permit: Option<OwnedSemaphorePermit>) -> Response {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let sent = stream::iter(pieces).map(move |piece| {
+        let _held = &permit;
+        Ok::<_, Infallible>(piece)
+    });
+    let headers = [(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_LENGTH, length.to_string())];
+    (headers, Body::from_stream(sent)).into_response()
+}
+
+/// A permit where one of the tables is long.
+fn permit(tables: &[Entity], room: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+    if !tables.iter().any(|entity| is_long(*entity)) {
+        return Ok(None);
+    }
+    let full = |_| {
+        let what = "there are too many requests for threads and processes";
+        refused(StatusCode::SERVICE_UNAVAILABLE, what, "tables=cpus names shorter ones; or ask again later")
+    };
+    Arc::clone(room).try_acquire_owned().map(Some).map_err(full)
+}
+
+async fn frame(
+    State(shared): State<Shared>,
+    Extension(long): Extension<Long>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &Entity::ALL)?;
     let wants_totals = query.is_some_and(|query| query.split('&').any(|part| part == "totals"));
-    let frame = if wants_totals { &latest.totals } else { &latest.interval };
-    let mut document = only(frame, &tables).json();
-    document["version"] = VERSION.into();
-    Ok(as_json(&document).into_response())
+    let permit = permit(&tables, &long.answers)?;
+    let texts = if wants_totals { &latest.totals } else { &latest.interval };
+    let mut body = texts.json(&tables, &format!(",\"version\":{VERSION}")).await;
+    body.push(Bytes::from_static(b"\n"));
+    Ok(pieces("application/json", body, permit))
 }
 
 async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let tables = tables(query.as_deref(), &TIME_LINE)?;
-    let frames: Vec<Json> =
-        shared.hub.past_intervals().iter().map(|frame| only(frame, &tables).json()).collect();
-    Ok(as_json(&Json::Array(frames)).into_response())
+    let mut tables = tables(query.as_deref(), &TIME_LINE)?;
+    // It has no other ones.
+    tables.retain(|entity| TIME_LINE.contains(entity));
+    let mut body = vec![Bytes::from_static(b"[")];
+    for (number, texts) in shared.hub.past_intervals().iter().enumerate() {
+        if number > 0 {
+            body.push(Bytes::from_static(b","));
+        }
+        body.extend(texts.json(&tables, "").await);
+    }
+    body.push(Bytes::from_static(b"]\n"));
+    Ok(pieces("application/json", body, None))
 }
 
 async fn catalogue() -> Response {
@@ -200,37 +256,57 @@ async fn catalogue() -> Response {
 
 async fn metrics(
     State(shared): State<Shared>,
+    Extension(long): Extension<Long>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &USUAL)?;
-    let mut families = of_frame(&latest.totals, &tables);
-    families.extend(of_service(&shared.hub, &latest.totals, latest.number));
+    let permit = permit(&tables, &long.answers)?;
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
-    Ok(([(header::CONTENT_TYPE, format.content_type())], format.body(&families)).into_response())
+    let mut body = latest.totals.metrics(&tables, format).await;
+    let own = of_service(&shared.hub, &latest.totals.frame, latest.number);
+    body.push(Bytes::from(format.families(&own)));
+    body.push(Bytes::from_static(format.end().as_bytes()));
+    Ok(pieces(format.content_type(), body, permit))
 }
 
-async fn events(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+async fn events(
+    State(shared): State<Shared>,
+    Extension(long): Extension<Long>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
     let tables = tables(query.as_deref(), &BRIEF)?;
     if shared.hub.viewers() >= VIEWERS_MAX {
         let hint = "close other pages of it";
         return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers", hint));
     }
-    // The common case is made once for all viewers.
-    let is_brief = tables == BRIEF;
-    let next = move |mut viewer: Viewer| {
-        let tables = tables.clone();
-        async move {
-            let latest = viewer.next().await?;
-            let event = match is_brief {
-                true => latest.event(),
-                false => event(latest.number, &only(&latest.interval, &tables)),
-            };
-            Some((Ok::<_, Infallible>(event), viewer))
-        }
+    let permit = permit(&tables, &long.viewers)?;
+    let viewing = Viewing { viewer: shared.hub.view(), tables, left: VecDeque::new(), _permit: permit };
+    let next = |mut viewing: Viewing| async move {
+        let piece = viewing.next().await?;
+        Some((Ok::<_, Infallible>(piece), viewing))
     };
-    let body = Body::from_stream(stream::unfold(shared.hub.view(), next));
+    let body = Body::from_stream(stream::unfold(viewing, next));
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+}
+
+/// What a viewer gets.
+struct Viewing {
+    viewer: Viewer,
+    tables: Vec<Entity>,
+    /// The rest of an event.
+    left: VecDeque<Bytes>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Viewing {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.left.is_empty() {
+            let latest = self.viewer.next().await?;
+            self.left = latest.interval.event(latest.number, &self.tables).await.into();
+        }
+        self.left.pop_front()
+    }
 }

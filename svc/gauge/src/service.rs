@@ -104,12 +104,16 @@ impl Begun {
     fn go(self, options: &Options, stop: &'static AtomicBool, err: &mut Output<'_>) -> Result<(), String> {
         let hub = Arc::new(Hub::default());
         let mut collector = Collector::open(&self.session, options.collected);
+        let mut is_failing = false;
         let mut read = |hub: &Hub| match collector.frame() {
             Ok(frame) => {
                 hub.publish(frame);
                 Ok(())
             }
-            Err(refusal) => Err(format!("cannot read the machine: {}", refusal.reason)),
+            Err(refusal) => {
+                hub.fail();
+                Err(format!("cannot read the machine: {}", refusal.reason))
+            }
         };
         read(&hub)?;
         let shared =
@@ -131,9 +135,9 @@ impl Begun {
         let begun = self.session.machine().clock().now();
         let mut due = options.interval;
         let mut alive = Nanos(0);
-        let result = loop {
+        loop {
             if stop.load(Ordering::Relaxed) || serving.is_finished() {
-                break Ok(());
+                break;
             }
             if watchdog().is_some_and(|every| watch.elapsed() - alive >= Nanos(as_nanos(every) / 2)) {
                 tell_manager(&[NotifyState::Watchdog]);
@@ -157,15 +161,20 @@ impl Begun {
             if let Some(simulation) = simulation {
                 let _ = simulation.run_for(step);
             }
-            if let Err(why) = read(&hub) {
-                break Err(why);
+            let done = read(&hub);
+            match (&done, is_failing) {
+                (Ok(()), false) | (Err(_), true) => {}
+                (Ok(()), true) => err.line(format!("{NAME}: the machine can be read again")),
+                (Err(why), false) => err.line(format!("{NAME}: {why}; the latest frame is served on")),
             }
+            err.flush();
+            is_failing = done.is_err();
             due = (due + options.interval).max(watch.elapsed());
-        };
+        }
         tell_manager(&[NotifyState::Stopping]);
         let _ = stopping.send(true);
         match serving.join() {
-            Ok(Ok(())) => result,
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("cannot serve: {}", reason(&error))),
             Err(_) => Err("the thread that answers requests ended".to_owned()),
         }

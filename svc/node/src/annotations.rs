@@ -1,7 +1,7 @@
 //! What pods say: which pool a container asks for, what it requests, and what it is called.
 
 use millpond_formats::node_files::{NodeFence, cpus_of};
-use millpond_model::FenceName;
+use millpond_model::{CpuSet, FenceName, printable};
 use millpond_nri::{Container, Pod};
 
 /// The annotation of a pod. With a dot and the name of a container behind it, of that container alone.
@@ -25,23 +25,80 @@ const FENCE_PREFIX: &str = "pod-";
 /// So much of a pod's number is in the name of its fence.
 const FENCE_NUMBER_MAX: usize = 28;
 
-/// The fence that a pod asks for; `None` where it asks for none.
-///
-/// # Errors
-/// Why what it asks for makes no sense.
-pub(crate) fn fence_of(pod: &Pod) -> Result<Option<NodeFence>, String> {
-    let Some(profile) = pod.annotations.get(FENCE).map(|word| word.trim()) else { return Ok(None) };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if profile.is_empty() || !profile.chars().all(is_name) {
-        return Err(format!("annotation {FENCE} takes the name of a profile, such as low-latency"));
+/// Which fences pods may ask for: what the operator names on the command line. Nothing, unless all three are named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodFenceRule {
+    /// The namespaces whose pods may ask.
+    pub namespaces: Vec<String>,
+    /// The profiles.
+    pub profiles: Vec<String>,
+    /// The CPUs of the node, those that a profile adds included.
+    pub cpus: CpuSet,
+}
+
+impl PodFenceRule {
+    /// Refuses CPUs that pods may not fence.
+    ///
+    /// # Errors
+    /// The CPUs, with the option that allows them.
+    pub(crate) fn allows_cpus(&self, cpus: &CpuSet) -> Result<(), String> {
+        let refused: CpuSet = cpus.iter().filter(|cpu| !self.cpus.contains(*cpu)).collect();
+        match refused.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(format!("pods may not fence {}: --fence-cpus names those that they may", refused.named()))
+            }
+        }
     }
-    let list = pod.annotations.get(FENCE_CPUS).map_or("", String::as_str);
-    let cpus =
-        cpus_of(list).map_err(|_| format!("annotation {FENCE_CPUS} takes a list of CPUs, such as 2-3,6"))?;
-    let number = pod.uid.chars().filter(|c| is_name(*c)).take(FENCE_NUMBER_MAX);
-    let name = FENCE_PREFIX.chars().chain(number).collect::<String>();
-    let name = name.parse().map_err(|why| format!("the pod has no number to call a fence by: {why}"))?;
-    Ok(Some(NodeFence { name, profile: profile.to_owned(), cpus }))
+
+    /// The fence that a pod asks for; `None` where it asks for none.
+    ///
+    /// # Errors
+    /// Why it cannot have what it asks for.
+    pub(crate) fn fence_of(&self, pod: &Pod) -> Result<Option<NodeFence>, String> {
+        let Some(profile) = pod.annotations.get(FENCE).map(|word| word.trim()) else { return Ok(None) };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if profile.is_empty() || !profile.chars().all(is_name) {
+            return Err(format!("annotation {FENCE} takes the name of a profile, such as low-latency"));
+        }
+        let list = pod.annotations.get(FENCE_CPUS).map_or("", String::as_str);
+        let cpus = cpus_of(list)
+            .map_err(|_| format!("annotation {FENCE_CPUS} takes a list of CPUs, such as 2-3,6"))?;
+        if !self.namespaces.contains(&pod.namespace) {
+            return Err(format!(
+                "pods of namespace {} may not have fences: --fence-namespaces names those that may",
+                printable(&pod.namespace)
+            ));
+        }
+        if !self.profiles.iter().any(|allowed| allowed == profile) {
+            return Err(format!(
+                "pods may not have fences of profile {profile}: --fence-profiles names those that they may"
+            ));
+        }
+        self.allows_cpus(&cpus)?;
+        let number = pod.uid.chars().filter(|c| is_name(*c)).take(FENCE_NUMBER_MAX);
+        let name = FENCE_PREFIX.chars().chain(number).collect::<String>();
+        let name = name.parse().map_err(|why| format!("the pod has no number to call a fence by: {why}"))?;
+        Ok(Some(NodeFence { name, profile: profile.to_owned(), cpus }))
+    }
+
+    /// The pool of a container: the one that it names, else that of its pod's fence. Second is that fence.
+    ///
+    /// # Errors
+    /// As for [`PodFenceRule::fence_of`]; and that the pool is the fence of another pod.
+    pub(crate) fn place_of(
+        &self,
+        pod: &Pod,
+        container: &Container,
+    ) -> Result<(Option<String>, Option<NodeFence>), String> {
+        let fence = self.fence_of(pod)?;
+        let own = fence.as_ref().map(|fence| fence.name.as_str());
+        let named = pool_of(pod, container);
+        if let Some(pool) = named.filter(|pool| pool.starts_with(FENCE_PREFIX) && Some(*pool) != own) {
+            return Err(format!("pool {} is that of the fence of another pod", printable(pool)));
+        }
+        Ok((named.or(own).map(str::to_owned), fence))
+    }
 }
 
 /// Whether a fence is one of a pod.
@@ -110,9 +167,18 @@ mod tests {
         assert_eq!(pool_of(&pod(&[]), &container("nginx")), None);
     }
 
+    fn rule() -> PodFenceRule {
+        let words = |list: &str| list.split(',').map(str::to_owned).collect();
+        PodFenceRule {
+            namespaces: words("shop,bank"),
+            profiles: words("low-latency"),
+            cpus: "2-3,6".parse().unwrap(),
+        }
+    }
+
     #[test]
     fn a_pod_can_ask_for_a_fence() {
-        let asked = |annotations| fence_of(&Pod { uid: "3d2f-11:22/x".into(), ..pod(annotations) });
+        let asked = |annotations| rule().fence_of(&Pod { uid: "3d2f-11:22/x".into(), ..pod(annotations) });
         let fence = asked(&[("millpond.dev/fence", "low-latency"), ("millpond.dev/fence-cpus", "2-")]);
         let name = "pod-3d2f-1122x".parse().unwrap();
         let cpus = "2-3,6".parse().unwrap();
@@ -128,6 +194,46 @@ mod tests {
         let why =
             asked(&[("millpond.dev/fence", "../shadow"), ("millpond.dev/fence-cpus", "2")]).unwrap_err();
         assert_eq!(why, "annotation millpond.dev/fence takes the name of a profile, such as low-latency");
+    }
+
+    #[test]
+    fn pods_may_fence_only_what_the_operator_allows_and_nothing_by_default() {
+        let why = |rule: &PodFenceRule, namespace: &str, profile: &str, cpus: &str| {
+            let asks = pod(&[("millpond.dev/fence", profile), ("millpond.dev/fence-cpus", cpus)]);
+            rule.fence_of(&Pod { namespace: namespace.into(), uid: "7".into(), ..asks }).unwrap_err()
+        };
+        assert_eq!(
+            why(&PodFenceRule::default(), "shop", "low-latency", "2"),
+            "pods of namespace shop may not have fences: --fence-namespaces names those that may"
+        );
+        assert_eq!(
+            why(&rule(), "default", "low-latency", "2"),
+            "pods of namespace default may not have fences: --fence-namespaces names those that may"
+        );
+        assert_eq!(
+            why(&rule(), "shop", "gentle", "2"),
+            "pods may not have fences of profile gentle: --fence-profiles names those that they may"
+        );
+        assert_eq!(
+            why(&rule(), "shop", "low-latency", "2-5"),
+            "pods may not fence CPUs 4-5: --fence-cpus names those that they may"
+        );
+    }
+
+    #[test]
+    fn no_pod_enters_the_fence_of_another_one() {
+        let place = |pool: &str| {
+            let asks = [
+                ("millpond.dev/fence", "low-latency"),
+                ("millpond.dev/fence-cpus", "2"),
+                ("millpond.dev/pool", pool),
+            ];
+            rule().place_of(&Pod { uid: "7".into(), ..pod(&asks) }, &container("main"))
+        };
+        assert_eq!(place("pod-8").unwrap_err(), "pool pod-8 is that of the fence of another pod");
+        assert_eq!(place("pod-7").unwrap().0.as_deref(), Some("pod-7"));
+        assert_eq!(place("").unwrap().0.as_deref(), Some("pod-7"));
+        assert_eq!(place("node-packets").unwrap().0.as_deref(), Some("node-packets"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What answers the container runtime: at once, from what it was told of containers and from the notices of pools. It changes nothing. The
 //! [`crate::service`] looks here for what is to be bound.
 
-use crate::annotations::{fence_of, name_of, pool_of, requests};
+use crate::annotations::{PodFenceRule, name_of, requests};
 use crate::options::UnknownPool;
 use millpond_formats::node_files::NodeFence;
 use millpond_member::{MemberError, POOL_VARIABLE, Subscription, usual_state_dir};
@@ -50,6 +50,7 @@ struct Inside {
 pub(crate) struct Desk {
     state: PathBuf,
     unknown_pool: UnknownPool,
+    pod_fences: PodFenceRule,
     inside: Mutex<Inside>,
     changed: Condvar,
 }
@@ -59,8 +60,8 @@ const CONTAINERD: (&str, (u32, u32)) = ("containerd", (1, 7));
 
 impl Desk {
     /// A desk that reads the notices in a state directory.
-    pub(crate) fn new(state: PathBuf, unknown_pool: UnknownPool) -> Desk {
-        Desk { state, unknown_pool, inside: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(state: PathBuf, unknown_pool: UnknownPool, pod_fences: PodFenceRule) -> Desk {
+        Desk { state, unknown_pool, pod_fences, inside: Mutex::default(), changed: Condvar::new() }
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -109,12 +110,11 @@ impl Desk {
     }
 
     /// What is known of a container from its pod, but whether it runs.
-    fn kept(pod: &Pod, container: &Container) -> Result<Kept, String> {
-        let fence = fence_of(pod)?;
-        let pool = pool_of(pod, container).map(str::to_owned);
+    fn kept(&self, pod: &Pod, container: &Container) -> Result<Kept, String> {
+        let (pool, fence) = self.pod_fences.place_of(pod, container)?;
         Ok(Kept {
             name: name_of(pod, container),
-            pool: pool.or_else(|| fence.as_ref().map(|fence| fence.name.to_string())),
+            pool,
             fence,
             requests: requests(container.shares),
             runs: false,
@@ -169,7 +169,7 @@ impl Node for Desk {
         for container in containers.into_iter().filter(|container| !container.has_ended) {
             let Some(pod) = pods.get(&container.pod) else { continue };
             // One that makes no sense was refused, or began without the agent: then it is in no pool.
-            let Ok(kept) = Self::kept(pod, &container) else { continue };
+            let Ok(kept) = self.kept(pod, &container) else { continue };
             if let Some(cpus) = self.list_of(kept.pool.as_deref()).filter(|cpus| *cpus != container.cpus) {
                 updates.push(Update { container: container.id.clone(), cpus });
             }
@@ -180,7 +180,9 @@ impl Node for Desk {
     }
 
     fn create(&self, pod: Pod, container: Container) -> Result<Adjustment, String> {
-        let kept = Self::kept(&pod, &container)?;
+        let kept = self.kept(&pod, &container).inspect_err(|why| {
+            self.say(format!("{} was refused: {why}", printable(&name_of(&pod, &container))));
+        })?;
         let (name, pool) = (&kept.name, kept.pool.as_deref());
         let mut adjustment = Adjustment::default();
         if let Some(pool) = pool {
@@ -230,7 +232,7 @@ impl Node for Desk {
     }
 
     fn update(&self, pod: Pod, container: Container) -> Option<String> {
-        let pool = Self::kept(&pod, &container).ok().and_then(|kept| kept.pool);
+        let pool = self.kept(&pod, &container).ok().and_then(|kept| kept.pool);
         let asked = requests(container.shares);
         // What the runtime writes may be older than what poold decides meanwhile: it is looked at again.
         self.change(|inside| {
@@ -258,7 +260,12 @@ mod tests {
     fn desk(unknown_pool: UnknownPool) -> (Desk, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("pools")).unwrap();
-        let desk = Desk::new(dir.path().to_owned(), unknown_pool);
+        let rule = PodFenceRule {
+            namespaces: vec!["shop".into()],
+            profiles: vec!["gentle".into()],
+            cpus: "6".parse().unwrap(),
+        };
+        let desk = Desk::new(dir.path().to_owned(), unknown_pool, rule);
         notice(&dir, "pool_default", 0, "0-1,4-7");
         notice(&dir, "web", 1, "2-3");
         (desk, dir)
@@ -379,7 +386,12 @@ mod tests {
         assert_eq!(desk.update(fast.clone(), container("a", 2)).as_deref(), Some("6"));
         let mut wrong = fast;
         wrong.annotations.remove("millpond.dev/fence-cpus");
-        assert!(desk.create(wrong, container("c", 2)).is_err());
+        assert!(desk.create(wrong.clone(), container("c", 2)).is_err());
+        wrong.annotations.insert("millpond.dev/fence-cpus".into(), "0-6".into());
+        desk.said();
+        let why = desk.create(wrong, container("c", 2)).unwrap_err();
+        assert_eq!(why, "pods may not fence CPUs 0-5: --fence-cpus names those that they may");
+        assert_eq!(desk.said(), [format!("shop/web-7c/main was refused: {why}")]);
     }
 
     #[test]

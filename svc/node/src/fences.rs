@@ -1,6 +1,6 @@
 //! Fences of the node's configuration, and of pods: those are made when a container of the pod runs, and taken down when none does. Each is the set of a pool of its name.
 
-use crate::annotations::is_of_pod;
+use crate::annotations::{PodFenceRule, is_of_pod};
 use crate::desk::Known;
 use millpond_formats::fence_profile::{self, BUILT_IN, Profile};
 use millpond_formats::node_files::{FENCE_PREFIX, NodeFence};
@@ -11,13 +11,19 @@ use millpond_session::{profile_file, read_text};
 use std::collections::BTreeMap;
 
 /// The fences of pods, as far as they could be made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PodFences {
+    /// What pods may ask for.
+    rule: PodFenceRule,
     /// Why one could not be made. It is tried again when the machine is looked at without news.
     failed: BTreeMap<FenceName, String>,
 }
 
 impl PodFences {
+    pub(crate) fn new(rule: PodFenceRule) -> PodFences {
+        PodFences { rule, failed: BTreeMap::new() }
+    }
+
     /// Makes those that are wanted and do not stand, and takes down those that are wanted no more. Gives what is to be logged. `again`: what failed before is
     /// tried once more.
     pub(crate) fn follow(
@@ -61,7 +67,7 @@ impl PodFences {
             if self.failed.contains_key(name) && !again {
                 continue;
             }
-            match put_up(machine, fences, asked) {
+            match self.put_up(machine, fences, asked) {
                 Ok(notes) => {
                     self.failed.remove(name);
                     said.push(format!("{whose} is behind fence {name}: {}", asked.cpus.named()));
@@ -76,6 +82,28 @@ impl PodFences {
             }
         }
         said
+    }
+
+    fn put_up(
+        &self,
+        machine: &dyn Machine,
+        fences: &dyn Fences,
+        asked: &NodeFence,
+    ) -> Result<Vec<String>, String> {
+        let profile = profile(&asked.profile)?;
+        let said = |refusal: Refusal| refusal.to_string();
+        let cpus = cpus_of(machine, &profile, asked)?;
+        if is_of_pod(&asked.name) {
+            // A profile may take whole cores, with CPUs that the pod did not name.
+            self.rule.allows_cpus(&cpus.iter().copied().collect())?;
+        }
+        let mut shelter = profile.shelter;
+        // A pod does not decide about the whole machine.
+        shelter.global.clear();
+        let wish = FenceWish { name: asked.name.clone(), profile: asked.profile.clone(), shelter, cpus };
+        let writer = Writer::open(machine).map_err(said)?;
+        let done = writer.commit(fences.prepare_fence(&wish, false).map_err(said)?).map_err(said)?;
+        Ok(done.notes.into_iter().chain(done.outcome.absent).collect())
     }
 
     /// Why a fence of the node could not be made.
@@ -107,19 +135,6 @@ fn cpus_of(machine: &dyn Machine, profile: &Profile, asked: &NodeFence) -> Resul
         return Ok(cpus);
     }
     Ok(ActiveCores::of(machine, &cpus).map_err(|refusal| refusal.to_string())?.whole(&cpus))
-}
-
-fn put_up(machine: &dyn Machine, fences: &dyn Fences, asked: &NodeFence) -> Result<Vec<String>, String> {
-    let profile = profile(&asked.profile)?;
-    let said = |refusal: Refusal| refusal.to_string();
-    let cpus = cpus_of(machine, &profile, asked)?;
-    let mut shelter = profile.shelter;
-    // A pod does not decide about the whole machine.
-    shelter.global.clear();
-    let wish = FenceWish { name: asked.name.clone(), profile: asked.profile.clone(), shelter, cpus };
-    let writer = Writer::open(machine).map_err(said)?;
-    let done = writer.commit(fences.prepare_fence(&wish, false).map_err(said)?).map_err(said)?;
-    Ok(done.notes.into_iter().chain(done.outcome.absent).collect())
 }
 
 fn take_down(machine: &dyn Machine, fences: &dyn Fences, name: &FenceName) -> Result<(), Refusal> {

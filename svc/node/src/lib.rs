@@ -41,6 +41,9 @@
 //!     millpond.dev/fence-cpus: 2-3         # CPUs of the node
 //! ```
 //!
+//! Pods may have fences only of the namespaces, profiles and CPUs that `--fence-namespaces`, `--fence-profiles` and `--fence-cpus` name, and
+//! none without these. A pod that asks for more is refused, with the reason in its events.
+//!
 //! While a container of such a pod runs, these CPUs are behind a fence (`millpond fence`) that keeps away what the profile names, interrupts
 //! included. The fence is the set of a pool `pod-NUMBER`, in which the pod's containers are. It goes with the last of them. Settings of the
 //! whole machine that a profile asks for are left out.
@@ -66,5 +69,6 @@ mod fences;
 mod options;
 mod service;
 
+pub use annotations::PodFenceRule;
 pub use options::{Options, SPEC, parse};
 pub use service::run;

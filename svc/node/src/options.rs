@@ -1,5 +1,6 @@
 //! What it is started with.
 
+use crate::annotations::PodFenceRule;
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_session::{KUBELET_DIR, OpenOptions, PLUGIN_SOCKET};
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ pub const SPEC: Spec = Spec {
     section: 8,
     group: Group::Pools,
     forms: &[
-        "[--conf path [--node name]] [--unknown-pool refuse|default] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
+        "[--conf path [--node name]] [--unknown-pool refuse|default] [--fence-namespaces list --fence-profiles list --fence-cpus list] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
         "--help | --version",
     ],
     flags: &[
@@ -23,6 +24,10 @@ pub const SPEC: Spec = Spec {
             .value("name", ValueKind::Text),
         Flag::long("unknown-pool", "what becomes of a container whose pool does not exist (refuse)")
             .value("what", ValueKind::Word(&["refuse", "default"])),
+        Flag::long("fence-namespaces", "pods of these namespaces may have fences (none)")
+            .value("list", ValueKind::Text),
+        Flag::long("fence-profiles", "of these profiles (none)").value("list", ValueKind::Text),
+        Flag::long("fence-cpus", "of these CPUs of the node (none)").value("list", ValueKind::Cpus),
         Flag::long("socket", "where the container runtime listens for plugins (/var/run/nri/nri.sock)")
             .value("path", ValueKind::File),
         Flag::long("kubelet-dir", "the directory of the kubelet (/var/lib/kubelet)")
@@ -43,6 +48,10 @@ pub const SPEC: Spec = Spec {
         Example {
             words: "--conf /etc/millpond/nodes --node worker-3",
             what: "the same, with what the controller of the cluster says of this node",
+        },
+        Example {
+            words: "--fence-namespaces trading --fence-profiles low-latency --fence-cpus 8-15",
+            what: "pods of namespace trading may have fences of CPUs 8 to 15",
         },
     ],
     files: &[
@@ -77,6 +86,8 @@ pub struct Options {
     pub node: Option<String>,
     /// What becomes of a container whose pool does not exist.
     pub unknown_pool: UnknownPool,
+    /// Which fences pods may ask for.
+    pub pod_fences: PodFenceRule,
     /// Where the runtime listens.
     pub socket: PathBuf,
     /// The kubelet's directory.
@@ -110,14 +121,36 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
     if node.as_ref().is_some_and(|node| node.is_empty() || node.contains(char::is_whitespace)) {
         return Err("--node takes the name of a node of the cluster".to_owned());
     }
+    let pod_fences = pod_fences(parsed)?;
     Ok(Options {
         conf: path("conf"),
         node,
         unknown_pool,
+        pod_fences,
         socket: path("socket").unwrap_or_else(|| PathBuf::from(PLUGIN_SOCKET)),
         kubelet: path("kubelet-dir").unwrap_or_else(|| PathBuf::from(KUBELET_DIR)),
         open: OpenOptions { state: path("state-dir"), ..OpenOptions::default() },
     })
+}
+
+/// What pods may fence: all three lists, or nothing.
+fn pod_fences(parsed: &Parsed) -> Result<PodFenceRule, String> {
+    let list = |name: &str| {
+        let words = parsed.long_value(name).unwrap_or_default();
+        words
+            .split(',')
+            .map(|word| word.trim().to_owned())
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+    };
+    let cpus = parsed.long_value("fence-cpus").unwrap_or_default();
+    let cpus = cpus.parse().map_err(|_| "--fence-cpus takes a list of CPUs, such as 2-3,6".to_owned())?;
+    let rule = PodFenceRule { namespaces: list("fence-namespaces"), profiles: list("fence-profiles"), cpus };
+    let given = [!rule.namespaces.is_empty(), !rule.profiles.is_empty(), !rule.cpus.is_empty()];
+    match given.contains(&true) && given.contains(&false) {
+        true => Err("--fence-namespaces, --fence-profiles and --fence-cpus go together".to_owned()),
+        false => Ok(rule),
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +173,10 @@ mod tests {
         assert_eq!((all.conf, all.unknown_pool), (Some(PathBuf::from("c")), UnknownPool::Default));
         assert_eq!((all.socket, all.kubelet), (PathBuf::from("s"), PathBuf::from("k")));
         assert_eq!(all.open.state, Some(PathBuf::from("d")));
+        assert_eq!(all.pod_fences, PodFenceRule::default(), "pods may fence nothing");
+        let words = "--fence-namespaces shop,bank --fence-profiles low-latency --fence-cpus 2-3";
+        let fences = asked(words).unwrap().pod_fences;
+        assert_eq!((fences.namespaces.len(), fences.profiles.len(), fences.cpus.len()), (2, 1, 2));
     }
 
     #[test]
@@ -147,6 +184,11 @@ mod tests {
         for (line, said) in [
             ("web", "it takes no operand, and got `web`"),
             ("--node a", "--node needs --conf, the directory with the files of all nodes"),
+            ("--fence-cpus 2", "--fence-namespaces, --fence-profiles and --fence-cpus go together"),
+            (
+                "--fence-namespaces a --fence-profiles b --fence-cpus two",
+                "--fence-cpus takes a list of CPUs, such as 2-3,6",
+            ),
             ("--unknown-pool create", "--unknown-pool takes refuse or default, not `create`"),
         ] {
             let answer = asked(line).unwrap_err();

@@ -49,7 +49,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
             1
         }
         Ok((session, _lock, state)) => {
-            let desk = Arc::new(Desk::new(state, options.unknown_pool));
+            let desk = Arc::new(Desk::new(state, options.unknown_pool, options.pod_fences.clone()));
             let status = Service {
                 options,
                 session: &session,
@@ -57,7 +57,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
                 conf: options.conf.as_deref().map(|path| Conf::new(path, options.node.clone())),
                 err,
                 names: BTreeMap::new(),
-                fences: PodFences::default(),
+                fences: PodFences::new(options.pod_fences.clone()),
                 complaint: None,
             }
             .go(stop);

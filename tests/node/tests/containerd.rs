@@ -351,7 +351,14 @@ fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
         return;
     }
     let cri = node.runtime.cri().unwrap();
-    let mut agent = node.agent();
+    let allowed =
+        ["--fence-namespaces", "default", "--fence-profiles", "low-latency,own", "--fence-cpus", "2-3"];
+    let agent_with = |node: &Node| {
+        let mut agent = node.agent_with(&allowed, None);
+        agent.says("tells of its containers").unwrap();
+        agent
+    };
+    let mut agent = agent_with(node);
     let others = cri.run_pod("others", &[]).unwrap();
     let rest = start(&cri, &others, "main", 0);
     let asks = |profile| [("millpond.dev/fence", profile), ("millpond.dev/fence-cpus", "2-3")];
@@ -367,17 +374,20 @@ fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     // An agent that was killed takes it down when its pod is gone.
     agent.kill();
     cri.remove(&fast).unwrap();
-    let mut agent = node.agent();
+    let mut agent = agent_with(node);
     agent.says("fence pod-fast-uid is gone").unwrap();
     has(&cri, &rest, &node.rest(1));
     let wrong = cri.run_pod("wrong", &asks("../shadow")).unwrap();
     let refused = cri.start(&wrong, "main", (IMAGE, SLEEP), 0).unwrap_err();
     assert!(refused.message().contains("takes the name of a profile"), "{}", refused.message());
+    let greedy = cri.run_pod("greedy", &asks("gentle")).unwrap();
+    let refused = cri.start(&greedy, "main", (IMAGE, SLEEP), 0).unwrap_err();
+    assert!(refused.message().contains("may not have fences of profile gentle"), "{}", refused.message());
     let unknown = cri.run_pod("unknown", &asks("own")).unwrap();
     let main = start(&cri, &unknown, "main", 0);
     agent.says("default/unknown/main cannot be fenced: there is no profile own").unwrap();
     has(&cri, &main, &node.rest(1));
-    for pod in [others, wrong, unknown] {
+    for pod in [others, wrong, greedy, unknown] {
         cri.remove(&pod).unwrap();
     }
 }

@@ -255,7 +255,8 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     }
     let before = service.memory();
     let until = count("dropped_frames_total") + 1000.0;
-    while count("dropped_frames_total") < until {
+    // Or they were closed, as they take nothing.
+    while count("dropped_frames_total") < until && count("viewers") > 1.0 {
         assert!(begun.elapsed() < Duration::from_secs(300));
         line.clear();
         reader.read_line(&mut line).unwrap();
@@ -263,13 +264,98 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     }
     let after = service.memory();
     assert!(after < before + 4096, "from {before} to {after} KiB");
-    assert!(seen > 10);
+    while seen <= 10 {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "the one that reads gets frames");
+        seen += usize::from(line.starts_with("data: {"));
+    }
     drop((silent, reader));
     let begun = Instant::now();
     while count("viewers") > 0.0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "viewers that left are still there");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn a_scrape_is_answered_among_hostile_and_slow_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let listen = format!("unix:{}", socket.display());
+    let load = ["--load", "spin -t 300", "--interval", "0.25"];
+    let _service = Service::start(&[&["--machine", "t2000", "--listen", &listen][..], &load].concat());
+    let connect = |requests: &str| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        // What is closed meanwhile is no failure of the test.
+        let _ = stream.write_all(requests.as_bytes());
+        stream
+    };
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let scrape = || {
+        let (status, _, body) = ask(&mut UnixStream::connect(&socket).unwrap(), "/metrics", "");
+        assert_eq!(status, 200, "{body}");
+        assert!(body.contains("millpond_set_busy_seconds_total"), "{body}");
+    };
+    // Each asks for more than the kernel's buffers hold, and reads nothing.
+    let hostile: Vec<UnixStream> =
+        (0..256).map(|_| connect(&get("/metrics?tables=threads").repeat(40))).collect();
+    scrape();
+    let slow: Vec<UnixStream> = (0..200).map(|_| connect(&get("/events?tables=threads,processes"))).collect();
+    (0..3).for_each(|_| scrape());
+    drop((hostile, slow));
+    scrape();
+}
+
+/// Sets how many files a process may have open.
+fn limit_files(pid: u32, most: u64) {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap());
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(most), maximum: Some(1024) }).unwrap();
+}
+
+#[test]
+fn a_read_that_fails_ends_no_service() {
+    let mut service = Service::start(&["--listen", "127.0.0.1:0", "--interval", "0.1"]);
+    let mut said = BufReader::new(service.child.stderr.take().unwrap());
+    let mut says = |words: &str| {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains(words), "{line}");
+    };
+    // No file can be opened.
+    limit_files(service.child.id(), 3);
+    says("; the latest frame is served on");
+    limit_files(service.child.id(), 1024);
+    says("the machine can be read again");
+    let failures = "millpond_exporter_failed_reads_total ";
+    let metrics = service.body("/metrics");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(failures)).unwrap();
+    assert!(count.parse::<f64>().unwrap() >= 1.0, "{count}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("day");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_millpond"))
+        .args(["record", "--to", place.to_str().unwrap(), "0.05"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Its first frame is written.
+    let is_begun = || fs::read_dir(&place).is_ok_and(|files| files.count() > 2);
+    let begun = Instant::now();
+    while !is_begun() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it records nothing");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    limit_files(recorder.id(), 3);
+    let mut line = String::new();
+    let mut said = BufReader::new(recorder.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("record: frames are missing: "), "{line}");
+    limit_files(recorder.id(), 1024);
+    let pid = rustix::process::Pid::from_child(&recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(0));
 }
 
 /// The texts of all elements that a selector finds.

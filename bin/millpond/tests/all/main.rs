@@ -9,6 +9,7 @@ mod diagnose;
 mod dry_run;
 mod follow;
 mod gauge;
+mod hostile_completion;
 mod latstat;
 mod limits;
 mod names;

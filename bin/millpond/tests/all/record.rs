@@ -2,6 +2,7 @@
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -215,7 +216,13 @@ fn a_recorder_that_is_killed_loses_nothing_that_it_wrote() {
     }
     let (status, _, err) = millpond(&["record", "--to", &place, "--for", "1"]);
     assert_eq!(status, 1);
-    assert!(err.contains("another program records there\nhint: choose another directory with --to"), "{err}");
+    let holder = recorder.id();
+    let said =
+        format!("another program records there (process {holder})\nhint: choose another directory with --to");
+    assert!(err.contains(&said), "{err}");
+    // No other user can open the lock, and so hold it.
+    let mode = |path: &str| std::fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("day"), mode("day/record.lock")), (0o700, 0o600));
     recorder.kill().unwrap();
     let _ = recorder.wait().unwrap();
     let before = frames();
@@ -229,6 +236,27 @@ fn a_recorder_that_is_killed_loses_nothing_that_it_wrote() {
         "{err}"
     );
     assert_eq!(frames(), before + 3);
+}
+
+#[test]
+fn a_recording_is_not_made_through_a_link_of_another_user() {
+    let test = "a_recording_is_not_made_through_a_link_of_another_user";
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+    std::fs::create_dir(&ours).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    std::os::unix::fs::symlink(&ours, &theirs).unwrap();
+    if std::os::unix::fs::lchown(&theirs, Some(4001), None).is_err() {
+        println!("skipped: {test}: only the superuser can give files away");
+        return;
+    }
+    for place in [theirs.clone(), theirs.join("new")] {
+        let place = place.display().to_string();
+        let (status, _, err) = millpond(&["record", "--machine", "t2000", "--to", &place, "--for", "1"]);
+        assert_eq!(status, 1, "{err}");
+        assert!(err.contains("theirs is a link of user 4001, so its contents are not trusted"), "{err}");
+    }
+    assert_eq!(std::fs::read_dir(&ours).unwrap().count(), 0);
 }
 
 #[test]

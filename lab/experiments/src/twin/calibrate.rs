@@ -45,11 +45,14 @@ pub struct Twin {
 /// Measures on the CPUs that may be used here: some fifteen seconds.
 ///
 /// # Errors
-/// [`Failure`] where there are not two CPUs, or a program cannot run.
+/// [`Failure`] where there are not two CPUs, other programs use too many of them, or a program cannot run.
 pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let (_, free, _) = here.look()?;
     let processors = here.machine().processors().map_err(Failure::NotHere)?;
     let topology = processors.topology().map_err(Failure::refused("read CPUs"))?;
+    (here.tell)("what else runs");
+    let others = others::look(here)?;
+    others.leave(free.len())?;
     (here.tell)("switches, wake-ups, messages, caches and turns");
     let failed = |error: millpond_workloads::Error| Failure::Program {
         program: "the probe".into(),
@@ -59,8 +62,6 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
     (here.tell)("the speed of one thread");
     let mops = one_thread(here)?;
-    (here.tell)("what else runs");
-    let others = others::look(here)?;
     let file = with_others(file(&topology, &probe, mops), others);
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);

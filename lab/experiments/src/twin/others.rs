@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::here::Here;
 use crate::published::real;
+use millpond_machine::Absent;
 use millpond_machine::facets::{CensusOptions, Depth};
 use millpond_model::{Microstate, Nanos, Pid, Roster};
 use millpond_observe::{Follower, Picture};
@@ -25,6 +26,21 @@ impl Others {
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.times_s * self.time_ns / 1e7
+    }
+}
+
+/// The median of rounds is that of an idle machine while others take less than this part of it, in percent.
+const BUSY_MAX: f64 = 50.0;
+
+impl Others {
+    /// Refuses to measure where they take too much of so many CPUs: most rounds would be late, and the longest of them given up.
+    pub(super) fn leave(&self, cpus: usize) -> Result<(), Failure> {
+        let busy = self.percent() / 100.0;
+        if self.percent() <= BUSY_MAX * real(cpus as u64) {
+            return Ok(());
+        }
+        let why = format!("other programs use {busy:.1} of {cpus} CPUs");
+        Err(Failure::NotHere(Absent::with_help(why, "stop them, or measure later: prstat -s cpu shows them")))
     }
 }
 
@@ -86,6 +102,16 @@ mod tests {
 
     fn roster(at_ms: u64, threads: &[ThreadEntry]) -> Roster {
         Roster { at: Nanos::from_millis(at_ms), threads: threads.to_vec(), ..Roster::default() }
+    }
+
+    #[test]
+    fn a_busy_machine_is_not_measured() {
+        // 1,000 times 1.2 ms in a second.
+        let busy = Others { times_s: 1_000.0, time_ns: 1_200_000.0 };
+        let refused = busy.leave(2).unwrap_err();
+        assert_eq!(refused.to_string(), "other programs use 1.2 of 2 CPUs");
+        assert_eq!(refused.hint(), Some("stop them, or measure later: prstat -s cpu shows them"));
+        assert!(busy.leave(3).is_ok());
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl RecordedMachine {
         let note = match self.next.borrow().as_ref() {
             Some(next) if next.frame.wall > wall => format!(
                 "the recording was interrupted for {} s, and counters begin anew behind that: --at goes there",
-                next.frame.wall.0 - wall.0
+                next.frame.wall.0.saturating_sub(wall.0)
             ),
             // No moment leads to the frames of a watch that began in the time of this one.
             Some(next) => self.runs.get(next.run).map_or_else(String::new, |run| {

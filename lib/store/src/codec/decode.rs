@@ -1,11 +1,12 @@
 //! Bytes to frames. Nothing that a file says is believed before it is checked.
 
+use super::limits::{AT_MAX, Meter};
 use super::numbers::{take, take_bytes, unzigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
 use super::{histogram_token, mark, token};
 use millpond_model::{HISTOGRAM_BUCKETS, Histogram, Nanos, WallTime};
-use millpond_observe::catalogue::{Entity, FieldId};
+use millpond_observe::catalogue::{Entity, FieldId, fields};
 use millpond_observe::{Frame, Row, Value};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub struct Decoder {
     texts: Vec<Arc<str>>,
     /// The frame before.
     frame: Frame,
+    meter: Meter,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ struct Table {
     columns: Columns,
     entity: Option<Entity>,
     fields: Vec<Option<FieldId>>,
+    /// Values of a row: those that are written, or those that this program knows, whichever are more.
+    breadth: u64,
     read_at: Option<Nanos>,
     before: i64,
     cells: Vec<Cell>,
@@ -35,11 +39,16 @@ struct Table {
 }
 
 impl Decoder {
-    /// One that knows nothing of earlier frames.
+    /// One that knows nothing of earlier frames, and does no more than a meter lets it.
     #[must_use]
-    pub fn new(schema: &Schema) -> Decoder {
+    pub fn new(schema: &Schema, meter: Meter) -> Decoder {
+        let breadth = |columns: &Columns| {
+            let known = columns.entity().map_or(0, |entity| fields(entity).len());
+            columns.fields.len().max(known) as u64
+        };
         let table = |columns: &Columns| Table {
             entity: columns.entity(),
+            breadth: breadth(columns),
             fields: columns.known(),
             columns: columns.clone(),
             read_at: None,
@@ -47,7 +56,14 @@ impl Decoder {
             cells: Vec::new(),
             rows: 0,
         };
-        Decoder { tables: schema.0.iter().map(table).collect(), texts: Vec::new(), frame: Frame::default() }
+        let tables = schema.0.iter().map(table).collect();
+        Decoder { tables, texts: Vec::new(), frame: Frame::default(), meter }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// Takes the next frame off the beginning.
@@ -56,26 +72,37 @@ impl Decoder {
     /// [`Malformed`]; nothing can be read after that.
     pub fn frame(&mut self, bytes: &mut &[u8]) -> Result<Frame, Malformed> {
         let at = self.frame.at + Nanos(take(bytes)?);
+        if at.0 > AT_MAX {
+            return Err(Malformed("its clock goes further than any clock does"));
+        }
         let wall = WallTime(self.frame.wall.0.wrapping_add(unzigzag(take(bytes)?)));
         let mut frame = Frame::at(at, wall);
         frame.missing = match take(bytes)? {
             0 => std::mem::take(&mut self.frame.missing),
-            count => (1..count).map(|_| take_text(bytes)).collect::<Result<_, _>>()?,
+            count => {
+                self.meter.keep(0, self.frame.missing.len() as u64)?;
+                let meter = &mut self.meter;
+                let text = |_| meter.keep(1, 0).and_then(|()| take_text(bytes));
+                (1..count).map(text).collect::<Result<_, _>>()?
+            }
         };
+        self.meter.frame(&frame.missing)?;
         for table in &mut self.tables {
             match take(bytes)? {
                 mark::AS_BEFORE => {
+                    self.meter.share(table.rows as u64 * table.breadth)?;
                     if let Some(entity) = table.entity {
                         frame.take_rows_of(entity, &self.frame);
                     }
                 }
                 mark::GONE => {
+                    self.meter.keep(0, table.rows as u64 * table.breadth)?;
                     (table.read_at, table.before, table.rows) = (None, 0, 0);
                     table.cells.clear();
                 }
                 mark::READ => {
                     let read_at = at - Nanos(take(bytes)?);
-                    let rows = table.reading(read_at, &mut self.texts, bytes)?;
+                    let rows = table.reading(read_at, &mut self.texts, &mut self.meter, bytes)?;
                     if let Some(entity) = table.entity {
                         frame.set_rows_read_at(entity, read_at, rows);
                     }
@@ -93,13 +120,14 @@ impl Table {
         &mut self,
         read_at: Nanos,
         texts: &mut Vec<Arc<str>>,
+        meter: &mut Meter,
         bytes: &mut &[u8],
     ) -> Result<Vec<Row>, Malformed> {
         let now =
             self.read_at.map_or(0, |before| i64::try_from((read_at - before).0 / 1000).unwrap_or(i64::MAX));
         let pace = Pace { now, before: self.before };
         (self.read_at, self.before) = (Some(read_at), now);
-        self.keep_rows(bytes)?;
+        self.keep_rows(meter, bytes)?;
         let mut rows: Vec<Row> = match self.entity {
             Some(entity) => (0..self.rows).map(|_| Row::of(entity)).collect(),
             None => Vec::new(),
@@ -107,7 +135,7 @@ impl Table {
         let width = self.fields.len();
         for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
             for (place, cells) in self.cells.chunks_exact_mut(width).enumerate() {
-                let kept = take_value(&cells[index], column, pace, texts, bytes)?;
+                let kept = take_value(&cells[index], column, pace, texts, meter, bytes)?;
                 if let (Some(id), Some(row)) = (id, rows.get_mut(place)) {
                     row.set(*id, value(&kept, column, texts));
                 }
@@ -118,13 +146,16 @@ impl Table {
     }
 
     /// Makes the cells those of the rows that are there now.
-    fn keep_rows(&mut self, bytes: &mut &[u8]) -> Result<(), Malformed> {
+    fn keep_rows(&mut self, meter: &mut Meter, bytes: &mut &[u8]) -> Result<(), Malformed> {
         let width = self.fields.len();
         let count = take_count(bytes)?;
         // Each row has a byte of each column at least.
         if width == 0 || count.saturating_mul(width) > bytes.len() {
             return Err(Malformed("there are more rows than bytes"));
         }
+        let values = (count as u64).saturating_mul(self.breadth);
+        meter.work(values)?;
+        meter.keep(values, self.rows as u64 * self.breadth)?;
         let mut cells = Vec::with_capacity(count * width);
         let (mut old, mut new) = (0, 0);
         while old < self.rows || new < count {
@@ -148,10 +179,11 @@ fn take_value(
     column: &Column,
     pace: Pace,
     texts: &mut Vec<Arc<str>>,
+    meter: &mut Meter,
     bytes: &mut &[u8],
 ) -> Result<Kept, Malformed> {
     if column.histogram {
-        return take_histogram(cell, bytes);
+        return take_histogram(cell, meter, bytes);
     }
     let foretold = cell.foretold(column, pace);
     match take(bytes)? {
@@ -162,6 +194,7 @@ fn take_value(
             Ok(Kept::Float(u64::from_le_bytes(eight)))
         }
         token::NEW_TEXT => {
+            meter.keep(1, 0)?;
             texts.push(take_text(bytes)?.into());
             Ok(Kept::Text(texts.len() as u64 - 1))
         }
@@ -182,7 +215,7 @@ fn take_value(
     }
 }
 
-fn take_histogram(cell: &Cell, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
+fn take_histogram(cell: &Cell, meter: &mut Meter, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
     let before = match &cell.kept {
         Kept::Histogram(before) => Some(before),
         _ => None,
@@ -198,6 +231,7 @@ fn take_histogram(cell: &Cell, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
     if buckets > HISTOGRAM_BUCKETS as u64 {
         return Err(Malformed("a histogram has too many buckets"));
     }
+    meter.work(buckets_of(before.map(|before| &**before)))?;
     let mut last = 0u64;
     let mut found = Vec::new();
     for _ in 0..buckets {
@@ -211,6 +245,11 @@ fn take_histogram(cell: &Cell, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
     let mut all = before.filter(|_| !is_whole).map(|before| (**before).clone()).unwrap_or_default();
     all.merge(&read);
     Ok(Kept::Histogram(Arc::new(all)))
+}
+
+/// What it costs to add to a histogram.
+pub(super) fn buckets_of(before: Option<&Histogram>) -> u64 {
+    before.map_or(0, |before| before.buckets().len() as u64)
 }
 
 #[expect(

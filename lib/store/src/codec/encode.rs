@@ -1,5 +1,7 @@
 //! Frames to bytes.
 
+use super::decode::buckets_of;
+use super::limits::{Meter, Spent};
 use super::numbers::{put, zigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
@@ -18,6 +20,7 @@ pub struct Encoder {
     at: Nanos,
     wall: WallTime,
     missing: Vec<String>,
+    meter: Meter,
 }
 
 #[derive(Debug)]
@@ -53,7 +56,14 @@ impl Encoder {
             at: Nanos(0),
             wall: WallTime(0),
             missing: Vec::new(),
+            meter: Meter::of_writer(),
         }
+    }
+
+    /// What a reader does for the frames so far.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.meter.spent
     }
 
     /// Appends a frame.
@@ -64,15 +74,21 @@ impl Encoder {
         if self.missing == frame.missing {
             put(out, 0);
         } else {
+            let _ = self.meter.keep(frame.missing.len() as u64, self.missing.len() as u64);
             self.missing.clone_from(&frame.missing);
             put(out, self.missing.len() as u64 + 1);
             self.missing.iter().for_each(|text| put_text(out, text));
         }
+        let _ = self.meter.frame(&frame.missing);
         for table in &mut self.tables {
             match frame.read_at(table.entity) {
-                now if now == table.read_at => put(out, mark::AS_BEFORE),
+                now if now == table.read_at => {
+                    let _ = self.meter.share((table.keys.len() * table.fields.len()) as u64);
+                    put(out, mark::AS_BEFORE);
+                }
                 None => {
                     put(out, mark::GONE);
+                    let _ = self.meter.keep(0, (table.keys.len() * table.fields.len()) as u64);
                     (table.read_at, table.before) = (None, 0);
                     table.keys.clear();
                     table.cells.clear();
@@ -80,7 +96,7 @@ impl Encoder {
                 Some(read_at) => {
                     put(out, mark::READ);
                     put(out, (frame.at - read_at).0);
-                    table.reading(read_at, frame.rows(table.entity), &mut self.texts, out);
+                    table.reading(read_at, frame.rows(table.entity), &mut self.texts, &mut self.meter, out);
                 }
             }
         }
@@ -93,16 +109,20 @@ impl Table {
         read_at: Nanos,
         rows: &[Row],
         texts: &mut HashMap<Arc<str>, u64>,
+        meter: &mut Meter,
         out: &mut Vec<u8>,
     ) {
+        let width = self.fields.len();
+        // A writer's meter refuses nothing.
+        let _ = meter.work((rows.len() * width) as u64);
+        let _ = meter.keep((rows.len() * width) as u64, (self.keys.len() * width) as u64);
         let now = self.read_at.map_or(0, |before| micros(read_at - before));
         let pace = Pace { now, before: self.before };
         (self.read_at, self.before) = (Some(read_at), now);
         self.keep_rows(rows, out);
-        let width = self.fields.len();
         for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
             for (row, cells) in rows.iter().zip(self.cells.chunks_exact_mut(width)) {
-                put_value(&mut cells[index], column, pace, row.value(*id), texts, out);
+                put_value(&mut cells[index], column, pace, row.value(*id), texts, meter, out);
             }
         }
     }
@@ -152,10 +172,11 @@ fn put_value(
     pace: Pace,
     value: &Value,
     texts: &mut HashMap<Arc<str>, u64>,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) {
     if column.histogram {
-        put_histogram(cell, value, out);
+        put_histogram(cell, value, meter, out);
         return;
     }
     let foretold = cell.foretold(column, pace);
@@ -198,6 +219,7 @@ fn put_value(
                     put(out, *index);
                 }
                 None => {
+                    let _ = meter.keep(1, 0);
                     put(out, token::NEW_TEXT);
                     put_text(out, text);
                     texts.insert(Arc::clone(text), count);
@@ -213,7 +235,7 @@ fn put_value(
     cell.set(kept);
 }
 
-fn put_histogram(cell: &mut Cell, value: &Value, out: &mut Vec<u8>) {
+fn put_histogram(cell: &mut Cell, value: &Value, meter: &mut Meter, out: &mut Vec<u8>) {
     let Value::Histogram(now) = value else {
         put(out, histogram_token::UNKNOWN);
         cell.set(Kept::Unknown);
@@ -227,6 +249,7 @@ fn put_histogram(cell: &mut Cell, value: &Value, out: &mut Vec<u8>) {
     if **now == *before {
         put(out, histogram_token::AS_BEFORE);
     } else {
+        let _ = meter.work(buckets_of(Some(before)));
         let more = now.since(before);
         let mut again = before.clone();
         again.merge(&more);

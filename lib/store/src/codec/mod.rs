@@ -24,12 +24,14 @@
 
 mod decode;
 mod encode;
+mod limits;
 mod numbers;
 mod schema;
 mod state;
 
 pub use decode::{Decoder, Malformed};
 pub use encode::Encoder;
+pub(crate) use limits::{CREDIT, Meter, Spent};
 pub(crate) use schema::FORMAT;
 pub use schema::Header;
 

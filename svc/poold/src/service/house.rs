@@ -73,9 +73,16 @@ impl Service<'_, '_> {
     }
 
     fn record_frame(&mut self) {
-        if let Some(Err(error)) = self.recorder.as_mut().map(Recorder::frame) {
-            self.say(Category::Poold, Level::Err, &format!("recording ends: {error}"));
-            self.recorder = None;
+        match self.recorder.as_mut().map(Recorder::frame) {
+            None | Some(Ok(None)) => {}
+            Some(Ok(Some(refusal))) => {
+                let text = format!("frames are missing in the recording: {}", refusal.reason);
+                self.say(Category::Poold, Level::Warning, &text);
+            }
+            Some(Err(error)) => {
+                self.say(Category::Poold, Level::Err, &format!("recording ends: {error}"));
+                self.recorder = None;
+            }
         }
     }
 

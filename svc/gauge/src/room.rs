@@ -1,0 +1,254 @@
+//! Room for connections, shared fairly between peers.
+//!
+//! The number of connections is limited before anything of a request is read. A newcomer always finds room: it takes the place of a connection of
+//! the peer that has the most, and of these of that which has moved no byte for the longest time. So connections that ask and never read keep
+//! nobody else out, and neither does one peer with many.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
+
+/// A connection that takes no byte of its answer for so long is closed.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// With whom a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// An address; of IPv6 the network, which one host has for itself.
+    Host(IpAddr),
+    /// The user at the other end of a Unix socket.
+    User(Option<u32>),
+}
+
+impl Peer {
+    /// The peer at an address.
+    pub fn at(address: IpAddr) -> Peer {
+        Peer::Host(match address.to_canonical() {
+            IpAddr::V6(six) => IpAddr::V6((six.to_bits() >> 64 << 64).into()),
+            four => four,
+        })
+    }
+}
+
+/// Room for so many connections.
+#[derive(Debug)]
+pub struct Room {
+    most: usize,
+    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    /// Counts connections and moved bytes: of two numbers the larger one is later.
+    steps: AtomicU64,
+}
+
+/// The place of a connection.
+#[derive(Debug)]
+struct Seat {
+    peer: Peer,
+    /// The step at which a byte moved last.
+    moved: AtomicU64,
+    leave: Notify,
+}
+
+impl Room {
+    pub fn new(most: usize) -> Arc<Room> {
+        Arc::new(Room { most: most.max(1), seats: Mutex::default(), steps: AtomicU64::new(0) })
+    }
+
+    fn seats(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn step(&self) -> u64 {
+        self.steps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A place for one more connection. Where all are taken, another one is asked to leave.
+    pub fn enter(self: &Arc<Room>, peer: Peer) -> Guest {
+        let id = self.step();
+        let seat = Arc::new(Seat { peer, moved: AtomicU64::new(id), leave: Notify::new() });
+        let mut seats = self.seats();
+        seats.insert(id, Arc::clone(&seat));
+        if seats.len() > self.most {
+            let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
+            seats.values().for_each(|seat| *counts.entry(seat.peer).or_default() += 1);
+            let largest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(peer, _)| peer);
+            let of_largest = seats.iter().filter(|(_, seat)| Some(seat.peer) == largest);
+            let stillest = of_largest.min_by_key(|(_, seat)| seat.moved.load(Ordering::Relaxed));
+            if let Some(id) = stillest.map(|(id, _)| *id)
+                && let Some(seat) = seats.remove(&id)
+            {
+                seat.leave.notify_one();
+            }
+        }
+        drop(seats);
+        Guest { room: Arc::clone(self), id, seat }
+    }
+}
+
+/// A connection that has a place until it is dropped.
+#[derive(Debug)]
+pub struct Guest {
+    room: Arc<Room>,
+    id: u64,
+    seat: Arc<Seat>,
+}
+
+impl Guest {
+    /// Waits until the place is needed by another one.
+    pub async fn asked_to_leave(&self) {
+        self.seat.leave.notified().await;
+    }
+
+    /// The stream of the connection, which is looked at as bytes move.
+    pub fn watch<S>(&self, stream: S) -> Watched<S> {
+        Watched { stream, room: Arc::clone(&self.room), seat: Arc::clone(&self.seat), stalled: None }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.room.seats().remove(&self.id);
+    }
+}
+
+/// A stream whose writes may not stall.
+#[derive(Debug)]
+pub struct Watched<S> {
+    stream: S,
+    room: Arc<Room>,
+    seat: Arc<Seat>,
+    /// Since a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    fn move_on(&mut self) {
+        self.stalled = None;
+        self.seat.moved.store(self.room.step(), Ordering::Relaxed);
+    }
+
+    /// What becomes of a write.
+    fn wrote(&mut self, wrote: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if wrote.is_ready() {
+            self.move_on();
+            return wrote;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_PATIENCE)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.seat.moved.store(self.room.step(), Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(wrote, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.wrote(wrote, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const HOST: Peer = Peer::Host(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+    const USER: Peer = Peer::User(Some(7));
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap()
+            .block_on(work)
+    }
+
+    fn leaves(guest: &Guest) -> bool {
+        run(async { tokio::time::timeout(Duration::from_millis(1), guest.asked_to_leave()).await.is_ok() })
+    }
+
+    #[test]
+    fn a_newcomer_takes_the_stillest_place_of_the_largest_peer() {
+        let room = Room::new(4);
+        let other = room.enter(USER);
+        let mut many: Vec<Guest> = (0..3).map(|_| room.enter(HOST)).collect();
+        many[0].watch(()).move_on();
+        let newcomer = room.enter(HOST);
+        assert_eq!(many.iter().map(leaves).collect::<Vec<_>>(), [false, true, false]);
+        assert!(!leaves(&other) && !leaves(&newcomer));
+        // A peer with one connection takes the place of another one's, not its own.
+        let second = room.enter(USER);
+        assert_eq!(many.iter().map(leaves).collect::<Vec<_>>(), [false, false, true]);
+        many.clear();
+        assert_eq!(room.seats().len(), 3);
+        drop((other, newcomer, second));
+        assert_eq!(room.seats().len(), 0);
+    }
+
+    #[test]
+    fn one_host_has_many_addresses_of_the_sixth_version() {
+        let at = |text: &str| Peer::at(text.parse().unwrap());
+        assert_eq!(at("2001:db8::1"), at("2001:db8::2:3:4:5"));
+        assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
+        assert_eq!(at("::ffff:10.0.0.1"), at("10.0.0.1"));
+        assert_ne!(at("10.0.0.1"), at("10.0.0.2"));
+    }
+
+    #[test]
+    fn a_write_that_no_peer_takes_ends_the_connection() {
+        run(async {
+            let (near, mut far) = tokio::io::duplex(16);
+            let guest = Room::new(1).enter(HOST);
+            let mut stream = guest.watch(near);
+            stream.write_all(&[0; 16]).await.unwrap();
+            assert_eq!(stream.write(&[0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            far.read_exact(&mut [0; 16]).await.unwrap();
+            stream.write_all(&[0; 16]).await.unwrap();
+        });
+    }
+}
