@@ -56,10 +56,8 @@ pub(crate) fn homes(root: &Root, lgroups: &[Lgroup], present: &CpuSet) -> BTreeM
     let (mut homes, mut shared) = (BTreeMap::new(), CpuSet::new());
     for lgroup in lgroups {
         for cpu in lgroup.cpus.iter() {
-            if homes.contains_key(&cpu) {
+            if *homes.entry(cpu).or_insert(lgroup.id) != lgroup.id {
                 shared.insert(cpu);
-            } else {
-                homes.insert(cpu, lgroup.id);
             }
         }
     }

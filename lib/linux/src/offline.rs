@@ -208,7 +208,7 @@ fn limited(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
     }
     if offline.lowest() > highest {
         // First all first strands, then all second ones.
-        let is_even = offline.len() % leaders.len() == 0;
+        let is_even = offline.len().is_multiple_of(leaders.len());
         return offline
             .iter()
             .zip(leaders.iter().cycle())
