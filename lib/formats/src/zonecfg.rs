@@ -136,6 +136,7 @@ fn command(text: &str, open: &mut Option<Open>) -> Result<Option<Command>, Strin
         ("info", None) => Ok(Some(Command::Info(match rest {
             [] => Info::All,
             ["cpu-shares"] => Info::Shares,
+            ["pool"] => return Err(BIND.into()),
             [word] => Info::Of(resource(word)?),
             _ => return Err("info takes one word".into()),
         }))),
@@ -156,7 +157,14 @@ fn command(text: &str, open: &mut Option<Open>) -> Result<Option<Command>, Strin
     }
 }
 
+/// What Solaris has a property for.
+const BIND: &str =
+    "poolbind binds a zone to a pool: poolbind -p POOL -i zoneid ZONE, or poolbind -p POOL --unit UNIT";
+
 fn only(what: &str) -> String {
+    if what.split('=').next() == Some("pool") {
+        return BIND.to_owned();
+    }
     format!("of `{}` nothing is known here: there is cpu-shares", what.escape_debug())
 }
 

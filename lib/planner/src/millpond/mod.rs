@@ -16,19 +16,20 @@
 //! Each frame, from scratch:
 //!
 //! 1. **Demand** ([`demand()`](crate::demand())): what each set would have used. Its *level* (`history`) is the demand without noise.
-//! 2. **Sizes** (`claims`): needs from levels, wants from utilization objectives, water-filled. Weights are importance times consumption when
-//!    `wt-load` is asked for, else importance. So at saturation CPUs are in proportion to consumption, as in Solaris; below it
-//!    each set has what it needs. What a set uses of its speculative grants comes last.
+//! 2. **Sizes** (`claims`): needs from levels, water-filled. Weights are importance times consumption when `wt-load` is asked for, else importance. So at
+//!    saturation CPUs are in proportion to consumption, as in Solaris; below it each set has what it needs. What a set uses of its speculative grants comes after that.
 //! 3. **Receivers and donors**: sets below their minimum get CPUs first. Sets whose demand *in this frame* is beyond their size come next, up to
 //!    the sizes of step 2, at once. Sets above their maximum give first, then those above the sizes of step 2. No set gives while no other
-//!    set lacks CPUs or can take them speculatively: idle CPUs stay where they are.
+//!    set lacks CPUs or can take them speculatively or for an objective: idle CPUs stay where they are.
 //! 4. **Cost and gain**: a CPU that comes is used for some time (as long as before, or as long again as the need has lasted); that is the gain. The
 //!    costs are in the frame: time for each CPU, more the farther it goes, and time for each batch. Where writing a batch takes more than a hundredth of the
-//!    interval there is one batch in a second. Sets that swing too quickly to be followed are doubted, each by itself (`history`).
+//!    interval there is one batch in a second, but no need waits for more than two decisions. Sets that swing too quickly to be followed keep what they needed
+//!    for as long (`history`).
 //! 5. **Speculative grants** (`speculation`, `share`): a full set whose threads do not wait may be able to use more. Where all needs fit it gets what is
 //!    idle, at once and all of it; several share it by importance and consumption. A donor has it back as soon as it needs it. A set that did
 //!    not use it gets no more for a while. What some hold while other full sets lack is shared by importance.
-//! 6. **Which CPUs** (`placement`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that
+//! 6. **Preferences** (`preference`): in a decision in which nothing else is to be done, utilization objectives get what no set needs or needed recently.
+//! 7. **Which CPUs** (`placement`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that
 //!    few sets are disturbed.
 //!
 //! # Cases

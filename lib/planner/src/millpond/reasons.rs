@@ -32,16 +32,27 @@ fn few(parts: Vec<String>) -> String {
     text
 }
 
+/// The sets with less than they used or would have used, or than their minimum.
+fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
+    let lacks = |at: &usize| {
+        let (size, view) = (frame.sets[*at].size(), &views[*at]);
+        size < view.ask.low || view.demand.is_some_and(|demand| demand.cpus() > size)
+    };
+    (0..views.len()).filter(lacks).collect()
+}
+
 /// Why nothing is done when no set lacks anything that it may have. `preferred` is what sets would get for their objectives if savings allowed it.
 pub(super) fn nothing(frame: &Frame, views: &[SetView], preferred: &[usize]) -> String {
-    let lacks = |at: &usize| views[*at].demand.is_some_and(|demand| demand.cpus() > frame.sets[*at].size());
-    let lacking: Vec<usize> = (0..views.len()).filter(lacks).collect();
+    let lacking = lacking(frame, views);
     if lacking.is_empty() {
         let first = vec!["no set lacks anything".to_owned()];
         return few([first, backoffs(frame, views), preferences(frame, views, preferred)].concat());
     }
     let say = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
+        if set.size() < view.ask.low {
+            return format!("{} has {} of its minimum of {}", set.name, set.size(), view.ask.low);
+        }
         let why = if set.size() >= set.max {
             "has its maximum"
         } else if view.allotted <= set.size() {
@@ -142,7 +153,9 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
         _ = write!(text, "; all together need {needs} of {}, shared by weight", frame.total());
     }
     if proposal.moves.is_empty() && why.is_empty() {
-        return format!("no set has anything to spare: {}", nothing(frame, views, &vec![0; views.len()]));
+        let nothing = nothing(frame, views, &vec![0; views.len()]);
+        let is_lacking = !lacking(frame, views).is_empty();
+        return if is_lacking { format!("no set has anything to spare: {nothing}") } else { nothing };
     }
     if !why.is_empty() {
         if !text.is_empty() {

@@ -11,7 +11,7 @@ use millpond_model::pools::{Bound, Objective, Weighted};
 use millpond_planner::SetFrame;
 
 /// So many cases, and so many in the slow matrix.
-const CASES: [u64; 2] = [100, 4000];
+const CASES: [u64; 2] = [40, 4000];
 
 /// The least part of the work without poold: in all cases but two in a thousand, and in those. There, bursts of one or two decisions take CPUs that other
 /// sets use, by importance, and are over when they come.

@@ -153,6 +153,13 @@ proptest! {
                 prop_assert!(!decision.plan.reason.starts_with("nothing is moved, because"), "{}", decision.plan.reason);
                 prop_assert!(!decision.plan.reason.is_empty());
                 prop_assert!(decision.score.is_finite());
+                // What is said agrees with the figures.
+                let lacks = |set: &SetFrame| {
+                    let needs = demand(set, frame.elapsed).map_or(0, |need| need.cpus());
+                    set.size() < needs.max(set.floor().min(set.max))
+                };
+                let says_none = decision.plan.reason.starts_with("no set lacks anything");
+                prop_assert!(!says_none || !frame.sets.iter().any(lacks), "{}", decision.plan.reason);
                 prop_assert_eq!(&other.decide(&frame), &decision);
                 let text = serde_json::to_string(&decision).unwrap();
                 prop_assert_eq!(&serde_json::from_str::<millpond_planner::Decision>(&text).unwrap(), &decision);

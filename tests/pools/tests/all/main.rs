@@ -6,6 +6,7 @@ mod daemon;
 mod dedicated;
 mod faults;
 mod instantiate;
+mod laws;
 mod manager;
 mod random;
 mod year;
