@@ -311,7 +311,10 @@ mod tests {
         said(&["millpond", "record", "--to", dir, "--for", "2s"]);
         let shown = said(&["millpond", "record", "--show", dir]);
         // The machine boots at 08:14:02 of universal time.
-        assert_eq!(shown.lines().nth(1), Some("2024-11-20 11:14:02 to 2024-11-20 11:14:04, 3 frames in 1 file"));
+        assert_eq!(
+            shown.lines().nth(1),
+            Some("2024-11-20 11:14:02 to 2024-11-20 11:14:04, 3 frames in 1 file")
+        );
         let at = said(&["mpstat", "--from", dir, "--at", "11:14:03", "-T", "d"]);
         assert!(at.contains(" 11:14:03 "), "{at}");
     }

@@ -55,7 +55,9 @@ fn command_in(words: &[&str]) -> Option<Vec<String>> {
 fn takes_a_value(spec: &Spec, word: &str) -> bool {
     let last = || word.strip_prefix('-').and_then(|letters| letters.chars().next_back()).map(String::from);
     let name = word.strip_prefix("--").map(str::to_owned).or_else(last);
-    name.is_some_and(|name| spec.flags.iter().any(|flag| flag.is(&name) && flag.value.is_some()))
+    name.is_some_and(|name| {
+        spec.flags.iter().any(|flag| flag.is(&name) && (flag.value.is_some() || flag.is("off")))
+    })
 }
 
 /// What a machine says of a command that was tried.
