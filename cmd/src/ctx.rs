@@ -264,8 +264,8 @@ impl<'a> Ctx<'a> {
     /// A remedy, on a line of its own: one that this machine accepts, where it is a command.
     pub fn hint(&mut self, hint: &str) {
         let session = self.opened.last().map(Rc::as_ref).or(self.given).filter(|_| !self.tries);
-        let Some(hint) =
-            session.map_or_else(|| Some(hint.to_owned()), |session| remedy::accepted(session, hint))
+        let Some(hint) = session
+            .map_or_else(|| Some(hint.to_owned()), |session| remedy::accepted(session, hint, self.commands))
         else {
             return;
         };
