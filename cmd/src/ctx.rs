@@ -221,7 +221,13 @@ impl<'a> Ctx<'a> {
     pub(crate) fn hold(&mut self, machine: RecordedMachine, notes: Notes) -> Held<'a> {
         self.notes.push(notes);
         self.shows_progress = false;
-        Held::Opened(Rc::new(Session::recorded_machine(Box::new(machine))))
+        let session = Session::recorded_machine(Box::new(machine));
+        // A shell or a test has a zone of its own.
+        let session = match self.given {
+            Some(given) => session.in_zone(given.zone().clone()),
+            None => session,
+        };
+        Held::Opened(Rc::new(session))
     }
 
     /// Keeps the machines that were opened for this command, where a file does. `false`: one could not be, which is
@@ -258,8 +264,8 @@ impl<'a> Ctx<'a> {
     /// A remedy, on a line of its own: one that this machine accepts, where it is a command.
     pub fn hint(&mut self, hint: &str) {
         let session = self.opened.last().map(Rc::as_ref).or(self.given).filter(|_| !self.tries);
-        let Some(hint) =
-            session.map_or_else(|| Some(hint.to_owned()), |session| remedy::accepted(session, hint))
+        let Some(hint) = session
+            .map_or_else(|| Some(hint.to_owned()), |session| remedy::accepted(session, hint, self.commands))
         else {
             return;
         };

@@ -17,18 +17,17 @@ const ENDS: [char; 5] = ['(', ')', ';', ',', '…'];
 
 /// The commands of ours in a text that change the machine, each from its name on: whole, or as far as it goes (`psrset -d`, without the sets).
 #[must_use]
-pub fn commands(text: &str) -> Vec<Vec<String>> {
+pub fn commands(text: &str, table: &'static [Command]) -> Vec<Vec<String>> {
     let clauses = text.split(ENDS);
-    clauses.filter_map(|clause| command_in(&clause.split_whitespace().collect::<Vec<_>>())).collect()
+    clauses.filter_map(|clause| command_in(&clause.split_whitespace().collect::<Vec<_>>(), table)).collect()
 }
 
-fn command_in(words: &[&str]) -> Option<Vec<String>> {
+fn command_in(words: &[&str], table: &'static [Command]) -> Option<Vec<String>> {
     let at = words.iter().position(|word| CHANGING.contains(word))?;
-    let is_applet = Command::named(words[at], crate::COMMANDS)?.spec.applet;
-    if !is_applet && (at == 0 || words[at - 1] != "millpond") {
+    let spec = &Command::named(words[at], table)?.spec;
+    if !spec.applet && (at == 0 || words[at - 1] != "millpond") {
         return None;
     }
-    let spec = &Command::named(words[at], crate::COMMANDS)?.spec;
     let mut command = vec![words[at].to_owned()];
     let mut takes_value = false;
     for word in &words[at + 1..] {
@@ -55,7 +54,9 @@ fn command_in(words: &[&str]) -> Option<Vec<String>> {
 fn takes_a_value(spec: &Spec, word: &str) -> bool {
     let last = || word.strip_prefix('-').and_then(|letters| letters.chars().next_back()).map(String::from);
     let name = word.strip_prefix("--").map(str::to_owned).or_else(last);
-    name.is_some_and(|name| spec.flags.iter().any(|flag| flag.is(&name) && flag.value.is_some()))
+    name.is_some_and(|name| {
+        spec.flags.iter().any(|flag| flag.is(&name) && (flag.value.is_some() || flag.is("off")))
+    })
 }
 
 /// What a machine says of a command that was tried.
@@ -69,10 +70,10 @@ pub enum Tried {
 
 /// Tries a command of [`commands`] on a machine, without changing it.
 #[must_use]
-pub fn tried(session: &Session, words: &[String]) -> Tried {
+pub fn tried(session: &Session, words: &[String], table: &'static [Command]) -> Tried {
     // What was recorded or captured cannot be changed anyhow.
     let is_there = matches!(session.kind(), Kind::Real | Kind::Simulated);
-    let Some(command) = words.first().and_then(|name| Command::named(name, crate::COMMANDS)) else {
+    let Some(command) = words.first().and_then(|name| Command::named(name, table)) else {
         return Tried::Accepted;
     };
     let starts = |letter: &str| words.iter().skip(1).any(|word| word == letter);
@@ -83,7 +84,7 @@ pub fn tried(session: &Session, words: &[String]) -> Tried {
         std::iter::once("--dry-run".into()).chain(words[1..].iter().map(Into::into)).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut ctx = Ctx::new(Output::to(&mut out), Output::to(&mut err)).with_session(session).trying();
-    ctx.use_commands(crate::COMMANDS);
+    ctx.use_commands(table);
     ctx.prog = command.spec.prog();
     let exit = crate::command::dispatch(command, &rest, &mut ctx);
     drop(ctx);
@@ -103,12 +104,12 @@ pub fn tried(session: &Session, words: &[String]) -> Tried {
 
 /// A remedy as this machine accepts it: the text, or where a command in it is refused, what is advised in its place. `None`: nothing is.
 #[must_use]
-pub fn accepted(session: &Session, text: &str) -> Option<String> {
-    for command in commands(text) {
-        if let Tried::Refused(_, instead) = tried(session, &command) {
+pub fn accepted(session: &Session, text: &str, table: &'static [Command]) -> Option<String> {
+    for command in commands(text, table) {
+        if let Tried::Refused(_, instead) = tried(session, &command, table) {
             let instead = instead?;
-            let works = |command: &Vec<String>| tried(session, command) == Tried::Accepted;
-            return commands(&instead).iter().all(works).then_some(instead);
+            let works = |command: &Vec<String>| tried(session, command, table) == Tried::Accepted;
+            return commands(&instead, table).iter().all(works).then_some(instead);
         }
     }
     Some(text.to_owned())
@@ -120,7 +121,7 @@ mod tests {
     use millpond_session::{MachineName, OpenOptions};
 
     fn found(text: &str) -> Vec<String> {
-        commands(text).iter().map(|words| words.join(" ")).collect()
+        commands(text, crate::COMMANDS).iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
@@ -152,7 +153,7 @@ mod tests {
             assert_eq!(crate::run(&words, &mut ctx), Exit::DONE, "{line}");
         };
         run("millpond fence --name trading 2-3");
-        let hint = |text: &str| accepted(&session, text);
+        let hint = |text: &str| accepted(&session, text, crate::COMMANDS);
         assert_eq!(
             hint("remove them first: psrset -d 1").as_deref(),
             Some("take it down first: millpond fence --off trading")

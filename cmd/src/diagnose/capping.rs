@@ -90,11 +90,10 @@ fn worst<'c>(
 
 /// The command that sets the cap to what the holder wants, if the machine accepts it. `part`: what the cap took of that.
 fn remedy(machine: &dyn Machine, holder: &ControlHolder, cap: CpuCap, part: f64) -> String {
-    let online = machine
-        .processors()
-        .and_then(|p| Ok(p.states().map(|all| all.iter().filter(|s| s.state != State::OffLine).count())));
-    let most =
-        online.ok().and_then(Result::ok).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX);
+    let states =
+        machine.processors().ok().and_then(|processors| processors.states().ok()).unwrap_or_default();
+    let online = states.iter().filter(|status| status.state != State::OffLine).count();
+    let most = u32::try_from(online.max(1)).unwrap_or(u32::MAX);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -31,9 +31,9 @@
 //!
 //! # CPU caps
 //!
-//! A wait for a CPU cap is told apart from a wait for a CPU. Caps are quotas of cgroups (`cpu.max`, `cpu.cfs_quota_us`):
+//! A wait for a CPU cap is separated from a wait for a CPU. Caps are quotas of cgroups (`cpu.max`, `cpu.cfs_quota_us`):
 //! `CPUQuota=` of units, limits of containers and pods, and what `prctl` and `zonecfg` set. All groups above a process
-//! count. The finding names the group and its cap. Its remedy is a command that the machine accepts, or who else sets
+//! count. The finding names the group and its cap. Its remedy is a command that the machine accepts, or what else sets
 //! the cap.
 //!
 //! Linux counts for each group how long its run queues were stopped. The same part of the time in which threads of the

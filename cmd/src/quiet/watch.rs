@@ -2,6 +2,7 @@
 
 use super::options::Options;
 use super::remedy::Ground;
+use crate::command::Command;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read, unless_absent};
 use crate::interval::{wait_ends, wait_toward};
@@ -108,14 +109,16 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     let ground = ground(machine, &cpus, seen.settings.clone());
     let remedies: BTreeSet<String> =
         quiet.lines.iter().map(|line| ground.remedy(&line.cause, line.pid, &line.cpus)).collect();
-    let refused =
-        remedies.into_iter().filter_map(|text| Some((text.clone(), refused(session, &text)?))).collect();
+    let refused = remedies
+        .into_iter()
+        .filter_map(|text| Some((text.clone(), refused(session, &text, ctx.commands())?)))
+        .collect();
     Ok(Run { cpus, seen, quiet, events: changes.events, failed: changes.failed, ground, refused, jobless })
 }
 
 /// What is said in the place of a remedy that the machine refuses.
-fn refused(session: &Session, text: &str) -> Option<String> {
-    remedy::commands(text).iter().find_map(|command| match remedy::tried(session, command) {
+fn refused(session: &Session, text: &str, table: &'static [Command]) -> Option<String> {
+    remedy::commands(text, table).iter().find_map(|command| match remedy::tried(session, command, table) {
         Tried::Accepted => None,
         Tried::Refused(_, Some(instead)) => Some(instead),
         Tried::Refused(why, None) => Some(format!("none: {why}")),

@@ -4,7 +4,7 @@ use crate::machine::Stage;
 use crate::schemas;
 use crate::script::{Line, parse};
 use millpond_cmd::remedy::{Tried, commands, tried};
-use millpond_cmd::{Ctx, run};
+use millpond_cmd::{COMMANDS, Ctx, run};
 use millpond_machine::{Guard, Journal, Knob, KnobError, Knobs, Machine, Step};
 use millpond_model::{CpuId, Nanos, Pid, State};
 use millpond_session::Output;
@@ -124,11 +124,11 @@ impl Theatre {
         let lines = got.out.iter().chain(&got.err);
         let texts = lines
             .filter_map(|line| REMEDIES.iter().find_map(|mark| line.split_once(mark)).map(|(_, text)| text));
-        let refused = |command: Vec<String>| match tried(&session, &command) {
+        let refused = |command: Vec<String>| match tried(&session, &command, COMMANDS) {
             Tried::Accepted => None,
             Tried::Refused(why, _) => Some(format!("the remedy `{}` is refused: {why}", command.join(" "))),
         };
-        texts.flat_map(commands).filter_map(refused).collect()
+        texts.flat_map(|text| commands(text, COMMANDS)).filter_map(refused).collect()
     }
 
     /// A word with the directory that it stands in.

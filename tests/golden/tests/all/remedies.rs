@@ -59,7 +59,7 @@ fn each_command_in_a_message_has_the_options_that_the_message_names() {
     let (mut seen, mut count) = (BTreeSet::new(), 0);
     for path in files {
         let text = fs::read_to_string(&path).expect("it is text");
-        for command in literals(&text).iter().flat_map(|literal| commands(literal)) {
+        for command in literals(&text).iter().flat_map(|literal| commands(literal, COMMANDS)) {
             let found = COMMANDS.iter().find(|one| one.spec.name == command[0]).expect("it is a command");
             let words: Vec<OsString> = command[1..].iter().map(Into::into).collect();
             let parsed = millpond_cli::parse(&found.spec, &words);
