@@ -5,9 +5,9 @@
 //! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
 
 use crate::cpu_info::{ARCHITECTURE, architecture};
+use crate::cpu_lists::{CACHE, CHIP, CORE, ListAndMask, NODE};
 use crate::fs::label_file;
 use crate::procfs::{parse_stat, raw_comm};
-use crate::topology::{CACHE, CHIP, CORE, ListAndMask, NODE};
 use crate::{Os, Root, controls, names, offline};
 use std::collections::BTreeMap;
 use std::fs;

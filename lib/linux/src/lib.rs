@@ -37,6 +37,7 @@ mod controls;
 mod cooperative;
 mod counters;
 mod cpu_info;
+mod cpu_lists;
 mod cpu_states;
 mod cpu_tree;
 mod cpu_view;

@@ -1,14 +1,13 @@
 //! NUMA nodes from sysfs.
 
+use crate::Root;
+use crate::cpu_lists::{NODE, cpus};
 use crate::offline::Kept;
-use crate::topology::{NODE, cpus};
-use crate::{Os, Root};
 use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId};
 use std::collections::BTreeMap;
 
-/// Every node with its distances, its CPUs and its memory.
-pub(crate) fn read_nodes(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
-    let root = &os.root;
+/// Every node with its distances, its CPUs and its memory. `kept` has the nodes in which CPUs were that are off-line.
+pub(crate) fn read_nodes(root: &Root, present: &CpuSet, kept: impl FnOnce() -> Kept) -> Vec<Lgroup> {
     let nodes = root.sys.join("devices/system/node");
     let mut ids: Vec<u32> = root
         .names(&nodes)
@@ -40,7 +39,7 @@ pub(crate) fn read_nodes(os: &Os, present: &CpuSet) -> Vec<Lgroup> {
         if lgroups.is_empty() {
             lgroups.push(Lgroup::only(CpuSet::new()));
         }
-        let kept = if lgroups.len() > 1 { Kept::read(os) } else { Kept::default() };
+        let kept = if lgroups.len() > 1 { kept() } else { Kept::default() };
         for cpu in stray.iter() {
             let place = |id| lgroups.iter().position(|l| l.id == id);
             let home = node_link(root, cpu).and_then(place).or_else(|| kept.lgroup(cpu).and_then(place));

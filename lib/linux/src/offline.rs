@@ -15,9 +15,6 @@
 //! Where the numbers contradict such a pattern, as on hybrid machines, an off-line CPU is a core of its own. The chip is that of the core; else
 //! that of the node, where the node is on one chip.
 
-use crate::knob::LinuxKnob;
-use crate::{LinuxMachine, Os};
-use millpond_machine::{Refusal, Step};
 use millpond_model::{Cache, ChipId, CoreKind, CpuId, CpuSet, LgrpId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,18 +49,28 @@ pub(crate) struct Places {
 }
 
 impl Kept {
-    /// The record; nothing where there is none, or none that can be understood.
-    pub(crate) fn read(os: &Os) -> Kept {
-        let text = os.shared_record(RECORD);
-        let mut kept: Kept = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    /// What a record says; nothing where it cannot be understood.
+    pub(crate) fn parse(text: &str) -> Kept {
+        let mut kept: Kept = serde_json::from_str(text).unwrap_or_default();
         for (at, core) in kept.cores.iter().enumerate() {
             kept.index.extend(core.cpus.iter().map(|cpu| (cpu, at)));
         }
         kept
     }
 
-    /// That of a machine, of which these CPUs are on-line or were seen on-line before.
-    fn of(topology: &Topology, seen: CpuSet) -> Kept {
+    /// The text of the record.
+    pub(crate) fn text(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    /// Whether the places of all these CPUs are kept.
+    pub(crate) fn has(&self, cpus: &CpuSet) -> bool {
+        cpus.is_subset(&self.seen)
+    }
+
+    /// The same of a machine of which these CPUs are on-line, too.
+    pub(crate) fn with(&self, topology: &Topology, online: &CpuSet) -> Kept {
+        let seen = online | &self.seen;
         let core = |core: millpond_model::Core| {
             let cpus = &core.cpus & &seen;
             let first = topology.processor(cpus.lowest()?)?;
@@ -258,20 +265,6 @@ fn by_pattern(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
         seen.and_then(CpuSet::lowest).or_else(|| (&whole & offline).lowest())
     };
     offline.iter().filter_map(|cpu| Some((cpu, leader(cpu)?))).collect()
-}
-
-impl LinuxMachine {
-    /// The step that keeps the places of all CPUs in the record before some of them go off-line; none where it has them.
-    pub(crate) fn keep_places(&self, online: &CpuSet) -> Result<Option<Step>, Refusal> {
-        let kept = Kept::read(&self.os);
-        if online.is_subset(&kept.seen) {
-            return Ok(None);
-        }
-        let kept = Kept::of(&self.read_topology()?, online | &kept.seen);
-        let after = serde_json::to_string(&kept).ok();
-        let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
-        Ok(Some(Step::new(knob, self.os.shared_record(RECORD), after)))
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use crate::cpu_tree::CpuTree;
 use crate::fs::Fs;
 use crate::hierarchy::Hierarchy;
 use crate::knob::{ControlFile, RESCTRL, TaskId};
+use crate::offline::{Kept, RECORD};
 use crate::records::SharedRecords;
 use crate::{Root, is_gone, numa};
 use millpond_machine::{Absent, KnobError, Value};
 use millpond_model::pools::PoolsState;
-use millpond_model::{CpuId, CpuSet, NodeSet};
+use millpond_model::{CpuId, CpuSet, Lgroup, NodeSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -193,10 +194,20 @@ impl Os {
         self.fs.set_affinity(self, task, mask)
     }
 
+    /// Every node with its CPUs and its memory.
+    pub(crate) fn nodes(&self, present: &CpuSet) -> Vec<Lgroup> {
+        numa::read_nodes(&self.root, present, || self.kept_places())
+    }
+
+    /// The places of CPUs that were on-line before.
+    pub(crate) fn kept_places(&self) -> Kept {
+        self.shared_record(RECORD).map(|text| Kept::parse(&text)).unwrap_or_default()
+    }
+
     /// Every node that has memory.
     pub(crate) fn memory_nodes(&self) -> NodeSet {
         let present = self.cpu_list("present").unwrap_or_default();
-        let nodes = numa::memory_nodes(&numa::read_nodes(self, &present));
+        let nodes = numa::memory_nodes(&self.nodes(&present));
         nodes.into_iter().map(|(node, _)| node).collect()
     }
 

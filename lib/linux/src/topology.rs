@@ -1,9 +1,11 @@
 //! Topology from sysfs and `/proc/cpuinfo`. Places of CPUs that are off-line: see `offline`.
 
 use crate::cpu_info::CpuInfo;
-use crate::offline::{Kept, Places};
+use crate::cpu_lists::{CACHE, CHIP, CORE, cpus, first_of};
+use crate::knob::LinuxKnob;
+use crate::offline::{Places, RECORD};
 use crate::{LinuxMachine, Os, Root, numa};
-use millpond_machine::{Reason, Refusal};
+use millpond_machine::{Reason, Refusal, Step};
 use millpond_model::{
     Cache, CacheKind, ChipId, CoreId, CoreKind, CpuId, CpuSet, LgrpId, Processor, Topology,
 };
@@ -20,7 +22,7 @@ impl LinuxMachine {
         let os = &self.os;
         let broken = |why: String| Refusal::operation(Reason::Machine(why));
         let present = os.cpu_list("present").map_err(|e| broken(format!("the list of CPUs: {e}")))?;
-        let lgroups = numa::read_nodes(os, &present);
+        let lgroups = os.nodes(&present);
         let homes = numa::homes(&os.root, &lgroups, &present);
         let home = |cpu: CpuId| homes.get(&cpu).copied().unwrap_or(LgrpId(0));
         let info = CpuInfo::read(&os.root);
@@ -29,7 +31,7 @@ impl LinuxMachine {
         let (mut places, offline) = read_places(os, &present, &online);
         let mut caches = read_caches(os, &present);
         if !offline.is_empty() {
-            let kept = Kept::read(os);
+            let kept = os.kept_places();
             places.complete(&offline, &kept, is_smt_limited(os), home);
             kept.complete(&mut caches, &offline);
             // Intel's lists leave off-line CPUs out.
@@ -60,6 +62,17 @@ impl LinuxMachine {
         });
         Topology::new(processors.collect(), caches, lgroups)
             .map_err(|e| broken(format!("the topology in sysfs contradicts itself: {e}")))
+    }
+
+    /// The step that keeps the places of all CPUs in the record before some of them go off-line; none where it has them.
+    pub(crate) fn keep_places(&self, online: &CpuSet) -> Result<Option<Step>, Refusal> {
+        let kept = self.os.kept_places();
+        if kept.has(online) {
+            return Ok(None);
+        }
+        let after = kept.with(&self.read_topology()?, online).text();
+        let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
+        Ok(Some(Step::new(knob, self.os.shared_record(RECORD), after)))
     }
 
     /// The strands of each CPU's core: no other file is read than theirs.
@@ -97,7 +110,7 @@ fn read_places(os: &Os, present: &CpuSet, online: &CpuSet) -> (Places, CpuSet) {
         }
     }
     if !unnumbered.is_empty() {
-        let kept = Kept::read(os);
+        let kept = os.kept_places();
         let mut next = places.chip.values().max().map_or(0, |chip| chip.0.saturating_add(1));
         let mut chips: BTreeMap<CpuId, ChipId> = BTreeMap::new();
         for (cpu, lowest) in unnumbered {
@@ -117,37 +130,9 @@ fn is_smt_limited(os: &Os) -> bool {
     matches!(control.trim(), "off" | "forceoff") || control.trim().parse::<u32>().is_ok()
 }
 
-/// Two files with the same CPUs: as a list, and as a mask, which is all that old kernels have.
-pub(crate) type ListAndMask = [&'static str; 2];
-
-/// The strands of the core.
-pub(crate) const CORE: [ListAndMask; 2] =
-    [["core_cpus_list", "core_cpus"], ["thread_siblings_list", "thread_siblings"]];
-/// The CPUs of the chip.
-pub(crate) const CHIP: [ListAndMask; 2] =
-    [["package_cpus_list", "package_cpus"], ["core_siblings_list", "core_siblings"]];
-/// The CPUs that share a cache.
-pub(crate) const CACHE: ListAndMask = ["shared_cpu_list", "shared_cpu_map"];
-/// The CPUs of a node.
-pub(crate) const NODE: ListAndMask = ["cpulist", "cpumap"];
-
 /// The strands of a core, given the directory `topology` of a CPU.
 fn strands(root: &Root, dir: &Path) -> Option<CpuSet> {
     first_of(root, dir, &CORE)
-}
-
-fn first_of(root: &Root, dir: &Path, files: &[ListAndMask]) -> Option<CpuSet> {
-    files.iter().find_map(|files| cpus(root, dir, files))
-}
-
-/// The CPUs in one of two files of a directory; `None` where there are none.
-pub(crate) fn cpus(root: &Root, dir: &Path, [list, mask]: &ListAndMask) -> Option<CpuSet> {
-    let read = |name: &str| root.read(&dir.join(name)).ok().flatten();
-    let cpus = match read(list) {
-        Some(text) => text.parse().ok(),
-        None => read(mask).and_then(|text| CpuSet::from_mask(&text).ok()),
-    };
-    cpus.filter(|cpus: &CpuSet| !cpus.is_empty())
 }
 
 fn list(os: &Os, path: &Path) -> Option<CpuSet> {

@@ -253,7 +253,7 @@ impl View {
 
     fn read_nodes(&mut self, os: &Os) -> Result<(), (String, KnobError)> {
         let present = os.cpu_list("present").map_err(|e| ("the list of CPUs".into(), e))?;
-        self.nodes = numa::memory_nodes(&numa::read_nodes(os, &present));
+        self.nodes = numa::memory_nodes(&os.nodes(&present));
         Ok(())
     }
 

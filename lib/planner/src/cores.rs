@@ -131,42 +131,44 @@ fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<u
     places
 }
 
-/// Takes cores of the innermost place that has so many.
-fn take<'c>(cores: Vec<&'c Candidate>, count: usize, chosen: &mut Vec<&'c Candidate>) {
+/// Takes cores of the innermost place that has so many. Where no place inside has, its largest ones are taken whole first.
+fn take<'c>(mut cores: Vec<&'c Candidate>, mut count: usize, chosen: &mut Vec<&'c Candidate>) {
     let depths = cores.first().map_or(0, |core| core.places.len());
+    loop {
+        let (mut place, depth) = innermost(cores, count, depths);
+        place.sort_by_key(|core| core.lowest);
+        if count == place.len() || depth == depths {
+            chosen.extend(place.split_off(place.len() - count));
+            return;
+        }
+        let mut inside: Vec<Vec<&Candidate>> = by_place(&place, depth).into_values().collect();
+        inside.sort_by_key(|place| (place.len(), place.first().map(|core| core.lowest)));
+        while let Some(largest) = inside.pop_if(|largest| largest.len() < count) {
+            count -= largest.len();
+            chosen.extend(largest);
+        }
+        cores = inside.into_iter().flatten().collect();
+    }
+}
+
+/// The cores of the innermost place that has so many, with the depth of the places inside it; all of them where none has. Of several places it is the
+/// one with the fewest cores, then the one in the place around it with the fewest.
+fn innermost(cores: Vec<&Candidate>, count: usize, depths: usize) -> (Vec<&Candidate>, usize) {
     let levels: Vec<_> = (0..depths).map(|depth| by_place(&cores, depth)).collect();
     for depth in (0..depths).rev() {
-        // Of several the one with the fewest cores, then the one in the place around it with the fewest.
         let sizes = |key: &[Option<usize>]| -> Vec<usize> {
             (0..=depth).rev().map(|outer| levels[outer][&key[..=outer]].len()).collect()
         };
-        let fits = levels[depth].iter().filter(|(key, place)| key[depth].is_some() && place.len() >= count);
-        let best =
-            fits.min_by_key(|(key, place)| (sizes(key), place.first().map(|core| Reverse(core.lowest))));
+        let fits = levels[depth].iter().filter(|(_, place)| place.len() >= count);
+        // Cores without such a cache share nothing there.
+        let best = fits.min_by_key(|(key, place)| {
+            (key[depth].is_none(), sizes(key), place.first().map(|core| Reverse(core.lowest)))
+        });
         if let Some((_, place)) = best {
-            return fill(place.clone(), count, depth + 1, chosen);
+            return (place.clone(), depth + 1);
         }
     }
-    fill(cores, count, 0, chosen);
-}
-
-/// Takes cores of which no place at this depth has so many: those of the largest place, and others for the rest.
-fn fill<'c>(mut cores: Vec<&'c Candidate>, count: usize, depth: usize, chosen: &mut Vec<&'c Candidate>) {
-    cores.sort_by_key(|core| core.lowest);
-    let is_innermost = cores.first().is_none_or(|core| depth == core.places.len());
-    if count == cores.len() || is_innermost {
-        chosen.extend(cores.split_off(cores.len() - count));
-        return;
-    }
-    let mut places: Vec<Vec<&Candidate>> = by_place(&cores, depth).into_values().collect();
-    places.sort_by_key(|place| (place.len(), place.first().map(|core| core.lowest)));
-    let mut largest = places.pop().unwrap_or_default();
-    let part = count.min(largest.len());
-    chosen.extend(largest.split_off(largest.len() - part));
-    let rest: Vec<&Candidate> = places.into_iter().flatten().collect();
-    if count > part {
-        take(rest, count - part, chosen);
-    }
+    (cores, 0)
 }
 
 /// What the chosen cores have in common: the innermost place of all of them, where the machine has several of its kind.
@@ -315,6 +317,26 @@ mod tests {
         };
         assert_eq!(choose_cores(&wish(2)).unwrap().cores, [list("2"), list("3")]);
         assert_eq!(choose_cores(&wish(4)), Err(3));
+    }
+
+    #[test]
+    fn cores_without_a_cache_that_others_share_are_chosen_too() {
+        let whole = machine("0 1 | 2 3 4 5");
+        let caches = whole.caches().iter().take(1).cloned().collect();
+        let topology = Topology::new(whole.processors().to_vec(), caches, whole.lgroups().to_vec()).unwrap();
+        let (online, none) = (topology.cpus(), CpuSet::new());
+        let chosen = |count| {
+            let wish = CoreWish {
+                count,
+                topology: &topology,
+                online: &online,
+                taken: &none,
+                last: &none,
+                near: None,
+            };
+            choose_cores(&wish).unwrap().cores.iter().fold(CpuSet::new(), |all, core| &all | core).to_string()
+        };
+        assert_eq!([2, 4, 5].map(chosen), ["4-5", "2-5", "1-5"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod text;
 
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId, node_list};
-use crate::numa::{memory_nodes, read_nodes};
+use crate::numa::memory_nodes;
 use crate::plan::Wanted;
 use crate::view::{View, about};
 use homes::Clues;
@@ -38,7 +38,7 @@ impl LinuxMachine {
         let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of CPUs");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
         let online = self.os.online().map_err(unreadable)?;
-        let mut nodes = read_nodes(&self.os, &present);
+        let mut nodes = self.os.nodes(&present);
         nodes.iter_mut().for_each(|node| node.cpus = &node.cpus & &online);
         Ok(nodes)
     }
