@@ -11,7 +11,8 @@
 //!
 //! A frame is written every second, or at the interval; threads and processes, with their times by microstate, every five
 //! seconds. The files are a ring: the oldest go when there are more bytes, or older ones, than the limits say. One
-//! program records into a directory.
+//! program records into a directory. One that is made can be read by its owner alone; one that another user can have written,
+//! or whose way leads through a directory or link of another user, is refused.
 //!
 //! A frame is on its way to the disk when its interval ends, so a program that is killed loses none, and a machine that
 //! loses its power loses some seconds. Frames are compressed together, those of up to ten minutes. Of a copy that ends too soon such a block is lost, which

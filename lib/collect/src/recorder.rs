@@ -31,7 +31,7 @@ pub enum RecordError {
 }
 
 impl<'s> Recorder<'s> {
-    /// Begins a watch that writes into a folder, which is made where it is missing. Beside it, what was found there and is not whole.
+    /// Begins a watch that writes into a folder, which is made where it is missing. Second is what was found there and is not whole.
     ///
     /// # Errors
     /// [`RecordError`] when nothing can be written there: another program records there, or other users can write.

@@ -52,7 +52,7 @@ pub enum DaemonError {
     },
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> DaemonError + use<> {
+fn at(path: &Path) -> impl Fn(io::Error) -> DaemonError {
     let path = path.display().to_string();
     move |error| DaemonError::Place { path: path.clone(), why: reason(&error) }
 }

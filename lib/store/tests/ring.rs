@@ -199,8 +199,8 @@ fn a_file_whose_writer_was_killed_at_once_is_passed_over_and_removed() {
         fs::write(&unbegun, &whole[..length]).unwrap();
         let recording = Recording::open(dir.path()).unwrap();
         assert_eq!(recording.notes, Vec::<String>::new(), "{length} bytes");
-        let told = Recording::open(&unbegun).unwrap_err().to_string();
-        assert!(told.ends_with(": its writer was stopped before the first frame"), "{told}");
+        let said = Recording::open(&unbegun).unwrap_err().to_string();
+        assert!(said.ends_with(": its writer was stopped before the first frame"), "{said}");
         let (_ring, notes) = ring(dir.path(), LIMITS);
         assert_eq!(notes, Vec::<String>::new(), "{length} bytes");
         assert!(!unbegun.exists());

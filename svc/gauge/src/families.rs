@@ -3,7 +3,6 @@
 //! A counter or gauge of the catalogue is a family; the keys of its row are labels. Labels of a row are those of an info metric, so that a name that
 //! changes makes no new series of every figure.
 
-use crate::hub::Hub;
 use millpond_model::Histogram;
 use millpond_observe::catalogue::{Entity, Field, FieldKind, Unit, fields};
 use millpond_observe::{Frame, Row, Value};
@@ -151,9 +150,22 @@ fn labels(entity: Entity, row: &Row, wanted: impl Fn(&Field) -> bool) -> Vec<(&'
         .collect()
 }
 
+/// What the service counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    /// Frames that were read.
+    pub frames: u64,
+    /// How often the machine could not be read.
+    pub failures: u64,
+    /// Viewers that are connected.
+    pub viewers: u64,
+    /// Frames that viewers did not get.
+    pub dropped: u64,
+}
+
 /// What the service says of itself, and what the machine does not give.
 #[must_use]
-pub fn of_service(hub: &Hub, totals: &Frame, frames: u64) -> Vec<Family> {
+pub fn of_service(counts: Counts, totals: &Frame) -> Vec<Family> {
     let one = |name: &str, help: &str, unit, kind, value| Family {
         name: format!("millpond_exporter_{name}"),
         help: help.to_owned(),
@@ -162,21 +174,21 @@ pub fn of_service(hub: &Hub, totals: &Frame, frames: u64) -> Vec<Family> {
         samples: vec![Sample { labels: Vec::new(), value: Figure::Number(value) }],
     };
     let mut families = vec![
-        one("frames", "Frames that were read.", None, Kind::Counter, as_number(frames)),
+        one("frames", "Frames that were read.", None, Kind::Counter, as_number(counts.frames)),
         one(
             "failed_reads",
             "Frames that are missing because the machine could not be read.",
             None,
             Kind::Counter,
-            as_number(hub.failures()),
+            as_number(counts.failures),
         ),
-        one("viewers", "Connections that get each frame.", None, Kind::Gauge, as_number(hub.viewers())),
+        one("viewers", "Connections that get each frame.", None, Kind::Gauge, as_number(counts.viewers)),
         one(
             "dropped_frames",
             "Frames that viewers did not get because they were too slow.",
             None,
             Kind::Counter,
-            as_number(hub.dropped()),
+            as_number(counts.dropped),
         ),
     ];
     let mut why = totals.missing.clone();

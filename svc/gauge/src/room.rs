@@ -2,7 +2,7 @@
 //!
 //! The number of connections is limited before anything of a request is read. A newcomer always finds room: it takes the place of a connection of
 //! the peer that has the most, and of these of that which has moved no byte for the longest time. So connections that ask and never read keep
-//! nobody else out, and neither does one peer with many.
+//! no other client out, and neither does one peer with many.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::exposition::Format;
-use crate::families::{USUAL, of_service};
+use crate::families::{Counts, USUAL, of_service};
 use crate::hub::{BRIEF, Hub, Published, TIME_LINE, Viewer};
 use crate::texts::is_long;
 use axum::body::Body;
@@ -266,7 +266,13 @@ async fn metrics(
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let mut body = latest.totals.metrics(&tables, format).await;
-    let own = of_service(&shared.hub, &latest.totals.frame, latest.number);
+    let counts = Counts {
+        frames: latest.number,
+        failures: shared.hub.failures(),
+        viewers: shared.hub.viewers(),
+        dropped: shared.hub.dropped(),
+    };
+    let own = of_service(counts, &latest.totals.frame);
     body.push(Bytes::from(format.families(&own)));
     body.push(Bytes::from_static(format.end().as_bytes()));
     Ok(pieces(format.content_type(), body, permit))

@@ -63,8 +63,12 @@ impl Texts {
 
     /// The frame with these tables alone as a JSON object; others are empty lists. `more` is a member that is added, behind a comma.
     pub async fn json(self: &Arc<Texts>, tables: &[Entity], more: &str) -> Vec<Bytes> {
+        self.object("", tables, more).await
+    }
+
+    async fn object(self: &Arc<Texts>, before: &str, tables: &[Entity], more: &str) -> Vec<Bytes> {
         let head = self.frame.head_json().to_string();
-        let mut pieces = vec![Bytes::from(head.trim_end_matches('}').to_owned() + more)];
+        let mut pieces = vec![Bytes::from(format!("{before}{}{more}", head.trim_end_matches('}')))];
         for entity in Entity::ALL {
             pieces.push(match tables.contains(&entity) {
                 true => self.table(entity, Form::Json).await,
@@ -77,8 +81,8 @@ impl Texts {
 
     /// The frame with these tables as an event that a server sends. JSON has no line ends of its own.
     pub async fn event(self: &Arc<Texts>, number: u64, tables: &[Entity]) -> Vec<Bytes> {
-        let mut pieces = vec![Bytes::from(format!("id: {number}\nevent: frame\ndata: "))];
-        pieces.extend(self.json(tables, "").await);
+        let before = format!("id: {number}\nevent: frame\ndata: ");
+        let mut pieces = self.object(&before, tables, "").await;
         pieces.push(Bytes::from_static(b"\n\n"));
         pieces
     }

@@ -137,7 +137,7 @@ fn names_are_completed(shell: &str, start: &str, set_up: &str) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // The last machine stands for the end of what is set up.
+    // Once a command runs, everything is set up.
     let ready = bench.type_line(&mut child, &format!("{set_up}\npsrset --root R0\n"), 0);
     assert_eq!(ready, ["--root", "R0"]);
     for (number, shown) in shown.iter().enumerate() {

@@ -12,7 +12,7 @@ const WORK_PER_BYTE: u64 = 48;
 const KEPT_BASE: u64 = 1 << 17;
 /// More of them for each byte.
 const KEPT_PER_BYTE: u64 = 1;
-/// What a frame costs beside its values.
+/// What a frame costs, without its values.
 const FRAME_WORK: u64 = 64;
 /// Earlier versions wrote blocks as short as they could be: so much more a reader does for a recording in all.
 pub const CREDIT: u64 = 2 << 20;
