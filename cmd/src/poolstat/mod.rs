@@ -23,7 +23,7 @@
 //! type         pset
 //! rid, rset    number and name of its set; -1 is the default set
 //! min, max     least and greatest number of CPUs; from 1000 on in thousands (K), millions (M), …
-//! size         number of CPUs, off-line ones included
+//! size         number of CPUs that are on-line
 //! used         mean number of busy CPUs in the interval, without CPUs that came or went. 0.00 in the first report;
 //!              with -r a dash in a report after a change
 //! load         number of running and runnable threads at the moment of the report, where Solaris has a mean over a

@@ -3,10 +3,10 @@
 //! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
 //! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.
 //!
-//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals, in
-//! which the other had less of them than it lacks now. Next time its
-//! demand must have been low for longer before it gives, but for no more than two decisions ([`LACKED`]). The hold is halved each time the belief was right, or
-//! when nothing happened for a while. A swing that is slow enough to be worth following leaves it at nothing. A need is never doubted.
+//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals, in which the other
+//! set used less of them than this one lacks now. Next time its demand must have been low for longer before it gives, but for no more than two decisions
+//! ([`LACKED`]). The hold is halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
+//! leaves it at nothing. A need is never doubted.
 //!
 //! **Its peak** is the most that it wanted recently. What is below it is given for no objective.
 
@@ -22,10 +22,10 @@ const WINDOW: Nanos = Nanos::from_secs(5);
 /// A doubt that was not confirmed for so long is halved.
 const FORGIVEN: Nanos = Nanos::from_secs(10);
 
-/// What was wanted within one to two of these was wanted recently.
+/// What was wanted within one to two of these was wanted recently: the second begins when the first is over.
 const RECENT: Nanos = Nanos::from_secs(10);
 
-/// No thread waits for more than two decisions while another set has CPUs that it does not use: the third gives them, whatever is doubted or dear.
+/// No thread waits for more than two decisions while another set has CPUs that it does not use: the third gives them, even where a batch is dear.
 pub(super) const LACKED: u32 = 3;
 
 /// For how long a set that was given CPUs is one that asks again.

@@ -1,6 +1,7 @@
 //! The reasons of a plan in words.
 
 use super::propose::Proposal;
+use super::speculation::NOISE;
 use super::view::SetView;
 use crate::convert::real;
 use crate::{Frame, SetFrame};
@@ -67,7 +68,10 @@ pub(super) fn nothing(frame: &Frame, views: &[SetView], preferred: &[usize]) -> 
 
 /// The sets whose utilization objective asks for more than they have.
 fn preferences(frame: &Frame, views: &[SetView], preferred: &[usize]) -> Vec<String> {
-    let asks = |at: &usize| views[*at].ask.preferred > frame.sets[*at].size();
+    let asks = |at: &usize| {
+        let size = real(frame.sets[*at].size());
+        real(views[*at].ask.preferred) - size > NOISE * size
+    };
     let say = |at: usize| {
         let (set, asked) = (&frame.sets[at], views[at].ask.preferred);
         let why = if preferred[at] > 0 {
