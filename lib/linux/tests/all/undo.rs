@@ -10,7 +10,7 @@ use millpond_machine::facets::FenceWish;
 use millpond_machine::{Machine, Refusal, Writer};
 use millpond_model::{CpuId, CpuSet, Nanos, Others, PsetId, Shelter, State};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const TREES: u64 = 200;
 
@@ -59,7 +59,7 @@ struct World {
 impl World {
     fn new(random: &mut Random) -> World {
         let v1 = random.one_in(2);
-        let count = 4 + 2 * random.below(5) as u32;
+        let count = [4, 6, 8, 10, 12][random.below(5)];
         let made = HandMade::new(count, v1);
         let cpus: Vec<u32> = (0..count).collect();
         let mut world = World { made, cpus, online: Vec::new(), taken: Vec::new(), pids: Vec::new() };
@@ -117,8 +117,7 @@ impl World {
         let mut taken = Vec::new();
         // The first CPU is left to the root.
         let mut free: Vec<u32> = online[1..].to_vec();
-        for n in 0..random.below(4) {
-            let name = format!("g{n}");
+        for (name, pid) in [("g0", 200), ("g1", 210), ("g2", 220)].into_iter().take(random.below(4)) {
             let is_partition = !self.made.v1 && !free.is_empty() && random.one_in(2);
             let has = random.some(if is_partition || !free.is_empty() { &free } else { online });
             let flag = match random.below(3) {
@@ -130,14 +129,14 @@ impl World {
                 free.retain(|cpu| !has.contains(cpu));
                 taken.extend(&has);
             }
-            self.group(&name, &has, flag);
+            self.group(name, &has, flag);
             let inside = random.some(&has);
             if flag == "root" && inside.len() < has.len() {
                 self.made.file(&format!("cgroup/{name}/cgroup.subtree_control"), "cpuset\n");
                 self.group(&format!("{name}/one"), &inside, "root");
             } else if flag == "member" {
                 self.group(&format!("{name}/one"), &inside, "member");
-                self.threaded(200 + n as u32 * 10, &name);
+                self.threaded(pid, name);
             }
         }
         taken
@@ -280,7 +279,7 @@ fn undo(
     story
 }
 
-fn is_ours(path: &PathBuf, root: &std::path::Path) -> bool {
+fn is_ours(path: &Path, root: &Path) -> bool {
     path.strip_prefix(root).is_ok_and(|path| path.starts_with("state"))
 }
 
