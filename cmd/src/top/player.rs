@@ -118,7 +118,7 @@ mod tests {
         let _ = ring.finish().unwrap();
         let recording = Recording::open(dir.path()).unwrap();
         let mut screen = Screen::new(colour::Depth::Mono, Watched::Recorded);
-        let mut player = Player::open(&recording, None, &mut screen).unwrap();
+        let mut player = Player::open(&recording, None, &mut screen, jiff::tz::TimeZone::UTC).unwrap();
         let mut seen = vec![player.wall.0];
         while player.step(&mut screen) {
             seen.push(player.wall.0);
