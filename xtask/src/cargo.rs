@@ -29,7 +29,7 @@ pub struct Built {
     /// Programs by name.
     pub programs: BTreeMap<String, PathBuf>,
     /// What a test would else ask cargo for, which builds much of the workspace again where it chooses other features of libraries:
-    /// programs, examples and integration tests by the variable `MILLPOND_BIN_NAME`, libraries for C as the list `MILLPOND_LIBRARIES`.
+    /// programs, examples and integration tests by the variable `MILLPOND_BIN_NAME`.
     pub variables: BTreeMap<String, OsString>,
 }
 
@@ -76,8 +76,6 @@ struct Message {
     target: Option<Target>,
     profile: Option<Profile>,
     executable: Option<PathBuf>,
-    #[serde(default)]
-    filenames: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -120,9 +118,6 @@ pub fn build_tests(manifest: Option<&Path>, selection: &[&str]) -> Result<Built,
     Ok(parse_messages(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The libraries of `lib/member-c`, with `:` between.
-const LIBRARIES: &str = "MILLPOND_LIBRARIES";
-
 /// Reads cargo's messages, one JSON object a line. What is no message is passed over.
 pub fn parse_messages(text: &str) -> Built {
     let mut built = Built::default();
@@ -130,11 +125,6 @@ pub fn parse_messages(text: &str) -> Built {
         let Some(target) = message.target.filter(|_| message.reason == "compiler-artifact") else { continue };
         let is = |kind: &str| target.kind.iter().any(|other| other == kind);
         let is_test = message.profile.is_some_and(|profile| profile.test);
-        if is("cdylib") && !is_test {
-            built
-                .variables
-                .extend(env::join_paths(&message.filenames).ok().map(|list| (LIBRARIES.into(), list)));
-        }
         let Some(path) = message.executable else { continue };
         if (is("bin") || is("example")) && !is_test || is("test") {
             let variable = format!("MILLPOND_BIN_{}", target.name.to_uppercase().replace('-', "_"));
@@ -170,7 +160,6 @@ mod tests {
 {"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"millpond","kind":["bin"]},"profile":{"test":true},"executable":"/t/millpond-2"}
 {"reason":"compiler-artifact","manifest_path":"/w/lab/workloads/Cargo.toml","target":{"name":"two-parts","kind":["example"]},"profile":{"test":false},"executable":"/t/two-parts"}
 {"reason":"compiler-artifact","manifest_path":"/w/bin/millpond/Cargo.toml","target":{"name":"machine","kind":["test"]},"profile":{"test":true},"executable":"/t/machine-3"}
-{"reason":"compiler-artifact","manifest_path":"/w/lib/member-c/Cargo.toml","target":{"name":"millpond_pool","kind":["staticlib","cdylib"]},"profile":{"test":false},"filenames":["/t/libp.a","/t/libp.so"],"executable":null}
 {"reason":"build-finished","success":true}
 not a message
 "#;
@@ -192,7 +181,6 @@ not a message
                 ("MILLPOND_BIN_MACHINE", "/t/machine-3"),
                 ("MILLPOND_BIN_MILLPOND", "/t/millpond"),
                 ("MILLPOND_BIN_TWO_PARTS", "/t/two-parts"),
-                ("MILLPOND_LIBRARIES", "/t/libp.a:/t/libp.so"),
             ]
         );
     }

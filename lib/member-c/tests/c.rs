@@ -8,13 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-/// Both libraries: those that `MILLPOND_LIBRARIES` lists, else built as this test was.
+/// Both libraries, built as this test was.
 fn libraries() -> &'static [PathBuf] {
     static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        if let Some(list) = std::env::var_os("MILLPOND_LIBRARIES") {
-            return std::env::split_paths(&list).collect();
-        }
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args([
             "build",

@@ -1,5 +1,7 @@
 //! Recordings that were made to exhaust their reader: what it allocates and decodes is bounded by the length of the file.
 
+#![allow(clippy::unwrap_used)]
+
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use millpond_observe::catalogue::{Entity, fields};
