@@ -47,8 +47,8 @@ pub(crate) fn wanted(original: &CpuSet, shielded: &CpuSet, online: &CpuSet, kind
     match kind {
         // Empty means off, and must stay so.
         InterruptKind::PacketSteering if original.is_empty() => CpuSet::new(),
-        // One that reaches no on-line CPU is not ours to widen.
-        _ if reachable || original.is_disjoint(shielded) => rest,
+        // A list of off-line CPUs alone is not ours to widen.
+        _ if reachable || (!original.is_empty() && original.is_disjoint(shielded)) => rest,
         _ => online - shielded,
     }
 }

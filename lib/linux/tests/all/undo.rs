@@ -229,7 +229,10 @@ fn change(machine: &LinuxMachine, world: &World, random: &mut Random) -> (String
         4 => (format!("bind {pid} to {set:?}"), set.map_or(Ok(()), |set| bind(machine, pid, Some(set.0)))),
         5 => (format!("bind {pid} to CPU {}", chosen[0]), bind_cpu(machine, pid, Some(chosen[0]))),
         6 => {
-            let to = [State::OffLine, State::OnLine, State::NoIntr][random.below(3)];
+            // The mask of a kernel thread that another program narrowed is read without off-line CPUs, and restored so.
+            let is_narrowed = |pid| world.made.read(&format!("proc/{pid}/task/{pid}/mask")) != "(absent)";
+            let off = if (17..21).any(is_narrowed) { State::OnLine } else { State::OffLine };
+            let to = [off, State::OnLine, State::NoIntr][random.below(3)];
             let cpu = world.online[random.below(world.online.len())];
             (format!("CPU {cpu} {to}"), state(machine, cpu, to))
         }
