@@ -14,7 +14,7 @@ use std::process::Command;
 fn the_service_has_a_manual_like_the_commands() {
     let overview = out(&run(["help"]));
     assert!(
-        overview.contains("\n  poold    resize pools by load: move CPUs between processor sets\n"),
+        overview.contains("\n  poold     resize pools by load: move CPUs between processor sets\n"),
         "{overview}"
     );
     assert!(overview.contains(", poold, schedd\n"), "{overview}");
