@@ -1,5 +1,7 @@
 //! Folders of recordings: what was written is there, whatever ended the writer.
 
+#![allow(clippy::unwrap_used)]
+
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, cpu};
 use millpond_observe::{Frame, Row};

@@ -6,6 +6,8 @@
 //! A set that is busy all of its time while no thread waits is in few of them: what it costs to find out whether it can use more is in the scenarios.
 //! What a set uses has noise: a set does not use what is beyond four thirds of its demand. With `MILLPOND_LAWS` the number of cases is that of the slow matrix.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::scenarios::world::{World, real, set};
 use millpond_model::pools::{Bound, Objective, Weighted};
 use millpond_planner::SetFrame;
@@ -41,7 +43,7 @@ impl Dice {
         (self.0 >> 11) % sides
     }
 
-    fn from_to(&mut self, low: u64, high: u64) -> u64 {
+    fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.roll(high - low + 1)
     }
 
@@ -65,7 +67,7 @@ impl Load {
         if self.left == 0 {
             self.phase = 1 - self.phase;
             let length = self.lengths[self.phase];
-            self.left = if self.jitter { dice.from_to(1, 2 * length) } else { length };
+            self.left = if self.jitter { dice.between(1, 2 * length) } else { length };
         }
         self.left -= 1;
         self.levels[self.phase]
@@ -88,10 +90,10 @@ struct Outcome {
 }
 
 fn objective(dice: &mut Dice) -> Weighted {
-    let percent = u8::try_from(dice.from_to(5, 95)).unwrap();
+    let percent = u8::try_from(dice.between(5, 95)).unwrap();
     let bound = [Bound::Below, Bound::Near, Bound::Above][usize::try_from(dice.roll(3)).unwrap()];
     Weighted {
-        importance: u32::try_from(dice.from_to(1, 100)).unwrap(),
+        importance: u32::try_from(dice.between(1, 100)).unwrap(),
         objective: Objective::Utilization(bound, percent),
     }
 }
@@ -106,7 +108,7 @@ fn load(dice: &mut Dice, size: f64) -> Load {
     let low = one_of(dice, &[0.0, 0.0, 0.2, 0.5]) * size * dice.part();
     let high = size * (0.3 + one_of(dice, &[0.7, 0.7, 2.0]) * dice.part());
     let levels = if dice.roll(4) == 0 { [high.min(0.9 * size); 2] } else { [low, high] };
-    let mut length = || dice.from_to(1, 10) * one_of(dice, &[1, 3, 10, 30]);
+    let mut length = || dice.between(1, 10) * one_of(dice, &[1, 3, 10, 30]);
     let lengths = [length(), length()];
     Load { levels, lengths, jitter: dice.roll(2) == 0, phase: 0, left: 0 }
 }
@@ -114,8 +116,8 @@ fn load(dice: &mut Dice, size: f64) -> Load {
 fn case(seed: u64) -> Case {
     let mut dice = Dice::new(seed);
     let (mut first, mut sets, mut loads) = (0, Vec::new(), Vec::new());
-    for id in 0..dice.from_to(2, 5) {
-        let size = dice.from_to(1, 16);
+    for id in 0..dice.between(2, 5) {
+        let size = dice.between(1, 16);
         let mut set = set(u32::try_from(id).unwrap(), &format!("{first}-{}", first + size - 1));
         first += size;
         set.importance = one_of(&mut dice, &[1, 1, 1, 10, 100, 1000]);
