@@ -21,6 +21,14 @@ impl LinuxMachine {
         }
         let is_ours =
             |place: &Option<Value>| place.as_deref().is_some_and(|path| names::owner(path).is_some());
+        let mut noted: BTreeMap<u32, Vec<(&Knob, &Option<Value>)>> = BTreeMap::new();
+        for (knob, place) in baselines {
+            if let Ok(LinuxKnob::CgroupOf(task)) = LinuxKnob::parse(knob)
+                && task.tid.is_some()
+            {
+                noted.entry(task.pid).or_default().push((knob, place));
+            }
+        }
         let mut all = Vec::new();
         for step in steps {
             let process = match LinuxKnob::parse(&step.knob) {
@@ -39,13 +47,10 @@ impl LinuxMachine {
             }
             all.push(step);
             if is_ours(&from) && !is_ours(&to) {
-                let returning = baselines.iter().filter_map(|(knob, place)| {
-                    let Ok(LinuxKnob::CgroupOf(task)) = LinuxKnob::parse(knob) else { return None };
-                    let is_of_it = task.tid.is_some() && task.pid == process.pid;
-                    is_of_it
-                        .then(|| Step::new(knob.clone(), to.clone(), place.clone()).releasing().tolerant())
-                });
-                all.extend(returning);
+                let threads = noted.get(&process.pid).into_iter().flatten().copied();
+                all.extend(threads.map(|(knob, place)| {
+                    Step::new(knob.clone(), to.clone(), place.clone()).releasing().tolerant()
+                }));
             }
         }
         all
@@ -55,9 +60,11 @@ impl LinuxMachine {
     fn threads_elsewhere(&self, process: TaskId, group: &Option<Value>) -> Vec<(TaskId, Value)> {
         let tids = self.os.tids(process.pid).unwrap_or_default();
         let found = tids.into_iter().filter(|tid| *tid != process.pid).filter_map(|tid| {
-            let thread = self.user_task(process.pid, tid)?;
             let place = self.os.place(process.pid, Some(tid)).ok()??;
-            (Some(&place) != group.as_ref()).then_some((thread, place))
+            if Some(&place) == group.as_ref() {
+                return None;
+            }
+            Some((self.user_task(process.pid, tid)?, place))
         });
         found.collect()
     }

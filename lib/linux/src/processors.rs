@@ -31,6 +31,11 @@ fn record_knob(cpu: CpuId) -> LinuxKnob {
     LinuxKnob::Record(format!("{RECORD}{cpu}"))
 }
 
+/// Whether a CPU has a record, by the names of all records in their order.
+fn is_recorded(names: &[String], cpu: CpuId) -> bool {
+    names.binary_search(&format!("{RECORD}{cpu}")).is_ok()
+}
+
 impl LinuxMachine {
     fn record(&self, cpu: CpuId) -> Option<(String, Record)> {
         let LinuxKnob::Record(name) = record_knob(cpu) else { return None };
@@ -54,10 +59,9 @@ impl LinuxMachine {
         }
         // Few CPUs have a record. One list tells of which one need not ask.
         let records = self.os.shared_record_names();
-        let is_recorded = |cpu: CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
         let known = |cpu| {
             let on = online.contains(cpu);
-            let record = if is_recorded(cpu) { self.record_if_true(cpu, on) } else { None };
+            let record = if is_recorded(&records, cpu) { self.record_if_true(cpu, on) } else { None };
             match record {
                 Some(record) => (cpu, record.state, Some(record.since)),
                 None => (cpu, if on { State::OnLine } else { State::OffLine }, None),
@@ -106,8 +110,7 @@ impl LinuxMachine {
     /// The CPUs that another program took off-line: those that are, and have no record.
     fn unasked(&self, states: &BTreeMap<CpuId, State>) -> CpuSet {
         let records = self.os.shared_record_names();
-        let is_recorded = |cpu: &CpuId| records.binary_search(&format!("{RECORD}{cpu}")).is_ok();
-        let off = states.iter().filter(|(cpu, state)| !state.runs_threads() && !is_recorded(cpu));
+        let off = states.iter().filter(|(cpu, state)| !state.runs_threads() && !is_recorded(&records, **cpu));
         off.map(|(cpu, _)| *cpu).collect()
     }
 

@@ -366,9 +366,14 @@ pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move) -> Option<
     Some(Former::followed(history, left, moved.to)).filter(|history| !history.is_empty())
 }
 
+/// A set from which a CPU was taken, if it is still there.
+fn former_set<'s>(sets: &'s BTreeMap<PsetId, SetLabel>, stay: &Former) -> Option<&'s SetLabel> {
+    sets.get(&stay.set).filter(|set| set.serial == stay.serial)
+}
+
 /// The set that each member of `label` goes to when its set ends, where that is not the default set.
 pub(crate) fn returns(sets: &BTreeMap<PsetId, SetLabel>, label: &SetLabel) -> BTreeMap<CpuId, PsetId> {
-    let is_there = |stay: &Former| sets.get(&stay.set).is_some_and(|set| set.serial == stay.serial);
+    let is_there = |stay: &Former| former_set(sets, stay).is_some();
     let former = label.former.iter().filter(|(cpu, _)| label.members.contains(cpu));
     former.filter_map(|(cpu, all)| Some((*cpu, Former::last(all.clone(), is_there)?.0.set))).collect()
 }
@@ -385,9 +390,7 @@ pub(crate) fn give_back(
     for cpu in ended.members {
         let is_there = |stay: &Former| {
             let coming = stays.iter().filter(|(.., set)| *set == stay.set).count();
-            let is_same = |set: &&SetLabel| set.serial == stay.serial;
-            let set = sets.get(&stay.set).filter(is_same);
-            set.is_some_and(|set| may_take(stay.set, set.members.len() + coming))
+            former_set(sets, stay).is_some_and(|set| may_take(stay.set, set.members.len() + coming))
         };
         let Some((stay, history)) = Former::last(histories.remove(&cpu).unwrap_or_default(), is_there) else {
             continue;

@@ -480,6 +480,12 @@ pub fn ancestors(path: &str) -> Vec<String> {
     path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(i, _)| path[..i].to_owned()).collect()
 }
 
+/// A path and all cgroups above it, the root first: `/`, `/a` and `/a/b` for `/a/b`.
+pub(crate) fn with_ancestors(path: &str) -> Vec<String> {
+    let own = (path.len() > 1).then(|| path.to_owned());
+    std::iter::once("/".to_owned()).chain(ancestors(path)).chain(own).collect()
+}
+
 /// Whether `path` is `top` or below it.
 #[must_use]
 pub fn is_within(path: &str, top: &str) -> bool {

@@ -6,7 +6,7 @@
 use super::entries::Seen;
 use crate::Os;
 use crate::controls::tree::per_second;
-use crate::view::ancestors;
+use crate::view::with_ancestors;
 use millpond_model::{Doing, Nanos};
 use std::collections::BTreeMap;
 
@@ -55,11 +55,7 @@ impl CappedGroups {
 
 /// The group of a process in the hierarchy of the CPU controller, and those above it.
 fn groups_above(os: &Os, pid: u32) -> Vec<String> {
-    let Some(place) = os.cpu_place(pid).ok().flatten() else { return Vec::new() };
-    let mut above = ancestors(&place);
-    above.extend(["/".to_owned(), place]);
-    above.dedup();
-    above
+    os.cpu_place(pid).ok().flatten().map(|place| with_ancestors(&place)).unwrap_or_default()
 }
 
 fn figures(os: &Os, path: &str) -> Option<Figures> {

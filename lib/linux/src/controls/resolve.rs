@@ -1,6 +1,7 @@
 //! Which cgroup a project or a zone is, and to which of them a process belongs.
 
 use crate::os::knob_error;
+use crate::view::with_ancestors;
 use crate::zones::{KUBELET, classify, manager, managers_above};
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::Controlled;
@@ -17,7 +18,7 @@ impl LinuxMachine {
     /// Every project, every zone, and every process with controls, each with its group.
     pub(super) fn all_holders(&self) -> Result<Vec<(ControlHolder, String)>, Refusal> {
         let mut holders = Vec::new();
-        if self.os.kernel_quota("/").is_ok_and(|quota| quota.is_some()) {
+        if self.is_capped_container() {
             holders.push((ControlHolder::Zone(GLOBAL.to_owned()), "/".to_owned()));
         }
         for path in self.cpu_paths()? {
@@ -95,7 +96,7 @@ impl LinuxMachine {
                 let why = format!("two groups are called so: {first} and {second}");
                 Err(refuse(Reason::Machine(why)).hint("name it by its path"))
             }
-            (None, _) if name == GLOBAL && !is_project && self.os.kernel_quota("/").is_ok_and(|is| is.is_some()) => {
+            (None, _) if name == GLOBAL && !is_project && self.is_capped_container() => {
                 let why = "this is a container, and its cap was set from outside";
                 Err(refuse(Reason::Machine(why.into())).hint("raise the CPU limit of the container where it was started"))
             }
@@ -150,6 +151,11 @@ impl LinuxMachine {
         Ok(project.into_iter().chain(zone).collect())
     }
 
+    /// Whether this is a container with a cap, which sees its own group as the root.
+    fn is_capped_container(&self) -> bool {
+        self.os.kernel_quota("/").is_ok_and(|quota| quota.is_some())
+    }
+
     /// The caps above a process, the outermost first: also of groups that no project or zone is called by.
     pub(super) fn caps_above(&self, pid: Pid) -> Result<Vec<Controlled>, Refusal> {
         let (task, _) = self.os.identify(pid, None)?;
@@ -157,10 +163,6 @@ impl LinuxMachine {
         let place =
             place.map_err(|e| e.into_refusal(Subject::Process(pid), "its group"))?.unwrap_or_default();
         let recorded = self.recorded_controls();
-        // The root has a cap in a container, which sees its own group as the root.
-        let above = crate::view::ancestors(&place).into_iter().filter(|path| path.len() > 1);
-        let paths =
-            std::iter::once("/".to_owned()).chain(above).chain((place.len() > 1).then_some(place.clone()));
         let holder = |path: &str| match (recorded.get(path), classify(path)) {
             (Some(held), _) if held.task() == Some(task) => ControlHolder::Process(pid),
             (Some(held), _) => held.holder.clone(),
@@ -168,7 +170,9 @@ impl LinuxMachine {
             (None, Some((_, name))) if path.len() > 1 => ControlHolder::Zone(name),
             (None, _) => ControlHolder::Zone(GLOBAL.to_owned()),
         };
-        Ok(paths
+        // The root has a cap in a container, which sees its own group as the root.
+        Ok(with_ancestors(&place)
+            .into_iter()
             .map(|path| self.read_controlled(holder(&path), &path))
             .filter(|one| one.cap.is_some())
             .collect())

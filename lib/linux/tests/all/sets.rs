@@ -419,16 +419,10 @@ fn with_partitions() -> HandMade {
     let made = HandMade::new(8, false);
     made.file("proc/sys/kernel/osrelease", "6.12.0\n");
     made.file("cgroup/cgroup.subtree_control", "cpuset");
-    let groups = [("rt.slice", "3", "isolated"), ("vm", "4-7", "root"), ("vm/one", "6-7", "root")];
-    for (group, cpus, partition) in groups {
-        made.file(&format!("cgroup/{group}/cpuset.cpus"), cpus);
-        made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), partition);
-        made.file(&format!("cgroup/{group}/cgroup.procs"), "");
-        made.file(
-            &format!("cgroup/{group}/cgroup.subtree_control"),
-            if group == "vm" { "cpuset" } else { "" },
-        );
-    }
+    made.group("rt.slice", "3", "isolated");
+    made.group("vm", "4-7", "root");
+    made.file("cgroup/vm/cgroup.subtree_control", "cpuset");
+    made.group("vm/one", "6-7", "root");
     made
 }
 
@@ -474,22 +468,12 @@ fn threads_of_threaded_groups_return_to_their_own() {
     let made = HandMade::new(4, false);
     made.file("cgroup/cgroup.subtree_control", "cpuset");
     for (group, cpus) in [("libvirt", "0-2"), ("libvirt/emulator", "0-1"), ("libvirt/vcpu0", "2")] {
-        made.file(&format!("cgroup/{group}/cpuset.cpus"), cpus);
-        made.file(&format!("cgroup/{group}/cpuset.cpus.partition"), "member");
-        for file in ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
-            made.file(&format!("cgroup/{group}/{file}"), "");
-        }
+        made.group(group, cpus, "member");
     }
     made.process(300, &[300, 301, 302], "qemu", 0);
     for (tid, group) in [(300, "emulator"), (301, "vcpu0"), (302, "emulator")] {
-        made.file(&format!("proc/300/task/{tid}/cgroup"), &format!("0::/libvirt/{group}\n"));
+        made.put(300, tid, &format!("/libvirt/{group}"));
     }
-    made.file("proc/300/cgroup", "0::/libvirt/emulator\n");
-    made.file("cgroup/cgroup.threads", "1\n");
-    made.file("cgroup/cgroup.procs", "1\n");
-    made.file("cgroup/libvirt/emulator/cgroup.procs", "300\n");
-    made.file("cgroup/libvirt/emulator/cgroup.threads", "300\n302\n");
-    made.file("cgroup/libvirt/vcpu0/cgroup.threads", "301\n");
     let before = made.snapshot();
     let machine = made.machine();
     create(&machine, &[3], EXCLUSIVE).unwrap();

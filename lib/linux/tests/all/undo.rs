@@ -129,61 +129,24 @@ impl World {
                 free.retain(|cpu| !has.contains(cpu));
                 taken.extend(&has);
             }
-            self.group(name, &has, flag);
+            self.made.group(name, &list(&has), flag);
             let inside = random.some(&has);
             if flag == "root" && inside.len() < has.len() {
                 self.made.file(&format!("cgroup/{name}/cgroup.subtree_control"), "cpuset\n");
-                self.group(&format!("{name}/one"), &inside, "root");
+                self.made.group(&format!("{name}/one"), &list(&inside), "root");
             } else if flag == "member" {
-                self.group(&format!("{name}/one"), &inside, "member");
+                self.made.group(&format!("{name}/one"), &list(&inside), "member");
                 self.threaded(pid, name);
             }
         }
         taken
     }
 
-    fn group(&self, path: &str, has: &[u32], flag: &str) {
-        let dir = format!("{}/{path}", self.made.group_root());
-        self.made.file(&format!("{dir}/cpuset.cpus"), &format!("{}\n", list(has)));
-        for file in ["cgroup.procs", if self.made.v1 { "tasks" } else { "cgroup.threads" }] {
-            self.made.file(&format!("{dir}/{file}"), "");
-        }
-        if self.made.v1 {
-            self.made.file(&format!("{dir}/cpuset.mems"), "0\n");
-        } else {
-            self.made.file(&format!("{dir}/cpuset.cpus.partition"), &format!("{flag}\n"));
-            self.made.file(&format!("{dir}/cgroup.subtree_control"), "");
-        }
-    }
-
     /// A process with its first thread in `group` and another one in the group below it.
     fn threaded(&mut self, pid: u32, group: &str) {
         self.made.process(pid, &[pid, pid + 1], "vm", 0);
-        let root = self.made.group_root();
-        for (tid, place) in [(pid, group.to_owned()), (pid + 1, format!("{group}/one"))] {
-            let line = if self.made.v1 { format!("1:cpuset:/{place}\n") } else { format!("0::/{place}\n") };
-            self.made.file(&format!("proc/{pid}/task/{tid}/cgroup"), &line);
-            for file in ["tasks", "cgroup.threads"] {
-                let at_root = self.made.read(&format!("{root}/{file}"));
-                if at_root != "(absent)" {
-                    let rest: String = at_root
-                        .lines()
-                        .filter(|l| **l != tid.to_string())
-                        .map(|l| format!("{l}\n"))
-                        .collect();
-                    self.made.file(&format!("{root}/{file}"), &rest);
-                    self.made.file(&format!("{root}/{place}/{file}"), &format!("{tid}\n"));
-                }
-            }
-            if tid == pid {
-                self.made.file(&format!("proc/{pid}/cgroup"), &line);
-                let procs = self.made.read(&format!("{root}/cgroup.procs"));
-                let rest: String =
-                    procs.lines().filter(|l| **l != pid.to_string()).map(|l| format!("{l}\n")).collect();
-                self.made.file(&format!("{root}/cgroup.procs"), &rest);
-                self.made.file(&format!("{root}/{place}/cgroup.procs"), &format!("{pid}\n"));
-            }
-        }
+        self.made.put(pid, pid, &format!("/{group}"));
+        self.made.put(pid, pid + 1, &format!("/{group}/one"));
         self.pids.push(pid);
     }
 }

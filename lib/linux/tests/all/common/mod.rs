@@ -103,6 +103,36 @@ impl HandMade {
         self.note_in("/", file, number, true);
     }
 
+    /// A cgroup of another program, without tasks. `partition` is what version 2 says of it.
+    pub fn group(&self, path: &str, cpus: &str, partition: &str) {
+        let dir = format!("{}/{path}", self.group_root());
+        self.file(&format!("{dir}/cpuset.cpus"), &format!("{cpus}\n"));
+        self.file(&format!("{dir}/cgroup.procs"), "");
+        if self.v1 {
+            self.file(&format!("{dir}/tasks"), "");
+            self.file(&format!("{dir}/cpuset.mems"), "0\n");
+        } else {
+            self.file(&format!("{dir}/cgroup.threads"), "");
+            self.file(&format!("{dir}/cpuset.cpus.partition"), &format!("{partition}\n"));
+            self.file(&format!("{dir}/cgroup.subtree_control"), "");
+        }
+    }
+
+    /// A thread of the root cgroup, or the first one of a process, goes to another cgroup.
+    pub fn put(&self, pid: u32, tid: u32, group: &str) {
+        for file in ["tasks", "cgroup.threads"] {
+            self.note_in("/", file, tid, false);
+            self.note_in(group, file, tid, true);
+        }
+        let line = if self.v1 { format!("1:cpuset:{group}\n") } else { format!("0::{group}\n") };
+        self.file(&format!("proc/{pid}/task/{tid}/cgroup"), &line);
+        if pid == tid {
+            self.note_in("/", "cgroup.procs", pid, false);
+            self.note_in(group, "cgroup.procs", pid, true);
+            self.file(&format!("proc/{pid}/cgroup"), &line);
+        }
+    }
+
     /// Adds a number to a list of tasks of a cgroup, or takes it away.
     fn note_in(&self, group: &str, file: &str, number: u32, add: bool) {
         let dir = self.dir.path().join(self.group_root()).join(group.trim_start_matches('/'));
@@ -142,17 +172,7 @@ impl HandMade {
             }
             self.file(&format!("proc/{tid}/status"), &format!("Name:\tchild\nTgid:\t{pid}\n"));
         }
-        for file in ["tasks", "cgroup.threads"] {
-            self.note_in("/", file, tid, false);
-            self.note_in(&group, file, tid, true);
-        }
-        let line = if self.v1 { format!("1:cpuset:{group}\n") } else { format!("0::{group}\n") };
-        self.file(&format!("proc/{pid}/task/{tid}/cgroup"), &line);
-        if pid == tid {
-            self.note_in("/", "cgroup.procs", pid, false);
-            self.note_in(&group, "cgroup.procs", pid, true);
-            self.file(&format!("proc/{pid}/cgroup"), &line);
-        }
+        self.put(pid, tid, &group);
         if mask != "(absent)" {
             self.file(&format!("proc/{pid}/task/{tid}/mask"), &mask);
         }
