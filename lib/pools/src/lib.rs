@@ -40,5 +40,6 @@ pub mod zones;
 pub use edit::{Editor, Element, Place};
 pub use error::{Code, PoolError, errno};
 pub use instantiate::instantiate;
-pub use manager::{Done, Manager, OnPressure, POLICY_PROPERTY, PRESSED, Record, Rhythm, SLOW, Turn, Wait};
+pub use manager::{Done, Manager, OnPressure, PRESSED, Record, Rhythm, SLOW, Turn, Wait};
 pub use played::{DemandPlayer, Seen, Served, Unserved};
+pub use values::POLICY_PROPERTY;

@@ -1,7 +1,6 @@
 //! Checks that a configuration is valid, and that a machine can have it (reference §10).
 
 use crate::error::{Code, PoolError};
-use crate::manager::POLICY_PROPERTY;
 use crate::values;
 use millpond_model::CpuSet;
 use millpond_model::pools::{PoolsConf, PsetNode};
@@ -17,7 +16,7 @@ fn invalid(why: impl Into<String>) -> PoolError {
 /// # Errors
 /// [`Code::InvalidConf`], naming the first thing that is wrong.
 pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
-    if let Some(policy) = conf.system.user.get(POLICY_PROPERTY) {
+    if let Some(policy) = conf.system.user.get(values::POLICY_PROPERTY) {
         values::policy(policy)?;
     }
     let defaults = conf.pools.iter().filter(|p| p.is_default).count();

@@ -2,11 +2,13 @@
 
 use crate::edit::property_name;
 use crate::error::{Code, PoolError};
-use crate::manager::POLICY_PROPERTY;
 use millpond_formats::pools::properties::{Rule, Takes, rule, takes};
 use millpond_model::State;
 use millpond_model::pools::{AllocateMethod, ElementKind, PropValue};
 use millpond_planner::POLICIES;
+
+/// The property of the system that names a policy. Solaris does not have it.
+pub const POLICY_PROPERTY: &str = "system.poold.policy";
 
 /// The names of scheduling classes that a pool may ask for. FSS is known for the sake of files; no machine here has it.
 pub const SCHEDULERS: [&str; 5] = ["TS", "IA", "FX", "RT", "FSS"];

@@ -162,7 +162,8 @@ fn parse(text: &str) -> Parsed {
     let mut at = 0;
     while at < tokens.len() {
         match word(at) {
-            "use" if at == 0 || word(at - 1) != ">" => {
+            // Not the list of what a type captures: `impl Trait + use<'a, T>`.
+            "use" if word(at + 1) != "<" => {
                 let is_export = at > 0 && matches!(word(at - 1), "pub" | ")");
                 let mut leaves = Vec::new();
                 at = use_tree(&tokens, at + 1, &Vec::new(), &mut leaves);
@@ -298,6 +299,8 @@ mod tests {
         for last in [
             "",
             "use std::a::A;",
+            "fn f() -> impl Fn() + use<> { a(); b() }",
+            "fn f<'a>() -> impl Iterator<Item = &'a A> + use<'a> { a(); b() }",
             "pub use crate::a::A;",
             "// crate::a::A\nconst A: &str = \"crate::a\";",
             "#[cfg(test)]\nmod tests { use crate::a::A; }",

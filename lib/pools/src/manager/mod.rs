@@ -26,9 +26,6 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
 
-/// The property of the system that names a policy. Solaris does not have it.
-pub const POLICY_PROPERTY: &str = "system.poold.policy";
-
 /// What a turn found and did.
 #[derive(Debug, Clone)]
 pub struct Turn {
