@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, facet, read};
 use millpond_machine::Machine;
-use millpond_machine::facets::{Controlled, throttled_between};
+use millpond_machine::facets::{Controlled, Throttled, throttled_between};
 use millpond_model::{ControlHolder, Nanos};
 use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
@@ -77,6 +77,14 @@ impl Caps {
         let before = self.before.replace((machine.clock().now(), now.clone()));
         before.map(|(_, before)| throttled_between(&before, &now)).unwrap_or_default()
     }
+}
+
+/// The holders that used up their caps often since they have them, a sentence each.
+pub fn used_up(machine: &dyn Machine) -> Vec<String> {
+    let now = machine.controls().ok().and_then(|controls| controls.list().ok()).unwrap_or_default();
+    let unused = |one: &Controlled| Controlled { throttled: Some(Throttled::default()), ..one.clone() };
+    let before: Vec<Controlled> = now.iter().map(unused).collect();
+    throttled_between(&before, &now).into_iter().map(|(_, sentence)| sentence).collect()
 }
 
 fn row(now: &Controlled, before: Option<&Controlled>, elapsed: Option<Nanos>) -> CapRow {

@@ -1,8 +1,8 @@
 //! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
 
 use millpond_cli::{Answer, Spec};
-use millpond_cmd::{Ctx, run};
-use millpond_session::{Output, refuse_writes_past_the_limit};
+use millpond_cmd::{COMMANDS, Ctx, remedy, run};
+use millpond_session::{Output, Session, refuse_writes_past_the_limit};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,13 +20,27 @@ const SERVICES: &[Spec] = &[
     millpond_node::SPEC,
 ];
 const RUNS: &[Run] = &[
-    |words, out, err| serve(millpond_poold::parse(words), millpond_poold::run, out, err),
+    |words, out, err| {
+        serve(
+            millpond_poold::parse(words),
+            |options, err| millpond_poold::run(options, err, advice),
+            out,
+            err,
+        )
+    },
     |words, out, err| serve(millpond_schedd::parse(words), millpond_schedd::run, out, err),
     #[cfg(feature = "gauge")]
     |words, out, err| serve(millpond_gauge::parse(words), millpond_gauge::run, out, err),
     #[cfg(feature = "node")]
-    |words, out, err| serve(millpond_node::parse(words), millpond_node::run, out, err),
+    |words, out, err| {
+        serve(millpond_node::parse(words), |options, err| millpond_node::run(options, err, advice), out, err)
+    },
 ];
+
+/// What services advise, as commands do.
+fn advice(session: &Session, text: &str) -> Option<String> {
+    remedy::accepted(session, text, COMMANDS)
+}
 
 /// Runs a service as it was understood, or answers. Gives the exit status: 2 for words that are wrong.
 fn serve<O>(

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time`, seconds since 1970,
-//! and `up_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
+//! in CSV with fractions where the interval is shorter than a second, and `up_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
 //! table that is read less often than every second has rows of its own intervals. What is unknown is empty. In CSV a name that begins
 //! with `=`, `+`, `-` or `@` has an apostrophe in front, so that no spreadsheet computes it.
 //!
@@ -28,7 +28,7 @@ use crate::json::Describe;
 use crate::recordings;
 use jiff::tz::TimeZone;
 use millpond_cli::{Example, Flag, Group, INTERRUPTED, MISUSED, Operands, Parsed, Spec, ValueKind};
-use millpond_model::{Histogram, WallTime};
+use millpond_model::{Histogram, Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, fields};
 use millpond_observe::{Frame, Value};
 use millpond_report::Cell;
@@ -178,12 +178,14 @@ fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
     let names = fields(entity).iter().map(|field| field.name);
     out.line(HEADS.into_iter().chain(names).collect::<Vec<_>>().join(","));
     let stop = stop_on_signal();
+    let mut clock = WallClock::default();
     while let Some(interval) = walk.next_of(entity) {
         if out.is_closed() || stop.load(Ordering::Relaxed) {
             return;
         }
         let elapsed = interval.elapsed.map_or_else(String::new, |time| number(time.as_secs_f64()));
-        let head = format!("{},{},{elapsed}", interval.wall.0, number(interval.at.as_secs_f64()));
+        let time = clock.time(interval.at, interval.wall, interval.elapsed);
+        let head = format!("{time},{},{elapsed}", number(interval.at.as_secs_f64()));
         for row in interval.frame.rows(entity) {
             let mut line = head.clone();
             for value in row.values() {
@@ -197,6 +199,29 @@ fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
             }
             out.line(line);
         }
+    }
+}
+
+/// The wall clock of a recording, which has whole seconds: fractions are those of the machine's own clock, from the latest second that is possible.
+#[derive(Debug, Default)]
+struct WallClock {
+    /// The time on the wall when the machine's clock was at 0, in ns.
+    began: Option<i128>,
+}
+
+impl WallClock {
+    /// When an interval ended: with fractions where it is shorter than a second.
+    fn time(&mut self, at: Nanos, wall: WallTime, elapsed: Option<Nanos>) -> String {
+        const SECOND: i128 = 1_000_000_000;
+        let least = i128::from(wall.0) * SECOND - i128::from(at.0);
+        // A clock may have been set.
+        let is_possible = |began: &i128| (least..least + SECOND).contains(began);
+        let began = *self.began.insert(self.began.filter(is_possible).unwrap_or(least));
+        if elapsed.is_none_or(|elapsed| elapsed.0 >= Nanos::from_secs(1).0) {
+            return wall.0.to_string();
+        }
+        let millis = (i128::from(at.0) + began) / (SECOND / 1000);
+        format!("{}.{:03}", millis.div_euclid(1000), millis.rem_euclid(1000))
     }
 }
 
@@ -223,6 +248,22 @@ mod tests {
     fn numbers_have_no_more_digits_than_are_known() {
         let shown = [0.0, -0.000_000_1, 1.0, 100.0, 0.999_000_000_000_023_6, 1e-6, 12.5].map(number);
         assert_eq!(shown, ["0", "0", "1", "100", "0.999", "0.000001", "12.5"]);
+    }
+
+    #[test]
+    fn the_end_of_an_interval_shorter_than_a_second_has_fractions() {
+        let mut clock = WallClock::default();
+        let mut time = |at_ms: u64, wall: i64, elapsed_ms: u64| {
+            clock.time(Nanos::from_millis(at_ms), WallTime(wall), Some(Nanos::from_millis(elapsed_ms)))
+        };
+        assert_eq!(time(10_000, 1_700, 1_000), "1700");
+        assert_eq!(time(10_250, 1_700, 250), "1700.250");
+        // The first frame was in the middle of a second.
+        assert_eq!(time(10_500, 1_701, 250), "1701.000");
+        assert_eq!(time(11_400, 1_701, 250), "1701.900");
+        // The clock was set back by a minute.
+        assert_eq!(time(11_500, 1_640, 250), "1640.000");
+        assert_eq!(time(11_600, 1_640, 250), "1640.100");
     }
 
     #[test]

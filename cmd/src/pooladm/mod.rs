@@ -42,11 +42,10 @@ use crate::pools::{self, Done, Shown};
 use millpond_cli::{Example, Flag, Group, MISUSED, Misused, Operands, Parsed, Spec, ValueKind};
 use millpond_formats::pools::info;
 use millpond_machine::{Machine, Reason, Refusal};
-use millpond_model::Service;
 use millpond_model::pools::{PoolsConf, PoolsState, PsetNode};
 use millpond_pools::script::Said;
 use millpond_pools::{Code, PoolError, dynamic, errno, instantiate, validate, zones};
-use millpond_session::{LockedPools, Session};
+use millpond_session::LockedPools;
 
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] =
@@ -165,7 +164,6 @@ fn enable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let facet = machine.pools().map_err(|absent| failed(MAIN, Refusal::from(absent).into()))?;
     let change = facet.prepare_commit(Some(fresh)).map_err(refused)?;
     if changer.make(ctx, change).map_err(refused)?.is_some() {
-        service(&session, true);
         changer.report(ctx, None, Done::Pools("enabled"));
     }
     Ok(changer.finish(ctx))
@@ -178,7 +176,6 @@ fn disable(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     check_rights(machine)?;
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     if pools::state_if_any(machine)?.is_some() && replace(machine, None, MAIN, &mut changer, ctx)?.is_some() {
-        service(&session, false);
         changer.report(ctx, None, Done::Pools("disabled"));
     }
     Ok(changer.finish(ctx))
@@ -321,11 +318,4 @@ fn failed(main: &str, error: PoolError) -> Failure {
 fn check_rights(machine: &dyn Machine) -> Result<(), Failure> {
     let Ok(facet) = machine.pools() else { return Ok(()) };
     facet.may_change().map_err(|refusal| failed("", refusal.into()))
-}
-
-/// A simulated machine has a service for it.
-fn service(session: &Session, on: bool) {
-    if let Some(simulation) = session.simulation() {
-        simulation.enable(Service::Pools, on);
-    }
 }

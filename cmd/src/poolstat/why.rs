@@ -1,6 +1,7 @@
 //! `poolstat --why`: what poold decided lately, and why.
 
 use super::options::named_pools;
+use crate::caps::used_up;
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::pools;
@@ -78,6 +79,10 @@ pub fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     for decision in &decisions {
         ctx.out.text(&told(decision, session.machine().clock(), session.zone()));
+    }
+    // poold sees threads that wait for a CPU, and those that wait for their cap do not.
+    for sentence in used_up(session.machine()) {
+        ctx.warn(format_args!("{sentence} since it has that cap: its cap limits it, not its pool"));
     }
     Ok(exit)
 }

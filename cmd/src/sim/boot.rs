@@ -1,6 +1,6 @@
 //! What belongs to a boot: the file of tunables, booting again, zones that boot, and how long the machine is up.
 
-use super::services;
+use super::services::switch;
 use super::shell::{Shell, Trouble, none, workload};
 use crate::ctx::Ctx;
 use crate::failure::Failure;
@@ -9,6 +9,7 @@ use crate::start::started;
 use millpond_formats::svcs;
 use millpond_formats::system_file::{TUNABLES, within_bounds};
 use millpond_machine::facets::Zone;
+use millpond_model::Service;
 use millpond_pools::dedicated;
 use millpond_session::{SYSTEM_FILE, Simulation};
 
@@ -57,10 +58,12 @@ pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<
     none("reboot", words)?;
     shell.dismiss();
     let simulation = shell.simulated()?;
+    // Solaris keeps which services are enabled.
+    let had_pools = simulation.is_enabled(Service::Pools);
     simulation.reboot();
     "reboot".clone_into(&mut ctx.prog);
     tell_settings(&simulation.file(SYSTEM_FILE).unwrap_or_default(), ctx);
-    let started = services::start_at_boot(shell, ctx);
+    let started = if had_pools { switch(shell, Service::Pools, true, ctx) } else { Ok(()) };
     for zone in simulation.configured_zones() {
         configure(shell, &zone, ctx)?;
     }

@@ -83,8 +83,9 @@
 //! # Services
 //!
 //! The pools service is `pooladm -e`, and `pooladm -c` if the simulated machine has a file /etc/pooladm.conf. Disabling
-//! it is `pooladm -d`. The dynamic one is a `poold` that runs while the shell is open, with the policy of the property
-//! system.poold.policy (millpond, the default, or solaris). `poolstat --why` shows its decisions.
+//! it is `pooladm -d`. It is online while pools are enabled, whichever command enabled them. The dynamic one is a `poold`
+//! that runs while the shell is open, with the policy of the property system.poold.policy (millpond, the default, or
+//! solaris). Restarting it begins a new interval. `poolstat --why` shows its decisions.
 //!
 //! # Machine files
 //!

@@ -1,7 +1,7 @@
 //! The poold of the shell's simulated machine. It decides and moves with the same parts as the daemon, in the same rhythm, while simulated time passes.
 
-use millpond_machine::Writer;
 use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch};
+use millpond_machine::{Machine, Writer};
 use millpond_model::Nanos;
 use millpond_planner::{POLICIES, Policy, policy};
 use millpond_pools::{Manager, OnPressure, POLICY_PROPERTY, Record, Rhythm, SLOW, dynamic};
@@ -46,6 +46,14 @@ impl Poold {
             before: None,
             settled: None,
         }))
+    }
+
+    /// Another interval that was configured counts from the beginning of the one that lasts.
+    pub fn heed(&self, machine: &dyn Machine) {
+        let inside = &mut *self.0.borrow_mut();
+        if let Ok(state) = dynamic::read(machine) {
+            inside.rhythm = Rhythm::of(inside.manager.policy_name(), state.conf.system.monitor_interval);
+        }
     }
 
     /// It ends. What it decided last is to be written down, too.

@@ -28,7 +28,6 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     if services.is_empty() {
         return Err(Trouble::misuse(words.len() + 1, "svcadm needs a service"));
     }
-    let simulation = shell.simulated()?;
     for service in services {
         if let Some(verb @ ("refresh" | "restart")) = verb {
             again(shell, service, verb == "restart", ctx)?;
@@ -38,6 +37,7 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
             switch(shell, needed, true, ctx)?;
         }
         switch(shell, service, on, ctx)?;
+        let simulation = shell.simulated()?;
         if let Some(needed) = service.needs().filter(|needed| on && !simulation.is_enabled(*needed)) {
             ctx.prog = "svcadm".into();
             ctx.warn(format_args!("{service} waits for {needed}"));
@@ -48,7 +48,7 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
 }
 
 /// What the start and the stop of a service do (reference §10).
-fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+pub(super) fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     if service != Service::Pools || on == simulation.is_enabled(service) {
         simulation.enable(service, on);
@@ -57,7 +57,6 @@ fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Resul
     let mut pooladm = |option: &str| shell.command(&["pooladm".to_owned(), option.to_owned()], ctx);
     if !on {
         return if pooladm("-d")? {
-            simulation.changed_now(service);
             Ok(())
         } else {
             Err(Trouble::new(0, format!("{service} does not stop")))
@@ -67,26 +66,13 @@ fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Resul
     if !pooladm("-e")? {
         return failed("pools cannot be enabled");
     }
-    let Err(why) = configure(shell, ctx) else {
-        simulation.changed_now(service);
-        return Ok(());
-    };
+    let Err(why) = configure(shell, ctx) else { return Ok(()) };
     shell.command(&["pooladm".to_owned(), "-d".to_owned()], ctx)?;
     failed(&why.what)
 }
 
-/// What the services do that are enabled when the machine boots.
-pub(super) fn start_at_boot(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let simulation = shell.simulated()?;
-    if !simulation.is_enabled(Service::Pools) {
-        return Ok(());
-    }
-    simulation.enable(Service::Pools, false);
-    switch(shell, Service::Pools, true, ctx)
-}
-
 /// `refresh`: what is configured is read again; `restart`: off and on.
-fn again(shell: &Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+fn again(shell: &mut Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     if !simulation.is_enabled(service) {
         return Err(Trouble::new(
@@ -96,8 +82,11 @@ fn again(shell: &Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> R
         .remedy(format!("svcadm enable {service}")));
     }
     if service != Service::Pools {
-        // The daemon reads its configuration in every interval. It begins anew with the shell's next look.
         simulation.changed_now(service);
+        if restart {
+            shell.dismiss();
+        }
+        shell.attend();
         return Ok(());
     }
     if restart {

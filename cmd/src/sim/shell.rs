@@ -68,7 +68,7 @@ impl Shell {
         self.session.simulation().ok_or_else(|| Trouble::new(0, "the machine is not simulated"))
     }
 
-    /// Starts the daemon whose service is enabled, and stops it with that.
+    /// Starts the daemon whose service is enabled, and stops it with that. One that runs hears of another interval.
     pub(super) fn attend(&mut self) {
         let Some(simulation) = self.session.simulation() else { return };
         let is_wanted = simulation.is_enabled(Service::DynamicPools);
@@ -78,6 +78,8 @@ impl Shell {
             self.poold = Some(poold);
         } else if !is_wanted {
             self.dismiss();
+        } else if let Some(poold) = &self.poold {
+            poold.heed(self.session.machine());
         }
     }
 

@@ -22,7 +22,7 @@
 //!
 //! POOL is a dash while pools are disabled. SET is the set of its pool or of `psrset -b -z`; a dash is the default set.
 //! The number of a zone (`poolbind -i zoneid`) is its line, from 0. On a simulated machine zones are those of Solaris,
-//! the first is global, and a running zone has a number of its own (`zoneadm list -v`).
+//! the first is global, and a zone has the number that `zoneadm list -cv` shows.
 //!
 //! # JSON
 //!

@@ -200,3 +200,8 @@ pub(crate) fn own_set(editor: &mut Editor, name: &str, cpus: &[CpuId], min: u64)
 pub(crate) fn put_min(editor: &mut Editor, set: &str, min: u64) -> Result<(), PoolError> {
     editor.put(&Element::Pset(set.into()), "pset.min", PropValue::Uint(min))
 }
+
+/// The objectives of the set of that name.
+pub(crate) fn put_objectives(editor: &mut Editor, set: &str, objectives: &str) -> Result<(), PoolError> {
+    editor.put(&Element::Pset(set.into()), "pset.poold.objectives", PropValue::from(objectives))
+}

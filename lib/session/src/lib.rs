@@ -79,7 +79,7 @@ pub use process::{
 pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_file, profile_names};
 pub use record::{Recorded, RecordedLine, read_log};
 pub use saved_machine::KeepError;
-pub use session::{Kind, Session, Unfinished};
+pub use session::{Advice, Kind, Session, Unfinished};
 pub use simulation::{
     Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
     SimDaemon, Simulation,

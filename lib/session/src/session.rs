@@ -32,6 +32,10 @@ pub struct Unfinished {
     pub operation: Operation,
 }
 
+/// A remedy as the machine accepts it: the text, or what is advised in its place where the machine refuses a command in it; none where nothing is. The
+/// program gives it to its services, which do not know the commands.
+pub type Advice = fn(&Session, &str) -> Option<String>;
+
 /// One machine, open.
 pub struct Session {
     pub(crate) machine: Holder,

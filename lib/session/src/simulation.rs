@@ -5,8 +5,8 @@ use crate::{Load, Session, record};
 use millpond_machine::facets::UsageWatch;
 use millpond_machine::{Clock, Machine};
 use millpond_model::{
-    Class, ControlValues, CpuCap, CpuId, Nanos, Outcome, Pid, ProjectError, PsetId, SERVICES, Service,
-    StuckThread, WallTime, ZoneError, most_favoured,
+    Class, ControlValues, CpuCap, CpuId, Nanos, Outcome, Pid, ProjectError, PsetId, Service, StuckThread,
+    WallTime, ZoneError, most_favoured,
 };
 use millpond_sim::{SimMachine, SimState};
 use std::collections::BTreeMap;
@@ -364,17 +364,9 @@ impl Simulation<'_> {
         self.0.view(|s| s.halted_zones.iter().cloned().collect())
     }
 
-    /// Boots the machine again.
+    /// Boots the machine again. Pools are disabled until their service is started.
     pub fn reboot(&self) {
-        self.0.edit(|s| {
-            let pools = s.tables.pools.is_some();
-            let mut new = s.rebooted(SYSTEM_FILE);
-            // Pools that are on are on at the next boot, as Solaris keeps their service.
-            if pools {
-                new.services.insert(Service::Pools);
-            }
-            *s = new;
-        });
+        self.0.edit(|s| *s = s.rebooted(SYSTEM_FILE));
     }
 
     /// Boots a zone: what began to execute, with its number.
@@ -456,14 +448,7 @@ impl Simulation<'_> {
 
     /// A service, and those that need it, changed its state now.
     pub fn changed_now(&self, service: Service) {
-        self.0.edit(|s| {
-            let now = s.wall();
-            let others = SERVICES.into_iter().filter(|other| other.needs() == Some(service));
-            for one in others.filter(|other| s.services.contains(other)).chain([service]).collect::<Vec<_>>()
-            {
-                s.since.insert(one, now);
-            }
-        });
+        self.0.edit(|s| s.changed_now(service));
     }
 
     /// Whether a service is enabled.

@@ -157,6 +157,7 @@ impl SimState {
         kernel.apply_controls(&settings);
         self.hold();
         self.hear();
+        self.serve_pools();
     }
 
     /// Where the memory of a set comes from, by places in the topology; none for anywhere.

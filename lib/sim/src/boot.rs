@@ -77,7 +77,7 @@ impl SimState {
         zone == "global" || self.running_zones.contains(zone)
     }
 
-    /// Boots a zone: its processes execute what the machine's file gives them to do, and it has the number of that file. What was
+    /// Boots a zone: its processes execute what the machine's file gives them to do. What was
     /// started: names and numbers.
     ///
     /// # Errors
@@ -139,11 +139,11 @@ impl SimState {
         Ok(())
     }
 
-    /// The number of a zone: its place among them, or what the machine's file says once it runs.
+    /// The number of a zone: what the machine's file says, else its place among them. Like that of Solaris it is assigned before the zone boots.
     #[must_use]
     pub fn zone_id(&self, zone: &str) -> Option<u32> {
         let at = self.zones.iter().position(|name| name == zone)?;
-        let own = self.zone_ids.get(zone).copied().filter(|_| self.zone_runs(zone));
+        let own = self.zone_ids.get(zone).copied();
         Some(own.unwrap_or(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 }

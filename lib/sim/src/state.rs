@@ -9,8 +9,8 @@ use crate::tables::{
 };
 use millpond_machine::facets::Job;
 use millpond_model::{
-    Cause, ClassParams, ControlValues, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, Service, State,
-    Topology, WallTime,
+    Cause, ClassParams, ControlValues, CpuId, Lwp, LwpId, Nanos, Pid, PoolId, PsetId, SERVICES, Service,
+    State, Topology, WallTime,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -292,6 +292,26 @@ impl SimState {
     pub fn wall(&self) -> WallTime {
         let passed = i64::try_from(self.kernel.now() / 1_000_000_000).unwrap_or(i64::MAX);
         WallTime(self.booted.0.saturating_add(passed))
+    }
+
+    /// The service of the pools is on while they are enabled, whichever command did that.
+    pub(crate) fn serve_pools(&mut self) {
+        let is_on = self.tables.pools.is_some();
+        if is_on != self.services.contains(&Service::Pools) {
+            match is_on {
+                true => self.services.insert(Service::Pools),
+                false => self.services.remove(&Service::Pools),
+            };
+            self.changed_now(Service::Pools);
+        }
+    }
+
+    /// A service, and those that are enabled and need it, changed its state now.
+    pub fn changed_now(&mut self, service: Service) {
+        let now = self.wall();
+        let others = SERVICES.into_iter().filter(|other| other.needs() == Some(service));
+        let changed = others.filter(|other| self.services.contains(other)).chain([service]);
+        self.since.extend(changed.map(|one| (one, now)));
     }
 
     /// As JSON. What the kernel has of the tables is left out.

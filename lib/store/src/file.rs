@@ -12,12 +12,14 @@
 //! being written when its writer, or the machine, was stopped: what is before is whole.
 
 use crate::StoreError;
-use crate::codec::{CREDIT, Decoder, Header, Malformed, Meter, Spent};
+use crate::codec::{Bytes, CREDIT, Decoder, Header, Malformed, Meter, Spent};
+use crate::inflating::{Inflating, Input};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 const MARK: &[u8; 8] = b"MILLPND1";
 const HEAD: u8 = b'H';
@@ -122,7 +124,10 @@ fn deflated(encoded: &[u8], level: u8, spent: Spent) -> Vec<u8> {
 /// The frames of the block that was not whole yet when its file was last written.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    pub encoded: Vec<u8>,
+    /// Deflated, a stream each.
+    frames: Rc<Vec<Vec<u8>>>,
+    /// How many bytes they have when they are inflated.
+    inflated: usize,
     /// How many bytes at the end are no whole frame.
     pub torn: u64,
     /// How many the file has.
@@ -138,26 +143,34 @@ impl Tail {
         let mut file = match File::open(path) {
             Ok(file) => io::BufReader::new(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Tail { encoded: Vec::new(), torn: 0, bytes: 0 });
+                return Ok(Tail { frames: Rc::default(), inflated: 0, torn: 0, bytes: 0 });
             }
             Err(error) => return Err(StoreError::new(path, "read", &error)),
         };
         let failed = |error: io::Error| StoreError::new(path, "read", &error);
         let length = file.get_ref().metadata().map_err(failed)?.len();
-        let (mut encoded, mut whole) = (Vec::new(), 0);
+        let (mut frames, mut whole, mut inflated) = (Vec::new(), 0, 0);
         let inflated_max = Meter::of_reader(length, CREDIT).inflated_max().min(INFLATED_MAX);
         while let Some(label) = next(&mut file, length).map_err(failed)? {
-            let limit = inflated_max.saturating_sub(encoded.len());
             let body = body(&mut file, &label).map_err(failed)?.filter(|_| label.kind == FRAME);
-            let Some(one) =
-                body.and_then(|body| miniz_oxide::inflate::decompress_to_vec_with_limit(&body, limit).ok())
-            else {
+            let Some(body) = body else { break };
+            let one = Rc::new(vec![body]);
+            let mut bytes = Inflating::new(Input::of(&one), inflated_max.saturating_sub(inflated));
+            while bytes.byte().is_some() {}
+            if bytes.is_broken() {
                 break;
-            };
-            encoded.extend(one);
+            }
+            inflated += bytes.taken();
+            drop(bytes);
+            frames.extend(Rc::into_inner(one).into_iter().flatten());
             whole = label.offset + u64::from(label.length);
         }
-        Ok(Tail { encoded, torn: length - whole, bytes: length })
+        Ok(Tail { frames: Rc::new(frames), inflated, torn: length - whole, bytes: length })
+    }
+
+    /// The encoded frames.
+    pub fn encoded(&self) -> Inflating {
+        Inflating::new(Input::of(&self.frames), self.inflated)
     }
 }
 
@@ -223,29 +236,47 @@ impl Blocks {
         Ok(Blocks { path: path.to_owned(), header, blocks, whole, torn: length - whole, file })
     }
 
-    /// A block as it is in the file.
+    /// Whether a block is as it was written.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be read, or its checksum is wrong.
-    pub fn deflated(&self, place: &Place) -> Result<Vec<u8>, StoreError> {
+    pub fn verify(&self, place: &Place) -> Result<(), StoreError> {
         let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
         let mut file = &self.file;
         let _ = file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
         let label = next(&mut file, u64::MAX).map_err(failed)?;
-        let label = label.filter(|label| label.length == place.length);
-        let read = label.map(|label| body(&mut file, &label)).transpose().map_err(failed)?.flatten();
-        read.ok_or_else(|| self.damaged(place, "its checksum is wrong"))
+        let Some(label) = label.filter(|label| label.length == place.length) else {
+            return Err(self.damaged(place, "its checksum is wrong"));
+        };
+        let (mut sum, mut left, mut chunk) = (crc32fast::Hasher::new(), label.length as usize, [0; 8 << 10]);
+        sum.update(&[label.kind]);
+        while left > 0 {
+            let most = left.min(chunk.len());
+            match file.read(&mut chunk[..most]).map_err(failed)? {
+                0 => break,
+                read => {
+                    sum.update(&chunk[..read]);
+                    left -= read;
+                }
+            }
+        }
+        if left > 0 || sum.finalize() != label.sum {
+            return Err(self.damaged(place, "its checksum is wrong"));
+        }
+        Ok(())
     }
 
     /// The encoded frames of a block.
     ///
     /// # Errors
-    /// As for [`Blocks::deflated`].
-    pub fn encoded(&self, place: &Place, meter: &Meter) -> Result<Vec<u8>, StoreError> {
-        let deflated = self.deflated(place)?;
-        let limit = (place.index.inflated as usize).min(INFLATED_MAX).min(meter.inflated_max());
-        let inflated = miniz_oxide::inflate::decompress_to_vec_with_limit(&deflated[INDEX_BYTES..], limit);
-        inflated.map_err(|_| self.damaged(place, "it cannot be inflated"))
+    /// As for [`Blocks::verify`].
+    pub fn encoded(&self, place: &Place, meter: &Meter) -> Result<Inflating, StoreError> {
+        self.verify(place)?;
+        let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
+        let body = place.offset + LABEL_BYTES as u64;
+        let (at, end) = (body + INDEX_BYTES as u64, body + u64::from(place.length));
+        let most = (place.index.inflated as usize).min(INFLATED_MAX).min(meter.inflated_max());
+        Ok(Inflating::new(Input::Part { file: self.file.try_clone().map_err(failed)?, at, end }, most))
     }
 
     /// A decoder for a block of this file.

@@ -11,6 +11,7 @@
 
 mod codec;
 mod file;
+mod inflating;
 mod reader;
 mod ring;
 

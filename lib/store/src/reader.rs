@@ -1,14 +1,14 @@
 //! Reads frames from a folder or a file, from any moment on.
 
-use crate::codec::{CREDIT, Decoder, Meter};
+use crate::codec::{CREDIT, Decoder, Malformed, Meter};
 use crate::file::{Blocks, Index, Place, Tail};
+use crate::inflating::Inflating;
 use crate::ring::after;
 use crate::{StoreError, files_in, tail_of};
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::Frame;
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 /// A recording that is there.
 #[derive(Debug)]
@@ -21,10 +21,9 @@ pub struct Recording {
 #[derive(Debug)]
 struct Source {
     blocks: Blocks,
-    /// Frames that are in no block yet.
-    tail: Option<(Index, Rc<Vec<u8>>)>,
-    /// Bytes of the file that they are in.
-    tail_bytes: u64,
+    /// Frames that are in no block yet, and what they are about.
+    tail: Tail,
+    after: Option<Index>,
     /// The number of the watch that wrote it.
     run: usize,
 }
@@ -119,7 +118,7 @@ impl Recording {
             last: runs.iter().map(|run| run.last).max()?,
             frames: runs.iter().map(|run| run.frames).sum(),
             files: self.files.len(),
-            bytes: self.files.iter().map(|source| source.blocks.whole + source.tail_bytes).sum(),
+            bytes: self.files.iter().map(|source| source.blocks.whole + source.tail.bytes).sum(),
         })
     }
 
@@ -154,7 +153,7 @@ impl Recording {
         let blocks =
             self.files.iter().flat_map(|file| file.blocks.blocks.iter().map(move |place| (file, place)));
         blocks
-            .filter_map(|(file, place)| file.blocks.deflated(place).err().map(|error| error.to_string()))
+            .filter_map(|(file, place)| file.blocks.verify(place).err().map(|error| error.to_string()))
             .collect()
     }
 
@@ -198,11 +197,9 @@ impl Source {
     fn open(path: &Path) -> Result<(Source, u64), StoreError> {
         let tail = Tail::read(&tail_of(path))?;
         let blocks = Blocks::open(path)?;
-        let (index, encoded, _) = after(&blocks, &tail);
+        let (after, ..) = after(&blocks, &tail);
         let torn = blocks.torn + tail.torn;
-        let tail_bytes = tail.bytes;
-        let tail = index.map(|index| (index, Rc::new(encoded)));
-        Ok((Source { blocks, tail, tail_bytes, run: 0 }, torn))
+        Ok((Source { blocks, tail, after, run: 0 }, torn))
     }
 
     /// Whether the watch that wrote `before` went on in this file: its clock never goes back.
@@ -218,21 +215,19 @@ impl Source {
 
     /// What its blocks are about, in order.
     fn indexes(&self) -> impl Iterator<Item = &Index> {
-        let tail = self.tail.iter().map(|(index, _)| index);
-        self.blocks.blocks.iter().map(|place| &place.index).chain(tail)
+        self.blocks.blocks.iter().map(|place| &place.index).chain(&self.after)
     }
 
     /// The bytes of a block in its file.
     fn length(&self, block: usize) -> u64 {
-        self.blocks.blocks.get(block).map_or(self.tail_bytes, |place| u64::from(place.length))
+        self.blocks.blocks.get(block).map_or(self.tail.bytes, |place| u64::from(place.length))
     }
 
     /// The encoded frames of a block.
-    fn encoded(&self, block: usize, meter: &Meter) -> Result<(Option<Place>, Rc<Vec<u8>>), StoreError> {
-        match (self.blocks.blocks.get(block), &self.tail) {
-            (Some(place), _) => Ok((Some(*place), Rc::new(self.blocks.encoded(place, meter)?))),
-            (None, Some((_, encoded))) => Ok((None, Rc::clone(encoded))),
-            (None, None) => Ok((None, Rc::default())),
+    fn encoded(&self, block: usize, meter: &Meter) -> Result<(Option<Place>, Inflating), StoreError> {
+        match self.blocks.blocks.get(block) {
+            Some(place) => Ok((Some(*place), self.blocks.encoded(place, meter)?)),
+            None => Ok((None, self.tail.encoded())),
         }
     }
 }
@@ -257,9 +252,8 @@ struct Reading {
     file: usize,
     place: Option<Place>,
     decoder: Decoder,
-    encoded: Rc<Vec<u8>>,
+    encoded: Inflating,
     length: u64,
-    at: usize,
 }
 
 impl<R: Borrow<Recording>> Frames<R> {
@@ -276,12 +270,14 @@ impl<R: Borrow<Recording>> Frames<R> {
     fn next_of_all(&mut self) -> Option<Result<Moment, StoreError>> {
         loop {
             if let Some(block) = &mut self.block
-                && block.at < block.encoded.len()
+                && !(block.encoded.is_over() && !block.encoded.is_broken())
             {
                 let source = &self.recording.borrow().files[block.file].blocks;
-                let mut rest = &block.encoded[block.at..];
-                let read = block.decoder.frame(&mut rest);
-                block.at = block.encoded.len() - rest.len();
+                let read =
+                    block.decoder.frame(&mut block.encoded).map_err(|why| match block.encoded.is_broken() {
+                        true => Malformed("it cannot be inflated"),
+                        false => why,
+                    });
                 return match read {
                     Ok(frame) => {
                         Some(Ok(Moment { frame, run: self.recording.borrow().files[block.file].run }))
@@ -303,14 +299,9 @@ impl<R: Borrow<Recording>> Frames<R> {
             let length = source.length(number);
             let meter = Meter::of_reader(length, self.credit);
             self.block = match source.encoded(number, &meter) {
-                Ok((place, encoded)) => Some(Reading {
-                    file,
-                    place,
-                    decoder: source.blocks.decoder(meter),
-                    encoded,
-                    length,
-                    at: 0,
-                }),
+                Ok((place, encoded)) => {
+                    Some(Reading { file, place, decoder: source.blocks.decoder(meter), encoded, length })
+                }
                 Err(error) => return Some(Err(error)),
             };
         }

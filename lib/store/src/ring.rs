@@ -1,6 +1,6 @@
 //! Writes frames into a folder, and lets the oldest go.
 
-use crate::codec::{CREDIT, Encoder, Header, Meter, Spent};
+use crate::codec::{Bytes, CREDIT, Encoder, Header, Meter, Spent};
 use crate::file::{self, Blocks, Index, Tail};
 use crate::{ENDING, StoreError, files_in, name_of, tail_of};
 use millpond_model::{Nanos, WallTime};
@@ -271,8 +271,10 @@ fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     let failed = |error: io::Error| StoreError::new(path, "mend", &error);
     let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     file.set_len(blocks.whole).map_err(failed)?;
-    let (index, encoded, spent) = after(&blocks, &tail);
+    let (index, whole, spent) = after(&blocks, &tail);
     if let Some(index) = index {
+        let mut bytes = tail.encoded();
+        let encoded: Vec<u8> = std::iter::from_fn(|| bytes.byte()).take(whole).collect();
         let _ = append_block(&mut file, index, &encoded, spent).map_err(failed)?;
     }
     remove_if_there(&beside)?;
@@ -284,21 +286,20 @@ fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     )))
 }
 
-/// The frames beside a file that are in no block of it, what they are about, and what it cost to read them. They are in the last block where the writer was stopped after it had
-/// written that.
-pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, Vec<u8>, Spent) {
-    let mut rest = tail.encoded.as_slice();
+/// What the frames beside a file are about that are in no block of it, how many of their bytes are whole frames, and what it cost to read them. They are in
+/// the last block where the writer was stopped after it had written that.
+pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, usize, Spent) {
+    let mut bytes = tail.encoded();
     let mut decoder = blocks.decoder(Meter::of_reader(tail.bytes, CREDIT));
     let mut index: Option<Index> = None;
     let mut whole = 0;
-    while !rest.is_empty() {
-        let Ok(frame) = decoder.frame(&mut rest) else { break };
+    while !bytes.is_over() {
+        let Ok(frame) = decoder.frame(&mut bytes) else { break };
         let index = index.get_or_insert_with(|| Index::of(&frame));
         index.last = (frame.at, frame.wall);
         index.frames += 1;
-        whole = tail.encoded.len() - rest.len();
+        whole = bytes.taken();
     }
     let index = index.filter(|index| blocks.last().is_none_or(|(at, _)| at < index.first.0));
-    let encoded = tail.encoded[..whole].to_vec();
-    (index, encoded, decoder.meter().spent)
+    (index, whole, decoder.meter().spent)
 }

@@ -48,9 +48,9 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Of any file, however short.
-const BYTES_BASE: usize = 12 << 20;
-/// For each byte of a file.
-const BYTES_PER_BYTE: usize = 200;
+const BYTES_BASE: usize = 10 << 20;
+/// For each byte of a file: a quarter of a value, three times, and the byte.
+const BYTES_PER_BYTE: usize = 20;
 /// The same of values in frames.
 const VALUES_BASE: usize = 2 << 20;
 const VALUES_PER_BYTE: usize = 48;
@@ -158,6 +158,23 @@ fn a_bomb_costs_no_more_than_its_length_allows() {
     texts.truncate(texts.len() - 1_000_000);
     texts.extend([3, 0].repeat(1_000_000));
     check(&file(&narrow, &[texts]), &path);
+    // One long text.
+    let mut text = rows(1, 1);
+    text.truncate(text.len() - 1);
+    text.push(3);
+    number(&mut text, 4_000_000);
+    text.resize(text.len() + 4_000_000, b'a');
+    check(&file(&narrow, &[text]), &path);
+    // Histograms of 250 buckets each.
+    let histograms = beginning(Some(r#"[{"of":"latency","fields":[{"name":"waits_s","histogram":true}]}]"#));
+    let mut many = rows(20_000, 1);
+    many.truncate(many.len() - 20_000);
+    for _ in 0..20_000 {
+        number(&mut many, 2 + 250);
+        many.extend([1, 1].repeat(250));
+        many.push(0);
+    }
+    check(&file(&histograms, &[many]), &path);
 }
 
 #[test]

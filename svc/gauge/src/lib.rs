@@ -27,7 +27,8 @@
 //!
 //! # Viewers
 //!
-//! 200 viewers at a time get events, of which 16 may ask for `threads` or `processes`. One that is too slow gets the latest frame next;
+//! 200 viewers at a time get events, of which 16 may ask for `threads` or `processes`. Where all places are taken, one more takes the
+//! place of the peer with the most, unless it has as many itself. One that is too slow gets the latest frame next;
 //! `millpond_exporter_dropped_frames_total` counts what it missed.
 //!
 //! # Limits

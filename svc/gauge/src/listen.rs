@@ -2,8 +2,12 @@
 
 use crate::room::{Guest, Peer, Room};
 use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
 use axum::http::StatusCode;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use millpond_session::Listening;
@@ -84,7 +88,12 @@ async fn pause() {
 }
 
 async fn connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router, guest: Guest) {
-    let service = TowerToHyperService::new(router);
+    let (router, visitor) = (TowerToHyperService::new(router), guest.visitor());
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(visitor.clone());
+        router.call(request)
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     // A connection that ends in any way is of no more interest.

@@ -3,6 +3,9 @@
 //! The number of connections is limited before anything of a request is read. A newcomer always finds room: it takes the place of a connection of
 //! the peer that has the most, and of these of that which has moved no byte for the longest time. So connections that ask and never read keep
 //! no other client out, and neither does one peer with many.
+//!
+//! Viewers, and answers with long tables, have rooms of their own. A peer that has as many places there as any other one is refused, so that its
+//! pages do not replace each other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -71,14 +74,29 @@ impl Room {
 
     /// A place for one more connection. Where all are taken, another one is asked to leave.
     pub fn enter(self: &Arc<Room>, peer: Peer) -> Guest {
+        let seat = Seat { peer, moved: AtomicU64::new(self.step()), leave: Notify::new() };
+        self.admit(Arc::new(seat), self.seats())
+    }
+
+    /// A place for a request of a connection, which ends when the place is needed. Where all are taken, none for a peer that would have no
+    /// fewer than another one.
+    pub fn share(self: &Arc<Room>, visitor: &Visitor) -> Option<Guest> {
+        let seats = self.seats();
+        let counts = counts(&seats);
+        let own = counts.get(&visitor.0.peer).map_or(1, |own| own + 1);
+        let is_fair = seats.len() < self.most || counts.values().any(|other| *other > own);
+        is_fair.then(|| self.admit(Arc::clone(&visitor.0), seats))
+    }
+
+    fn admit(
+        self: &Arc<Room>,
+        seat: Arc<Seat>,
+        mut seats: MutexGuard<'_, BTreeMap<u64, Arc<Seat>>>,
+    ) -> Guest {
         let id = self.step();
-        let seat = Arc::new(Seat { peer, moved: AtomicU64::new(id), leave: Notify::new() });
-        let mut seats = self.seats();
         seats.insert(id, Arc::clone(&seat));
         if seats.len() > self.most {
-            let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
-            seats.values().for_each(|seat| *counts.entry(seat.peer).or_default() += 1);
-            let largest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(peer, _)| peer);
+            let largest = counts(&seats).into_iter().max_by_key(|(_, count)| *count).map(|(peer, _)| peer);
             let of_largest = seats.iter().filter(|(_, seat)| Some(seat.peer) == largest);
             let stillest = of_largest.min_by_key(|(_, seat)| seat.moved.load(Ordering::Relaxed));
             if let Some(id) = stillest.map(|(id, _)| *id)
@@ -92,6 +110,17 @@ impl Room {
     }
 }
 
+/// How many places each peer has.
+fn counts(seats: &BTreeMap<u64, Arc<Seat>>) -> BTreeMap<Peer, usize> {
+    let mut counts = BTreeMap::new();
+    seats.values().for_each(|seat| *counts.entry(seat.peer).or_default() += 1);
+    counts
+}
+
+/// The connection of a request.
+#[derive(Debug, Clone)]
+pub struct Visitor(Arc<Seat>);
+
 /// A connection that has a place until it is dropped.
 #[derive(Debug)]
 pub struct Guest {
@@ -101,6 +130,11 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// The same connection, for requests.
+    pub fn visitor(&self) -> Visitor {
+        Visitor(Arc::clone(&self.seat))
+    }
+
     /// Waits until the place is needed by another one.
     pub async fn asked_to_leave(&self) {
         self.seat.leave.notified().await;
@@ -228,6 +262,26 @@ mod tests {
         assert_eq!(room.seats().len(), 3);
         drop((other, newcomer, second));
         assert_eq!(room.seats().len(), 0);
+    }
+
+    #[test]
+    fn one_peer_cannot_take_all_places_of_viewers() {
+        let (room, viewers) = (Room::new(100), Room::new(4));
+        let come = |peer| {
+            let connection = room.enter(peer);
+            let view = viewers.share(&connection.visitor());
+            (connection, view)
+        };
+        let hostile: Vec<_> = (0..4).map(|_| come(HOST)).collect();
+        assert!(hostile.iter().all(|(_, view)| view.is_some()));
+        assert!(come(HOST).1.is_none(), "it has all places");
+        let honest: Vec<_> = (0..2).map(|_| come(USER)).collect();
+        assert!(honest.iter().all(|(_, view)| view.is_some()));
+        let ended: Vec<bool> = hostile.iter().map(|(connection, _)| leaves(connection)).collect();
+        assert_eq!(ended, [true, true, false, false], "the connection ends, not the view alone");
+        assert!(come(HOST).1.is_none() && come(USER).1.is_none(), "each has half");
+        drop(honest);
+        assert!(come(HOST).1.is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::exposition::Format;
 use crate::families::{Counts, USUAL, of_service};
 use crate::hub::{BRIEF, Hub, Published, TIME_LINE, Viewer};
+use crate::room::{Guest, Room, Visitor};
 use crate::texts::is_long;
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, Request, State};
@@ -19,20 +20,20 @@ use serde_json::{Value as Json, json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Viewers at a time.
-pub const VIEWERS_MAX: u64 = 200;
+const VIEWERS_MAX: usize = 200;
 /// Of these, viewers of long tables: a slow one may hold an older frame than others.
 const LONG_VIEWERS_MAX: usize = 16;
 /// Single answers with long tables at a time, for the same reason.
 const LONG_ANSWERS_MAX: usize = 16;
 
-/// How many more requests for long tables there may be.
+/// Places for requests that last.
 #[derive(Debug, Clone)]
-struct Long {
-    viewers: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+struct Rooms {
+    viewers: Arc<Room>,
+    long_viewers: Arc<Room>,
+    long_answers: Arc<Room>,
 }
 
 /// The version of documents, as commands with `--json` have it.
@@ -51,9 +52,10 @@ pub struct Shared {
 
 /// Everything that is answered.
 pub fn router(shared: Shared) -> Router {
-    let long = Long {
-        viewers: Arc::new(Semaphore::new(LONG_VIEWERS_MAX)),
-        answers: Arc::new(Semaphore::new(LONG_ANSWERS_MAX)),
+    let rooms = Rooms {
+        viewers: Room::new(VIEWERS_MAX),
+        long_viewers: Room::new(LONG_VIEWERS_MAX),
+        long_answers: Room::new(LONG_ANSWERS_MAX),
     };
     Router::new()
         .route("/", get(|| page("text/html; charset=utf-8", include_str!("page/index.html"))))
@@ -68,7 +70,7 @@ pub fn router(shared: Shared) -> Router {
         .fallback(|| async {
             refused(StatusCode::NOT_FOUND, "there is no such page", "GET /api/v1 lists them")
         })
-        .layer(Extension(long))
+        .layer(Extension(rooms))
         .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
 }
@@ -182,42 +184,43 @@ async fn index(State(shared): State<Shared>) -> Result<Response, Refused> {
     .into_response())
 }
 
-/// An answer of pieces that other answers share. Those of long tables have a `permit` until they are sent.
-fn pieces(kind: &'static str, pieces: Vec<Bytes>, permit: Option<OwnedSemaphorePermit>) -> Response {
+/// An answer of pieces that other answers share. Those of long tables have a `place` until they are sent.
+fn pieces(kind: &'static str, pieces: Vec<Bytes>, place: Option<Guest>) -> Response {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     let sent = stream::iter(pieces).map(move |piece| {
-        let _held = &permit;
+        let _held = &place;
         Ok::<_, Infallible>(piece)
     });
     let headers = [(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_LENGTH, length.to_string())];
     (headers, Body::from_stream(sent)).into_response()
 }
 
-/// A permit where one of the tables is long.
-fn permit(tables: &[Entity], room: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+/// A place where one of the tables is long.
+fn place(tables: &[Entity], room: &Arc<Room>, visitor: &Visitor) -> Result<Option<Guest>, Refused> {
     if !tables.iter().any(|entity| is_long(*entity)) {
         return Ok(None);
     }
-    let full = |_| {
+    let full = || {
         let what = "there are too many requests for threads and processes";
         refused(StatusCode::SERVICE_UNAVAILABLE, what, "tables=cpus names shorter ones; or ask again later")
     };
-    Arc::clone(room).try_acquire_owned().map(Some).map_err(full)
+    room.share(visitor).map(Some).ok_or_else(full)
 }
 
 async fn frame(
     State(shared): State<Shared>,
-    Extension(long): Extension<Long>,
+    Extension(rooms): Extension<Rooms>,
+    Extension(visitor): Extension<Visitor>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &Entity::ALL)?;
     let wants_totals = query.is_some_and(|query| query.split('&').any(|part| part == "totals"));
-    let permit = permit(&tables, &long.answers)?;
+    let place = place(&tables, &rooms.long_answers, &visitor)?;
     let texts = if wants_totals { &latest.totals } else { &latest.interval };
     let mut body = texts.json(&tables, &format!(",\"version\":{VERSION}")).await;
     body.push(Bytes::from_static(b"\n"));
-    Ok(pieces("application/json", body, permit))
+    Ok(pieces("application/json", body, place))
 }
 
 async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
@@ -256,13 +259,14 @@ async fn catalogue() -> Response {
 
 async fn metrics(
     State(shared): State<Shared>,
-    Extension(long): Extension<Long>,
+    Extension(rooms): Extension<Rooms>,
+    Extension(visitor): Extension<Visitor>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let latest = latest(&shared)?;
     let tables = tables(query.as_deref(), &USUAL)?;
-    let permit = permit(&tables, &long.answers)?;
+    let place = place(&tables, &rooms.long_answers, &visitor)?;
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let mut body = latest.totals.metrics(&tables, format).await;
@@ -275,21 +279,23 @@ async fn metrics(
     let own = of_service(counts, &latest.totals.frame);
     body.push(Bytes::from(format.families(&own)));
     body.push(Bytes::from_static(format.end().as_bytes()));
-    Ok(pieces(format.content_type(), body, permit))
+    Ok(pieces(format.content_type(), body, place))
 }
 
 async fn events(
     State(shared): State<Shared>,
-    Extension(long): Extension<Long>,
+    Extension(rooms): Extension<Rooms>,
+    Extension(visitor): Extension<Visitor>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
     let tables = tables(query.as_deref(), &BRIEF)?;
-    if shared.hub.viewers() >= VIEWERS_MAX {
+    let full = || {
         let hint = "close other pages of it";
-        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers", hint));
-    }
-    let permit = permit(&tables, &long.viewers)?;
-    let viewing = Viewing { viewer: shared.hub.view(), tables, left: VecDeque::new(), _permit: permit };
+        refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers", hint)
+    };
+    let long = place(&tables, &rooms.long_viewers, &visitor)?;
+    let places = (rooms.viewers.share(&visitor).ok_or_else(full)?, long);
+    let viewing = Viewing { viewer: shared.hub.view(), tables, left: VecDeque::new(), _places: places };
     let next = |mut viewing: Viewing| async move {
         let piece = viewing.next().await?;
         Some((Ok::<_, Infallible>(piece), viewing))
@@ -304,7 +310,7 @@ struct Viewing {
     tables: Vec<Entity>,
     /// The rest of an event.
     left: VecDeque<Bytes>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _places: (Guest, Option<Guest>),
 }
 
 impl Viewing {
@@ -314,5 +320,68 @@ impl Viewing {
             self.left = latest.interval.event(latest.number, &self.tables).await.into();
         }
         self.left.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::listen::serve;
+    use millpond_model::{Nanos, WallTime};
+    use millpond_session::Listening;
+    use std::net::{Ipv4Addr, SocketAddr};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::sync::watch;
+
+    /// Asks for a path from an address of this host: the connection, and the first line of the answer.
+    async fn ask(from: [u8; 4], to: SocketAddr, path: &str) -> (TcpStream, String) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::from(from), 0).into()).unwrap();
+        let mut stream = socket.connect(to).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(stream.read_u8().await.unwrap());
+        }
+        (stream, String::from_utf8(line).unwrap().trim_end().to_owned())
+    }
+
+    #[test]
+    fn one_address_cannot_take_all_views() {
+        const HOSTILE: [u8; 4] = [127, 0, 0, 2];
+        const HONEST: [u8; 4] = [127, 0, 0, 1];
+        const OK: &str = "HTTP/1.1 200 OK";
+        let work = async {
+            for (path, most) in [("/events?tables=threads", LONG_VIEWERS_MAX), ("/events", VIEWERS_MAX)] {
+                let hub = Arc::new(Hub::default());
+                hub.publish(Frame::at(Nanos(1), WallTime(0)));
+                let listening = Listening::at_port((HONEST, 0).into()).unwrap();
+                let Listening::Port(port) = &listening else { panic!("it is no port") };
+                let to = port.local_addr().unwrap();
+                let router = router(Shared { hub, access: Access::Loopback, interval_s: 1.0 });
+                let (_stop, stopped) = watch::channel(false);
+                let clients = async {
+                    let mut views = Vec::new();
+                    for _ in 0..most {
+                        let (stream, line) = ask(HOSTILE, to, path).await;
+                        assert_eq!(line, OK, "{path}");
+                        views.push(stream);
+                    }
+                    let refused = ask(HOSTILE, to, path).await.1;
+                    assert_eq!(refused, "HTTP/1.1 503 Service Unavailable", "{path}");
+                    let (_view, line) = ask(HONEST, to, path).await;
+                    assert_eq!(line, OK, "{path}");
+                };
+                tokio::select! {
+                    _ = serve(listening, router, Vec::new(), stopped) => panic!("it ends by itself"),
+                    () = clients => {}
+                }
+            }
+        };
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
     }
 }

@@ -9,7 +9,7 @@ use millpond_machine::Writer;
 use millpond_model::PsetId;
 use millpond_model::pools::{PoolNode, PoolsConf, RefId};
 use millpond_pools::{PoolError, dynamic, instantiate};
-use millpond_session::Session;
+use millpond_session::{Advice, Session};
 use std::path::{Path, PathBuf};
 
 /// The file or the directory, with what was read when it was looked at last.
@@ -58,7 +58,7 @@ impl Conf {
     }
 
     /// Commits what is read if it is other than before. One that failed is tried again when it changes.
-    pub(crate) fn look(&mut self, session: &Session) -> Looked {
+    pub(crate) fn look(&mut self, session: &Session, advice: Advice) -> Looked {
         let texts = match self.read(session) {
             Ok(Some(texts)) => texts,
             // Whoever replaces it may have taken it away for a moment.
@@ -69,7 +69,7 @@ impl Conf {
         if self.seen.as_ref() == Some(&texts) {
             return Looked::Same;
         }
-        let committed = commit(session, texts.pools.as_ref());
+        let committed = commit(session, texts.pools.as_ref(), advice);
         let (name, text) = &texts.fences;
         let fences = read_fences(text).map_err(|why| format!("{name}:{why}"));
         self.seen = Some(texts.clone());
@@ -122,7 +122,7 @@ impl Conf {
 }
 
 /// Commits a file, or no pools but the default one.
-fn commit(session: &Session, file: Option<&(String, String)>) -> Result<Vec<String>, String> {
+fn commit(session: &Session, file: Option<&(String, String)>, advice: Advice) -> Result<Vec<String>, String> {
     let (name, conf) = match file {
         Some((name, text)) => {
             let conf = xml::read(text).map_err(|error| {
@@ -133,8 +133,9 @@ fn commit(session: &Session, file: Option<&(String, String)>) -> Result<Vec<Stri
         None => ("a node without pools", PoolsConf::fresh([])),
     };
     let machine = session.machine();
-    let said = |error: PoolError| match error.hint {
-        Some(ref hint) => format!("{name} cannot be committed: {error}\nhint: {hint}"),
+    // A hint that names a command is tried on the machine, which takes no lock.
+    let said = |error: PoolError| match error.hint.as_ref().and_then(|hint| advice(session, hint)) {
+        Some(hint) => format!("{name} cannot be committed: {error}\nhint: {hint}"),
         None => format!("{name} cannot be committed: {error}"),
     };
     let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;

@@ -12,7 +12,7 @@ use millpond_model::{Nanos, PoolId, printable};
 use millpond_nri::{Parting, attend};
 use millpond_pools::{Code, PoolError, dynamic, errno, requests};
 use millpond_session::{
-    Daemon, NotifyState, Output, Session, Stopwatch, stop_daemon_on_signal, tell_manager, watchdog,
+    Advice, Daemon, NotifyState, Output, Session, Stopwatch, stop_daemon_on_signal, tell_manager, watchdog,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ const REFUSAL_MAX: usize = 400;
 /// Before the runtime is connected to again.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Runs until it is asked to stop. Gives the exit status.
-pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
+/// Runs until it is asked to stop. Remedies that it writes come through `advice`. Gives the exit status.
+pub fn run(options: &Options, err: &mut Output<'_>, advice: Advice) -> u8 {
     let stop = stop_daemon_on_signal();
     match begin(options, err) {
         Err(why) => {
@@ -59,6 +59,7 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
                 names: BTreeMap::new(),
                 fences: PodFences::new(options.pod_fences.clone()),
                 complaint: None,
+                advice,
             }
             .go(stop);
             tell_manager(&[NotifyState::Stopping]);
@@ -108,6 +109,7 @@ struct Service<'a, 'o> {
     fences: PodFences,
     /// What was last said to be wrong.
     complaint: Option<String>,
+    advice: Advice,
 }
 
 impl Service<'_, '_> {
@@ -128,14 +130,20 @@ impl Service<'_, '_> {
         self.session.machine()
     }
 
+    fn said(&self, error: &PoolError) -> String {
+        said(error, self.session, self.advice)
+    }
+
     fn go(&mut self, stop: &'static AtomicBool) -> u8 {
         self.look_at_conf();
         let pools = dynamic::read(self.machine());
         // The controller may not have written yet what this node has.
         if let (Err(error), None) = (pools, &self.options.node) {
-            self.say(&said(&error));
+            self.say(&self.said(&error));
             if self.conf.is_none() {
-                self.err.line("hint: enable them (pooladm -e), or give it --conf".to_owned());
+                let enable = (self.advice)(self.session, "enable them: pooladm -e");
+                let hint = [enable, Some("give it --conf".to_owned())].into_iter().flatten();
+                self.err.line(format!("hint: {}", hint.collect::<Vec<_>>().join("; or ")));
             }
             return 1;
         }
@@ -264,7 +272,7 @@ impl Service<'_, '_> {
     /// Whether there is another configuration now.
     fn look_at_conf(&mut self) -> bool {
         let Some(mut conf) = self.conf.take() else { return false };
-        let looked = conf.look(self.session);
+        let looked = conf.look(self.session, self.advice);
         self.conf = Some(conf);
         match looked {
             Looked::Same => false,
@@ -287,7 +295,7 @@ impl Service<'_, '_> {
     fn bind(&mut self, known: &Known) -> Result<bool, String> {
         self.tell_names(known).map_err(|refusal| refusal.to_string())?;
         let machine = self.session.machine();
-        let before = dynamic::read(machine).map_err(|error| said(&error))?;
+        let before = dynamic::read(machine).map_err(|error| self.said(&error))?;
         let mut keys = BTreeMap::new();
         for (id, _, _) in unbound(&before, known) {
             match machine.pools().map_err(Refusal::from).and_then(|pools| pools.zone_key(zone_of(id))) {
@@ -301,14 +309,15 @@ impl Service<'_, '_> {
         let to = refused(wanted(before.clone(), known, &keys), why.as_deref());
         // The machine may have other lists than the configuration says: the runtime writes them, too.
         let is_so = || Ok(dynamic::prepare(machine, Some(to.clone()))?.steps.is_empty());
-        if to == before && is_so().map_err(|error: PoolError| said(&error))? {
+        if to == before && is_so().map_err(|error: PoolError| self.said(&error))? {
             return Ok(waits(&before, known));
         }
         let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
-        let state = dynamic::read(machine).map_err(|error| said(&error))?;
+        let state = dynamic::read(machine).map_err(|error| self.said(&error))?;
         let to = refused(wanted(state.clone(), known, &keys), why.as_deref());
-        let done = dynamic::commit(&writer, machine, Some(to.clone())).map_err(|error| said(&error))?;
+        let done = dynamic::commit(&writer, machine, Some(to.clone()));
         drop(writer);
+        let done = done.map_err(|error| self.said(&error))?;
         for line in told(&state, &to, known).into_iter().chain(done.notes) {
             self.say(&line);
         }
@@ -336,11 +345,12 @@ impl Service<'_, '_> {
     }
 }
 
-fn said(error: &PoolError) -> String {
+/// What is wrong, with a remedy that the machine accepts.
+fn said(error: &PoolError, session: &Session, advice: Advice) -> String {
     if error.code == Code::System(errno::NOT_ACTIVE) {
         return "pools are disabled".to_owned();
     }
-    match &error.hint {
+    match error.hint.as_ref().and_then(|hint| advice(session, hint)) {
         Some(hint) => format!("{error}\nhint: {hint}"),
         None => error.to_string(),
     }

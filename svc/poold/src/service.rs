@@ -15,7 +15,7 @@ use millpond_pools::{
     errno,
 };
 use millpond_session::{
-    Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, tell_manager, watchdog,
+    Advice, Daemon, Log as Sink, NotifyState, Output, Session, stop_daemon_on_signal, tell_manager, watchdog,
 };
 use std::sync::atomic::Ordering;
 
@@ -25,16 +25,16 @@ const RECORD_PROPERTY: &str = "system.poold.record";
 /// What it is called.
 const NAME: &str = "poold";
 
-/// Runs until it is asked to stop. Gives the exit status.
-pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
+/// Runs until it is asked to stop. Remedies that it logs come through `advice`. Gives the exit status.
+pub fn run(options: &Options, err: &mut Output<'_>, advice: Advice) -> u8 {
     let stop = stop_daemon_on_signal();
-    match begin(options, err) {
+    match begin(options, err, advice) {
         Err(why) => {
             err.line(format!("poold: {why}"));
             1
         }
         Ok((session, files)) => {
-            let mut service = Service::new(options, &session, files, err);
+            let mut service = Service::new(options, &session, files, err, advice);
             let status = service.go(&|| stop.load(Ordering::Relaxed));
             service.end();
             drop(service);
@@ -50,13 +50,17 @@ pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
 }
 
 /// What must be there before the loop.
-fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Option<Daemon>), String> {
+fn begin(
+    options: &Options,
+    err: &mut Output<'_>,
+    advice: Advice,
+) -> Result<(Session, Option<Daemon>), String> {
     let session = Session::open(&options.open).map_err(|error| error.to_string())?;
     let files = match session.state_dir() {
         Some(dir) if !options.is_dry => Some(Daemon::begin(dir, NAME).map_err(|error| error.to_string())?),
         _ => None,
     };
-    dynamic::read(session.machine()).map_err(|error| said(&error))?;
+    dynamic::read(session.machine()).map_err(|error| said(&error, &session, advice))?;
     if !options.is_dry {
         let writer = Writer::open(session.machine()).map_err(|refusal| refusal.to_string())?;
         if let Some(repair) = writer.repaired() {
@@ -77,8 +81,8 @@ fn manager_with(name: &str, is_dry: bool) -> Manager {
     if is_dry { manager.dry() } else { manager }
 }
 
-fn said(error: &PoolError) -> String {
-    match &error.hint {
+fn said(error: &PoolError, session: &Session, advice: Advice) -> String {
+    match error.hint.as_ref().and_then(|hint| advice(session, hint)) {
         Some(hint) => format!("{error}\nhint: {hint}"),
         None => error.to_string(),
     }
@@ -98,6 +102,7 @@ struct Service<'a, 'o> {
     is_waiting: bool,
     keeper: Keeper,
     recorder: Option<Recorder<'a>>,
+    advice: Advice,
 }
 
 impl<'a, 'o> Service<'a, 'o> {
@@ -106,6 +111,7 @@ impl<'a, 'o> Service<'a, 'o> {
         session: &'a Session,
         files: Option<Daemon>,
         err: &'a mut Output<'o>,
+        advice: Advice,
     ) -> Self {
         let manager = manager_with(options.policy.as_deref().unwrap_or(POLICIES[0]), options.is_dry);
         let logger = Logger { sink: None, level: options.level.unwrap_or(Level::Info), has_failed: false };
@@ -124,6 +130,7 @@ impl<'a, 'o> Service<'a, 'o> {
             is_waiting: false,
             keeper: Keeper::default(),
             recorder: None,
+            advice,
         }
     }
 
@@ -135,6 +142,10 @@ impl<'a, 'o> Service<'a, 'o> {
         let at = self.machine().clock().wall();
         let line = line(at, self.session.zone(), category, level, text);
         self.logger.write(self.err, level, &line);
+    }
+
+    fn said(&self, error: &PoolError) -> String {
+        said(error, self.session, self.advice)
     }
 
     fn event(&mut self, event: &Event) {
@@ -258,7 +269,7 @@ impl<'a, 'o> Service<'a, 'o> {
                     );
                 }
             }
-            Err(error) => self.say(Category::Monitoring, Level::Err, &said(&error)),
+            Err(error) => self.say(Category::Monitoring, Level::Err, &self.said(&error)),
         }
     }
 
@@ -288,7 +299,7 @@ impl<'a, 'o> Service<'a, 'o> {
             }
             Done::Refused(error) => {
                 self.event(&Event::MoveFailed);
-                self.say(Category::Optimization, Level::Warning, &said(error));
+                self.say(Category::Optimization, Level::Warning, &self.said(error));
             }
         }
         if let Some(advice) = &decision.advice {

@@ -164,3 +164,24 @@ fn a_full_standard_error_stops_no_poold() {
     terminate(&poold);
     ended(&mut poold);
 }
+
+#[test]
+fn a_remedy_that_the_machine_refuses_is_not_logged() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("machine");
+    let run = |words: &[&str]| {
+        let at = ["--machine", "x4200", "--state", state.to_str().unwrap()];
+        millpond().args([words, &at].concat()).output().unwrap()
+    };
+    let hint = || {
+        let done = run(&["poold"]);
+        assert_eq!(done.status.code(), Some(1));
+        let said = String::from_utf8(done.stderr).unwrap();
+        said.lines().find_map(|line| line.strip_prefix("hint: ").map(str::to_owned))
+    };
+    assert!(run(&["psrinfo"]).status.success());
+    assert_eq!(hint().as_deref(), Some("enable pools: pooladm -e"));
+    assert!(run(&["psrset", "-c", "3"]).status.success());
+    let instead = "there are processor sets already: 1; remove them first: psrset -d 1";
+    assert_eq!(hint().as_deref(), Some(instead), "pooladm -e is refused while there is a set");
+}

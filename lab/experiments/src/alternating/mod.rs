@@ -12,6 +12,7 @@
 //!   nothing          both programs on all CPUs
 //!   split N + M      each in a pool, of so many CPUs, which stay as they are
 //!   pools, POLICY    each in a pool that begins with half of them; poold moves CPUs by this policy, in its own rhythm
+//!   pools, POLICY, < 80   the same; both sets have the objective utilization < 80, the example of the guide
 //! ```
 //!
 //! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. The program that wants
@@ -32,9 +33,13 @@ pub mod real;
 mod simulated;
 
 use crate::Failure;
+use crate::pools::{own_set, put_objectives};
 use crate::published::{Choices, Experiment, Findings, Lab, SECONDS};
 use millpond_cli::{Flag, ValueKind};
+use millpond_model::CpuId;
+use millpond_model::pools::DEFAULT_PSET;
 use millpond_planner::POLICIES;
+use millpond_pools::{Editor, PoolError};
 use millpond_report::{Cell, Table};
 use millpond_session::SIMULATED;
 use simulated::play;
@@ -58,6 +63,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 const MACHINE: &str = "t2-64";
+/// The pools: the first has a set of its own, the second the default set.
+const POOLS: [&str; 2] = ["a", "b"];
 const JOBS: [&str; 2] = ["batch", "cg"];
 
 /// Seconds between two changes of sides.
@@ -87,17 +94,35 @@ enum Arm {
     Nothing,
     /// The first program has so many of so many CPUs.
     Split(usize, usize),
-    /// A policy of poold.
-    Pools(String),
+    /// A policy of poold, and the objective of both sets.
+    Pools(String, Option<&'static str>),
 }
+
+/// The example of the guide.
+const OBJECTIVE: &str = "utilization < 80";
 
 impl Arm {
     fn name(&self) -> String {
         match self {
             Arm::Nothing => "nothing".into(),
             Arm::Split(size, all) => format!("split {size} + {}", all - size),
-            Arm::Pools(policy) => format!("pools, {policy}"),
+            Arm::Pools(policy, None) => format!("pools, {policy}"),
+            Arm::Pools(policy, Some(objective)) => {
+                format!("pools, {policy}, {}", objective.trim_start_matches("utilization "))
+            }
         }
+    }
+
+    /// Makes the pools of this arm, the first with a set of these CPUs.
+    fn edit(&self, editor: &mut Editor, cpus: &[CpuId]) -> Result<(), PoolError> {
+        own_set(editor, POOLS[0], cpus, 1)?;
+        editor.create_pool(POOLS[1])?;
+        if let Arm::Pools(_, Some(objective)) = self {
+            for set in [POOLS[0], DEFAULT_PSET] {
+                put_objectives(editor, set, objective)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -137,7 +162,8 @@ fn arms(choices: &Choices, all: usize) -> Result<Vec<Arm>, Failure> {
         if choices.has("policy") { choices.words("policy").collect() } else { POLICIES.to_vec() };
     let mut arms = vec![Arm::Nothing];
     arms.extend(sizes.into_iter().map(|size| Arm::Split(size, all)));
-    arms.extend(policies.into_iter().map(|name| Arm::Pools(name.to_owned())));
+    let pools = |name: &str| [None, Some(OBJECTIVE)].map(|objective| Arm::Pools(name.to_owned(), objective));
+    arms.extend(policies.into_iter().flat_map(pools));
     Ok(arms)
 }
 
@@ -191,7 +217,7 @@ fn judge(findings: &mut Findings, every: Every, job: Job, played: &[(Arm, Played
         let of_split = ratio(played.work, best_work);
         let of_nothing = ratio(played.work, nothing);
         findings.point(quantity, &format!("{demand}: {name}"), played.work);
-        let is_pools = matches!(arm, Arm::Pools(_));
+        let is_pools = matches!(arm, Arm::Pools(..));
         let count = |count: u64| if is_pools { Cell::Count(count) } else { Cell::Missing };
         let mark = if best.is_some_and(|(best, _)| best == arm) { " (best)" } else { "" };
         table.row([

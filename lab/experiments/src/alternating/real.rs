@@ -1,11 +1,11 @@
 //! The same on the machine at hand: programs of ours start and end when demand changes sides.
 
-use super::simulated::{POOLS, turns, wants};
-use super::{Arm, Every, Job, Played, arms, demands, judge, sentence};
+use super::simulated::{turns, wants};
+use super::{Arm, Every, Job, POOLS, Played, arms, demands, judge, sentence};
 use crate::Failure;
 use crate::here::{Here, iterations, shared};
 use crate::keeper::Keeper;
-use crate::pools::{MadePools, own_set};
+use crate::pools::MadePools;
 use crate::program::Program;
 use crate::published::{Choices, Findings, real};
 use millpond_machine::Absent;
@@ -68,13 +68,10 @@ fn play(
     let size = match arm {
         Arm::Nothing => None,
         Arm::Split(size, _) => Some(*size),
-        Arm::Pools(_) => Some(free.len() / 2),
+        Arm::Pools(..) => Some(free.len() / 2),
     };
     let make = |size: usize| {
-        MadePools::make(here.machine(), true, |editor| {
-            own_set(editor, POOLS[0], &free[free.len() - size..], 1)?;
-            editor.create_pool(POOLS[1])
-        })
+        MadePools::make(here.machine(), true, |editor| arm.edit(editor, &free[free.len() - size..]))
     };
     let pools = size.map(make).transpose()?;
     let mut stage =
@@ -84,7 +81,7 @@ fn play(
         stage.little.push(little);
     }
     let mut keeper = match arm {
-        Arm::Pools(policy) => Some(Keeper::begin(here.machine(), policy)?),
+        Arm::Pools(policy, _) => Some(Keeper::begin(here.machine(), policy)?),
         _ => None,
     };
     let clock = here.machine().clock();

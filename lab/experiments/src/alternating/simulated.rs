@@ -1,14 +1,11 @@
 //! The arms on simulated machines: programs that start and end when demand changes sides.
 
-use super::{Arm, Every, Job, Played};
+use super::{Arm, Every, Job, POOLS, Played};
 use crate::Failure;
 use crate::keeper::Keeper;
-use crate::pools::{MadePools, own_set};
+use crate::pools::MadePools;
 use crate::published::{Bench, Lab, real};
 use millpond_model::{Nanos, Pid};
-
-/// The pools: the first has a set of its own, the second the default set.
-pub(super) const POOLS: [&str; 2] = ["a", "b"];
 
 /// What a program does that wants little.
 const LITTLE: &str = "batch --op 1 --sleep 2";
@@ -56,13 +53,10 @@ pub(super) fn play(
     let size = match arm {
         Arm::Nothing => None,
         Arm::Split(size, _) => Some(*size),
-        Arm::Pools(_) => Some(cpus.len() / 2),
+        Arm::Pools(..) => Some(cpus.len() / 2),
     };
     let make = |size: usize| {
-        MadePools::make(bench.machine(), false, |editor| {
-            own_set(editor, POOLS[0], &cpus[cpus.len() - size..], 1)?;
-            editor.create_pool(POOLS[1])
-        })
+        MadePools::make(bench.machine(), false, |editor| arm.edit(editor, &cpus[cpus.len() - size..]))
     };
     let pools = size.map(make).transpose()?;
     let mut stage = Stage { bench: &bench, job, pools, bursts: [None, None], done: 0 };
@@ -73,7 +67,7 @@ pub(super) fn play(
         little.push(pid);
     }
     let mut keeper = match arm {
-        Arm::Pools(policy) => Some(Keeper::begin(bench.machine(), policy)?),
+        Arm::Pools(policy, _) => Some(Keeper::begin(bench.machine(), policy)?),
         _ => None,
     };
     let began = bench.machine().clock().now();

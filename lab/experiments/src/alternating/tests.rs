@@ -43,13 +43,18 @@ fn arms_are_chosen_and_splits_leave_something() {
             "split 48 + 16",
             "split 56 + 8",
             "pools, millpond",
-            "pools, solaris"
+            "pools, millpond, < 80",
+            "pools, solaris",
+            "pools, solaris, < 80"
         ]
     );
-    assert_eq!(names(&[("policy", "millpond")], 2), ["nothing", "split 1 + 1", "pools, millpond"]);
+    assert_eq!(
+        names(&[("policy", "millpond")], 2),
+        ["nothing", "split 1 + 1", "pools, millpond", "pools, millpond, < 80"]
+    );
     assert_eq!(
         names(&[("split", "3"), ("policy", "solaris")], 4),
-        ["nothing", "split 3 + 1", "pools, solaris"]
+        ["nothing", "split 3 + 1", "pools, solaris", "pools, solaris, < 80"]
     );
     let refused = arms(&choices(&[("split", "4")]), 4).unwrap_err().to_string();
     assert_eq!(refused, "of 4 CPUs 4 cannot be split off, so that some are left");
@@ -86,15 +91,18 @@ fn pools_follow_demand_that_changes_sides() {
         assert!((63.0..=64.0).contains(&nothing), "{nothing}");
         let of_split = ours(&found, OF_SPLIT, &format!("{demand}: pools, millpond"));
         assert!(of_split > 1.6, "{demand}: {of_split}");
+        // An objective of both takes nothing that is needed.
+        let preferring = ours(&found, OF_SPLIT, &format!("{demand}: pools, millpond, < 80"));
+        assert!(preferring >= 0.99 * of_split, "{demand}: {preferring} and {of_split}");
     }
     assert_eq!(found.tables.len(), 2);
-    assert_eq!(found.notes.len(), 2);
+    assert_eq!(found.notes.len(), 4);
 }
 
 #[test]
 fn even_demand_moves_nothing_and_costs_nothing() {
     let found = found(&[("even", ""), ("seconds", "5"), ("split", "32")]);
-    for policy in POLICIES {
+    for policy in ["millpond", "millpond, < 80", "solaris"] {
         let of_split = ours(&found, OF_SPLIT, &format!("even: pools, {policy}"));
         assert!(of_split > GOAL, "{policy}: {of_split}");
     }

@@ -15,6 +15,8 @@
 //!   cpu.weight   the same; the service counts a hundred times as much
 //!   cpu.max      the same; the batch is capped so that the CPUs that the service should have are left
 //!   pools        the service in a pool of its own with a set of at least so many CPUs, the batch in the one of the default set; poold moves more
+//!   below-80     the same; the set of the service has the objective utilization < 80, the example of the guide
+//!   below-20     the same; it has utilization < 20, and would have ten CPUs if the batch did not need them
 //! ```
 //!
 //! # What is measured
@@ -35,8 +37,11 @@ pub mod real;
 mod simulated;
 
 use crate::Failure;
+use crate::pools::{own_set, put_objectives};
 use crate::published::{Choices, Experiment, Findings, Lab, SECONDS, SEED};
 use millpond_cli::{Flag, ValueKind};
+use millpond_model::CpuId;
+use millpond_pools::{Editor, PoolError};
 use millpond_report::{Cell, Table};
 use millpond_session::SIMULATED;
 use std::collections::BTreeMap;
@@ -44,7 +49,7 @@ use std::collections::BTreeMap;
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "service",
     options: &[
-        Flag::long("arm", "nothing, cpu.weight, cpu.max, pools, beside the service alone; all").value("NAME,...", ValueKind::Words(&WORDS)),
+        Flag::long("arm", "nothing, cpu.weight, cpu.max, pools, below-80, below-20, beside the service alone; all").value("NAME,...", ValueKind::Words(&WORDS)),
         Flag::long("rate", "requests in a second, on average; 1000, on a real machine 100").value("N", ValueKind::Count(1, 1_000_000)),
         Flag::long("work", "milliseconds of CPU time of a request; 2").value("MS", ValueKind::Count(1, 1_000)),
         Flag::long("threads", "threads of the service; 8, on a real machine 2").value("N", ValueKind::Count(1, 1_024)),
@@ -63,11 +68,30 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const MACHINE: &str = "t2-64";
 
 /// Arms that can be chosen.
-const WORDS: [&str; 4] = ["nothing", "cpu.weight", "cpu.max", "pools"];
+const WORDS: [&str; 6] = ["nothing", "cpu.weight", "cpu.max", "pools", "below-80", "below-20"];
 const ALONE: &str = "alone";
 
 /// The pool of the service, and that of the batch.
 const POOLS: [&str; 2] = ["service", "batch"];
+
+/// Whether there are pools in an arm.
+fn has_pools(arm: &str) -> bool {
+    arm == "pools" || objective(arm).is_some()
+}
+
+/// The objective of the service's set in an arm.
+fn objective(arm: &str) -> Option<String> {
+    arm.strip_prefix("below-").map(|percent| format!("utilization < {percent}"))
+}
+
+/// Makes the pools of an arm, that of the service with a set of these CPUs.
+fn edit(editor: &mut Editor, arm: &str, cpus: &[CpuId], least: u64) -> Result<(), PoolError> {
+    own_set(editor, POOLS[0], cpus, least)?;
+    if let Some(objective) = objective(arm) {
+        put_objectives(editor, POOLS[0], &objective)?;
+    }
+    editor.create_pool(POOLS[1])
+}
 
 /// What is asked for, whatever the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +236,7 @@ fn verdicts(played: &[(&str, Result<Played, String>)]) -> Vec<String> {
         |word: &str| played.iter().find(|(arm, _)| *arm == word).and_then(|(_, played)| played.as_ref().ok());
     let Some(pools) = of("pools") else { return Vec::new() };
     let mut said = Vec::new();
-    for word in WORDS.iter().filter(|word| **word != "pools") {
+    for word in WORDS.iter().filter(|word| !has_pools(word)) {
         let Some(other) = of(word) else { continue };
         let (ours, theirs) = (pools.times[1], other.times[1]);
         let (our_batch, their_batch) = (pools.batch.unwrap_or(0.0), other.batch.unwrap_or(0.0));

@@ -1,10 +1,10 @@
 //! The same on the machine at hand.
 
-use super::{ALONE, Ask, POOLS, Played, arms, report};
+use super::{ALONE, Ask, POOLS, Played, arms, edit, has_pools, report};
 use crate::Failure;
 use crate::here::{Here, iterations, shared};
 use crate::keeper::Keeper;
-use crate::pools::{MadePools, own_set};
+use crate::pools::MadePools;
 use crate::published::{Choices, Findings, real};
 use millpond_machine::Absent;
 use millpond_model::{CpuId, Nanos};
@@ -31,7 +31,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     for arm in arms(choices) {
         (here.tell)(arm);
         let outcome = match (&pools, arm) {
-            (Err(absent), "pools") => Err(absent.to_string()),
+            (Err(absent), arm) if has_pools(arm) => Err(absent.to_string()),
             _ => play(here, &free, arm, &ask, speed)?,
         };
         played.push((arm, outcome));
@@ -53,11 +53,10 @@ fn play(
 ) -> Result<Result<Played, String>, Failure> {
     let session = here.session;
     let mut pools = None;
-    if arm == "pools" {
+    if has_pools(arm) {
         let size = usize::try_from(ask.leave).unwrap_or(free.len());
         pools = Some(MadePools::make(here.machine(), true, |editor| {
-            own_set(editor, POOLS[0], &free[free.len() - size..], ask.leave)?;
-            editor.create_pool(POOLS[1])
+            edit(editor, arm, &free[free.len() - size..], ask.leave)
         })?);
     }
     let (mut caps, mut absent): (Vec<Cap<'_>>, Option<Absent>) = (Vec::new(), None);

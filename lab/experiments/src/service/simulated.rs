@@ -1,9 +1,9 @@
 //! The arms on simulated machines.
 
-use super::{ALONE, Ask, POOLS, Played, percentiles};
+use super::{ALONE, Ask, POOLS, Played, edit, has_pools, percentiles};
 use crate::Failure;
 use crate::keeper::Keeper;
-use crate::pools::{MadePools, own_set};
+use crate::pools::MadePools;
 use crate::published::{Bench, Lab, real};
 use millpond_model::Nanos;
 use millpond_session::NoSuchProcess;
@@ -42,11 +42,10 @@ pub(super) fn play(
     }
     let mut pools = None;
     let mut keeper = None;
-    if let (Some(batch), "pools") = (batch, arm) {
+    if let Some(batch) = batch.filter(|_| has_pools(arm)) {
         let size = usize::try_from(ask.leave).unwrap_or(cpus.len());
         let made = MadePools::make(bench.machine(), false, |editor| {
-            own_set(editor, POOLS[0], &cpus[cpus.len() - size..], ask.leave)?;
-            editor.create_pool(POOLS[1])
+            edit(editor, arm, &cpus[cpus.len() - size..], ask.leave)
         })?;
         made.bind(service, POOLS[0])?;
         made.bind(batch, POOLS[1])?;

@@ -25,7 +25,10 @@ fn played(p99: f64, batch: f64, advice: Option<&str>) -> Result<Played, String> 
 
 #[test]
 fn the_service_alone_is_beside_whatever_is_chosen() {
-    assert_eq!(arms(&choices(&[])), ["alone", "nothing", "cpu.weight", "cpu.max", "pools"]);
+    assert_eq!(
+        arms(&choices(&[])),
+        ["alone", "nothing", "cpu.weight", "cpu.max", "pools", "below-80", "below-20"]
+    );
     assert_eq!(arms(&choices(&[("arm", "pools,nothing")])), ["alone", "nothing", "pools"]);
 }
 
@@ -102,6 +105,10 @@ fn every_arm_answers_what_arrives_and_weights_are_left_out() {
     // A cap is charged at ticks.
     assert!((59.0..60.5).contains(&batch("cpu.max")), "{}", batch("cpu.max"));
     assert!(batch("pools") <= 60.05, "{}", batch("pools"));
+    // An objective takes no CPU from a batch that uses it.
+    for arm in ["below-80", "below-20"] {
+        assert!((batch(arm) - batch("pools")).abs() < 0.1, "{arm}: {}", batch(arm));
+    }
 }
 
 #[test]

@@ -76,6 +76,7 @@ use millpond_model::{CpuId, Move, Nanos};
 use placement::{Left, Placement};
 use preference::Savings;
 use propose::{Grants, Proposal, propose};
+use reasons::Phrase;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -213,7 +214,7 @@ impl State {
         let is_needed = is_any(&must) || is_any(&needs) || (0..views.len()).any(is_over);
         if without_backoff != speculative {
             let retried = draw(&needs, &without_backoff, &none);
-            draft.alternatives.push(retried.alternative("a loan of before was not used"));
+            draft.alternatives.push(retried.alternative(Phrase::NotUsedBefore));
         }
         let speculative_wait = self.batch_wait(frame, SPECULATIVE_WAIT);
         if is_needed && speculative_wait.0 > 0 {
@@ -240,15 +241,13 @@ impl State {
         let mut why = String::new();
         if is_needed && is_any(&chosen.speculative) {
             let needs = draw(&needs, &none, &none);
-            draft
-                .alternatives
-                .push(needs.alternative("idle CPUs may be of use to a set that is always busy"));
+            draft.alternatives.push(needs.alternative(Phrase::LeavesIdle));
         }
         if !is_preference && chosen.gain <= chosen.cost && !chosen.is_forced() && !is_due {
             let forced = draw(&none, &none, &none);
             if !chosen.moves.is_empty() {
                 why = reasons::not_worth(&chosen);
-                draft.alternatives.push(chosen.alternative("it would cost more than it wins"));
+                draft.alternatives.push(chosen.alternative(Phrase::CostsMore));
             }
             chosen = forced;
         }
@@ -259,19 +258,14 @@ impl State {
         };
         if wait.0 > 0 && !chosen.moves.is_empty() {
             draft.reason = reasons::dear(frame, wait);
-            draft.alternatives.push(chosen.alternative("the next batch must wait"));
+            draft.alternatives.push(chosen.alternative(Phrase::MustWait));
             return Proposal::default();
         }
         if !chosen.moves.is_empty() {
             draft.alternatives.push(Alternative {
                 moves: Vec::new(),
                 score: 0.0,
-                why_not: if is_preference {
-                    "an objective would not be met"
-                } else {
-                    "to do nothing wins nothing"
-                }
-                .into(),
+                why_not: if is_preference { Phrase::Unmet } else { Phrase::WinsNothing }.to_string(),
             });
         }
         draft.reason = reasons::reason(frame, views, &chosen, &why);

@@ -1,6 +1,7 @@
 //! From the sizes that sets should have to moves: receivers, donors, gain and cost.
 
 use super::placement::{Left, Placement};
+use super::reasons::Phrase;
 use super::share;
 use super::view::{SPECULATIVE_WORTH, SetView};
 use crate::convert::real;
@@ -64,8 +65,8 @@ impl Proposal {
     }
 
     /// As one that was not chosen.
-    pub fn alternative(&self, why_not: &str) -> Alternative {
-        Alternative { moves: self.moves.clone(), score: self.score(), why_not: why_not.into() }
+    pub fn alternative(&self, why_not: Phrase) -> Alternative {
+        Alternative { moves: self.moves.clone(), score: self.score(), why_not: why_not.to_string() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The reasons of a plan in words.
+//! The reasons of a plan in words. Each is one of [`Phrase`], with the figures that it is about.
 
 use super::propose::Proposal;
 use super::speculation::NOISE;
@@ -11,13 +11,74 @@ use std::fmt::Write;
 /// How many sets a reason names.
 const NAMED: usize = 4;
 
+millpond_model::words! {
+    /// What a reason says, without its names and figures. A test has a case for each.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Phrase {
+        /// Nothing is to be done.
+        NothingLacks = "no set lacks anything",
+        /// A set cannot be given its minimum.
+        BelowMinimum = "of its minimum of",
+        /// A set lacks CPUs and may have no more.
+        AtMaximum = "has its maximum",
+        /// A set lacks CPUs and others count as much.
+        HasShare = "has its share",
+        /// A set lacks a part of a CPU.
+        HardlyMore = "would hardly use more",
+        /// A set may lack CPUs, and did not use them before.
+        BackedOff = "but it had more before and did not use it",
+        /// An objective waits for savings.
+        Unaffordable = "it gets more when that can cost no more than 0.5 % of the work that is done",
+        /// An objective waits for CPUs.
+        Kept = "other sets need the rest, or needed it recently",
+        /// Moves cost more than they win.
+        NotWorth = "s of CPU time and cost",
+        /// A batch was written a moment ago.
+        Dear = "more than a hundredth of the interval: the next one in",
+        /// No set can give.
+        NothingToSpare = "no set has anything to spare",
+        /// A set is filled up.
+        Minimum = "its minimum is",
+        /// A set gets what others hold.
+        Claim = "and others hold more than their share",
+        /// A set gets idle CPUs beyond what it needs.
+        NeedAndIdle = "more: they may be of use to it",
+        /// A set gets idle CPUs.
+        Idle = "and no other set needs",
+        /// A set gets CPUs for an objective.
+        Objective = "its objective asks for",
+        /// A set gets what it needs.
+        Need = "more wanted",
+        /// A set gets what others must give.
+        Room = "others have more than their maximum",
+        /// A set must give.
+        OverMaximum = "its maximum is",
+        /// Needs do not fit.
+        ByWeight = "shared by weight",
+        /// Of an alternative: idle CPUs were not used before.
+        NotUsedBefore = "idle CPUs were not used before",
+        /// Of an alternative: it leaves idle CPUs.
+        LeavesIdle = "idle CPUs may be of use to a set that is always busy",
+        /// Of an alternative.
+        CostsMore = "it would cost more than it wins",
+        /// Of an alternative.
+        MustWait = "the next batch must wait",
+        /// Of doing nothing.
+        Unmet = "an objective would not be met",
+        /// Of doing nothing.
+        WinsNothing = "to do nothing wins nothing",
+    }
+}
+
 /// `2.5 of 4 used, 1.5 more wanted`.
 fn state(frame: &Frame, views: &[SetView], at: usize) -> String {
     let size = frame.sets[at].size();
     match views[at].demand {
+        // Bounds alone move CPUs of a set that was not measured, and bounds are said instead.
         None => "not measured".to_owned(),
         Some(demand) if demand.wanted > real(size) => {
-            format!("{:.1} of {size} used, {:.1} more wanted", demand.used, demand.wanted - real(size))
+            let lacks = demand.wanted - real(size);
+            format!("{:.1} of {size} used, {lacks:.1} {}", demand.used, Phrase::Need)
         }
         Some(demand) => format!("{:.1} of {size} used", demand.used),
     }
@@ -46,20 +107,20 @@ fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
 pub(super) fn nothing(frame: &Frame, views: &[SetView], preferred: &[usize]) -> String {
     let lacking = lacking(frame, views);
     if lacking.is_empty() {
-        let first = vec!["no set lacks anything".to_owned()];
+        let first = vec![Phrase::NothingLacks.to_string()];
         return few([first, backoffs(frame, views), preferences(frame, views, preferred)].concat());
     }
     let say = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
         if set.size() < view.ask.low {
-            return format!("{} has {} of its minimum of {}", set.name, set.size(), view.ask.low);
+            return format!("{} has {} {} {}", set.name, set.size(), Phrase::BelowMinimum, view.ask.low);
         }
         let why = if set.size() >= set.max {
-            "has its maximum"
+            Phrase::AtMaximum
         } else if view.allotted <= set.size() {
-            "has its share"
+            Phrase::HasShare
         } else {
-            "would hardly use more"
+            Phrase::HardlyMore
         };
         format!("{} {why} ({})", set.name, state(frame, views, at))
     };
@@ -74,11 +135,7 @@ fn preferences(frame: &Frame, views: &[SetView], preferred: &[usize]) -> Vec<Str
     };
     let say = |at: usize| {
         let (set, asked) = (&frame.sets[at], views[at].ask.preferred);
-        let why = if preferred[at] > 0 {
-            "it gets more when that can cost no more than 0.5 % of the work that is done"
-        } else {
-            "other sets need the rest, or needed it recently"
-        };
+        let why = if preferred[at] > 0 { Phrase::Unaffordable } else { Phrase::Kept };
         format!("the objective of {} asks for {asked} and it has {}: {why}", set.name, set.size())
     };
     (0..views.len()).filter(asks).map(say).collect()
@@ -90,9 +147,10 @@ fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
         frame.sets.iter().zip(views).filter(|(_, view)| view.backoff.0 > 0 && view.without_backoff > 0);
     let say = |(set, view): (&SetFrame, &SetView)| {
         format!(
-            "{} uses all of its {}, but it had more before and did not use it: it is asked again in {:.1} s",
+            "{} uses all of its {}, {}: it is asked again in {:.1} s",
             set.name,
             set.size(),
+            Phrase::BackedOff,
             view.backoff.as_secs_f64()
         )
     };
@@ -102,9 +160,10 @@ fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
 /// Why moves are not made that would cost too much.
 pub(super) fn not_worth(proposal: &Proposal) -> String {
     format!(
-        "moving {} would win {:.3} s of CPU time and cost {:.3} s",
+        "moving {} would win {:.3} {} {:.3} s",
         proposal.moves.len(),
         proposal.gain,
+        Phrase::NotWorth,
         proposal.cost
     )
 }
@@ -112,8 +171,9 @@ pub(super) fn not_worth(proposal: &Proposal) -> String {
 /// Why a batch waits.
 pub(super) fn dear(frame: &Frame, wait: Nanos) -> String {
     format!(
-        "writing a batch takes {:.1} ms, more than a hundredth of the interval: the next one in {:.1} s",
+        "writing a batch takes {:.1} ms, {} {:.1} s",
         frame.costs.batch.as_secs_f64() * 1e3,
+        Phrase::Dear,
         wait.as_secs_f64()
     )
 }
@@ -125,41 +185,44 @@ pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why:
         let (size, gets) = (set.size(), proposal.gets[at]);
         let extra = proposal.speculative[at];
         let because = match () {
-            () if size < set.min => format!("its minimum is {}", set.min),
+            () if size < set.min => format!("{} {}", Phrase::Minimum, set.min),
             () if proposal.claims[at] > 0 => {
-                format!("it uses all of its {size} and others have more than their share by hope")
+                format!("it uses all of its {size} {}", Phrase::Claim)
             }
             () if extra > 0 && extra < gets => {
                 let state = state(frame, views, at);
-                format!("{state}; no other set needs {extra} more: they may be of use to it")
+                format!("{state}; no other set needs {extra} {}", Phrase::NeedAndIdle)
             }
             () if extra > 0 => {
-                format!("it uses all of its {size} and no other set needs {extra}: they may be of use to it")
+                format!("it uses all of its {size} {} {extra}: they may be of use to it", Phrase::Idle)
             }
             () if proposal.preferred[at] > 0 => {
                 let (asked, state) = (views[at].ask.preferred, state(frame, views, at));
-                format!("{state}; its objective asks for {asked}, and no other set needed {gets} recently")
+                format!("{state}; {} {asked}, and no other set needed {gets} recently", Phrase::Objective)
             }
             () if views[at].now > size => state(frame, views, at),
-            () => "others have more than their maximum".to_owned(),
+            () => Phrase::Room.to_string(),
         };
         parts.push(format!("{} {size} -> {} ({because})", set.name, size + gets));
     }
     for (at, set) in frame.sets.iter().enumerate().filter(|(at, _)| proposal.gives[*at] > 0) {
         let (size, gives) = (set.size(), proposal.gives[at]);
-        let because =
-            if size > set.max { format!("its maximum is {}", set.max) } else { state(frame, views, at) };
+        let because = if size > set.max {
+            format!("{} {}", Phrase::OverMaximum, set.max)
+        } else {
+            state(frame, views, at)
+        };
         parts.push(format!("{} {size} -> {} ({because})", set.name, size - gives));
     }
     let mut text = few(parts);
     let needs: usize = views.iter().map(|view| view.ask.need).sum();
     if needs > frame.total() && !proposal.moves.is_empty() {
-        _ = write!(text, "; all together need {needs} of {}, shared by weight", frame.total());
+        _ = write!(text, "; all together need {needs} of {}, {}", frame.total(), Phrase::ByWeight);
     }
     if proposal.moves.is_empty() && why.is_empty() {
         let nothing = nothing(frame, views, &vec![0; views.len()]);
         let is_lacking = !lacking(frame, views).is_empty();
-        return if is_lacking { format!("no set has anything to spare: {nothing}") } else { nothing };
+        return if is_lacking { format!("{}: {nothing}", Phrase::NothingToSpare) } else { nothing };
     }
     if !why.is_empty() {
         if !text.is_empty() {

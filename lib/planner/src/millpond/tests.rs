@@ -113,8 +113,8 @@ fn without_wt_load_an_objective_that_limits_forbids_speculative_grants() {
     assert_eq!(sizes_of(crate::testing::TIGHT, &[]), [63, 1]);
 }
 
-#[test]
-fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
+/// A set of one CPU that is full, after it had four and did not use them.
+fn in_backoff() -> Decision {
     let mut policy = Millpond::default();
     let mut decision =
         policy.decide(&frame(vec![load(set(0, "0-3"), 0.0, 0.0), load(set(1, "4"), 1.0, 0.0)]));
@@ -125,14 +125,152 @@ fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
     }
     decision = policy.decide(&next(&decision, &[(1.0, 3.0), (1.0, 0.0)]));
     assert_eq!(sizes(&decision), [4, 1]);
-    decision = policy.decide(&next(&decision, &[(1.0, 0.0), (1.0, 0.0)]));
+    policy.decide(&next(&decision, &[(1.0, 0.0), (1.0, 0.0)]))
+}
+
+#[test]
+fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
+    let decision = in_backoff();
     assert_eq!(decision.plan.moves, []);
     assert_eq!(
         decision.plan.reason,
         "no set lacks anything; set1 uses all of its 1, but it had more before and did not use it: it is asked again in 9.8 s"
     );
     assert_eq!(decision.alternatives[0].moves.len(), 3);
-    assert_eq!(decision.alternatives[0].why_not, "a loan of before was not used");
+    assert_eq!(decision.alternatives[0].why_not, "idle CPUs were not used before");
+}
+
+/// A set of one CPU that is full beside another that took all others when it was idle.
+fn claiming() -> Decision {
+    let mut policy = Millpond::default();
+    let mut decision =
+        policy.decide(&frame(vec![load(set(0, "0-31"), 32.0, 0.0), load(set(1, "32-63"), 0.0, 0.0)]));
+    for _ in 0..3 {
+        decision = policy.decide(&next(&decision, &[(63.0, 0.0), (0.0, 0.0)]));
+    }
+    policy.decide(&next(&decision, &[(63.0, 0.0), (1.0, 0.0)]))
+}
+
+/// The second of two batches that are dear.
+fn too_early() -> Decision {
+    let dear = Costs { batch: Nanos::from_millis(2), ..Costs::default() };
+    let two = frame(vec![load(set(0, "0-7"), 1.0, 0.0), load(set(1, "8-9"), 2.0, 1.0)]);
+    let mut policy = Millpond::default();
+    let first = policy.decide(&Frame { costs: dear, ..two });
+    policy.decide(&next(&first, &[(1.0, 0.0), (3.0, 1.0)]))
+}
+
+#[test]
+fn each_reason_has_a_case_with_its_figures() {
+    let two = |a: (f64, f64), b: (f64, f64)| {
+        frame(vec![load(set(0, "0-31"), a.0, a.1), load(set(1, "32-63"), b.0, b.1)])
+    };
+    let small = |a: SetFrame, b: SetFrame| decide(&frame(vec![a, b]));
+    let pressed = || load(set(1, "4-7"), 4.0, 1.0);
+    let costing = |cpu, batch| Costs { cpu, batch, is_measured: true };
+    let dear = |costs| decide(&Frame { costs, ..frame(vec![set(0, "0-3"), pressed()]) });
+    let narrow = |id: u32, cpus: &str| SetFrame { max: 1, ..load(set(id, cpus), 1.0, 2.0) };
+    let many = ["1", "2", "3", "4", "5"].map(|cpus| narrow(cpus.parse().unwrap(), cpus));
+    let unfit = vec![
+        SetFrame { min: 6, ..set(0, "0-3") },
+        SetFrame { min: 3, ..load(set(1, "4-6"), 3.0, 9.0) },
+        SetFrame { min: 1, importance: 9, ..load(set(2, "7"), 1.0, 9.0) },
+    ];
+    let over = vec![set(0, "0-1"), set(1, "2-3"), SetFrame { max: 2, ..set(2, "4-7") }];
+    let recent = prefers(100, |tenth| if tenth % 90 == 0 { 31.0 } else { 1.0 }).1;
+    let lends = vec![set(0, "0-31"), load(set(1, "32-47"), 16.0, 0.0), load(set(2, "48-63"), 16.0, 4.0)];
+    let cases = [
+        (decide(&two((31.0, 0.0), (0.0, 0.0))), "no set lacks anything"),
+        (
+            small(SetFrame { min: 6, ..set(0, "0-3") }, SetFrame { min: 3, ..set(1, "4-6") }),
+            "no set has anything to spare: pset_default has 4 of its minimum of 6",
+        ),
+        (
+            decide(&frame(unfit)),
+            "no set has anything to spare: pset_default has 4 of its minimum of 6; \
+             set1 has its share (3.0 of 3 used, 9.0 more wanted); set2 has its share (1.0 of 1 used, 9.0 more wanted)",
+        ),
+        (
+            small(set(0, "0-3"), SetFrame { max: 2, ..load(set(1, "4-5"), 2.0, 3.0) }),
+            "set1 has its maximum (2.0 of 2 used, 3.0 more wanted)",
+        ),
+        (
+            decide(&frame([vec![set(0, "0")], many.to_vec()].concat())),
+            "set1 has its maximum (1.0 of 1 used, 2.0 more wanted); set2 has its maximum (1.0 of 1 used, 2.0 more wanted); \
+             set3 has its maximum (1.0 of 1 used, 2.0 more wanted); set4 has its maximum (1.0 of 1 used, 2.0 more wanted); \
+             and 1 more",
+        ),
+        (
+            dear(costing(Nanos::from_secs(2), Nanos(0))),
+            "set1 would hardly use more (4.0 of 4 used, 1.0 more wanted)",
+        ),
+        (
+            in_backoff(),
+            "no set lacks anything; set1 uses all of its 1, but it had more before and did not use it: it is asked again in 9.8 s",
+        ),
+        (
+            prefers(44, |_| 1.0).1,
+            "no set lacks anything; the objective of set1 asks for 38 and it has 32: \
+             it gets more when that can cost no more than 0.5 % of the work that is done",
+        ),
+        (
+            recent,
+            "no set lacks anything; the objective of set1 asks for 38 and it has 32: other sets need the rest, or needed it recently",
+        ),
+        (
+            prefers(45, |_| 1.0).1,
+            "set1 32 -> 38 (26.0 of 32 used; its objective asks for 38, and no other set needed 6 recently); \
+             pset_default 32 -> 26 (1.0 of 32 used)",
+        ),
+        (
+            dear(costing(Nanos::from_millis(1), Nanos::from_secs(9))),
+            "moving 1 would win 1.000 s of CPU time and cost 9.001 s",
+        ),
+        (
+            too_early(),
+            "writing a batch takes 2.0 ms, more than a hundredth of the interval: the next one in 0.9 s",
+        ),
+        (
+            small(set(0, "0-3"), SetFrame { min: 3, ..set(1, "4-5") }),
+            "set1 2 -> 3 (its minimum is 3); pset_default 4 -> 3 (0.0 of 4 used)",
+        ),
+        (
+            decide(&frame(over)),
+            "pset_default 2 -> 4 (others have more than their maximum); set2 4 -> 2 (its maximum is 2)",
+        ),
+        (
+            decide(&two((1.0, 0.0), (32.0, 20.0))),
+            "set1 32 -> 52 (32.0 of 32 used, 20.0 more wanted); pset_default 32 -> 12 (1.0 of 32 used)",
+        ),
+        (
+            decide(&frame(lends)),
+            "set1 16 -> 43 (it uses all of its 16 and no other set needs 27: they may be of use to it); \
+             set2 16 -> 20 (16.0 of 16 used, 4.0 more wanted); pset_default 32 -> 1 (0.0 of 32 used)",
+        ),
+        (
+            decide(&two((32.0, 0.6), (0.0, 0.0))),
+            "pset_default 32 -> 63 (32.0 of 32 used, 0.6 more wanted; no other set needs 30 more: they may be of use to it); \
+             set1 32 -> 1 (0.0 of 32 used)",
+        ),
+        (
+            claiming(),
+            "set1 1 -> 2 (it uses all of its 1 and others hold more than their share); pset_default 63 -> 62 (63.0 of 63 used)",
+        ),
+        (
+            small(load(set(0, "0-62"), 63.0, 40.0), load(set(1, "63"), 1.0, 63.0)),
+            "set1 1 -> 32 (1.0 of 1 used, 63.0 more wanted); pset_default 63 -> 32 (63.0 of 63 used, 40.0 more wanted); \
+             all together need 128 of 64, shared by weight",
+        ),
+    ];
+    let mut said = Vec::new();
+    for (decision, expected) in cases {
+        assert_eq!(decision.plan.reason, expected);
+        said.push(decision.plan.reason);
+        said.extend(decision.alternatives.into_iter().map(|other| other.why_not));
+    }
+    for phrase in Phrase::ALL {
+        assert!(said.iter().any(|text| text.contains(phrase.word())), "no case for {phrase:?}");
+    }
 }
 
 #[test]

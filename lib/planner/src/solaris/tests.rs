@@ -70,6 +70,18 @@ fn the_other_words_are_those_of_the_reference() {
             "system: b utilization objective not satisfied (1, wt-load) with desired share 3 and actual share 2",
         ),
         (
+            Event::NotEvaluating,
+            "not evaluating workload-dependent objectives until sufficient statistics are collected",
+        ),
+        (Event::AllSatisfied, "all evaluated objectives satisfied"),
+        (
+            Event::UtilizationNotSatisfied(found.clone()),
+            "pset b utilization objective not satisfied (2, utilization, '~', 50) with utilization 7.00 (control zone bounds exceeded)",
+        ),
+        (Event::ReconfigurationRequired, "reconfiguration required"),
+        (Event::Applying(transfer()), "applying move from pset a to pset b components [cpu 3]"),
+        (Event::Reconfiguring, "reconfiguring..."),
+        (
             Event::Reinitialized(found),
             "pset b utilization objective statistics reinitialized (2, utilization, '~', 50) with utilization 7.00 (nine points on same side of mean)",
         ),
@@ -85,6 +97,28 @@ fn the_other_words_are_those_of_the_reference() {
         (Event::MoveFailed, "move failed, possibly due to a bound process in a 1-processor set"),
         (Event::Exiting, "exiting"),
     ];
+    // An event that is added needs a number here, and a text above.
+    let number = |event: &Event| match event {
+        Event::Starting => 0,
+        Event::ConfigurationComplete => 1,
+        Event::ChangedExternally => 2,
+        Event::NotEvaluating => 3,
+        Event::AllSatisfied => 4,
+        Event::WtLoadNotSatisfied { .. } => 5,
+        Event::UtilizationNotSatisfied(_) => 6,
+        Event::Reinitialized(_) => 7,
+        Event::ReconfigurationRequired => 8,
+        Event::Applying(_) => 9,
+        Event::PoorPastResults(_) => 10,
+        Event::NotSignificant(_) => 11,
+        Event::NoMoves => 12,
+        Event::MoveFailed => 13,
+        Event::Reconfiguring => 14,
+        Event::Exiting => 15,
+    };
+    let mut numbers: Vec<usize> = texts.iter().map(|(event, _)| number(event)).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..16).collect::<Vec<_>>());
     for (event, text) in texts {
         assert_eq!(event.to_string(), text);
         let json = serde_json::to_string(&event).unwrap();

@@ -1,7 +1,7 @@
 //! Bytes to frames. Nothing that a file says is believed before it is checked.
 
-use super::limits::{AT_MAX, Meter};
-use super::numbers::{take, take_bytes, unzigzag};
+use super::limits::{AT_MAX, Meter, of_histograms, of_text, of_texts};
+use super::numbers::{Bytes, take, take_bytes, unzigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
 use super::{histogram_token, mark, token};
@@ -34,7 +34,8 @@ struct Table {
     breadth: u64,
     read_at: Option<Nanos>,
     before: i64,
-    cells: Vec<Cell>,
+    /// The cells of each row.
+    cells: Vec<Box<[Cell]>>,
     rows: usize,
 }
 
@@ -70,7 +71,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Malformed`]; nothing can be read after that.
-    pub fn frame(&mut self, bytes: &mut &[u8]) -> Result<Frame, Malformed> {
+    pub fn frame(&mut self, bytes: &mut impl Bytes) -> Result<Frame, Malformed> {
         let at = self.frame.at + Nanos(take(bytes)?);
         if at.0 > AT_MAX {
             return Err(Malformed("its clock goes further than any clock does"));
@@ -80,9 +81,9 @@ impl Decoder {
         frame.missing = match take(bytes)? {
             0 => std::mem::take(&mut self.frame.missing),
             count => {
-                self.meter.keep(0, self.frame.missing.len() as u64)?;
+                self.meter.keep(0, of_texts(&self.frame.missing))?;
                 let meter = &mut self.meter;
-                let text = |_| meter.keep(1, 0).and_then(|()| take_text(bytes));
+                let text = |_| take_text(meter, bytes);
                 (1..count).map(text).collect::<Result<_, _>>()?
             }
         };
@@ -96,7 +97,8 @@ impl Decoder {
                     }
                 }
                 mark::GONE => {
-                    self.meter.keep(0, table.rows as u64 * table.breadth)?;
+                    let histograms = of_histograms(table.cells.iter().flatten());
+                    self.meter.keep(0, table.rows as u64 * table.breadth + histograms)?;
                     (table.read_at, table.before, table.rows) = (None, 0, 0);
                     table.cells.clear();
                 }
@@ -121,7 +123,7 @@ impl Table {
         read_at: Nanos,
         texts: &mut Vec<Arc<str>>,
         meter: &mut Meter,
-        bytes: &mut &[u8],
+        bytes: &mut impl Bytes,
     ) -> Result<Vec<Row>, Malformed> {
         let now =
             self.read_at.map_or(0, |before| i64::try_from((read_at - before).0 / 1000).unwrap_or(i64::MAX));
@@ -132,9 +134,8 @@ impl Table {
             Some(entity) => (0..self.rows).map(|_| Row::of(entity)).collect(),
             None => Vec::new(),
         };
-        let width = self.fields.len();
         for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
-            for (place, cells) in self.cells.chunks_exact_mut(width).enumerate() {
+            for (place, cells) in self.cells.iter_mut().enumerate() {
                 let kept = take_value(&cells[index], column, pace, texts, meter, bytes)?;
                 if let (Some(id), Some(row)) = (id, rows.get_mut(place)) {
                     row.set(*id, value(&kept, column, texts));
@@ -146,17 +147,18 @@ impl Table {
     }
 
     /// Makes the cells those of the rows that are there now.
-    fn keep_rows(&mut self, meter: &mut Meter, bytes: &mut &[u8]) -> Result<(), Malformed> {
+    fn keep_rows(&mut self, meter: &mut Meter, bytes: &mut impl Bytes) -> Result<(), Malformed> {
         let width = self.fields.len();
         let count = take_count(bytes)?;
         // Each row has a byte of each column at least.
-        if width == 0 || count.saturating_mul(width) > bytes.len() {
+        if width == 0 || count.saturating_mul(width) > bytes.left() {
             return Err(Malformed("there are more rows than bytes"));
         }
         let values = (count as u64).saturating_mul(self.breadth);
         meter.work(values)?;
         meter.keep(values, self.rows as u64 * self.breadth)?;
-        let mut cells = Vec::with_capacity(count * width);
+        let mut before = std::mem::take(&mut self.cells).into_iter();
+        let mut cells = Vec::with_capacity(count);
         let (mut old, mut new) = (0, 0);
         while old < self.rows || new < count {
             let (kept, gone, come) = (take_count(bytes)?, take_count(bytes)?, take_count(bytes)?);
@@ -164,8 +166,10 @@ impl Table {
             if (old_end == 0 && new_end == 0) || old_end > self.rows - old || new_end > count - new {
                 return Err(Malformed("rows are kept that are not there"));
             }
-            cells.extend_from_slice(&self.cells[old * width..(old + kept) * width]);
-            cells.resize(cells.len() + come * width, Cell::NEW);
+            cells.extend(before.by_ref().take(kept));
+            let lost = before.by_ref().take(gone).map(|cells| of_histograms(&cells)).sum();
+            meter.keep(0, lost)?;
+            cells.extend((0..come).map(|_| vec![Cell::NEW; width].into_boxed_slice()));
             (old, new) = (old + old_end, new + new_end);
         }
         self.cells = cells;
@@ -180,7 +184,7 @@ fn take_value(
     pace: Pace,
     texts: &mut Vec<Arc<str>>,
     meter: &mut Meter,
-    bytes: &mut &[u8],
+    bytes: &mut impl Bytes,
 ) -> Result<Kept, Malformed> {
     if column.histogram {
         return take_histogram(cell, meter, bytes);
@@ -190,12 +194,12 @@ fn take_value(
         token::FORETOLD => Ok(foretold),
         token::UNKNOWN => Ok(Kept::Unknown),
         token::FLOAT => {
-            let eight = take_bytes(bytes, 8)?.try_into().map_err(|_| Malformed("a number is too short"))?;
+            let eight = take_bytes(bytes, 8)?;
+            let eight = eight.try_into().map_err(|_| Malformed("a number is too short"))?;
             Ok(Kept::Float(u64::from_le_bytes(eight)))
         }
         token::NEW_TEXT => {
-            meter.keep(1, 0)?;
-            texts.push(take_text(bytes)?.into());
+            texts.push(take_text(meter, bytes)?.into());
             Ok(Kept::Text(texts.len() as u64 - 1))
         }
         token::TEXT => {
@@ -215,7 +219,7 @@ fn take_value(
     }
 }
 
-fn take_histogram(cell: &Cell, meter: &mut Meter, bytes: &mut &[u8]) -> Result<Kept, Malformed> {
+fn take_histogram(cell: &Cell, meter: &mut Meter, bytes: &mut impl Bytes) -> Result<Kept, Malformed> {
     let before = match &cell.kept {
         Kept::Histogram(before) => Some(before),
         _ => None,
@@ -224,14 +228,17 @@ fn take_histogram(cell: &Cell, meter: &mut Meter, bytes: &mut &[u8]) -> Result<K
         histogram_token::AS_BEFORE => {
             return Ok(Kept::Histogram(before.map(Arc::clone).unwrap_or_default()));
         }
-        histogram_token::UNKNOWN => return Ok(Kept::Unknown),
+        histogram_token::UNKNOWN => {
+            meter.keep(0, of_histograms([cell]))?;
+            return Ok(Kept::Unknown);
+        }
         token if token >= histogram_token::WHOLE => (true, token - histogram_token::WHOLE),
         token => (false, token - histogram_token::ADDED),
     };
     if buckets > HISTOGRAM_BUCKETS as u64 {
         return Err(Malformed("a histogram has too many buckets"));
     }
-    meter.work(buckets_of(before.map(|before| &**before)))?;
+    meter.work(of_histograms([cell]))?;
     let mut last = 0u64;
     let mut found = Vec::new();
     for _ in 0..buckets {
@@ -244,12 +251,8 @@ fn take_histogram(cell: &Cell, meter: &mut Meter, bytes: &mut &[u8]) -> Result<K
         Histogram::of_buckets(found, sum).ok_or(Malformed("the buckets of a histogram are out of order"))?;
     let mut all = before.filter(|_| !is_whole).map(|before| (**before).clone()).unwrap_or_default();
     all.merge(&read);
+    meter.keep(all.buckets().len() as u64, of_histograms([cell]))?;
     Ok(Kept::Histogram(Arc::new(all)))
-}
-
-/// What it costs to add to a histogram.
-pub(super) fn buckets_of(before: Option<&Histogram>) -> u64 {
-    before.map_or(0, |before| before.buckets().len() as u64)
 }
 
 #[expect(
@@ -270,12 +273,12 @@ fn value(kept: &Kept, column: &Column, texts: &[Arc<str>]) -> Value {
     }
 }
 
-fn take_count(bytes: &mut &[u8]) -> Result<usize, Malformed> {
+fn take_count(bytes: &mut impl Bytes) -> Result<usize, Malformed> {
     usize::try_from(take(bytes)?).map_err(|_| Malformed("a number is too large"))
 }
 
-fn take_text(bytes: &mut &[u8]) -> Result<String, Malformed> {
+fn take_text(meter: &mut Meter, bytes: &mut impl Bytes) -> Result<String, Malformed> {
     let length = take_count(bytes)?;
-    let text = std::str::from_utf8(take_bytes(bytes, length)?);
-    Ok(text.map_err(|_| Malformed("a text is not UTF-8"))?.to_owned())
+    meter.keep(of_text(length), 0)?;
+    String::from_utf8(take_bytes(bytes, length)?).map_err(|_| Malformed("a text is not UTF-8"))
 }

@@ -1,7 +1,6 @@
 //! Frames to bytes.
 
-use super::decode::buckets_of;
-use super::limits::{Meter, Spent};
+use super::limits::{Meter, Spent, of_histograms, of_text, of_texts};
 use super::numbers::{put, zigzag};
 use super::schema::{Column, Columns, Schema};
 use super::state::{Cell, Kept, Pace, step};
@@ -74,7 +73,7 @@ impl Encoder {
         if self.missing == frame.missing {
             put(out, 0);
         } else {
-            let _ = self.meter.keep(frame.missing.len() as u64, self.missing.len() as u64);
+            let _ = self.meter.keep(of_texts(&frame.missing), of_texts(&self.missing));
             self.missing.clone_from(&frame.missing);
             put(out, self.missing.len() as u64 + 1);
             self.missing.iter().for_each(|text| put_text(out, text));
@@ -88,7 +87,8 @@ impl Encoder {
                 }
                 None => {
                     put(out, mark::GONE);
-                    let _ = self.meter.keep(0, (table.keys.len() * table.fields.len()) as u64);
+                    let values = (table.keys.len() * table.fields.len()) as u64;
+                    let _ = self.meter.keep(0, values + of_histograms(&table.cells));
                     (table.read_at, table.before) = (None, 0);
                     table.keys.clear();
                     table.cells.clear();
@@ -119,7 +119,7 @@ impl Table {
         let now = self.read_at.map_or(0, |before| micros(read_at - before));
         let pace = Pace { now, before: self.before };
         (self.read_at, self.before) = (Some(read_at), now);
-        self.keep_rows(rows, out);
+        self.keep_rows(rows, meter, out);
         for (index, (column, id)) in self.columns.fields.iter().zip(&self.fields).enumerate() {
             for (row, cells) in rows.iter().zip(self.cells.chunks_exact_mut(width)) {
                 put_value(&mut cells[index], column, pace, row.value(*id), texts, meter, out);
@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Writes which rows are kept, and makes the cells those of the rows that are there now.
-    fn keep_rows(&mut self, rows: &[Row], out: &mut Vec<u8>) {
+    fn keep_rows(&mut self, rows: &[Row], meter: &mut Meter, out: &mut Vec<u8>) {
         let width = self.fields.len();
         let keys: Vec<RowKey> = rows.iter().map(Row::key).collect();
         if keys == self.keys {
@@ -157,6 +157,7 @@ impl Table {
                 Some(place) if next.is_some() => place - old,
                 _ => self.keys.len() - old,
             };
+            let _ = meter.keep(0, of_histograms(&self.cells[old * width..(old + gone) * width]));
             cells.resize(cells.len() + come * width, Cell::NEW);
             (old, new) = (old + gone, new + come);
             [kept, gone, come].into_iter().for_each(|count| put(out, count as u64));
@@ -219,7 +220,7 @@ fn put_value(
                     put(out, *index);
                 }
                 None => {
-                    let _ = meter.keep(1, 0);
+                    let _ = meter.keep(of_text(text.len()), 0);
                     put(out, token::NEW_TEXT);
                     put_text(out, text);
                     texts.insert(Arc::clone(text), count);
@@ -238,6 +239,7 @@ fn put_value(
 fn put_histogram(cell: &mut Cell, value: &Value, meter: &mut Meter, out: &mut Vec<u8>) {
     let Value::Histogram(now) = value else {
         put(out, histogram_token::UNKNOWN);
+        let _ = meter.keep(0, of_histograms([&*cell]));
         cell.set(Kept::Unknown);
         return;
     };
@@ -249,7 +251,8 @@ fn put_histogram(cell: &mut Cell, value: &Value, meter: &mut Meter, out: &mut Ve
     if **now == *before {
         put(out, histogram_token::AS_BEFORE);
     } else {
-        let _ = meter.work(buckets_of(Some(before)));
+        let _ = meter.work(of_histograms([&*cell]));
+        let _ = meter.keep(now.buckets().len() as u64, of_histograms([&*cell]));
         let more = now.since(before);
         let mut again = before.clone();
         again.merge(&more);

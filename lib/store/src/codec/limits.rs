@@ -5,13 +5,16 @@
 //! very regular frames as long as the limits want, with zeros behind it.
 
 use super::Malformed;
+use super::state::{Cell, Kept};
 
 /// Values that are decoded for each byte: a value takes some 20 ns, so that a megabyte takes a second.
 const WORK_PER_BYTE: u64 = 48;
-/// Values that are kept at a time, whatever the length of a block: some 10 MB.
+/// Values that are kept at a time, whatever the length of a block. A value is in a cell and in two frames, 24 bytes each: less than 10 MB.
 const KEPT_BASE: u64 = 1 << 17;
-/// More of them for each byte.
-const KEPT_PER_BYTE: u64 = 1;
+/// One more of them for so many bytes.
+const BYTES_PER_KEPT: u64 = 4;
+/// So much of a text counts as a value.
+const TEXT_PER_KEPT: u64 = 24;
 /// What a frame costs, without its values.
 const FRAME_WORK: u64 = 64;
 /// Earlier versions wrote blocks as short as they could be: so much more a reader does for a recording in all.
@@ -40,7 +43,7 @@ impl Spent {
     /// How long a block must be at least, of which so many bytes are inflated.
     pub fn length(self, inflated: usize) -> usize {
         let work = self.work.max(inflated as u64).div_ceil(WORK_PER_BYTE);
-        let kept = self.kept.saturating_sub(KEPT_BASE).div_ceil(KEPT_PER_BYTE);
+        let kept = self.kept.saturating_sub(KEPT_BASE).saturating_mul(BYTES_PER_KEPT);
         usize::try_from(work.max(kept)).unwrap_or(usize::MAX)
     }
 }
@@ -60,7 +63,7 @@ impl Meter {
     pub fn of_reader(length: u64, credit: u64) -> Meter {
         Meter {
             work_max: length.saturating_mul(WORK_PER_BYTE).saturating_add(credit),
-            kept_max: length.saturating_mul(KEPT_PER_BYTE).saturating_add(KEPT_BASE),
+            kept_max: (length / BYTES_PER_KEPT).saturating_add(KEPT_BASE),
             ..Meter::of_writer()
         }
     }
@@ -114,6 +117,23 @@ impl Meter {
     pub fn frame(&mut self, missing: &[String]) -> Result<(), Malformed> {
         self.work(FRAME_WORK + missing.iter().map(|text| 1 + text.len() as u64 / 16).sum::<u64>())
     }
+}
+
+/// As how many values a text of this length is kept.
+pub fn of_text(length: usize) -> u64 {
+    1 + length as u64 / TEXT_PER_KEPT
+}
+
+/// The same of several.
+pub fn of_texts(texts: &[String]) -> u64 {
+    texts.iter().map(|text| of_text(text.len())).sum()
+}
+
+/// The same of the buckets of histograms.
+pub fn of_histograms<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> u64 {
+    let of =
+        |cell: &Cell| if let Kept::Histogram(kept) = &cell.kept { kept.buckets().len() as u64 } else { 0 };
+    cells.into_iter().map(of).sum()
 }
 
 const TOO_MUCH: Malformed = Malformed("it has more values than its length allows");

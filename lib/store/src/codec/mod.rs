@@ -32,6 +32,7 @@ mod state;
 pub use decode::{Decoder, Malformed};
 pub use encode::Encoder;
 pub(crate) use limits::{CREDIT, Meter, Spent};
+pub(crate) use numbers::Bytes;
 pub(crate) use schema::FORMAT;
 pub use schema::Header;
 

@@ -2,6 +2,29 @@
 
 use super::Malformed;
 
+/// Where bytes come from, one after another.
+pub trait Bytes {
+    /// Takes the next one.
+    fn byte(&mut self) -> Option<u8>;
+
+    /// How many may follow at most.
+    fn left(&self) -> usize;
+}
+
+impl Bytes for &[u8] {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.split_first()?;
+        *self = rest;
+        Some(*first)
+    }
+
+    fn left(&self) -> usize {
+        self.len()
+    }
+}
+
+const ENDS: Malformed = Malformed("it ends in the middle");
+
 /// Appends seven bits a byte, the lowest first.
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -12,11 +35,10 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Takes one off the beginning.
-pub fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+pub fn take(bytes: &mut impl Bytes) -> Result<u64, Malformed> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first().ok_or(Malformed("it ends in the middle"))?;
-        *bytes = rest;
+        let first = bytes.byte().ok_or(ENDS)?;
         number |= u64::from(first & 0x7f) << shift;
         if first & 0x80 == 0 {
             return Ok(number);
@@ -26,10 +48,15 @@ pub fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
 }
 
 /// Takes so many bytes off the beginning.
-pub fn take_bytes<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Malformed> {
-    let (first, rest) = bytes.split_at_checked(length).ok_or(Malformed("it ends in the middle"))?;
-    *bytes = rest;
-    Ok(first)
+pub fn take_bytes(bytes: &mut impl Bytes, length: usize) -> Result<Vec<u8>, Malformed> {
+    if length > bytes.left() {
+        return Err(ENDS);
+    }
+    let mut taken = Vec::with_capacity(length);
+    for _ in 0..length {
+        taken.push(bytes.byte().ok_or(ENDS)?);
+    }
+    Ok(taken)
 }
 
 /// Small numbers of both signs as small numbers.

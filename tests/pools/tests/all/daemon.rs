@@ -24,7 +24,7 @@ fn poold(file: &Path, words: &str) -> (u8, String) {
     let mut err = Vec::new();
     let status = {
         let mut err = Output::to(&mut err);
-        let status = millpond_poold::run(&options, &mut err);
+        let status = millpond_poold::run(&options, &mut err, |_, hint| Some(hint.to_owned()));
         let _ = err.finish();
         status
     };

@@ -23,6 +23,7 @@ pub struct World {
     pub costs: Costs,
     pub counted: Counted,
     pub objectives: Vec<Weighted>,
+    pub places: Arc<Places>,
     at: Nanos,
     policy: Box<dyn Policy>,
 }
@@ -88,6 +89,7 @@ impl World {
             costs: Costs::default(),
             counted: Counted::Threads,
             objectives: vec![Weighted { importance: 1, objective: Objective::WtLoad }],
+            places: Arc::default(),
             at: Nanos(0),
             policy: policy(name).expect("a policy"),
         }
@@ -108,14 +110,7 @@ impl World {
         };
         let sets = self.sets.iter().zip(demands).map(measure).collect();
         let objectives = self.objectives.clone();
-        Frame {
-            at: self.at,
-            elapsed,
-            objectives,
-            sets,
-            places: Arc::new(Places::default()),
-            costs: self.costs,
-        }
+        Frame { at: self.at, elapsed, objectives, sets, places: Arc::clone(&self.places), costs: self.costs }
     }
 
     /// One interval in which each set's load would use so many CPUs.
