@@ -24,10 +24,17 @@ impl LinuxMachine {
     pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
-        if !ours && mask == self.cpuset_of(task)? {
+        let is_all = !ours && mask == self.cpuset_of(task)?;
+        let offline = self.free_offline();
+        if offline.is_empty() || ours {
+            return Ok(if is_all { ALL.to_owned() } else { mask.to_string() });
+        }
+        // Only in the root cgroup a mask has CPUs that are off-line.
+        let hidden = &self.os.whole_mask(task, &offline)? & &offline;
+        if is_all && (hidden == offline || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }
-        Ok(mask.to_string())
+        Ok((&mask | &hidden).to_string())
     }
 
     pub(crate) fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {

@@ -67,6 +67,8 @@ pub struct Group {
     pub mems: Option<Value>,
     /// `cpuset.memory_migrate` is on (version 1).
     pub migrates: bool,
+    /// `cpuset.cpu_exclusive` is on (version 1; of cgroups of others).
+    pub is_exclusive: bool,
     /// `cpuset.cpus.partition` unless it is `member`.
     pub partition: Option<Value>,
     /// `cpuset.cpus.exclusive` (version 2, since 6.7).
@@ -86,6 +88,11 @@ impl Group {
     #[must_use]
     pub fn is_partition(&self) -> bool {
         matches!(self.partition.as_deref(), Some("root" | "isolated"))
+    }
+
+    /// What it takes as a partition: its exclusive list where it has one.
+    fn partition_cpus(&self) -> &CpuSet {
+        if self.exclusive.is_empty() { &self.cpus } else { &self.exclusive }
     }
 }
 
@@ -132,6 +139,8 @@ pub struct View {
     pub possible: CpuSet,
     /// On-line CPUs.
     pub online: CpuSet,
+    /// On-line CPUs that the topmost cgroup of a container does not have.
+    pub outside: CpuSet,
     /// Nodes with memory and their CPUs, where a set's memory is confined.
     pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
@@ -232,6 +241,11 @@ impl View {
         };
         if view.sets().values().any(|set| !set.memory.is_all()) {
             view.read_nodes(os)?;
+        }
+        // The topmost cgroup of the machine has no such file, and has all that partitions leave it.
+        if !v1 && os.root.read_value(&mount.join("cpuset.cpus.partition")).map_err(at("/"))?.is_some() {
+            let has = os.effective("/").map_err(|e| ("/".to_owned(), e))?;
+            view.outside = &(&view.online - &has) - &(&view.own_cpus() | &view.partitioned());
         }
         if !v1 {
             view.remote_partitions = view.partitions && os.has_remote_partitions();
@@ -342,16 +356,39 @@ impl View {
         Ok(())
     }
 
-    /// The partitions of other programs, with the CPUs that each holds or lets those below it hold.
+    /// The CPUs that other programs have for themselves, by cgroup: those of partitions, and with version 1 of exclusive cpusets. The cpuset with
+    /// the first CPU is what such a program leaves to the system.
     #[must_use]
     pub fn foreign_partitions(&self) -> BTreeMap<&str, CpuSet> {
         let is_foreign = |path: &str| path != "/" && names::owner(path).is_none();
         let is_ours = |path: &str| self.baseline(&control(path, CpusetFile::Partition)).is_some();
-        let found = self
-            .groups
-            .iter()
-            .filter(|(path, group)| is_foreign(path) && group.is_partition() && !is_ours(path));
-        found.map(|(path, group)| (path.as_str(), &group.cpus | &group.exclusive)).collect()
+        let first = self.online.lowest();
+        let is_apart = |path: &str, group: &Group| match self.v1 {
+            true => group.is_exclusive && first.is_none_or(|first| !group.cpus.contains(first)),
+            false => group.is_partition() && !is_ours(path),
+        };
+        let found = self.groups.iter().filter(|(path, group)| is_foreign(path) && is_apart(path, group));
+        found.map(|(path, group)| (path.as_str(), group.partition_cpus().clone())).collect()
+    }
+
+    fn partitioned(&self) -> CpuSet {
+        self.foreign_partitions().values().fold(CpuSet::new(), |all, cpus| &all | cpus)
+    }
+
+    /// The members of all sets.
+    fn own_cpus(&self) -> CpuSet {
+        self.sets().values().fold(CpuSet::new(), |all, set| &all | &set.cpus())
+    }
+
+    /// The CPUs that are in no set, and not in the default one either: other programs have them.
+    #[must_use]
+    pub fn reserved(&self) -> CpuSet {
+        &(&self.partitioned() | &self.outside) - &self.own_cpus()
+    }
+
+    /// Those that are not in the default set.
+    pub(crate) fn apart(&self) -> CpuSet {
+        &(&self.partitioned() | &self.outside) | &self.own_cpus()
     }
 
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
@@ -507,7 +544,11 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     group.cpus = list(cpus);
     if os.hierarchy.is_v1() {
         group.mems = value(CpusetFile::Mems)?;
-        group.migrates = names::owner(path).is_some() && value(CpusetFile::MemoryMigrate)?.is_some();
+        if names::owner(path).is_some() {
+            group.migrates = value(CpusetFile::MemoryMigrate)?.is_some();
+        } else {
+            group.is_exclusive = read("cpuset.cpu_exclusive")?.is_some_and(|text| text.trim() == "1");
+        }
         return Ok(group);
     }
     if has_cpusets {

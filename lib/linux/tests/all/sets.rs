@@ -444,6 +444,51 @@ fn a_partition_of_another_program_is_not_taken() {
     assert_eq!(made.snapshot(), before);
 }
 
+/// A tree of version 1 as `cset shield` makes it: two exclusive cpusets, one for the system and one for a program.
+fn with_shield() -> HandMade {
+    let made = HandMade::new(8, true);
+    for (group, cpus) in [("system", "0-5"), ("user", "6-7")] {
+        made.group(group, cpus, "member");
+        made.file(&format!("cgroup/cpuset/{group}/cpuset.cpu_exclusive"), "1\n");
+    }
+    made
+}
+
+#[test]
+fn an_exclusive_cpuset_of_another_program_is_not_taken() {
+    let made = with_shield();
+    let before = made.snapshot();
+    let machine = made.machine();
+    let refusal = create(&machine, &[5, 6], SHARED).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "CPU 6: it belongs to the exclusive cpuset of group /user, which another program made"
+    );
+    assert_eq!(
+        refusal.hint.as_deref(),
+        Some("choose another CPU, or use -F: the cpuset is restored when the CPU returns")
+    );
+    create(&machine, &[5], SHARED).unwrap();
+    destroy(&machine, 1).unwrap();
+    let forced = machine.psets().unwrap().prepare_create(&cpus(&[6]), SHARED, true).unwrap();
+    Writer::open(&machine).unwrap().commit(forced).unwrap();
+    assert_eq!(made.read("cgroup/cpuset/user/cpuset.cpus"), "6-7", "a shared set pushes nothing out");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn what_is_started_in_the_default_set_lists_no_cpu_of_a_partition() {
+    // Before 7.0 a list that overlaps with a partition beside it makes the partition invalid.
+    let made = with_partitions();
+    let machine = made.machine();
+    create(&machine, &[1], EXCLUSIVE).unwrap();
+    made.process(20, &[20], "job", 0);
+    let change = machine.threads().unwrap().prepare_start_in_default(Pid(20)).unwrap();
+    Writer::open(&machine).unwrap().commit(change).unwrap();
+    assert_eq!(made.read("cgroup/mpdefault/cpuset.cpus"), "0,2");
+}
+
 #[test]
 fn a_partition_that_is_taken_by_force_is_valid_again_afterwards() {
     for (taken, rt, one) in
