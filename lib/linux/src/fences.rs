@@ -153,7 +153,8 @@ impl LinuxMachine {
         let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
         let (taken, unconfined) = (online - &left, mask_value(&left, &all));
         // Before 6.2 a mask that is set has no CPU that is off-line: the original waits for it.
-        let can_be_set = |list: &CpuSet| !self.forgets_masks() || list.is_disjoint(&offline);
+        let stopped = self.os.offline().unwrap_or_default();
+        let can_be_set = |list: &CpuSet| !self.forgets_masks() || list.is_disjoint(&stopped);
         let step = |task: TaskId| {
             let knob = LinuxKnob::KernelThread(task);
             let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
@@ -193,12 +194,17 @@ impl LinuxMachine {
     pub(crate) fn confined_kernel_threads(&self, online: &CpuSet) -> Vec<Step> {
         let offline = self.free_offline();
         let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
-        let forgotten = if self.narrows_masks() { &left & online } else { left };
-        let forgotten = mask_value(&forgotten, &all);
+        let (unconfined, loses) = (mask_value(&left, &all), self.loses_offline());
+        let forgotten = if loses { mask_value(&(&left & online), &all) } else { unconfined.clone() };
         let step = |task: TaskId| {
             let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let knob = LinuxKnob::KernelThread(task).knob();
-            (is != forgotten).then(|| Step::new(knob, Some(is), Some(forgotten.clone())).keeping().falling())
+            let is_confined = is != unconfined;
+            if !(is_confined || loses && self.journal.baseline(&knob).is_none()) {
+                return None;
+            }
+            let is = if is_confined { is } else { ALL.to_owned() };
+            Some(Step::new(knob, Some(is), Some(forgotten.clone())).keeping().falling())
         };
         self.kernel_threads().into_iter().filter_map(step).collect()
     }
@@ -230,7 +236,7 @@ impl LinuxMachine {
         self.os.pids().unwrap_or_default().into_iter().filter_map(thread)
     }
 
-    /// The value of the knob of a kernel thread: `all` where its mask has every CPU but those that are off-line and in a set.
+    /// The value of the knob of a kernel thread: `all` where its mask has every CPU but those that are off-line and in a partition.
     pub(crate) fn kernel_thread_value(&self, task: TaskId) -> Result<Value, millpond_machine::KnobError> {
         let offline = self.free_offline();
         let mask = self.os.whole_mask(task, &offline)?;

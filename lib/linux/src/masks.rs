@@ -58,13 +58,18 @@ impl LinuxMachine {
         self.forgets_masks() && !self.os.hierarchy.is_v1()
     }
 
-    /// The off-line CPUs that are in no set and in no partition: a thread of the root cgroup that may run anywhere has them in its mask.
+    /// The same where there is such a CPU now.
+    pub(crate) fn loses_offline(&self) -> bool {
+        self.narrows_masks() && self.os.offline().is_ok_and(|offline| !offline.is_empty())
+    }
+
+    /// The off-line CPUs that are in no partition: a thread of the root cgroup that may run anywhere has them in its mask.
     pub(crate) fn free_offline(&self) -> CpuSet {
         let offline = self.os.offline().unwrap_or_default();
         if offline.is_empty() {
             return offline;
         }
-        self.view(RootTasks::Unlisted).map(|view| &offline - &view.apart()).unwrap_or_default()
+        self.view(RootTasks::Unlisted).map(|view| &offline - &view.taken_from_root()).unwrap_or_default()
     }
 
     /// Whether a thread is in the root cgroup.
@@ -146,7 +151,7 @@ impl LinuxMachine {
         if !view.v1 && self.move_kernel_threads(view, &steps) {
             groups.insert("/".to_owned());
         }
-        let loses = self.narrows_masks() && !self.free_offline().is_empty();
+        let loses = self.loses_offline();
         let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
         for step in &steps {
             match LinuxKnob::parse(&step.knob) {

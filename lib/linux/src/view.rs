@@ -386,9 +386,10 @@ impl View {
         &(&self.partitioned() | &self.outside) - &self.own_cpus()
     }
 
-    /// Those that are not in the default set.
-    pub(crate) fn apart(&self) -> CpuSet {
-        &(&self.partitioned() | &self.outside) | &self.own_cpus()
+    /// The CPUs that partitions take from the root cgroup now, ours and others.
+    pub(crate) fn taken_from_root(&self) -> CpuSet {
+        let partitions = self.groups.iter().filter(|(path, group)| *path != "/" && group.is_partition());
+        partitions.fold(CpuSet::new(), |all, (_, group)| &all | group.partition_cpus())
     }
 
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {

@@ -10,7 +10,7 @@ use std::path::Path;
 const KERNEL: u64 = 0x20_0000;
 
 /// Where the name of a cpuset follows in the file of a mask.
-const SET_IN: &str = " in /:";
+const SET_IN: &str = " in ";
 
 /// A tree, and the processes that may be bound.
 pub struct World {
@@ -59,7 +59,7 @@ impl World {
         made.file("sys/devices/virtual/workqueue/cpumask", &format!("{mask:0width$x}\n"));
         let mut world = World { made, cpus, online, off, taken: Vec::new(), pids: Vec::new() };
         world.taken = world.groups(random);
-        let left: Vec<u32> = world.cpus.iter().copied().filter(|cpu| !world.taken.contains(cpu)).collect();
+        let left = world.left();
         for pid in 17..21 {
             world.made.process(pid, &[pid], "kworker", KERNEL);
             if random.one_in(2) && !v1 {
@@ -70,7 +70,7 @@ impl World {
                     mask.insert(0, 0);
                 }
                 if mask != left {
-                    let text = format!("{}{SET_IN}{}", list(&mask), list(&world.taken));
+                    let text = format!("{}{SET_IN}{}", list(&mask), world.memory());
                     world.made.file(&format!("proc/{pid}/task/{pid}/mask"), &text);
                 }
             }
@@ -92,11 +92,26 @@ impl World {
         self.snapshot(|path| !path.ends_with("mask"))
     }
 
-    /// Every mask. One that the kernel forgot, because the partitions are others than when it was set, is none.
+    /// Every mask. One that the kernel forgot, because the partitions are others than when it was set, is none; so is one of all that they leave.
     pub fn masks(&self) -> Files {
-        let (mut files, taken) = (self.snapshot(|path| path.ends_with("mask")), list(&self.taken));
-        files.retain(|_, text| text.split_once(SET_IN).is_none_or(|(_, when)| when == taken));
+        let mut files = self.snapshot(|path| path.ends_with("mask"));
+        let (now, left) = (self.memory(), list(&self.left()));
+        let is_one = |text: &str| {
+            let (mask, when) = text.split_once(SET_IN).unwrap_or((text, &now));
+            when == now && mask != left
+        };
+        files.retain(|_, text| is_one(text));
         files
+    }
+
+    /// What the kernel remembers a mask of the root cgroup by.
+    fn memory(&self) -> String {
+        format!("/:{}", list(&self.taken))
+    }
+
+    /// The CPUs that partitions leave.
+    fn left(&self) -> Vec<u32> {
+        self.cpus.iter().copied().filter(|cpu| !self.taken.contains(cpu)).collect()
     }
 
     /// Another program takes the CPUs on-line that it had stopped.
