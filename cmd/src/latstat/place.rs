@@ -21,8 +21,7 @@ pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuI
     let topology = read("processors", processors.topology())?;
     let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
     let reserved = read("processors", processors.reserved())?.partitions;
-    let taken =
-        |cpu: CpuId| reserved.contains(cpu) || sets.iter().any(|set| set.members.contains(&cpu));
+    let taken = |cpu: CpuId| reserved.contains(cpu) || sets.iter().any(|set| set.members.contains(&cpu));
     let free = |cpu: CpuId| states.iter().any(|status| status.cpu == cpu && status.state == State::OnLine);
     let mut groups: BTreeMap<LgrpId, Vec<CpuId>> = BTreeMap::new();
     for processor in topology.processors().iter().filter(|p| free(p.id) && !taken(p.id)) {

@@ -152,6 +152,7 @@ impl LinuxMachine {
         let offline = self.free_offline();
         let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
         let (taken, unconfined) = (online - &left, mask_value(&left, &all));
+        let lacking = self.loses_offline().then(|| mask_value(&(&left & online), &all));
         // Before 6.2 a mask that is set has no CPU that is off-line: the original waits for it.
         let stopped = self.os.offline().unwrap_or_default();
         let can_be_set = |list: &CpuSet| !self.forgets_masks() || list.is_disjoint(&stopped);
@@ -161,14 +162,15 @@ impl LinuxMachine {
             let kept = baselines.get(&knob.knob()).cloned().flatten();
             let is_kept = kept.is_some();
             // A thread that may run wherever sets leave room may run everywhere when they end.
-            let first = || if is == unconfined { ALL.to_owned() } else { is.clone() };
+            let is_unconfined = is == unconfined || lacking.as_ref() == Some(&is);
+            let first = || if is_unconfined { ALL.to_owned() } else { is.clone() };
             let original = kept.unwrap_or_else(first);
             let list = if original == ALL { Some(self.os.possible().clone()) } else { original.parse().ok() };
             let list = list?;
             // With version 1 the kernel forgets every mask when the last set goes.
             let stays = taken.is_empty() || !self.os.hierarchy.is_v1();
-            let is_whole = can_be_set(&list)
-                && (original == ALL || (stays && is_told_by_itself(&list, &taken, online)));
+            let is_whole =
+                can_be_set(&list) && (original == ALL || (stays && is_told_by_itself(&list, &taken, online)));
             if away.is_empty() && (!is_kept || is_whole) {
                 let step = toward(baselines, &knob, Some(is), None)?;
                 return Some((ShelterItem::KernelThreads, step));
@@ -199,7 +201,8 @@ impl LinuxMachine {
         let step = |task: TaskId| {
             let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let knob = LinuxKnob::KernelThread(task).knob();
-            let is_confined = is != unconfined;
+            // A thread that was born while masks lack such a CPU lacks it, too.
+            let is_confined = is != unconfined && is != forgotten;
             if !(is_confined || loses && self.journal.baseline(&knob).is_none()) {
                 return None;
             }

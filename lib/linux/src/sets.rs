@@ -140,7 +140,9 @@ impl LinuxMachine {
         if let Some(group) = in_partition(&moving.partitions, cpu).filter(|_| from.is_default() && !forced) {
             let whole = if moving.is_v1 { "cpuset" } else { "partition" };
             let hint = format!("choose another CPU, or use -F: the {whole} is restored when the CPU returns");
-            return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group, moving.is_v1)).hint(hint));
+            return Err(
+                Refusal::new(Subject::Processor(cpu), in_partition_of(group, moving.is_v1)).hint(hint)
+            );
         }
         if from.is_default() && !moving.is_apart(cpu) && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
@@ -249,8 +251,7 @@ impl LinuxMachine {
             set.former.extend(former);
             set.members.extend(coming.map(|moved| moved.cpu));
         }
-        let lonely =
-            Self::left_with_one(&view.reserved(), (&before, &view.online), (&*sets, &view.online));
+        let lonely = Self::left_with_one(&view.reserved(), (&before, &view.online), (&*sets, &view.online));
         let leaving = moves.iter().filter(|m| m.from != m.to).map(|m| m.cpu).collect();
         steps.extend(self.adopted(&lonely, &moving.bound, &leaving));
         Ok((moves, steps))
@@ -264,7 +265,9 @@ impl Psets for LinuxMachine {
         let labels = view.sets();
         for (id, label) in &labels {
             let mode = view.mode(label, view.has_tasks(*id));
-            let breaches = breaches(&view, *id, label, mode);
+            let mut breaches = breaches(&view, *id, label, mode);
+            let left = view.left.iter().filter(|left| names::owner(&left.leaf) == Some(*id));
+            breaches.extend(left.map(|left| format!("{left} left it without a command")));
             let (members, returns) = (label.members.clone(), returns(&labels, label));
             sets.push((label.serial, Pset { id: *id, members, mode, breaches, returns }));
         }

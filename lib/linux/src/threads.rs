@@ -31,7 +31,8 @@ impl LinuxMachine {
         }
         // Only in the root cgroup a mask has CPUs that are off-line.
         let hidden = &self.os.whole_mask(task, &offline)? & &offline;
-        if is_all && (hidden == offline || !self.is_in_root(task)) {
+        // A thread that was born while masks lack such a CPU lacks it, too.
+        if is_all && (hidden == offline || self.narrows_masks() || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }
         Ok((&mask | &hidden).to_string())
@@ -408,7 +409,12 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
+        let mut steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
+        if to.is_none() {
+            // One that left without a command stays where it is.
+            let left = view.left.iter().filter(|left| left.task.pid == pid.0);
+            steps.extend(left.filter_map(|left| self.record_of_member(left.task, None)));
+        }
         let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),

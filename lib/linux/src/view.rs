@@ -2,6 +2,7 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
+use crate::inside::Left;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
 use crate::numa;
@@ -149,6 +150,8 @@ pub struct View {
     pub groups: BTreeMap<String, Group>,
     /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
     pub tasks: Vec<TaskAt>,
+    /// Tasks that left a set without a command: they are among `tasks` as if they were in it.
+    pub left: Vec<Left>,
     /// Sets in which units start from now on, where systemd owns the tree.
     pub kept: BTreeSet<PsetId>,
     /// The configuration of pools as it was last committed, while they are enabled.
@@ -262,6 +265,7 @@ impl View {
         if listed {
             view.read_tasks(os, "/")?;
         }
+        view.recall_left(os);
         Ok(view)
     }
 

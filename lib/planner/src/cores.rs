@@ -398,8 +398,14 @@ mod tests {
         let choose = |text: &str, count: usize, [taken, last]: [&str; 2]| {
             let topology = chips(text);
             let (online, taken, last) = (topology.cpus(), list(taken), list(last));
-            let wish =
-                CoreWish { count, topology: &topology, online: &online, taken: &taken, last: &last, near: None };
+            let wish = CoreWish {
+                count,
+                topology: &topology,
+                online: &online,
+                taken: &taken,
+                last: &last,
+                near: None,
+            };
             let chosen = choose_cores(&wish).unwrap();
             let cores: Vec<String> = chosen.cores.iter().map(ToString::to_string).collect();
             format!("{}: {:?}", cores.join(" "), chosen.place)

@@ -608,7 +608,11 @@ fn unpartitioned(os: &Os) -> Result<CpuSet, KnobError> {
 /// A kernel before 6.2 gives the threads of the root cgroup a new mask when the partitions change: the CPUs that they leave and that are on-line. A CPU
 /// that is off-line is lost to them.
 fn narrowing(os: &Os, change: impl FnOnce() -> Done) -> Done {
-    if os.remembers_masks() || os.hierarchy.is_v1() || os.hierarchy.mount().is_none() || os.offline()?.is_empty() {
+    if os.remembers_masks()
+        || os.hierarchy.is_v1()
+        || os.hierarchy.mount().is_none()
+        || os.offline()?.is_empty()
+    {
         return change();
     }
     let before = unpartitioned(os)?;
@@ -620,7 +624,9 @@ fn narrowing(os: &Os, change: impl FnOnce() -> Done) -> Done {
     let threads = os.root.text(os.group(ROOT)?.join(os.threads_file())).map_err(knob_error)?;
     for tid in threads.split_ascii_whitespace().filter_map(|tid| tid.parse().ok()) {
         let Some(pid) = os.process_of(tid).map_err(knob_error)? else { continue };
-        let Some(stat) = os.stat(pid, Some(tid)).map_err(knob_error)?.filter(|stat| !stat.pinned) else { continue };
+        let Some(stat) = os.stat(pid, Some(tid)).map_err(knob_error)?.filter(|stat| !stat.pinned) else {
+            continue;
+        };
         let file = mask_file(os, TaskId { pid, tid: Some(tid), start: stat.start });
         let when = memory_of(os, ROOT, &cpuset)?;
         os.root.replace(file, format!("{cpuset}{SET_IN}{when}")).map_err(knob_error)?;
@@ -647,10 +653,6 @@ fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobErro
             let when = memory_of(os, &place, &cpuset)?;
             let mask = online.map_or_else(|| mask.clone(), |online| mask & &online);
             os.root.replace(file, format!("{mask}{SET_IN}{when}")).map_err(knob_error)
-        }
-        None if online.is_some() && place == ROOT => {
-            let when = memory_of(os, &place, &cpuset)?;
-            os.root.replace(file, format!("{cpuset}{SET_IN}{when}")).map_err(knob_error)
         }
         None => match os.root.remove(file) {
             Err(error) if is_gone(&error) => Ok(()),

@@ -48,7 +48,8 @@ impl Planner<'_> {
         let prefix = format!("{DEFAULT_GROUP}/");
         let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
         if needed {
-            let target = Target { cpus: self.open.clone(), controller: self.is_hand_made(), ..Target::default() };
+            let target =
+                Target { cpus: self.open.clone(), controller: self.is_hand_made(), ..Target::default() };
             self.targets.insert(DEFAULT_GROUP.to_owned(), target);
         }
     }

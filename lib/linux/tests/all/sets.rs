@@ -477,6 +477,72 @@ fn an_exclusive_cpuset_of_another_program_is_not_taken() {
     assert_eq!(made.snapshot(), before);
 }
 
+/// Another program takes CPUs 2 and 3 off-line, which are set 1, and on-line again: what version 1 does to the set and to process 20 in it.
+fn lose_and_return(made: &HandMade) {
+    for (online, state) in [("0-1", "0"), ("0-3", "1")] {
+        made.file("sys/devices/system/cpu/online", &format!("{online}\n"));
+        made.file("cgroup/cpuset/cpuset.cpus", &format!("{online}\n"));
+        for cpu in [2, 3] {
+            made.file(&format!("sys/devices/system/cpu/cpu{cpu}/online"), &format!("{state}\n"));
+        }
+    }
+    for group in ["mpset1", "mpset1/from+web"] {
+        made.file(&format!("cgroup/cpuset/{group}/cpuset.cpus"), "\n");
+    }
+    made.moved(20, "/mpset1/from+web", "/");
+}
+
+/// A process in a group of another program, bound to set 1.
+fn with_member() -> HandMade {
+    let made = HandMade::new(4, true);
+    made.group("web", "0-3", "member");
+    made.process(20, &[20], "job", 0);
+    made.put(20, 20, "/web");
+    made
+}
+
+#[test]
+fn a_process_that_the_kernel_moved_out_of_a_set_is_reported_and_returns() {
+    let made = with_member();
+    let (before, machine) = (made.snapshot(), made.machine());
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    lose_and_return(&made);
+    let breaches = || machine.psets().unwrap().list().unwrap()[0].breaches.clone();
+    assert_eq!(breaches(), ["its CPUs are `` instead of `2-3`", "process 20 left it without a command"]);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/mpset1/from+web");
+    assert_eq!(breaches(), Vec::<String>::new());
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_process_that_left_a_set_goes_where_it_came_from_when_the_set_ends() {
+    let made = with_member();
+    let (before, machine) = (made.snapshot(), made.machine());
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    lose_and_return(&made);
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_process_that_another_program_moved_is_no_member() {
+    let made = with_member();
+    let machine = made.machine();
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    made.moved(20, "/mpset1/from+web", "/web");
+    assert_eq!(machine.psets().unwrap().list().unwrap()[0].breaches, Vec::<String>::new());
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+}
+
 #[test]
 fn what_is_started_in_the_default_set_lists_no_cpu_of_a_partition() {
     // Before 7.0 a list that overlaps with a partition beside it makes the partition invalid.

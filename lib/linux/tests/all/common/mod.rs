@@ -135,6 +135,17 @@ impl HandMade {
         }
     }
 
+    /// The kernel moves a process of one thread to another cgroup.
+    pub fn moved(&self, pid: u32, from: &str, to: &str) {
+        for file in ["tasks", "cgroup.threads", "cgroup.procs"] {
+            self.note_in(from, file, pid, false);
+            self.note_in(to, file, pid, true);
+        }
+        let line = if self.v1 { format!("1:cpuset:{to}\n") } else { format!("0::{to}\n") };
+        self.file(&format!("proc/{pid}/cgroup"), &line);
+        self.file(&format!("proc/{pid}/task/{pid}/cgroup"), &line);
+    }
+
     /// Adds a number to a list of tasks of a cgroup, or takes it away.
     fn note_in(&self, group: &str, file: &str, number: u32, add: bool) {
         let dir = self.dir.path().join(self.group_root()).join(group.trim_start_matches('/'));

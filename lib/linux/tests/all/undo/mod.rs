@@ -36,7 +36,9 @@ type Files = BTreeMap<PathBuf, String>;
 fn differing(before: &Files, after: &Files) -> Vec<String> {
     let paths: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
     let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-    differing.map(|path| format!("{}: {:?} -> {:?}", path.display(), before.get(path), after.get(path))).collect()
+    differing
+        .map(|path| format!("{}: {:?} -> {:?}", path.display(), before.get(path), after.get(path)))
+        .collect()
 }
 
 /// Changes the tree of a number, undoes everything, and compares. Gives how many changes were made; the error says what is not as it was.
