@@ -52,15 +52,15 @@ fn run(number: u64, broken: &Broken) -> Result<u64, String> {
     let (mut story, mut changed) = (Vec::new(), 0);
     let check = |story: &[String], before: &Files, after: &Files| {
         let differing = differing(before, after);
-        let told = || format!("tree {number}: {story:#?}\n{}", differing.join("\n"));
-        if differing.is_empty() { Ok(()) } else { Err(told()) }
+        let shown = || format!("tree {number}: {story:#?}\n{}", differing.join("\n"));
+        if differing.is_empty() { Ok(()) } else { Err(shown()) }
     };
     for _ in 0..1 + random.below(8) {
         let ready = world.files();
         let done = change(&machine, &world, &mut random);
         changed += u64::from(done.result.is_ok());
-        let told = done.result.as_ref().err().map_or_else(|| "done".to_owned(), ToString::to_string);
-        story.push(format!("{}: {told}", done.what));
+        let shown = done.result.as_ref().err().map_or_else(|| "done".to_owned(), ToString::to_string);
+        story.push(format!("{}: {shown}", done.what));
         if let (Ok(()), Some(back)) = (&done.result, done.back) {
             (broken.damage)(&world);
             back(&machine);
@@ -102,7 +102,7 @@ fn everything_returns_whatever_other_programs_made() {
             }
             match run(number, &WHOLE) {
                 Ok(count) => drop(changed.fetch_add(count, Ordering::Relaxed)),
-                Err(told) => failed.push(told),
+                Err(shown) => failed.push(shown),
             }
         }
     };

@@ -73,10 +73,10 @@ const TREES: u64 = 400;
 
 /// The files in which a mutant is seen, and how it is found.
 fn finds(clause: &str, seen: &str, broken: &Broken) {
-    let told = (0..TREES).find_map(|number| run(number, broken).err());
-    let told = told.unwrap_or_else(|| panic!("{clause}: {TREES} trees do not show it"));
-    let differing = told.lines().filter(|line| line.contains(" -> "));
-    assert!(differing.into_iter().any(|line| line.contains(seen)), "{clause}: {told}");
+    let shown = (0..TREES).find_map(|number| run(number, broken).err());
+    let shown = shown.unwrap_or_else(|| panic!("{clause}: {TREES} trees do not show it"));
+    let differing = shown.lines().filter(|line| line.contains(" -> "));
+    assert!(differing.into_iter().any(|line| line.contains(seen)), "{clause}: {shown}");
 }
 
 fn forgetting(clause: &str, seen: &str, journal: fn() -> Box<dyn Journal>) {
