@@ -53,7 +53,7 @@ impl Timed {
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Why cases take long, by the beginning of their names. What is not here should become faster, or get a reason.
-const REASONS: [(&str, &str); 20] = [
+const REASONS: [(&str, &str); 21] = [
     ("7.3-laws::", "a kernel boots on an emulated CPU"),
     ("6.", "a kernel boots on an emulated CPU"),
     ("7.", "a kernel boots on an emulated CPU"),
@@ -64,6 +64,7 @@ const REASONS: [(&str, &str); 20] = [
     ("mutants::", "runs the laws once for each mutant"),
     ("laws::", "random scripts, each followed by all checks"),
     ("random::", "random scripts, each followed by all checks"),
+    ("undo::", "random changes of hundreds of trees"),
     ("year::", "simulates days of a large machine"),
     ("diagnose::idle_threads_of_go", "compiles a Go program, and observes it for seconds"),
     ("diagnose::", "observes a program for seconds"),

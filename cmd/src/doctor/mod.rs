@@ -5,7 +5,8 @@
 //! - each facet (processor sets, zones, …): present, or absent with the reason and a remedy
 //! - kernel features that matter to Millpond, with the first release that has each, and the file that shows it (or the
 //!   release). An absent feature is no fault
-//! - processor sets with their modes and whatever violates them, and interrupts that cannot leave no-intr CPUs
+//! - processor sets with their modes and whatever violates them (with cgroup version 1 also processes that the kernel moved
+//!   out because all CPUs of their set were off-line; `--repair` moves them back), and interrupts that cannot leave no-intr CPUs
 //! - why the journal cannot be written, with a remedy: its file system is read-only or full
 //! - the change that a killed command left unfinished. The next command that changes the machine undoes it, too
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair

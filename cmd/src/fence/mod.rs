@@ -8,8 +8,8 @@
 //! (`poolbind -p NAME`, `poolbind -e NAME`). Without operands the command lists the fences that stand.
 //!
 //! CPUs are numbers, ranges and lists: `2-5`, `2,4`. `--cores` chooses whole cores that no set, no partition of another program and no bound thread has.
-//! They share an L2 cache, an L3 cache or a locality group if one has so many free cores. Fast cores of a hybrid machine come before frugal ones, and
-//! CPUs that are isolated at boot come last. With `--smt off` it is one CPU of each core. With `--near` they are near a device (a network card, a disk, an
+//! They share an L2 cache, an L3 cache or a locality group if one has so many free cores, and else come from the closest locality groups. Fast cores of a
+//! hybrid machine come before frugal ones, and CPUs that are isolated at boot come last. With `--smt off` it is one CPU of each core. With `--near` they are near a device (a network card, a disk, an
 //! address on the PCI bus), and where possible none that takes its interrupts.
 //!
 //! # Plan

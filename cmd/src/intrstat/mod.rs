@@ -127,7 +127,9 @@ fn show(
 
 /// The processors that are shown: on-line ones.
 fn processors(parsed: &Parsed, machine: &dyn Machine) -> Result<CpuSet, Failure> {
-    let states = read("processors", facet("processors", machine.processors())?.states())?;
+    let processors = facet("processors", machine.processors())?;
+    let states = read("processors", processors.states())?;
+    let reserved = read("processors", processors.reserved())?.partitions;
     let online: CpuSet =
         states.iter().filter(|status| status.state.runs_threads()).map(|status| status.cpu).collect();
     let (what, named) = if let Some(set) = parsed.value('C') {
@@ -136,7 +138,7 @@ fn processors(parsed: &Parsed, machine: &dyn Machine) -> Result<CpuSet, Failure>
         let what = format!("show processor set {set}");
         let members = if set.is_default() {
             let others: CpuSet = sets.iter().flat_map(|set| set.members.iter().copied()).collect();
-            &online - &others
+            &online - &(&others | &reserved)
         } else {
             let Some(found) = sets.iter().find(|found| found.id == set) else {
                 let complaint = Complaint::new(what, "there is no such processor set");

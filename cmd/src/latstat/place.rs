@@ -20,7 +20,8 @@ pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuI
     let states = read("processors", processors.states())?;
     let topology = read("processors", processors.topology())?;
     let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
-    let taken = |cpu: CpuId| sets.iter().any(|set| set.members.contains(&cpu));
+    let reserved = read("processors", processors.reserved())?.partitions;
+    let taken = |cpu: CpuId| reserved.contains(cpu) || sets.iter().any(|set| set.members.contains(&cpu));
     let free = |cpu: CpuId| states.iter().any(|status| status.cpu == cpu && status.state == State::OnLine);
     let mut groups: BTreeMap<LgrpId, Vec<CpuId>> = BTreeMap::new();
     for processor in topology.processors().iter().filter(|p| free(p.id) && !taken(p.id)) {

@@ -2,7 +2,8 @@
 //!
 //! A *pool* is a named processor set with a minimum and a maximum size, an importance, and objectives. Processes are bound
 //! to pools (`poolbind`). A pool can get another set, and a set other CPUs, while they run. What was never bound is in the
-//! default pool, whose set has every CPU that is in no other set.
+//! default pool, whose set has every CPU that is in no other set. CPUs that another program has for itself (a cgroup
+//! partition, an exclusive cpuset) are in none.
 //!
 //! The running machine has the *dynamic* configuration. A file holds a *static* one: /etc/pooladm.conf, unless another is
 //! named. `poolcfg` edits both. Without options the dynamic configuration is printed.

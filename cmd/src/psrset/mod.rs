@@ -1,7 +1,8 @@
 //! Creates, changes and shows processor sets, and binds processes and threads to them.
 //!
 //! A CPU belongs to exactly one set. CPUs that were never assigned are in the default set, set 0, which always keeps
-//! one. A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With
+//! one. CPUs that another program has for itself (a cgroup partition, an exclusive cpuset) are in no set, and are taken
+//! with `-F` only. A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With
 //! `--keep-others` a set confines what is bound to it, and other threads may run on its CPUs as well.
 //!
 //! Creating a set is one operation, and so is each assignment or removal: when one CPU cannot be moved, nothing

@@ -22,7 +22,7 @@ pub(super) struct Sets<'a> {
     default: DefaultSet,
 }
 
-/// The CPUs that are in no other set.
+/// The CPUs that are in no other set, and that no other program has for itself.
 #[derive(Serialize, JsonSchema)]
 struct DefaultSet {
     processors: Vec<CpuId>,
@@ -98,7 +98,9 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
         set.members.iter().copied().filter(|cpu| runs.contains(*cpu)).collect()
     };
     if parsed.common.json {
-        let taken: CpuSet = all.iter().flat_map(|set| set.members.iter().copied()).collect();
+        let members: CpuSet = all.iter().flat_map(|set| set.members.iter().copied()).collect();
+        let reserved = read("processors", facet("processors", machine.processors())?.reserved())?;
+        let taken = &reserved.partitions | &members;
         let free = states.iter().map(|s| s.cpu).filter(|cpu| !taken.contains(*cpu)).collect();
         let sets = shown
             .iter()

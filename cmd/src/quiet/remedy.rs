@@ -15,6 +15,8 @@ pub struct Ground {
     pub cpus: CpuSet,
     /// All that are on-line.
     pub online: CpuSet,
+    /// Those that other programs have for themselves.
+    pub reserved: CpuSet,
     /// Those that take no interrupts.
     pub no_intr: CpuSet,
     /// The sets that exist.
@@ -219,7 +221,7 @@ impl Ground {
         let of = |cpu: CpuId| self.sets.iter().find(|set| set.members.contains(&cpu));
         let sets: Vec<&Pset> = at.iter().filter_map(of).collect();
         let Some(set) = sets.first() else {
-            let taken = self.sets.iter().fold(CpuSet::new(), |all, set| &all | &set.cpus());
+            let taken = self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus());
             let left = &(&self.online - &taken) - &self.cpus;
             return if left.is_empty() {
                 "none: the CPUs of the default set are everybody's, and it needs one".to_owned()
@@ -252,7 +254,7 @@ impl Ground {
 
     /// Unbinds a process that is in the watched set, or binds it to a CPU that is not watched and in the default set.
     fn elsewhere(&self, pid: Pid) -> Option<String> {
-        let taken = self.sets.iter().fold(CpuSet::new(), |all, set| &all | &set.cpus());
+        let taken = self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus());
         let free = &(&self.online - &taken) - &self.cpus;
         free.lowest().map(|cpu| format!("pbind -b {cpu} {pid}"))
     }

@@ -138,9 +138,11 @@ fn ground(machine: &dyn Machine, cpus: &CpuSet, settings: KernelSettings) -> Gro
     let those = |wanted: &dyn Fn(State) -> bool| {
         states.iter().filter(|status| wanted(status.state)).map(|status| status.cpu).collect::<CpuSet>()
     };
+    let reserved = machine.processors().ok().and_then(|processors| processors.reserved().ok());
     Ground {
         cpus: cpus.clone(),
         online: those(&State::runs_threads),
+        reserved: reserved.unwrap_or_default().partitions,
         no_intr: those(&|state| state == State::NoIntr),
         sets: machine.psets().ok().and_then(|psets| psets.list().ok()).unwrap_or_default(),
         fences: machine

@@ -76,9 +76,9 @@ fn is_told_by_itself(original: &CpuSet, taken: &CpuSet, online: &CpuSet) -> bool
     original.is_disjoint(taken) && (taken.is_empty() || original & online != online - taken)
 }
 
-/// The mask of a kernel thread, as its knob has it.
-fn mask_value(mask: &CpuSet, online: &CpuSet) -> Value {
-    if online.is_subset(mask) { ALL.to_owned() } else { mask.to_string() }
+/// The mask of a kernel thread, as its knob has it. `all` are the CPUs that count.
+fn mask_value(mask: &CpuSet, all: &CpuSet) -> Value {
+    if all.is_subset(mask) { ALL.to_owned() } else { (mask & all).to_string() }
 }
 
 /// The CPUs that fences keep something away from.
@@ -149,27 +149,34 @@ impl LinuxMachine {
             return Vec::new();
         }
         // The kernel lets none of them onto the CPUs of others.
-        let left = self.left_for_kernel_threads(online);
-        let (taken, unconfined) = (online - &left, mask_value(&left, online));
+        let offline = self.free_offline();
+        let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
+        let (taken, unconfined) = (online - &left, mask_value(&left, &all));
+        let lacking = self.loses_offline().then(|| mask_value(&(&left & online), &all));
+        // Before 6.2 a mask that is set has no CPU that is off-line: the original waits for it.
+        let stopped = self.os.offline().unwrap_or_default();
+        let can_be_set = |list: &CpuSet| !self.forgets_masks() || list.is_disjoint(&stopped);
         let step = |task: TaskId| {
             let knob = LinuxKnob::KernelThread(task);
-            let is = mask_value(&self.os.mask(task).ok()?, online);
+            let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let kept = baselines.get(&knob.knob()).cloned().flatten();
             let is_kept = kept.is_some();
             // A thread that may run wherever sets leave room may run everywhere when they end.
-            let first = || if is == unconfined { ALL.to_owned() } else { is.clone() };
+            let is_unconfined = is == unconfined || lacking.as_ref() == Some(&is);
+            let first = || if is_unconfined { ALL.to_owned() } else { is.clone() };
             let original = kept.unwrap_or_else(first);
             let list = if original == ALL { Some(self.os.possible().clone()) } else { original.parse().ok() };
             let list = list?;
             // With version 1 the kernel forgets every mask when the last set goes.
             let stays = taken.is_empty() || !self.os.hierarchy.is_v1();
-            let is_whole = original == ALL || (stays && is_told_by_itself(&list, &taken, online));
+            let is_whole =
+                can_be_set(&list) && (original == ALL || (stays && is_told_by_itself(&list, &taken, online)));
             if away.is_empty() && (!is_kept || is_whole) {
                 let step = toward(baselines, &knob, Some(is), None)?;
                 return Some((ShelterItem::KernelThreads, step));
             }
             let wanted = without(&list, &(&away | &taken), online);
-            // The kernel shows the on-line ones of a mask alone.
+            // What is off-line may be missing in a mask that was set.
             let same = |a: &CpuSet, b: &CpuSet| (a & online) == (b & online);
             let shown = if is == ALL { online.clone() } else { is.parse().ok()? };
             if same(&wanted, &shown) {
@@ -187,20 +194,34 @@ impl LinuxMachine {
     /// Steps that remember the masks of kernel threads which may not run everywhere. The kernel forgets them, and lets these threads run on all CPUs that no
     /// partition has, each time that a partition begins, changes or ends (cgroup version 2), or when they are moved to another cpuset (version 1).
     pub(crate) fn confined_kernel_threads(&self, online: &CpuSet) -> Vec<Step> {
-        let forgotten = mask_value(&self.left_for_kernel_threads(online), online);
+        let offline = self.free_offline();
+        let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
+        let (unconfined, loses) = (mask_value(&left, &all), self.loses_offline());
+        let forgotten = if loses { mask_value(&(&left & online), &all) } else { unconfined.clone() };
         let step = |task: TaskId| {
-            let is = mask_value(&self.os.mask(task).ok()?, online);
+            let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let knob = LinuxKnob::KernelThread(task).knob();
-            (is != forgotten).then(|| Step::new(knob, Some(is), Some(forgotten.clone())).keeping().falling())
+            // A thread that was born while masks lack such a CPU lacks it, too.
+            let is_confined = is != unconfined && is != forgotten;
+            if !(is_confined || loses && self.journal.baseline(&knob).is_none()) {
+                return None;
+            }
+            let is = if is_confined { is } else { ALL.to_owned() };
+            Some(Step::new(knob, Some(is), Some(forgotten.clone())).keeping().falling())
         };
         self.kernel_threads().into_iter().filter_map(step).collect()
     }
 
-    /// The on-line CPUs on which the kernel lets its own threads run: those of no partition, with version 1 those of the default set.
-    fn left_for_kernel_threads(&self, online: &CpuSet) -> CpuSet {
-        let group = if self.os.hierarchy.is_v1() { names::DEFAULT_GROUP } else { "/" };
-        let left = self.os.effective(group).map(|rest| &rest & online).unwrap_or_default();
-        if left.is_empty() { online.clone() } else { left }
+    /// The CPUs on which the kernel lets its own threads run: those of no partition, with version 1 those of the default set. CPUs that are off-line are in
+    /// the masks of the root cgroup only.
+    fn left_for_kernel_threads(&self, online: &CpuSet, offline: &CpuSet) -> CpuSet {
+        let of = |group| self.os.effective(group).map(|rest| &rest & online).unwrap_or_default();
+        let default = if self.os.hierarchy.is_v1() { of(names::DEFAULT_GROUP) } else { CpuSet::new() };
+        if !default.is_empty() {
+            return default;
+        }
+        let left = if self.os.hierarchy.is_v1() { CpuSet::new() } else { of("/") };
+        if left.is_empty() { online | offline } else { &left | offline }
     }
 
     /// Those that the kernel lets be moved. That of an interrupt goes where its interrupt goes, by the kernel itself.
@@ -218,10 +239,11 @@ impl LinuxMachine {
         self.os.pids().unwrap_or_default().into_iter().filter_map(thread)
     }
 
-    /// The value of the knob of a kernel thread: `all` where its mask has every on-line CPU.
+    /// The value of the knob of a kernel thread: `all` where its mask has every CPU but those that are off-line and in a partition.
     pub(crate) fn kernel_thread_value(&self, task: TaskId) -> Result<Value, millpond_machine::KnobError> {
-        let mask = self.os.mask(task)?;
-        Ok(mask_value(&mask, &self.os.online()?))
+        let offline = self.free_offline();
+        let mask = self.os.whole_mask(task, &offline)?;
+        Ok(mask_value(&mask, &(&self.os.online()? | &offline)))
     }
 
     fn step_of_watchdog(

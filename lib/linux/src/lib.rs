@@ -53,6 +53,7 @@ mod fs;
 mod hardware;
 mod hierarchy;
 mod images;
+mod inside;
 mod interrupt_names;
 mod irqbalance;
 mod knob;

@@ -456,6 +456,7 @@ impl LinuxMachine {
                 steps.clear();
             }
             moves_kernel_threads = self.move_kernel_threads(&view, &steps);
+            steps.extend(view.steps_of_left());
         }
         steps.extend(Steering::of(self).steps(&self.shielded()?)?);
         if let Some(sets) = sets {

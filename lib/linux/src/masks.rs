@@ -6,14 +6,18 @@
 //! Our own bindings are masks too; what they are is then kept in a record `bind.TID.START`, since the mask
 //! itself may be gone. (On every kernel there is such a record of a binding to several CPUs: their mask could be anybody's.)
 //!
-//! Since 6.2 the kernel does all else by itself, and nothing else here takes a step.
+//! There a mask also loses CPUs that are off-line, for good: whenever it is set, and with version 2 those of the root cgroup whenever partitions change. So
+//! while a CPU is off-line these are noted first, too, and put back when it is on-line again.
+//!
+//! Since 6.2 the kernel does all else by itself, and nothing else here takes a step. The kernel's answer about a mask leaves off-line CPUs out on every
+//! release; the status of a thread has them.
 //!
 //! The masks of its own threads every kernel forgets, each time that a partition begins, changes or ends, and with version 1 when they move: they
 //! are noted in the same way, and settled with what fences keep kernel threads away from (`fences.rs`).
 
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::os::knob_error;
-use crate::view::View;
+use crate::view::{RootTasks, View};
 use crate::{LinuxMachine, Os, names};
 use millpond_machine::{Knob, KnobError, Refusal, Step};
 use millpond_model::CpuSet;
@@ -45,8 +49,32 @@ fn moves_kernel_threads(os: &Os, view: &View, step: &Step) -> bool {
 }
 
 impl LinuxMachine {
-    fn forgets_masks(&self) -> bool {
+    pub(crate) fn forgets_masks(&self) -> bool {
         self.has_cgroups() && !self.os.remembers_masks()
+    }
+
+    /// Whether changes of partitions take off-line CPUs from the masks of threads in the root cgroup.
+    pub(crate) fn narrows_masks(&self) -> bool {
+        self.forgets_masks() && !self.os.hierarchy.is_v1()
+    }
+
+    /// The same where there is such a CPU now.
+    pub(crate) fn loses_offline(&self) -> bool {
+        self.narrows_masks() && self.os.offline().is_ok_and(|offline| !offline.is_empty())
+    }
+
+    /// The off-line CPUs that are in no partition: a thread of the root cgroup that may run anywhere has them in its mask.
+    pub(crate) fn free_offline(&self) -> CpuSet {
+        let offline = self.os.offline().unwrap_or_default();
+        if offline.is_empty() {
+            return offline;
+        }
+        self.view(RootTasks::Unlisted).map(|view| &offline - &view.taken_from_root()).unwrap_or_default()
+    }
+
+    /// Whether a thread is in the root cgroup.
+    pub(crate) fn is_in_root(&self, task: TaskId) -> bool {
+        self.os.place(task.pid, Some(task.leader())).is_ok_and(|place| place.as_deref() == Some("/"))
     }
 
     /// Whether a mask of one CPU is a binding of ours.
@@ -120,17 +148,15 @@ impl LinuxMachine {
             return Ok(notes);
         }
         let mut groups: BTreeSet<String> = BTreeSet::new();
+        if !view.v1 && self.move_kernel_threads(view, &steps) {
+            groups.insert("/".to_owned());
+        }
+        let loses = self.loses_offline();
         let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
         for step in &steps {
             match LinuxKnob::parse(&step.knob) {
                 Ok(LinuxKnob::CgroupOf(task)) => tasks.extend(self.threads_of(task)),
-                Ok(LinuxKnob::File(ControlFile::Cpuset(group, file))) => {
-                    if file == CpusetFile::Partition {
-                        groups.insert("/".to_owned());
-                    }
-                    groups.insert(group);
-                }
-                Ok(LinuxKnob::AllowedCpus(group)) => {
+                Ok(LinuxKnob::File(ControlFile::Cpuset(group, _)) | LinuxKnob::AllowedCpus(group)) => {
                     groups.insert(group);
                 }
                 _ => {}
@@ -141,12 +167,15 @@ impl LinuxMachine {
         }
         for task in tasks {
             let knob = LinuxKnob::Affinity(task).knob();
-            let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
             let is_set = earlier.iter().any(|s| s.knob == knob);
-            if mask != cpuset && !is_set && !view.baselines.contains_key(&knob) {
+            if is_set || view.baselines.contains_key(&knob) {
+                continue;
+            }
+            let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
+            if mask != cpuset || (loses && self.is_in_root(task)) {
                 // The mask falls with the cpuset: a change that is put back puts it back, too.
-                let (mask, all) = (Some(mask.to_string()), Some(ALL.to_owned()));
-                notes.push(Step::new(knob, mask, all).keeping().falling());
+                let Ok(mask) = self.mask_value(task) else { continue };
+                notes.push(Step::new(knob, Some(mask), Some(ALL.to_owned())).keeping().falling());
             }
         }
         notes.extend(steps);
@@ -183,15 +212,23 @@ impl LinuxMachine {
             return Vec::new();
         }
         let mut steps = Vec::new();
+        let has_sets = self.live_sets().is_ok_and(|(_, sets)| !sets.is_empty());
         for (knob, original) in self.baselines().iter() {
             let Ok(LinuxKnob::Affinity(task)) = LinuxKnob::parse(knob) else { continue };
             // One that has ended is forgotten elsewhere.
-            steps.extend(self.settle_mask(task, knob, original.as_deref().unwrap_or(ALL)).ok().flatten());
+            let original = original.as_deref().unwrap_or(ALL);
+            steps.extend(self.settle_mask(task, knob, original, has_sets).ok().flatten());
         }
         steps
     }
 
-    fn settle_mask(&self, task: TaskId, knob: &Knob, original: &str) -> Result<Option<Step>, KnobError> {
+    fn settle_mask(
+        &self,
+        task: TaskId,
+        knob: &Knob,
+        original: &str,
+        has_sets: bool,
+    ) -> Result<Option<Step>, KnobError> {
         let cpuset = self.cpuset_of(task)?;
         let mask = self.os.mask(task)?;
         let bound = self.os.root.read(&self.os.record_file(&bind_record(task))).map_err(knob_error)?;
@@ -213,7 +250,9 @@ impl LinuxMachine {
                 if both.is_empty() { cpuset.clone() } else { both }
             }
         };
-        let whole = self.is_whole(original, &cpuset);
+        // One of all that sets leave looks like none, and would not be noted again.
+        let looks_like_none = has_sets && original != ALL && target == cpuset;
+        let whole = self.is_whole(original, &cpuset) && !looks_like_none;
         if mask == target && !whole {
             return Ok(None);
         }

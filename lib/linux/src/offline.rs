@@ -63,11 +63,6 @@ impl Kept {
         serde_json::to_string(self).ok()
     }
 
-    /// Whether the places of all these CPUs are kept.
-    pub(crate) fn has(&self, cpus: &CpuSet) -> bool {
-        cpus.is_subset(&self.seen)
-    }
-
     /// The same of a machine of which these CPUs are on-line, too.
     pub(crate) fn with(&self, topology: &Topology, online: &CpuSet) -> Kept {
         let seen = online | &self.seen;

@@ -185,6 +185,15 @@ impl Os {
         self.fs.affinity(self, task)
     }
 
+    /// The same with CPUs that are off-line, which the kernel's answer leaves out. These are the `offline` ones.
+    ///
+    /// # Errors
+    /// [`KnobError::Gone`] when the task is not the one that was meant.
+    pub(crate) fn whole_mask(&self, task: TaskId, offline: &CpuSet) -> Result<CpuSet, KnobError> {
+        let mask = self.mask(task)?;
+        if offline.is_empty() { Ok(mask) } else { self.fs.whole_affinity(self, task) }
+    }
+
     /// Sets a thread's affinity mask; `None` allows everything.
     ///
     /// # Errors
@@ -244,6 +253,14 @@ impl Os {
     /// [`KnobError`] when that cannot be read.
     pub fn online(&self) -> Result<CpuSet, KnobError> {
         self.cpu_list("online")
+    }
+
+    /// The CPUs that are off-line.
+    ///
+    /// # Errors
+    /// [`KnobError`] when that cannot be read.
+    pub(crate) fn offline(&self) -> Result<CpuSet, KnobError> {
+        Ok(&self.cpu_list("present")? - &self.online()?)
     }
 
     /// A list below `/sys/devices/system/cpu`. Where the file is missing, as in some captured trees, it follows from the directories of CPUs.

@@ -17,7 +17,7 @@ impl LinuxMachine {
         steps: Vec<Step>,
     ) -> Vec<Step> {
         if self.os.hierarchy.is_v1() {
-            return steps;
+            return self.noting_members(steps);
         }
         let is_ours =
             |place: &Option<Value>| place.as_deref().is_some_and(|path| names::owner(path).is_some());

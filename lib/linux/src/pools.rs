@@ -118,7 +118,7 @@ impl LinuxMachine {
 
     /// What must hold at the end: where something is there is a CPU.
     fn check_not_empty(view: &View, wanted: &Wanted, online: &CpuSet) -> Result<(), Refusal> {
-        let taken = wanted.sets.values().fold(CpuSet::new(), |all, s| &all | &s.cpus());
+        let taken = wanted.sets.values().fold(view.reserved(), |all, s| &all | &s.cpus());
         if (online - &taken).is_empty() {
             let last = online.lowest().unwrap_or(CpuId(0));
             return Err(Refusal::new(Subject::Processor(last), Reason::LastOfDefault));
@@ -143,11 +143,11 @@ impl LinuxMachine {
 impl Pools for LinuxMachine {
     fn state(&self) -> Result<Option<PoolsState>, Refusal> {
         let Some(mut state) = self.recorded()? else { return Ok(None) };
-        let sets = self.view(RootTasks::Unlisted)?.sets();
-        let owners = Self::owners(&sets);
+        let view = self.view(RootTasks::Unlisted)?;
+        let (owners, reserved) = (Self::owners(&view.sets()), view.reserved());
         let set_of = |cpu| owners.get(&cpu).copied().unwrap_or(PsetId::DEFAULT);
-        let placed = |(cpu, state)| (cpu, (set_of(cpu), state));
-        state.catch_up(&self.states_now()?.into_iter().map(placed).collect());
+        let states = self.states_now()?.into_iter().filter(|(cpu, _)| !reserved.contains(*cpu));
+        state.catch_up(&states.map(|(cpu, state)| (cpu, (set_of(cpu), state))).collect());
         Ok(Some(state))
     }
 
@@ -197,11 +197,12 @@ impl Pools for LinuxMachine {
         let (partitions, owners) = (view.foreign_partitions(), Self::owners(&live));
         for cpu in moving.iter() {
             if let Some(group) = in_partition(&partitions, cpu).filter(|_| !owners.contains_key(&cpu)) {
-                return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group)));
+                return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group, view.v1)));
             }
             steps.extend(self.release_bound(&bound, cpu, true)?);
         }
-        let lonely = Self::left_with_one((&live, &view.online), (&wanted.sets, &view.online));
+        let lonely =
+            Self::left_with_one(&view.reserved(), (&live, &view.online), (&wanted.sets, &view.online));
         steps.extend(self.adopted(&lonely, &bound, &moving));
         let states = self.state_changes(&changes, false, Some(Self::owners(&wanted.sets)))?;
         states.outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;

@@ -11,6 +11,7 @@ use crate::os::knob_error;
 use crate::plan::{Wanted, plan};
 use crate::settings::kernel_settings;
 use crate::steering::Steering;
+use crate::view::RootTasks;
 use millpond_machine::facets::{LwpStatus, ProcessorStatus, Reserved, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Reason, Refusal, Step, Subject};
 use millpond_model::{CpuId, CpuSet, PsetId, State, Topology, Transition, TransitionError, WallTime};
@@ -143,7 +144,8 @@ impl LinuxMachine {
         let (view, sets) = self.live_sets()?;
         let mut view = Rc::unwrap_or_clone(view);
         let left = &view.online - stopped;
-        let lonely = Self::left_with_one((&sets, &view.online), (&sets, &left));
+        let apart = view.reserved();
+        let lonely = Self::left_with_one(&apart, (&sets, &view.online), (&sets, &left));
         let mut steps = self.adopted(&lonely, bound, stopped);
         if view.v1 {
             view.online = left;
@@ -289,15 +291,7 @@ impl Processors for LinuxMachine {
         let isolated = kernel_settings(&self.os.root).isolated;
         let bound = self.bound_to_processors()?;
         let bound = bound.iter().fold(CpuSet::new(), |all, thread| &all | &thread.cpus);
-        let mut partitions = CpuSet::new();
-        if self.has_cgroups() && !self.os.hierarchy.is_v1() {
-            // What no partition has is left to the root cgroup.
-            let left =
-                self.os.effective("/").map_err(|e| e.into_refusal(Subject::Operation, "the root cgroup"))?;
-            let (_, sets) = self.live_sets()?;
-            let own = sets.values().fold(CpuSet::new(), |all, set| &all | &set.cpus());
-            partitions = &(&self.online_now()? - &left) - &own;
-        }
+        let partitions = self.view(RootTasks::Unlisted)?.reserved();
         Ok(Reserved { isolated, partitions, bound })
     }
 

@@ -29,6 +29,8 @@ struct Moving<'a> {
     fences: BTreeMap<PsetId, FenceName>,
     /// The partitions of other programs.
     partitions: BTreeMap<&'a str, CpuSet>,
+    /// With cgroup version 1 these are exclusive cpusets.
+    is_v1: bool,
 }
 
 impl Moving<'_> {
@@ -100,17 +102,18 @@ impl LinuxMachine {
         owners
     }
 
-    /// The sets, the default one included, that have one active CPU in `to` and had more in `from`.
+    /// The sets, the default one included, that have one active CPU in `to` and had more in `from`. CPUs that are `apart` are not in the default set.
     pub(crate) fn left_with_one(
+        apart: &CpuSet,
         from: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
         to: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
     ) -> BTreeSet<PsetId> {
         let count = |(sets, online): (&BTreeMap<PsetId, SetLabel>, &CpuSet), id: PsetId| {
-            let of = |set: &SetLabel| (&set.cpus() & online).len();
             if id.is_default() {
-                online.len() - sets.values().map(of).sum::<usize>()
+                let own = sets.values().fold(apart.clone(), |all, set| &all | &set.cpus());
+                (online - &own).len()
             } else {
-                sets.get(&id).map_or(0, of)
+                sets.get(&id).map_or(0, |set| (&set.cpus() & online).len())
             }
         };
         let all = from.0.keys().copied().chain([PsetId::DEFAULT]);
@@ -135,8 +138,11 @@ impl LinuxMachine {
             return refuse(Reason::NotActive(*state));
         }
         if let Some(group) = in_partition(&moving.partitions, cpu).filter(|_| from.is_default() && !forced) {
-            return Err(Refusal::new(Subject::Processor(cpu), in_partition_of(group))
-                .hint("choose another CPU, or use -F: the partition is restored when the CPU returns"));
+            let whole = if moving.is_v1 { "cpuset" } else { "partition" };
+            let hint = format!("choose another CPU, or use -F: the {whole} is restored when the CPU returns");
+            return Err(
+                Refusal::new(Subject::Processor(cpu), in_partition_of(group, moving.is_v1)).hint(hint)
+            );
         }
         if from.is_default() && !moving.is_apart(cpu) && moving.is_last(from) {
             return Err(Refusal::new(Subject::Processor(cpu), Reason::LastOfDefault)
@@ -221,9 +227,9 @@ impl LinuxMachine {
         let (owners, active) = (Self::owners(sets), BTreeMap::new());
         let fence = |(id, set): (&PsetId, &SetLabel)| Some((*id, set.fence.as_ref()?.name.clone()));
         let fences = sets.iter().filter_map(fence).collect();
-        let partitions = view.foreign_partitions();
+        let (partitions, is_v1) = (view.foreign_partitions(), view.v1);
         let mut moving =
-            Moving { states, busy, bound, to, forced, owners, active, fences, partitions }.counted();
+            Moving { states, busy, bound, to, forced, owners, active, fences, partitions, is_v1 }.counted();
         let before = sets.clone();
         let mut seen = CpuSet::new();
         let (mut moves, mut steps) = (Vec::new(), Vec::new());
@@ -245,7 +251,7 @@ impl LinuxMachine {
             set.former.extend(former);
             set.members.extend(coming.map(|moved| moved.cpu));
         }
-        let lonely = Self::left_with_one((&before, &view.online), (&*sets, &view.online));
+        let lonely = Self::left_with_one(&view.reserved(), (&before, &view.online), (&*sets, &view.online));
         let leaving = moves.iter().filter(|m| m.from != m.to).map(|m| m.cpu).collect();
         steps.extend(self.adopted(&lonely, &moving.bound, &leaving));
         Ok((moves, steps))
@@ -259,7 +265,9 @@ impl Psets for LinuxMachine {
         let labels = view.sets();
         for (id, label) in &labels {
             let mode = view.mode(label, view.has_tasks(*id));
-            let breaches = breaches(&view, *id, label, mode);
+            let mut breaches = breaches(&view, *id, label, mode);
+            let left = view.left.iter().filter(|left| names::owner(&left.leaf) == Some(*id));
+            breaches.extend(left.map(|left| format!("{left} left it without a command")));
             let (members, returns) = (label.members.clone(), returns(&labels, label));
             sets.push((label.serial, Pset { id: *id, members, mode, breaches, returns }));
         }
@@ -348,8 +356,9 @@ impl Psets for LinuxMachine {
 }
 
 /// The reason why a CPU in the partition of this cgroup stays.
-pub(crate) fn in_partition_of(group: &str) -> Reason {
-    Reason::InPartition(millpond_model::printable(&messages::group(group)).into_owned())
+pub(crate) fn in_partition_of(group: &str, is_v1: bool) -> Reason {
+    let group = millpond_model::printable(&messages::group(group)).into_owned();
+    if is_v1 { Reason::InCpuset(group) } else { Reason::InPartition(group) }
 }
 
 /// The innermost cgroup of another program whose partition has a CPU.

@@ -11,13 +11,15 @@
 //! | groups of processes in the record `controls` | the process is gone |
 //! | `bind.TID.START` | no thread with a remembered mask has that name |
 //! | `member.PID@START` | the process with that start time is gone |
+//! | `inside.TID.START` | the task or its set is gone, or another program moved the task |
 //!
 //! A record of an ended thing is never acted on, because every reader compares start times. So it is untidy and not wrong:
 //! the next change forgets it.
 
-use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
 use crate::masks::bind_record;
+use crate::view::RootTasks;
+use crate::{LinuxMachine, inside};
 use millpond_machine::{Knob, KnobError, Step};
 use std::collections::BTreeSet;
 
@@ -37,7 +39,14 @@ impl LinuxMachine {
             })
             .collect();
         steps.extend(self.stale_controls());
+        let view = self.view(RootTasks::Unlisted).ok();
         for name in self.os.shared_record_names().iter() {
+            if name.starts_with(inside::RECORD) {
+                if view.as_ref().is_some_and(|view| self.is_no_member(view, name)) {
+                    steps.push(Step::new(LinuxKnob::Record(name.clone()).knob(), self.os.record(name), None));
+                }
+                continue;
+            }
             let ended = match name.strip_prefix("member.").map(str::parse::<TaskId>) {
                 Some(Ok(process)) => self.is_another(process),
                 _ => name.starts_with("bind.") && !bound.contains(name),

@@ -24,10 +24,18 @@ impl LinuxMachine {
     pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
-        if !ours && mask == self.cpuset_of(task)? {
+        let is_all = !ours && mask == self.cpuset_of(task)?;
+        let offline = self.free_offline();
+        if offline.is_empty() || ours {
+            return Ok(if is_all { ALL.to_owned() } else { mask.to_string() });
+        }
+        // Only in the root cgroup a mask has CPUs that are off-line.
+        let hidden = &self.os.whole_mask(task, &offline)? & &offline;
+        // A thread that was born while masks lack such a CPU lacks it, too.
+        if is_all && (hidden == offline || self.narrows_masks() || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }
-        Ok(mask.to_string())
+        Ok((&mask | &hidden).to_string())
     }
 
     pub(crate) fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {
@@ -401,7 +409,12 @@ impl Threads for LinuxMachine {
                 moves.push((*task, place(*task)?, destination));
             }
         }
-        let steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
+        let mut steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
+        if to.is_none() {
+            // One that left without a command stays where it is.
+            let left = view.left.iter().filter(|left| left.task.pid == pid.0);
+            steps.extend(left.filter_map(|left| self.record_of_member(left.task, None)));
+        }
         let outcome = rebindings(pid, lwps.is_none(), &from, to);
         let what = match to {
             Some(set) => format!("bind process {pid} to set {set}"),

@@ -64,15 +64,13 @@ impl LinuxMachine {
             .map_err(|e| broken(format!("the topology in sysfs contradicts itself: {e}")))
     }
 
-    /// The step that keeps the places of all CPUs in the record before some of them go off-line; none where it has them.
+    /// The step that keeps the places of all CPUs in the record before some of them go off-line; none where it has them. A CPU may have another place than
+    /// when it was kept: another program replaced it.
     pub(crate) fn keep_places(&self, online: &CpuSet) -> Result<Option<Step>, Refusal> {
-        let kept = self.os.kept_places();
-        if kept.has(online) {
-            return Ok(None);
-        }
-        let after = kept.with(&self.read_topology()?, online).text();
+        let after = self.os.kept_places().with(&self.read_topology()?, online).text();
+        let before = self.os.shared_record(RECORD);
         let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
-        Ok(Some(Step::new(knob, self.os.shared_record(RECORD), after)))
+        Ok((before != after).then(|| Step::new(knob, before, after)))
     }
 
     /// The strands of each CPU's core: no other file is read than theirs.

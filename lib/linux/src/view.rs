@@ -2,6 +2,7 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
+use crate::inside::Left;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
 use crate::numa;
@@ -67,6 +68,8 @@ pub struct Group {
     pub mems: Option<Value>,
     /// `cpuset.memory_migrate` is on (version 1).
     pub migrates: bool,
+    /// `cpuset.cpu_exclusive` is on (version 1; of cgroups of others).
+    pub is_exclusive: bool,
     /// `cpuset.cpus.partition` unless it is `member`.
     pub partition: Option<Value>,
     /// `cpuset.cpus.exclusive` (version 2, since 6.7).
@@ -86,6 +89,11 @@ impl Group {
     #[must_use]
     pub fn is_partition(&self) -> bool {
         matches!(self.partition.as_deref(), Some("root" | "isolated"))
+    }
+
+    /// What it takes as a partition: its exclusive list where it has one.
+    fn partition_cpus(&self) -> &CpuSet {
+        if self.exclusive.is_empty() { &self.cpus } else { &self.exclusive }
     }
 }
 
@@ -132,6 +140,8 @@ pub struct View {
     pub possible: CpuSet,
     /// On-line CPUs.
     pub online: CpuSet,
+    /// On-line CPUs that the topmost cgroup of a container does not have.
+    pub outside: CpuSet,
     /// Nodes with memory and their CPUs, where a set's memory is confined.
     pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
@@ -140,6 +150,8 @@ pub struct View {
     pub groups: BTreeMap<String, Group>,
     /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
     pub tasks: Vec<TaskAt>,
+    /// Tasks that left a set without a command: they are among `tasks` as if they were in it.
+    pub left: Vec<Left>,
     /// Sets in which units start from now on, where systemd owns the tree.
     pub kept: BTreeSet<PsetId>,
     /// The configuration of pools as it was last committed, while they are enabled.
@@ -233,6 +245,11 @@ impl View {
         if view.sets().values().any(|set| !set.memory.is_all()) {
             view.read_nodes(os)?;
         }
+        // The topmost cgroup of the machine has no such file, and has all that partitions leave it.
+        if !v1 && os.root.read_value(&mount.join("cpuset.cpus.partition")).map_err(at("/"))?.is_some() {
+            let has = os.effective("/").map_err(|e| ("/".to_owned(), e))?;
+            view.outside = &(&view.online - &has) - &(&view.own_cpus() | &view.partitioned());
+        }
         if !v1 {
             view.remote_partitions = view.partitions && os.has_remote_partitions();
             let live = view.sets().into_values().flat_map(|s| s.zones);
@@ -248,6 +265,7 @@ impl View {
         if listed {
             view.read_tasks(os, "/")?;
         }
+        view.recall_left(os);
         Ok(view)
     }
 
@@ -342,16 +360,40 @@ impl View {
         Ok(())
     }
 
-    /// The partitions of other programs, with the CPUs that each holds or lets those below it hold.
+    /// The CPUs that other programs have for themselves, by cgroup: those of partitions, and with version 1 of exclusive cpusets. The cpuset with
+    /// the first CPU is what such a program leaves to the system.
     #[must_use]
     pub fn foreign_partitions(&self) -> BTreeMap<&str, CpuSet> {
         let is_foreign = |path: &str| path != "/" && names::owner(path).is_none();
         let is_ours = |path: &str| self.baseline(&control(path, CpusetFile::Partition)).is_some();
-        let found = self
-            .groups
-            .iter()
-            .filter(|(path, group)| is_foreign(path) && group.is_partition() && !is_ours(path));
-        found.map(|(path, group)| (path.as_str(), &group.cpus | &group.exclusive)).collect()
+        let first = self.online.lowest();
+        let is_apart = |path: &str, group: &Group| match self.v1 {
+            true => group.is_exclusive && first.is_none_or(|first| !group.cpus.contains(first)),
+            false => group.is_partition() && !is_ours(path),
+        };
+        let found = self.groups.iter().filter(|(path, group)| is_foreign(path) && is_apart(path, group));
+        found.map(|(path, group)| (path.as_str(), group.partition_cpus().clone())).collect()
+    }
+
+    fn partitioned(&self) -> CpuSet {
+        self.foreign_partitions().values().fold(CpuSet::new(), |all, cpus| &all | cpus)
+    }
+
+    /// The members of all sets.
+    fn own_cpus(&self) -> CpuSet {
+        self.sets().values().fold(CpuSet::new(), |all, set| &all | &set.cpus())
+    }
+
+    /// The CPUs that are in no set, and not in the default one either: other programs have them.
+    #[must_use]
+    pub fn reserved(&self) -> CpuSet {
+        &(&self.partitioned() | &self.outside) - &self.own_cpus()
+    }
+
+    /// The CPUs that partitions take from the root cgroup now, ours and others.
+    pub(crate) fn taken_from_root(&self) -> CpuSet {
+        let partitions = self.groups.iter().filter(|(path, group)| *path != "/" && group.is_partition());
+        partitions.fold(CpuSet::new(), |all, (_, group)| &all | group.partition_cpus())
     }
 
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
@@ -507,7 +549,11 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     group.cpus = list(cpus);
     if os.hierarchy.is_v1() {
         group.mems = value(CpusetFile::Mems)?;
-        group.migrates = names::owner(path).is_some() && value(CpusetFile::MemoryMigrate)?.is_some();
+        if names::owner(path).is_some() {
+            group.migrates = value(CpusetFile::MemoryMigrate)?.is_some();
+        } else {
+            group.is_exclusive = read("cpuset.cpu_exclusive")?.is_some_and(|text| text.trim() == "1");
+        }
         return Ok(group);
     }
     if has_cpusets {

@@ -190,6 +190,9 @@ pub enum Reason {
     /// The CPU is in a partition of another program: taking the last one makes the partition invalid.
     #[error("it belongs to the partition of {0}, which another program made")]
     InPartition(String),
+    /// The CPU is in a cpuset (cgroup version 1) that another program made exclusive.
+    #[error("it belongs to the exclusive cpuset of {0}, which another program made")]
+    InCpuset(String),
     /// The number names no pool.
     #[error("there is no such pool")]
     NoSuchPool,
@@ -289,6 +292,7 @@ impl Refusal {
             ),
             Reason::IsFence(name) => Some(format!("take it down first: millpond fence --off {name}")),
             Reason::InPartition(_) => Some("choose another CPU, or end that partition first".to_owned()),
+            Reason::InCpuset(_) => Some("choose another CPU, or take it out of that cpuset first".to_owned()),
             Reason::PsetsExist(sets) => {
                 let sets: String = sets.iter().map(|set| format!(" {set}")).collect();
                 Some(format!("remove them first: psrset -d{sets}"))

@@ -7,9 +7,10 @@
 //! 3. of several such places the one that has the fewest free cores, so that the others keep room for more;
 //! 4. the highest numbers: programs and interrupts that chose a CPU by its number chose a low one.
 //!
-//! Where no place has so many, the places with the most free cores are taken whole.
+//! Where no locality group has so many, they come from as few as possible, and of these from the closest ones; the places with the most free cores
+//! are taken whole.
 
-use millpond_model::{CacheKind, CoreKind, CpuId, CpuSet, LgrpId, Topology};
+use millpond_model::{CacheKind, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Topology};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,6 +77,7 @@ pub fn choose_cores(wish: &CoreWish<'_>) -> Result<ChosenCores, usize> {
     for rank in ranks {
         let equals: Vec<&Candidate> = free.iter().filter(|core| core.rank == rank).collect();
         let most = (wish.count - chosen.len()).min(equals.len());
+        let equals = of_closest(equals, most, &chosen, wish.topology);
         take(equals, most, &mut chosen);
     }
     chosen.sort_by_key(|core| core.lowest);
@@ -129,6 +131,90 @@ fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<u
         places.entry(&core.places[..=depth]).or_default().push(core);
     }
     places
+}
+
+/// The free cores of locality groups, by the numbers of these, and how far these are from each other.
+struct Lgroups<'c> {
+    free: BTreeMap<usize, Vec<&'c Candidate>>,
+    distances: BTreeMap<(usize, usize), u64>,
+}
+
+impl Lgroups<'_> {
+    /// How many cores one has, and its lowest.
+    fn size(&self, lgroup: usize) -> (usize, Option<CpuId>) {
+        let free = self.free.get(&lgroup).map(Vec::as_slice).unwrap_or_default();
+        (free.len(), free.first().map(|core| core.lowest))
+    }
+
+    fn distance(&self, from: usize, to: &[usize]) -> u64 {
+        to.iter().filter_map(|to| self.distances.get(&(from, *to))).sum()
+    }
+
+    /// Adds locality groups until they have so many cores: the closest one each time, or the one with the most cores. One that has all that are left is enough.
+    fn reach(&self, mut all: Vec<usize>, mut count: usize, is_closest_first: bool) -> Vec<usize> {
+        let mut others: Vec<usize> = self.free.keys().copied().filter(|id| !all.contains(id)).collect();
+        count -= all.iter().map(|id| self.size(*id).0).sum::<usize>().min(count);
+        while count > 0 && !others.is_empty() {
+            let key = |id: &usize| {
+                let ((size, lowest), distance) = (self.size(*id), self.distance(*id, &all));
+                let has_all = size >= count;
+                // Of those that have enough the smallest, of others the largest.
+                let by_size = if has_all { (0, size) } else { (1, usize::MAX - size) };
+                let far = if is_closest_first { distance } else { 0 };
+                let apart = if has_all { distance } else { 0 };
+                (far, by_size.0, apart, by_size.1, distance, Reverse(lowest))
+            };
+            let Some(next) = others.iter().copied().min_by_key(key) else { break };
+            others.retain(|id| *id != next);
+            count -= self.size(next).0.min(count);
+            all.push(next);
+        }
+        all
+    }
+
+    /// How many locality groups there are, and all distances between them.
+    fn cost(&self, all: &[usize]) -> (usize, u64) {
+        (all.len(), all.iter().map(|id| self.distance(*id, all)).sum())
+    }
+}
+
+/// The cores of the locality groups that so many come from: where none has so many, or others are `chosen` already.
+fn of_closest<'c>(
+    mut cores: Vec<&'c Candidate>,
+    count: usize,
+    chosen: &[&Candidate],
+    topology: &Topology,
+) -> Vec<&'c Candidate> {
+    let mut free: BTreeMap<usize, Vec<&Candidate>> = BTreeMap::new();
+    for core in &cores {
+        // What is in none stays as it is.
+        let Some(lgroup) = core.places[0] else { return cores };
+        free.entry(lgroup).or_default().push(core);
+    }
+    let anchors: BTreeSet<usize> = chosen.iter().filter_map(|core| core.places[0]).collect();
+    if free.len() < 2 || (anchors.is_empty() && free.values().any(|cores| cores.len() >= count)) {
+        return cores;
+    }
+    let number = |lgroup: LgrpId| usize::try_from(lgroup.0).unwrap_or(usize::MAX);
+    let numbers: Vec<usize> = topology.lgroups().iter().map(|lgroup| number(lgroup.id)).collect();
+    let row = |lgroup: &Lgroup| {
+        let from = number(lgroup.id);
+        let row = numbers.iter().zip(&lgroup.distances);
+        row.map(|(to, distance)| ((from, *to), u64::from(*distance))).collect::<Vec<_>>()
+    };
+    let lgroups = Lgroups { free, distances: topology.lgroups().iter().flat_map(row).collect() };
+    let mut starts: Vec<Vec<usize>> = match anchors.is_empty() {
+        true => lgroups.free.keys().map(|id| vec![*id]).collect(),
+        false => vec![anchors.into_iter().collect()],
+    };
+    // Of equal ways the first one is kept.
+    starts.sort_by_key(|start| Reverse(start.first().map(|id| lgroups.size(*id))));
+    let ways = starts.into_iter().flat_map(|start| {
+        [false, true].map(|is_closest_first| lgroups.reach(start.clone(), count, is_closest_first))
+    });
+    let best = ways.min_by_key(|way| lgroups.cost(way)).unwrap_or_default();
+    cores.retain(|core| core.places[0].is_some_and(|lgroup| best.contains(&lgroup)));
+    cores
 }
 
 /// Takes cores of the innermost place that has so many. Where no place inside has, its largest ones are taken whole first.
@@ -290,6 +376,46 @@ mod tests {
         assert_eq!(choose("0 1 2 | 3 4 5 / 6 7 | 8 9", 4, NONE), "6 7 8 9: Lgroup(LgrpId(1))");
         assert_eq!(choose("0 1 / 2 3 / 4 5", 3, NONE), "1 4 5: Lgroups(2)");
         assert_eq!(choose("0 1 / 2 3 / 4 5", 4, NONE), "2 3 4 5: Lgroups(2)");
+    }
+
+    /// Two chips of two lgroups each, which are close to each other.
+    fn chips(text: &str) -> Topology {
+        let topology = machine(text);
+        let mut lgroups = topology.lgroups().to_vec();
+        for (at, lgroup) in lgroups.iter_mut().enumerate() {
+            let distance = |to: usize| match (at == to, at / 2 == to / 2) {
+                (true, _) => 10,
+                (_, true) => 12,
+                _ => 32,
+            };
+            lgroup.distances = (0..4).map(distance).collect();
+        }
+        Topology::new(topology.processors().to_vec(), topology.caches().to_vec(), lgroups).unwrap()
+    }
+
+    #[test]
+    fn of_several_lgroups_the_closest_are_taken() {
+        let choose = |text: &str, count: usize, [taken, last]: [&str; 2]| {
+            let topology = chips(text);
+            let (online, taken, last) = (topology.cpus(), list(taken), list(last));
+            let wish = CoreWish {
+                count,
+                topology: &topology,
+                online: &online,
+                taken: &taken,
+                last: &last,
+                near: None,
+            };
+            let chosen = choose_cores(&wish).unwrap();
+            let cores: Vec<String> = chosen.cores.iter().map(ToString::to_string).collect();
+            format!("{}: {:?}", cores.join(" "), chosen.place)
+        };
+        let four = "0 1 2 / 3 4 5 / 6 7 8 / 9 10 11";
+        assert_eq!(choose(four, 5, ["", ""]), "7 8 9 10 11: Lgroups(2)", "lgroup 0 has two, but is far");
+        assert_eq!(choose(four, 5, ["9-10", ""]), "1 2 3 4 5: Lgroups(2)", "a pair that is close");
+        assert_eq!(choose(four, 6, ["9-10", ""]), "3 4 5 6 7 8: Lgroups(2)", "two lgroups before three");
+        // The first choice is of one lgroup; what is left comes from the one beside it.
+        assert_eq!(choose("0 1 / 2 3 / 4 5 / 6 7", 3, ["1-2", "3-5"]), "5 6 7: Lgroups(2)");
     }
 
     #[test]

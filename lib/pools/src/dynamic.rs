@@ -49,8 +49,9 @@ fn pools(machine: &dyn Machine) -> Result<&dyn Pools, PoolError> {
 /// # Errors
 /// When the machine cannot be read.
 pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, PoolError> {
-    let states = machine.processors().map_err(Refusal::from)?.states()?;
-    let cpus = states.into_iter().map(|s| (s.cpu, s.state));
+    let processors = machine.processors().map_err(Refusal::from)?;
+    let (states, reserved) = (processors.states()?, processors.reserved()?);
+    let cpus = states.into_iter().filter(|s| !reserved.partitions.contains(s.cpu)).map(|s| (s.cpu, s.state));
     Ok(PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() })
 }
 

@@ -3,6 +3,7 @@
 //! | group | what it shows | what it needs |
 //! |---|---|---|
 //! | laws | no script of changes breaks a law | nothing |
+//! | undo | everything returns on ten thousand trees that other programs made | nothing |
 //! | fuzz | no input breaks a parser | nothing; with a C++ compiler the search is guided |
 //! | loom | the barrier, and the exchange of stacks, are right in every order of their threads | nothing |
 //! | arm | the libraries for real-time programs compile for aarch64 | that target of the compiler |
@@ -28,6 +29,7 @@ mod outcome;
 mod sanitizers;
 mod soak;
 mod tools;
+mod undo;
 mod valgrind;
 
 use crate::cargo::Built;
@@ -55,11 +57,12 @@ pub struct Slow {
 }
 
 /// Every group, the cheapest first.
-pub const GROUPS: [Slow; 11] = [
+pub const GROUPS: [Slow; 12] = [
     Slow { name: "loom", needs_tests: false, is_asked_for: false, lacks: || None, run: loom::run },
     Slow { name: "arm", needs_tests: false, is_asked_for: false, lacks: arm::lacks, run: arm::run },
     Slow { name: "c", needs_tests: true, is_asked_for: false, lacks: c::lacks, run: c::run },
     Slow { name: "laws", needs_tests: true, is_asked_for: false, lacks: || None, run: laws::run },
+    Slow { name: "undo", needs_tests: true, is_asked_for: false, lacks: || None, run: undo::run },
     Slow { name: "fuzz", needs_tests: false, is_asked_for: false, lacks: || None, run: fuzz::run },
     Slow {
         name: "address",

@@ -35,7 +35,7 @@ impl Fs for Captured {
     }
 
     fn write(&self, os: &Os, path: &Path, text: &str) -> Done {
-        write(os, path, text)
+        narrowing(os, || write(os, path, text))
     }
 
     fn make_group(&self, os: &Os, _path: &str, dir: &Path) -> Done {
@@ -43,7 +43,7 @@ impl Fs for Captured {
     }
 
     fn remove_group(&self, os: &Os, dir: &Path) -> Done {
-        remove_group(&os.root, dir)
+        narrowing(os, || remove_group(&os.root, dir))
     }
 
     fn label(&self, os: &Os, dir: &Path, key: &str) -> Result<Option<String>, KnobError> {
@@ -67,6 +67,13 @@ impl Fs for Captured {
 
     fn affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
         allowed(os, task)
+    }
+
+    fn whole_affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+        let (place, cpuset) = cpuset_of(os, task)?;
+        // Only the root cpuset takes no notice of CPUs that go off-line.
+        let free = if place == ROOT { unpartitioned(os)? } else { cpuset };
+        Ok(remembered(os, task)?.map_or_else(|| free.clone(), |mask| within(&mask, &free)))
     }
 
     fn set_affinity(&self, os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Done {
@@ -542,6 +549,9 @@ fn is_partition(root: &Root, dir: &Path) -> bool {
     matches!(text.trim(), "root" | "isolated")
 }
 
+/// The topmost cgroup.
+const ROOT: &str = "/";
+
 /// Between a mask and the cpuset in which it was set, where a kernel forgets.
 const SET_IN: &str = " in ";
 
@@ -562,7 +572,7 @@ fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
 /// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of CPUs that
 /// go off-line, only what partitions have taken from it.
 fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError> {
-    let allows = if place == "/" { partitions_below(&os.root, &os.group(place)?) } else { cpuset.clone() };
+    let allows = if place == ROOT { partitions_below(&os.root, &os.group(place)?) } else { cpuset.clone() };
     Ok(format!("{place}:{allows}"))
 }
 
@@ -570,32 +580,78 @@ fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError>
 /// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it; every
 /// kernel those of its own threads when partitions have changed.
 fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+    let (_, cpuset) = cpuset_of(os, task)?;
+    Ok(remembered(os, task)?.map_or_else(|| cpuset.clone(), |mask| within(&mask, &cpuset)))
+}
+
+fn within(mask: &CpuSet, cpus: &CpuSet) -> CpuSet {
+    let both = mask & cpus;
+    if both.is_empty() { cpus.clone() } else { both }
+}
+
+/// The mask that the kernel has in mind.
+fn remembered(os: &Os, task: TaskId) -> Result<Option<CpuSet>, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
-    let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(cpuset) };
+    let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(None) };
     let (mask, when) = text.split_once(SET_IN).unwrap_or((&text, ""));
     if !when.is_empty() && when != memory_of(os, &place, &cpuset)? {
-        return Ok(cpuset);
+        return Ok(None);
     }
-    let mask: CpuSet = mask.parse().map_err(|_| refused("the mask is damaged"))?;
-    let both = &mask & &cpuset;
-    Ok(if both.is_empty() { cpuset } else { both })
+    mask.parse().map(Some).map_err(|_| refused("the mask is damaged"))
+}
+
+/// The CPUs that no partition has, also those that are off-line.
+fn unpartitioned(os: &Os) -> Result<CpuSet, KnobError> {
+    Ok(&os.cpu_list("present")? - &partitions_below(&os.root, &os.group(ROOT)?))
+}
+
+/// A kernel before 6.2 gives the threads of the root cgroup a new mask when the partitions change: the CPUs that they leave and that are on-line. A CPU
+/// that is off-line is lost to them.
+fn narrowing(os: &Os, change: impl FnOnce() -> Done) -> Done {
+    if os.remembers_masks()
+        || os.hierarchy.is_v1()
+        || os.hierarchy.mount().is_none()
+        || os.offline()?.is_empty()
+    {
+        return change();
+    }
+    let before = unpartitioned(os)?;
+    change()?;
+    if unpartitioned(os)? == before {
+        return Ok(());
+    }
+    let cpuset = effective(os, ROOT)?;
+    let threads = os.root.text(os.group(ROOT)?.join(os.threads_file())).map_err(knob_error)?;
+    for tid in threads.split_ascii_whitespace().filter_map(|tid| tid.parse().ok()) {
+        let Some(pid) = os.process_of(tid).map_err(knob_error)? else { continue };
+        let Some(stat) = os.stat(pid, Some(tid)).map_err(knob_error)?.filter(|stat| !stat.pinned) else {
+            continue;
+        };
+        let file = mask_file(os, TaskId { pid, tid: Some(tid), start: stat.start });
+        let when = memory_of(os, ROOT, &cpuset)?;
+        os.root.replace(file, format!("{cpuset}{SET_IN}{when}")).map_err(knob_error)?;
+    }
+    Ok(())
 }
 
 fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
     let file = mask_file(os, task);
     let is_kernels = || os.stat(task.pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
     let is_remembered = || os.remembers_masks() && (os.hierarchy.is_v1() || !is_kernels());
+    // Before 6.2 a mask has no CPU that is off-line.
+    let online = if os.remembers_masks() || os.offline()?.is_empty() { None } else { Some(os.online()?) };
+    let (place, cpuset) = cpuset_of(os, task)?;
     // As the kernel refuses a mask of which the cpuset has no CPU.
     if let Some(mask) = mask.filter(|_| !is_kernels())
-        && mask.is_disjoint(&cpuset_of(os, task)?.1)
+        && mask.is_disjoint(&cpuset)
     {
         return Err(refused("Invalid argument"));
     }
     match mask {
         Some(mask) if is_remembered() => os.root.replace(file, mask.to_string()).map_err(knob_error),
         Some(mask) => {
-            let (place, cpuset) = cpuset_of(os, task)?;
             let when = memory_of(os, &place, &cpuset)?;
+            let mask = online.map_or_else(|| mask.clone(), |online| mask & &online);
             os.root.replace(file, format!("{mask}{SET_IN}{when}")).map_err(knob_error)
         }
         None => match os.root.remove(file) {

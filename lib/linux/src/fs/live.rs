@@ -92,6 +92,14 @@ impl Fs for Live {
         affinity::get(task.leader(), os.width()).map_err(knob_error)
     }
 
+    fn whole_affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
+        let file = os.root.proc.join(format!("{}/status", task.leader()));
+        let text = os.root.read(&file).map_err(knob_error)?.ok_or(KnobError::Gone)?;
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let list = list.and_then(|list| list.trim().parse().ok());
+        list.ok_or_else(|| KnobError::Refused("its status shows no mask".to_owned()))
+    }
+
     fn set_affinity(&self, os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Done {
         let all = CpuSet::first(os.width().next_multiple_of(64));
         affinity::set(task.leader(), mask.unwrap_or(&all)).map_err(knob_error)

@@ -38,6 +38,8 @@ pub(crate) trait Fs: Debug {
     fn attach(&self, os: &Os, task: TaskId, path: &str) -> Done;
     /// The affinity mask of a thread within its cpuset.
     fn affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError>;
+    /// The same with CPUs that are off-line.
+    fn whole_affinity(&self, os: &Os, task: TaskId) -> Result<CpuSet, KnobError>;
     /// Sets it; `None` allows everything.
     fn set_affinity(&self, os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Done;
     /// The affinity mask of the thread that asks, if it is one of this machine.

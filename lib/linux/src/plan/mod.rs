@@ -134,6 +134,8 @@ struct Planner<'a> {
     exclusive: CpuSet,
     /// CPUs of the default set.
     default: CpuSet,
+    /// Where everybody may run: also in sets that push nobody out.
+    open: CpuSet,
     modes: BTreeMap<PsetId, PsetMode>,
     /// Existing cgroups that are bound as they are, with their set.
     zones: BTreeMap<String, PsetId>,
@@ -148,6 +150,7 @@ impl<'a> Planner<'a> {
             wanted.sets.values().filter(|s| filter(s)).fold(CpuSet::new(), |all, s| &all | &s.cpus())
         };
         let taken = union(|_| true);
+        let exclusive = union(|s| s.mode != PsetMode::Shared);
         let modes = wanted
             .sets
             .iter()
@@ -160,8 +163,9 @@ impl<'a> Planner<'a> {
             zones,
             view,
             wanted,
-            exclusive: union(|s| s.mode != PsetMode::Shared),
-            default: &view.online - &taken,
+            open: &(&view.online - &exclusive) - &view.reserved(),
+            exclusive,
+            default: &(&view.online - &taken) - &view.reserved(),
             targets: BTreeMap::new(),
             moves: Vec::new(),
             steps: Vec::new(),

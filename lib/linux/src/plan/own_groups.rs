@@ -44,16 +44,12 @@ impl Planner<'_> {
         !self.view.v1 && !self.view.systemd
     }
 
-    /// Where everybody may run: also in sets that push nobody out.
-    pub(super) fn open(&self) -> CpuSet {
-        &self.view.online - &self.exclusive
-    }
-
     pub(super) fn aim_default(&mut self) {
         let prefix = format!("{DEFAULT_GROUP}/");
         let needed = self.targets.keys().any(|p| p.starts_with(&prefix));
         if needed {
-            let target = Target { cpus: self.open(), controller: self.is_hand_made(), ..Target::default() };
+            let target =
+                Target { cpus: self.open.clone(), controller: self.is_hand_made(), ..Target::default() };
             self.targets.insert(DEFAULT_GROUP.to_owned(), target);
         }
     }

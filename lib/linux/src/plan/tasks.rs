@@ -84,7 +84,7 @@ impl Planner<'_> {
         } else if !self.view.v1 {
             CpuSet::new()
         } else if group == DEFAULT_GROUP {
-            self.open()
+            self.open.clone()
         } else {
             above
         };

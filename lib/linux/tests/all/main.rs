@@ -13,6 +13,7 @@ mod fences;
 mod laws;
 mod lgroups;
 mod links;
+mod masks;
 mod notices;
 mod places;
 mod pools;

@@ -4,7 +4,7 @@ use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, create};
 use millpond_machine::facets::Member;
 use millpond_machine::laws::Faulty;
-use millpond_machine::{Knob, Knobs, Machine, Refusal, Writer};
+use millpond_machine::{Knob, Knobs, Machine, Reason, Refusal, Writer};
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
 use millpond_model::{CpuId, Pid, PoolId, PsetId, State};
 use std::collections::BTreeMap;
@@ -85,6 +85,38 @@ fn members_of_a_pool_run_in_its_set_and_everything_is_undone() {
         assert_eq!(allowed(&machine, 20), "0-3");
         assert_eq!(made.snapshot(), before, "version 1: {v1}");
         assert!(machine.journal().baselines().is_empty());
+    }
+}
+
+#[test]
+fn cpus_that_other_programs_have_for_themselves_are_in_no_set() {
+    for v1 in BOTH {
+        let made = HandMade::new(4, v1);
+        if v1 {
+            made.group("shield", "3", "member");
+            made.file("cgroup/cpuset/shield/cpuset.cpu_exclusive", "1\n");
+        } else {
+            made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+            made.group("rt.slice", "3", "isolated");
+        }
+        let machine = made.machine();
+        let before = made.snapshot();
+        enable(&machine, false);
+        assert_eq!(sets(&machine), "pset_default=0-2", "version 1: {v1}");
+        add(&machine, "web", &[2]);
+        moved(&machine, &[1], "web").unwrap();
+        assert_eq!(sets(&machine), "pset_default=0 web=1-2", "version 1: {v1}");
+        // CPU 3 runs nothing of the default set.
+        assert_eq!(moved(&machine, &[0], "web").unwrap_err().reason, Reason::LastOfDefault);
+        let (file, shared, apart) = match v1 {
+            true => ("cgroup/cpuset/shield/cpuset.cpu_exclusive", "0\n", "1\n"),
+            false => ("cgroup/rt.slice/cpuset.cpus.partition", "member\n", "isolated\n"),
+        };
+        made.file(file, shared);
+        assert_eq!(sets(&machine), "pset_default=0,3 web=1-2", "version 1: {v1}");
+        made.file(file, apart);
+        commit(&machine, None).unwrap();
+        assert_eq!(made.snapshot(), before, "version 1: {v1}");
     }
 }
 

@@ -444,6 +444,117 @@ fn a_partition_of_another_program_is_not_taken() {
     assert_eq!(made.snapshot(), before);
 }
 
+/// A tree of version 1 as `cset shield` makes it: two exclusive cpusets, one for the system and one for a program.
+fn with_shield() -> HandMade {
+    let made = HandMade::new(8, true);
+    for (group, cpus) in [("system", "0-5"), ("user", "6-7")] {
+        made.group(group, cpus, "member");
+        made.file(&format!("cgroup/cpuset/{group}/cpuset.cpu_exclusive"), "1\n");
+    }
+    made
+}
+
+#[test]
+fn an_exclusive_cpuset_of_another_program_is_not_taken() {
+    let made = with_shield();
+    let before = made.snapshot();
+    let machine = made.machine();
+    let refusal = create(&machine, &[5, 6], SHARED).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "CPU 6: it belongs to the exclusive cpuset of group /user, which another program made"
+    );
+    assert_eq!(
+        refusal.hint.as_deref(),
+        Some("choose another CPU, or use -F: the cpuset is restored when the CPU returns")
+    );
+    create(&machine, &[5], SHARED).unwrap();
+    destroy(&machine, 1).unwrap();
+    let forced = machine.psets().unwrap().prepare_create(&cpus(&[6]), SHARED, true).unwrap();
+    Writer::open(&machine).unwrap().commit(forced).unwrap();
+    assert_eq!(made.read("cgroup/cpuset/user/cpuset.cpus"), "6-7", "a shared set pushes nothing out");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+/// Another program takes CPUs 2 and 3 off-line, which are set 1, and on-line again: what version 1 does to the set and to process 20 in it.
+fn lose_and_return(made: &HandMade) {
+    for (online, state) in [("0-1", "0"), ("0-3", "1")] {
+        made.file("sys/devices/system/cpu/online", &format!("{online}\n"));
+        made.file("cgroup/cpuset/cpuset.cpus", &format!("{online}\n"));
+        for cpu in [2, 3] {
+            made.file(&format!("sys/devices/system/cpu/cpu{cpu}/online"), &format!("{state}\n"));
+        }
+    }
+    for group in ["mpset1", "mpset1/from+web"] {
+        made.file(&format!("cgroup/cpuset/{group}/cpuset.cpus"), "\n");
+    }
+    made.moved(20, "/mpset1/from+web", "/");
+}
+
+/// A process in a group of another program, bound to set 1.
+fn with_member() -> HandMade {
+    let made = HandMade::new(4, true);
+    made.group("web", "0-3", "member");
+    made.process(20, &[20], "job", 0);
+    made.put(20, 20, "/web");
+    made
+}
+
+#[test]
+fn a_process_that_the_kernel_moved_out_of_a_set_is_reported_and_returns() {
+    let made = with_member();
+    let (before, machine) = (made.snapshot(), made.machine());
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    lose_and_return(&made);
+    let breaches = || machine.psets().unwrap().list().unwrap()[0].breaches.clone();
+    assert_eq!(breaches(), ["its CPUs are `` instead of `2-3`", "process 20 left it without a command"]);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/mpset1/from+web");
+    assert_eq!(breaches(), Vec::<String>::new());
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_process_that_left_a_set_goes_where_it_came_from_when_the_set_ends() {
+    let made = with_member();
+    let (before, machine) = (made.snapshot(), made.machine());
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    lose_and_return(&made);
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.snapshot(), before);
+}
+
+#[test]
+fn a_process_that_another_program_moved_is_no_member() {
+    let made = with_member();
+    let machine = made.machine();
+    create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+    bind(&machine, 20, Some(1)).unwrap();
+    made.moved(20, "/mpset1/from+web", "/web");
+    assert_eq!(machine.psets().unwrap().list().unwrap()[0].breaches, Vec::<String>::new());
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+    destroy(&machine, 1).unwrap();
+    assert_eq!(made.read("proc/20/cgroup"), "1:cpuset:/web");
+}
+
+#[test]
+fn what_is_started_in_the_default_set_lists_no_cpu_of_a_partition() {
+    // Before 7.0 a list that overlaps with a partition beside it makes the partition invalid.
+    let made = with_partitions();
+    let machine = made.machine();
+    create(&machine, &[1], EXCLUSIVE).unwrap();
+    made.process(20, &[20], "job", 0);
+    let change = machine.threads().unwrap().prepare_start_in_default(Pid(20)).unwrap();
+    Writer::open(&machine).unwrap().commit(change).unwrap();
+    assert_eq!(made.read("cgroup/mpdefault/cpuset.cpus"), "0,2");
+}
+
 #[test]
 fn a_partition_that_is_taken_by_force_is_valid_again_afterwards() {
     for (taken, rt, one) in

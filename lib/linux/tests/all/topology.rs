@@ -153,6 +153,32 @@ fn a_second_change_writes_no_second_record() {
 }
 
 #[test]
+fn a_cpu_that_was_replaced_has_its_new_place() {
+    let made = made("2x2x1 nodes=2");
+    let machine = made.machine();
+    let switch = |to: State| {
+        let change = machine.prepare_state(CpuId(3), to, false).unwrap();
+        Writer::open(&machine).unwrap().commit(change).unwrap();
+    };
+    switch(State::OffLine);
+    switch(State::OnLine);
+    // A hypervisor takes CPU 3 out, and adds it to the first chip.
+    let dir = "sys/devices/system";
+    made.file(&format!("{dir}/cpu/cpu3/topology/physical_package_id"), "0\n");
+    fs::remove_dir(made.dir.path().join(format!("{dir}/cpu/cpu3/node1"))).unwrap();
+    fs::create_dir(made.dir.path().join(format!("{dir}/cpu/cpu3/node0"))).unwrap();
+    made.file(&format!("{dir}/node/node0/cpulist"), "0-1,3\n");
+    made.file(&format!("{dir}/node/node1/cpulist"), "2\n");
+    let now = "chip 0: 0 1 3; chip 1: 2; lgroup 0: 0-1,3; lgroup 1: 2";
+    assert_eq!(read(&made), now);
+    switch(State::OffLine);
+    // What the kernel shows of a CPU that is off-line.
+    fs::remove_dir_all(made.dir.path().join(format!("{dir}/cpu/cpu3/topology"))).unwrap();
+    made.file(&format!("{dir}/node/node0/cpulist"), "0-1\n");
+    assert_eq!(read(&made), now);
+}
+
+#[test]
 fn caches_are_shared_by_the_cpus_that_share_them_on_line() {
     let topology = |text: &str| made(text).machine().topology().unwrap();
     assert_eq!(caches(&topology("2x4x1 l3=2"), 3), ["0-1", "2-3", "4-5", "6-7"]);
@@ -227,6 +253,35 @@ fn cpus_that_others_have_are_reserved() {
         machine.psets().unwrap().prepare_create(&[CpuId(1)], CreateOptions::default(), false).unwrap();
     Writer::open(&machine).unwrap().commit(change).unwrap();
     assert_eq!(sorted(&machine.reserved().unwrap()), ["5", "2-3", "4"]);
+}
+
+#[test]
+fn exclusive_cpusets_of_others_are_reserved_but_that_of_the_system() {
+    let made = HandMade::new(6, true);
+    for (group, flag, cpus) in [("system", "1", "0-2"), ("user", "1", "3-4"), ("web", "0", "5")] {
+        made.group(group, cpus, "member");
+        made.file(&format!("cgroup/cpuset/{group}/cpuset.cpu_exclusive"), &format!("{flag}\n"));
+    }
+    assert_eq!(made.machine().reserved().unwrap().partitions.to_string(), "3-4");
+}
+
+#[test]
+fn of_a_partition_with_an_exclusive_list_that_list_is_reserved() {
+    let made = HandMade::new(6, false);
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    made.group("rt", "2-5", "root");
+    made.file("cgroup/rt/cpuset.cpus.exclusive", "4-5\n");
+    assert_eq!(made.machine().reserved().unwrap().partitions.to_string(), "4-5");
+}
+
+#[test]
+fn in_a_container_cpus_of_the_host_are_reserved() {
+    let made = HandMade::new(6, false);
+    made.file("cgroup/cgroup.subtree_control", "cpuset\n");
+    made.file("cgroup/cpuset.cpus", "2-5\n");
+    made.file("cgroup/cpuset.cpus.partition", "root\n");
+    made.file("cgroup/cpuset.cpus.effective", "2-5\n");
+    assert_eq!(made.machine().reserved().unwrap().partitions.to_string(), "0-1");
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub mod commands;
 pub mod shape;
 
 use millpond_linux::{LinuxMachine, Root};
-use millpond_machine::MemoryJournal;
+use millpond_machine::{Journal, MemoryJournal};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ pub struct HandMade {
 impl HandMade {
     /// `cpus` CPUs, two strands a core, one node; cgroup version 2 or 1.
     pub fn new(cpus: u32, v1: bool) -> HandMade {
-        let made = HandMade { dir: tempfile::tempdir().unwrap(), v1 };
+        // In memory, where there is such a file system: labels are written through to the disk.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let made = HandMade { dir, v1 };
         let all = format!("0-{}", cpus - 1);
         made.file("proc/stat", "btime 1732090442\n");
         made.file("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 58\nstepping\t: 9\nmodel name\t: Some CPU\ncpu MHz\t\t: 2600.000\nfpu\t\t: yes\n");
@@ -133,6 +135,17 @@ impl HandMade {
         }
     }
 
+    /// The kernel moves a process of one thread to another cgroup.
+    pub fn moved(&self, pid: u32, from: &str, to: &str) {
+        for file in ["tasks", "cgroup.threads", "cgroup.procs"] {
+            self.note_in(from, file, pid, false);
+            self.note_in(to, file, pid, true);
+        }
+        let line = if self.v1 { format!("1:cpuset:{to}\n") } else { format!("0::{to}\n") };
+        self.file(&format!("proc/{pid}/cgroup"), &line);
+        self.file(&format!("proc/{pid}/task/{pid}/cgroup"), &line);
+    }
+
     /// Adds a number to a list of tasks of a cgroup, or takes it away.
     fn note_in(&self, group: &str, file: &str, number: u32, add: bool) {
         let dir = self.dir.path().join(self.group_root()).join(group.trim_start_matches('/'));
@@ -195,7 +208,11 @@ impl HandMade {
     }
 
     pub fn machine(&self) -> LinuxMachine {
-        LinuxMachine::open(Root::captured(self.dir.path()), Box::new(MemoryJournal::default()))
+        self.machine_with(Box::new(MemoryJournal::default()))
+    }
+
+    pub fn machine_with(&self, journal: Box<dyn Journal>) -> LinuxMachine {
+        LinuxMachine::open(Root::captured(self.dir.path()), journal)
     }
 
     /// Every file and its text, for comparing before and after.
@@ -208,8 +225,10 @@ impl HandMade {
 
 fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
             files.insert(path.clone(), "(directory)".into());
             collect(&path, files);
         } else {
