@@ -35,9 +35,9 @@ pub(super) struct Statistics {
     /// Bytes of all pages.
     mapped: usize,
     /// Bytes of pages in use.
-    used: u64,
+    used: usize,
     /// Bytes of large buffers.
-    large: u64,
+    large: usize,
     large_buffers: u64,
     /// Allocations of large buffers ever.
     large_allocs: u64,
@@ -59,9 +59,9 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
             ctx.out.line(format_args!(
                 "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads with magazines: {}",
                 mib(heap.mapped as u64),
-                mib(pages.used),
+                mib(pages.used as u64),
                 pages.large_buffers,
-                mib(pages.large),
+                mib(pages.large as u64),
                 pages.large_allocs,
                 heap.failures,
                 mib(heap.meta as u64),

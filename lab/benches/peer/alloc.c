@@ -1,5 +1,6 @@
 /*
- * Memory that is allocated and freed, many times: nanoseconds for each pair and the resident megabytes at the end, or how long single ones took.
+ * Memory that is allocated and freed, many times: nanoseconds for each pair, nanoseconds of CPUs for each pair of all threads, and the resident megabytes
+ * at the end; or how long single ones took.
  *
  *     alloc WHAT PATTERN SIZE THREADS ROUNDS [LIBRARY]
  *
@@ -54,11 +55,16 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static double now(void)
+static double by(clockid_t clock)
 {
 	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(clock, &time);
 	return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static double now(void)
+{
+	return by(CLOCK_MONOTONIC);
 }
 
 /* An object that costs something to make: locks, lists, a table. */
@@ -261,6 +267,9 @@ static void *cross(void *number)
 	return NULL;
 }
 
+/* Of CPUs, for each round of all threads together. */
+static double cpu;
+
 static double run(void *(*body)(void *))
 {
 	pthread_t ids[64];
@@ -271,10 +280,11 @@ static double run(void *(*body)(void *))
 	for (uintptr_t i = 0; i < threads; i++)
 		if (pthread_create(&ids[i], NULL, body, (void *)i))
 			fail("create a thread");
-	double begin = now();
+	double begin = now(), cpu_begin = by(CLOCK_PROCESS_CPUTIME_ID);
 	pthread_barrier_wait(&together);
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
+	cpu = (by(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin) / rounds;
 	return (now() - begin) / rounds;
 }
 
@@ -423,6 +433,6 @@ int main(int count, char **words)
 	run(body);
 	rounds = whole;
 	double took = run(body);
-	printf("%.3f %.3f\n", took, resident());
+	printf("%.3f %.3f %.3f\n", took, cpu, resident());
 	return 0;
 }

@@ -58,9 +58,9 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pages {
     /// Bytes in slabs and large buffers.
-    pub used: u64,
+    pub used: usize,
     /// Bytes in large buffers.
-    pub large: u64,
+    pub large: usize,
     /// Large buffers.
     pub large_buffers: u64,
     /// Large buffers that were ever given.
@@ -163,7 +163,8 @@ impl<'a> Heap<'a> {
     #[must_use]
     pub fn pages(&self) -> Pages {
         let (heap, kept) = (&self.root.heap, &self.magazines);
-        let without = |bytes: usize| (bytes as u64).saturating_sub(kept.kept_bytes);
+        let kept_bytes = usize::try_from(kept.kept_bytes).unwrap_or(usize::MAX);
+        let without = |bytes: usize| bytes.saturating_sub(kept_bytes);
         Pages {
             used: without(heap.used),
             large: without(heap.large),

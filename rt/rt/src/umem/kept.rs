@@ -134,6 +134,23 @@ pub(super) unsafe fn give_back(block: *mut Thread) -> bool {
     unsafe { places(block) }.into_iter().filter(|place| free(place)).count() > 0
 }
 
+/// The thread of a block ends: what it has goes to the heap, and others may keep as much.
+///
+/// # Safety
+/// No other thread has the block.
+pub(super) unsafe fn end(block: *mut Thread) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        give_back(block);
+        if (*block).update == UPDATE.load(Ordering::Relaxed) {
+            let quota = (*block).quota;
+            let less = |reserved: u32| Some(reserved.saturating_sub(quota));
+            let _ = RESERVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+        (*block).quota = 0;
+    }
+}
+
 /// Gives all that a list of blocks has to the heap.
 ///
 /// # Safety

@@ -4,8 +4,9 @@
 //! search: lengths below [`EXACT`] pages have a bin each, longer ones share four bins for each power of two.
 //!
 //! What is free stays mapped, and keeps its pages for a while: to get them again costs a system call and a fault each. A free page that may have been written
-//! to is *dirty*. When more than an eighth of what is in use is dirty, and more than [`DIRTY`], the kernel gets back all but half of that, the longest
-//! spans first. What stays dirty between two updates without being needed goes as well.
+//! to is *dirty*. When more than an eighth of what is in use is dirty, and more than a *floor*, the kernel gets back all but half of that, the longest
+//! spans first. The floor is [`DIRTY`]. It doubles, up to what was lately in use at once, when half of it went and was needed again. What stays dirty
+//! between two updates without being needed goes as well, and the floor is halved.
 
 use super::{lock, map, meta, root};
 use crate::stacks::page_size;
@@ -41,6 +42,13 @@ struct Heap {
     dirty: usize,
     /// The fewest of them since the latest update: what was not needed.
     fewest: usize,
+    /// So many dirty bytes may stay, whatever is in use.
+    floor: usize,
+    /// Bytes that went because there were too many, and those of them that were needed again, since the latest update.
+    gone: usize,
+    regained: usize,
+    /// The most bytes that were in use since then.
+    most: usize,
     /// No pages go before there are more dirty bytes: the others are in pieces that are too short.
     patience: usize,
 }
@@ -57,6 +65,10 @@ static HEAP: Shared = Shared(UnsafeCell::new(Heap {
     records: ptr::null_mut(),
     dirty: 0,
     fewest: 0,
+    floor: DIRTY,
+    gone: 0,
+    regained: 0,
+    most: 0,
     patience: 0,
 }));
 
@@ -117,6 +129,7 @@ fn get(bytes: usize, align: usize, what: u32, source: Source) -> *mut Span {
         (*span).previous = ptr::null_mut();
         (*span).first = 0;
         (*counts).used += (*span).bytes;
+        heap.most = heap.most.max((*counts).used);
         if what == kind::LARGE {
             (*counts).large += (*span).bytes;
             (*counts).large_buffers += 1;
@@ -150,13 +163,7 @@ pub(super) unsafe fn free(span: *mut Span) {
         }
         (*span).dirty = bytes;
         heap.put(span);
-        let limit = DIRTY.max((*counts).used / PART);
-        if heap.dirty <= limit.max(heap.patience) {
-            return Old::Spans(ptr::null_mut());
-        }
-        let old = heap.take_dirty(limit / 2, PURGE);
-        heap.patience = heap.dirty + limit / 2;
-        Old::Spans(old)
+        Old::Spans(heap.take_excess((*counts).used))
     });
     match old {
         // SAFETY: nothing leads to it any more.
@@ -268,7 +275,9 @@ pub(super) fn update() {
         let heap = &mut *HEAP.0.get();
         let old = heap.take_dirty(heap.dirty - heap.fewest.min(heap.dirty), PURGE);
         heap.fewest = heap.dirty;
-        heap.patience = 0;
+        heap.floor = DIRTY.max(heap.floor / 2);
+        (heap.gone, heap.regained, heap.patience) = (0, 0, 0);
+        heap.most = (*root::root()).heap.used;
         old
     });
     // SAFETY: as above.
@@ -300,7 +309,8 @@ pub(super) unsafe fn mend() {
         heap.there = [0; BINS / 64];
         // Which of the records are in use is not known.
         heap.records = ptr::null_mut();
-        (heap.dirty, heap.fewest, heap.patience) = (0, 0, 0);
+        (heap.dirty, heap.fewest, heap.gone, heap.regained, heap.patience) = (0, 0, 0, 0, 0);
+        heap.floor = DIRTY;
         let counts = &raw mut (*root::root()).heap;
         ((*counts).used, (*counts).large, (*counts).large_buffers) = (0, 0, 0);
         map::each(|page, span| {
@@ -342,13 +352,19 @@ impl Heap {
         // SAFETY: under the lock, which our caller has; records in bins are free spans.
         unsafe {
             let mut span = self.find(enough);
-            if span.is_null() && can_map {
+            let is_new = span.is_null() && can_map;
+            if is_new {
                 span = self.import(enough);
             }
             if span.is_null() {
                 return span;
             }
             self.unlink(span);
+            if !is_new {
+                let again = bytes.saturating_sub((*span).dirty).min(self.gone);
+                self.gone -= again;
+                self.regained += again;
+            }
             let before = (*span).base.addr().wrapping_neg() & (align - 1);
             if before > 0 {
                 let rest = self.split(span, before);
@@ -509,6 +525,25 @@ impl Heap {
             map::link(&raw mut self.bins[bin], span);
             self.there[bin / 64] |= 1 << (bin % 64);
         }
+    }
+
+    /// Takes spans out of their bins when too many pages are dirty. A list by `next`.
+    unsafe fn take_excess(&mut self, used: usize) -> *mut Span {
+        let mut limit = self.floor.max(used / PART);
+        if self.dirty > limit && self.regained >= limit / 2 {
+            self.floor = (2 * limit).min(self.most).max(limit);
+            self.regained = 0;
+            limit = self.floor;
+        }
+        if self.dirty <= limit.max(self.patience) {
+            return ptr::null_mut();
+        }
+        let before = self.dirty;
+        // SAFETY: under the lock.
+        let old = unsafe { self.take_dirty(limit / 2, PURGE) };
+        self.gone += before - self.dirty;
+        self.patience = self.dirty + limit / 2;
+        old
     }
 
     /// Takes spans with dirty pages out of their bins, the longest first, until so many dirty bytes are left in bins, or spans have less than `least`. A list

@@ -118,7 +118,7 @@ extern "C" fn end(block: *mut libc::c_void) {
 /// What is in a block goes to the depots. The next thread gets the block.
 unsafe fn release(block: *mut Thread) {
     // SAFETY: our caller has the block.
-    unsafe { kept::give_back(block) };
+    unsafe { kept::end(block) };
     visit::visiting(|visitor| {
         let mut indices = 0..CACHES.len();
         loop {
