@@ -387,11 +387,13 @@ pub struct Pile {
     pub fewest: u64,
     /// The fewest in the time between the two updates before now: what may go.
     pub spare: u64,
+    /// How many were taken lately.
+    pub taken: u64,
 }
 
 impl Pile {
     /// None.
-    pub const EMPTY: Pile = Pile { top: core::ptr::null_mut(), count: 0, fewest: 0, spare: 0 };
+    pub const EMPTY: Pile = Pile { top: core::ptr::null_mut(), count: 0, fewest: 0, spare: 0, taken: 0 };
 }
 
 /// The head of a magazine; its rounds follow, eight bytes each.
