@@ -7,7 +7,7 @@ use super::{messages, settings};
 use crate::stacks::page_size;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Walls that stand.
+/// How many walls there are.
 static WALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// The last page of a run of pages becomes a wall; how many bytes before it can be touched. None: there are too many walls, or the kernel refused.
@@ -15,7 +15,7 @@ static WALLS: AtomicUsize = AtomicUsize::new(0);
 /// # Safety
 /// The pages are the caller's, and nothing is in the last one.
 pub(super) unsafe fn raise(base: *mut u8, bytes: usize) -> Option<usize> {
-    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     let rest = bytes - page_size();
     let has_place = WALLS.fetch_add(1, Ordering::Relaxed) < settings::get().walls;
     // SAFETY: our caller's promise.
@@ -23,7 +23,7 @@ pub(super) unsafe fn raise(base: *mut u8, bytes: usize) -> Option<usize> {
         return Some(rest);
     }
     forget();
-    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+    if !IS_REPORTED.swap(true, Ordering::Relaxed) {
         messages::say(format_args!(
             "umem: firewall: too many buffers for vm.max_map_count: some have no page without access behind them; \
              raise it, or firewall=min\n"

@@ -15,7 +15,7 @@ const SIZES: [usize; 2] = [64, 1024];
 /// Allocations of each thread in a trial.
 const ROUNDS: usize = 2_000_000;
 
-/// Loads of malloc: a pattern, bytes, allocations of each thread, and what the time may be beside the quickest.
+/// Loads of malloc: a pattern, bytes, allocations of each thread, and the goal for the time.
 const LOADS: [(&str, &str, &str, Goal); 9] = [
     ("pages", "40000", "200000", Goal::RatioAtMost(1.1)),
     ("pages", "100000", "100000", Goal::RatioAtMost(1.1)),
@@ -28,7 +28,7 @@ const LOADS: [(&str, &str, &str, Goal); 9] = [
     ("xmalloc", "500", "2000000", Goal::None),
 ];
 
-/// What a trial is told by: time that passed, time of CPUs, resident memory.
+/// The figures of a trial: time that passed, time of CPUs, resident memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Time,

@@ -1,7 +1,7 @@
 //! Whether this process is a child of a fork that was not mended yet.
 //!
 //! Handlers of forks (`pthread_atfork`) run in the order of their registration: one of the program's may need a lock before ours has run. `_Fork` and
-//! `clone` call none at all. So a page tells it: the kernel clears it in a child (`MADV_WIPEONFORK`), and not in a child that shares the memory
+//! `clone` call none at all. So a page shows it: the kernel clears it in a child (`MADV_WIPEONFORK`), and not in a child that shares the memory
 //! (`vfork`), where other threads go on. It is read where a lock cannot be had at once, or has to be handed over.
 
 use std::ptr;
@@ -28,7 +28,7 @@ pub(crate) unsafe fn expect_children(page: *mut u8, bytes: usize, mend: fn()) {
     PAGE.store(page.cast(), Ordering::Release);
 }
 
-/// Whether this process is to be mended: its first caller is told so. Where that cannot be known all are.
+/// Whether this process is to be mended: true for its first caller. Where that cannot be known, for all.
 pub(crate) fn is_to_be_mended() -> bool {
     // SAFETY: null, or a page that stays.
     let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
