@@ -52,17 +52,17 @@ pub(super) struct Statistics {
 pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer<Statistics> {
     let mut rows = rows(asked.heap);
     rows.retain(|row| !used || row.allocs > 0 || row.total > 0 || row.failures > 0);
-    let heap = &asked.heap.root.heap;
+    let (heap, pages) = (&asked.heap.root.heap, asked.heap.pages());
     match asked.dress {
         Dress::Text => {
             ctx.out.text(&table(&rows).text());
             ctx.out.line(format_args!(
                 "pages: {} mapped, {} in use; large buffers: {} with {}, {} ever; no memory: {} times; the library's own: {}; threads with magazines: {}",
                 mib(heap.mapped as u64),
-                mib(heap.used as u64),
-                heap.large_buffers,
-                mib(heap.large as u64),
-                heap.large_allocs,
+                mib(pages.used as u64),
+                pages.large_buffers,
+                mib(pages.large as u64),
+                pages.large_allocs,
                 heap.failures,
                 mib(heap.meta as u64),
                 asked.heap.thread_blocks(),
@@ -74,10 +74,10 @@ pub(super) fn answer(asked: &Asked<'_>, used: bool, ctx: &mut Ctx<'_>) -> Answer
     let document = Statistics {
         caches: rows,
         mapped: heap.mapped,
-        used: heap.used,
-        large: heap.large,
-        large_buffers: heap.large_buffers,
-        large_allocs: heap.large_allocs,
+        used: pages.used,
+        large: pages.large,
+        large_buffers: pages.large_buffers,
+        large_allocs: pages.large_allocs,
         failures: heap.failures,
         own: heap.meta,
         threads: asked.heap.thread_blocks(),

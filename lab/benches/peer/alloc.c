@@ -1,5 +1,6 @@
 /*
- * Memory that is allocated and freed, many times: nanoseconds for each pair, or how long single ones took.
+ * Memory that is allocated and freed, many times: nanoseconds for each pair, nanoseconds of CPUs for each pair of all threads, and the resident megabytes
+ * at the end; or how long single ones took.
  *
  *     alloc WHAT PATTERN SIZE THREADS ROUNDS [LIBRARY]
  *
@@ -11,6 +12,10 @@
  * PATTERN  pair:   one, which is freed at once
  *          batch:  a thousand, which are freed then
  *          cross:  each is freed by the next thread
+ *          pages:  as pair, and each page of it is written
+ *          mixed:  400 buffers of up to SIZE bytes; in each round one is freed, or grows, and another one is written as a whole (as in git and python)
+ *          larson: a thousand buffers of up to SIZE bytes; one is freed and replaced; ten thousand rounds each, then another thread goes on with them
+ *          xmalloc: as cross, with sizes up to SIZE
  *          worst:  as pair with growing and shrinking sizes, by a thread of real-time priority beside THREADS others; percentiles in nanoseconds
  */
 #define _GNU_SOURCE
@@ -23,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BATCH 1000
 #define RING 1024
@@ -49,11 +55,16 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static double now(void)
+static double by(clockid_t clock)
 {
 	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(clock, &time);
 	return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static double now(void)
+{
+	return by(CLOCK_MONOTONIC);
 }
 
 /* An object that costs something to make: locks, lists, a table. */
@@ -146,6 +157,85 @@ static void *batch(void *unused)
 	return NULL;
 }
 
+static void write_pages(char *memory, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += 4096)
+		((volatile char *)memory)[at] = 1;
+}
+
+static void *pages(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&together);
+	for (unsigned long i = 0; i < rounds; i++) {
+		void *one = get(size);
+		use(one);
+		write_pages(one, size);
+		put(one);
+	}
+	return NULL;
+}
+
+static uint64_t next_of(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+static void *mixed(void *number)
+{
+	void *some[400] = { 0 };
+	uint64_t state = (uintptr_t)number + 1;
+	pthread_barrier_wait(&together);
+	for (unsigned long i = 0; i < rounds; i++) {
+		unsigned at = next_of(&state) % 400;
+		size_t bytes = 1 + next_of(&state) % size;
+		if (next_of(&state) % 4 == 0) {
+			some[at] = realloc(some[at], bytes);
+		} else {
+			put(some[at]);
+			some[at] = get(bytes);
+		}
+		use(some[at]);
+		memset(some[at], 1, bytes);
+	}
+	for (int at = 0; at < 400; at++)
+		put(some[at]);
+	return NULL;
+}
+
+/* A thousand buffers, and how many rounds are left. */
+struct stock {
+	void *some[1000];
+	uint64_t state;
+	unsigned long left;
+};
+
+static void *larson_part(void *with)
+{
+	struct stock *stock = with;
+	for (int i = 0; i < 10000 && stock->left > 0; i++, stock->left--) {
+		unsigned at = next_of(&stock->state) % 1000;
+		put(stock->some[at]);
+		use(stock->some[at] = get(1 + next_of(&stock->state) % size));
+	}
+	return NULL;
+}
+
+static void *larson(void *number)
+{
+	struct stock stock = { .state = (uintptr_t)number + 1, .left = rounds };
+	pthread_barrier_wait(&together);
+	for (pthread_t id; stock.left > 0; pthread_join(id, NULL))
+		if (pthread_create(&id, NULL, larson_part, &stock))
+			fail("create a thread");
+	for (int at = 0; at < 1000; at++)
+		put(stock.some[at]);
+	return NULL;
+}
+
+static int varies;
+
 /* What one thread hands to the next. */
 static struct ring {
 	_Alignas(64) _Atomic unsigned long in;
@@ -157,11 +247,12 @@ static void *cross(void *number)
 {
 	struct ring *mine = &rings[(uintptr_t)number], *next = &rings[((uintptr_t)number + 1) % threads];
 	unsigned long made = 0, ended = 0;
+	uint64_t state = (uintptr_t)number + 1;
 	pthread_barrier_wait(&together);
 	while (made < rounds || ended < rounds) {
 		unsigned long out = atomic_load_explicit(&next->out, memory_order_acquire), before = made + ended;
 		while (made < rounds && made - out < RING) {
-			void *one = get(size);
+			void *one = get(varies ? 1 + next_of(&state) % size : size);
 			use(one);
 			next->places[made++ % RING] = one;
 		}
@@ -176,6 +267,9 @@ static void *cross(void *number)
 	return NULL;
 }
 
+/* Of CPUs, for each round of all threads together. */
+static double cpu;
+
 static double run(void *(*body)(void *))
 {
 	pthread_t ids[64];
@@ -186,10 +280,11 @@ static double run(void *(*body)(void *))
 	for (uintptr_t i = 0; i < threads; i++)
 		if (pthread_create(&ids[i], NULL, body, (void *)i))
 			fail("create a thread");
-	double begin = now();
+	double begin = now(), cpu_begin = by(CLOCK_PROCESS_CPUTIME_ID);
 	pthread_barrier_wait(&together);
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
+	cpu = (by(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin) / rounds;
 	return (now() - begin) / rounds;
 }
 
@@ -268,6 +363,17 @@ static void worst(void)
 	printf("%llu\n", (unsigned long long)most);
 }
 
+/* In megabytes. */
+static double resident(void)
+{
+	long all, pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (file == NULL || fscanf(file, "%ld %ld", &all, &pages) != 2)
+		fail("read statm");
+	fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1048576.0);
+}
+
 int main(int count, char **words)
 {
 	if (count < 6) {
@@ -313,12 +419,20 @@ int main(int count, char **words)
 		worst();
 		return 0;
 	}
-	void *(*body)(void *) = strcmp(pattern, "pair") == 0 ? pair : strcmp(pattern, "batch") == 0 ? batch : cross;
+	static const struct { const char *name; void *(*body)(void *); } patterns[] = {
+		{ "pair", pair }, { "batch", batch }, { "pages", pages }, { "mixed", mixed }, { "larson", larson },
+	};
+	void *(*body)(void *) = cross;
+	for (unsigned i = 0; i < sizeof patterns / sizeof *patterns; i++)
+		if (strcmp(pattern, patterns[i].name) == 0)
+			body = patterns[i].body;
+	varies = strcmp(pattern, "xmalloc") == 0;
 	/* The first time everything is new: magazines, arenas, pages. */
 	unsigned long whole = rounds;
 	rounds = whole / 4;
 	run(body);
 	rounds = whole;
-	printf("%.3f\n", run(body));
+	double took = run(body);
+	printf("%.3f %.3f %.3f\n", took, cpu, resident());
 	return 0;
 }

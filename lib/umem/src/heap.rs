@@ -54,6 +54,19 @@ pub enum State {
     InMagazine,
 }
 
+/// How pages are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pages {
+    /// Bytes in slabs and large buffers.
+    pub used: usize,
+    /// Bytes in large buffers.
+    pub large: usize,
+    /// Large buffers.
+    pub large_buffers: u64,
+    /// Large buffers that were ever given.
+    pub large_allocs: u64,
+}
+
 /// Everything of one copy of the library, as it was when it was read.
 pub struct Heap<'a> {
     pub(crate) memory: &'a Memory<'a>,
@@ -144,6 +157,20 @@ impl<'a> Heap<'a> {
         let mut counts = BTreeMap::new();
         self.magazines.rounds.iter().for_each(|(_, place)| *counts.entry(*place).or_default() += 1);
         counts
+    }
+
+    /// How pages are used. Large buffers that threads keep for their next requests are not in use.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        let (heap, kept) = (&self.root.heap, &self.magazines);
+        let kept_bytes = usize::try_from(kept.kept_bytes).unwrap_or(usize::MAX);
+        let without = |bytes: usize| bytes.saturating_sub(kept_bytes);
+        Pages {
+            used: without(heap.used),
+            large: without(heap.large),
+            large_buffers: heap.large_buffers.saturating_sub(kept.kept),
+            large_allocs: heap.large_allocs.wrapping_add(kept.reused),
+        }
     }
 
     /// Blocks that threads have their magazines in.

@@ -1,8 +1,8 @@
-//! Magazines: buffers that are free above the slabs, with threads and in depots.
+//! What is free above slabs and pages: magazines, with threads and in depots, and large buffers that threads keep.
 
 use crate::cache::Cache;
 use crate::memory::{Memory, half_at, word_at};
-use millpond_rt_layout::{Magazine, PAIRS, Pair, Thread};
+use millpond_rt_layout::{KEPT, Magazine, PAGE, PAIRS, Pair, Thread};
 use std::collections::HashSet;
 use std::mem::{offset_of, size_of};
 
@@ -21,6 +21,12 @@ pub(crate) struct Magazines {
     pub(crate) threads: usize,
     /// Whether a thread is just exchanging magazines.
     pub(crate) busy: bool,
+    /// Large buffers that threads keep.
+    pub(crate) kept: u64,
+    /// Bytes of those.
+    pub(crate) kept_bytes: u64,
+    /// Large buffers that came from there.
+    pub(crate) reused: u64,
 }
 
 impl Magazines {
@@ -47,6 +53,12 @@ impl Magazines {
             let head = memory.bytes(at, offset_of!(Thread, pairs))?;
             self.threads += 1;
             self.busy |= half_at(&head, offset_of!(Thread, busy)) != 0;
+            self.reused = self.reused.wrapping_add(word_at(&head, offset_of!(Thread, reused)));
+            let kept = (0..KEPT).map(|place| word_at(&head, offset_of!(Thread, kept) + place * 8));
+            for word in kept.filter(|word| *word != 0) {
+                self.kept += 1;
+                self.kept_bytes += (word >> 48) * PAGE as u64;
+            }
             for (place, cache) in
                 caches.iter().enumerate().filter(|(_, cache)| (cache.index as usize) < PAIRS)
             {

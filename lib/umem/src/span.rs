@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// What a span is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing.
+    /// Nothing, or a thread keeps it for its next request.
     Free,
     /// Chunks of a cache, by its place among the caches.
     Slab(usize),
@@ -165,7 +165,7 @@ fn read(
     }
     let first = u64::from(record.first);
     let used = match record.kind {
-        kind::FREE => Use::Free,
+        kind::FREE | kind::KEPT => Use::Free,
         kind::LARGE if size <= bytes => Use::Large(size),
         kind::LARGE => return Err(format!("it has a buffer of {size:x} bytes and {bytes:x} itself")),
         kind::SLAB => {

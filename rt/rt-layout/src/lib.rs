@@ -61,6 +61,8 @@ pub const TABLE: usize = 4096;
 pub const NO_PAIR: u32 = 510;
 /// Places in [`Thread::pairs`].
 pub const PAIRS: usize = NO_PAIR as usize + 1;
+/// Places in [`Thread::kept`].
+pub const KEPT: usize = 4;
 /// Of a [`Depot`].
 pub const SHARES: usize = 4;
 /// Chunks of a slab at the most.
@@ -93,6 +95,9 @@ pub mod patterns {
     pub const MALLOC_OVERSIZE: u32 = 0x06e4_7000;
     /// The tag before a buffer of an alignment that was asked for: instead of a size it has the distance to the buffer's beginning, in bytes.
     pub const MEMALIGN: u32 = 0x3e3a_1000;
+
+    /// The tag before a buffer that was placed at its wall, with its size.
+    pub const PLACED: u32 = 0x57a1_1000;
 
     /// A size as the redzone keeps it.
     #[must_use]
@@ -152,6 +157,9 @@ pub mod kind {
     pub const SLAB: u32 = 1;
     /// One buffer, of [`Span::size`](super::Span::size) bytes.
     pub const LARGE: u32 = 2;
+    /// A buffer that was freed, which a thread keeps for its next request: [`Thread::kept`](super::Thread::kept). [`Heap`](super::Heap) counts it as
+    /// a large one.
+    pub const KEPT: u32 = 3;
 }
 
 /// Everything that can be reached. One static of each copy of the library.
@@ -200,7 +208,7 @@ impl Root {
     /// "millpond umem" and a number that no text has.
     pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"millpond"), u64::from_le_bytes(*b" umem\0\xf1\x0d")];
     /// Changes with everything in this file.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 /// Places in [`Root::logs`].
@@ -253,7 +261,7 @@ pub struct Heap {
     pub large: usize,
     /// How many large buffers there are.
     pub large_buffers: u64,
-    /// Large buffers that were ever given.
+    /// Large buffers that were ever given, without those of [`Thread::reused`].
     pub large_allocs: u64,
     /// Times that there was no memory.
     pub failures: u64,
@@ -379,11 +387,13 @@ pub struct Pile {
     pub fewest: u64,
     /// The fewest in the time between the two updates before now: what may go.
     pub spare: u64,
+    /// How many were taken lately.
+    pub taken: u64,
 }
 
 impl Pile {
     /// None.
-    pub const EMPTY: Pile = Pile { top: core::ptr::null_mut(), count: 0, fewest: 0, spare: 0 };
+    pub const EMPTY: Pile = Pile { top: core::ptr::null_mut(), count: 0, fewest: 0, spare: 0, taken: 0 };
 }
 
 /// The head of a magazine; its rounds follow, eight bytes each.
@@ -403,8 +413,16 @@ pub struct Thread {
     pub next: *mut Thread,
     /// The thread's number; 0: none has it.
     pub tid: u32,
-    /// 1: it is just exchanging a magazine, and one of its pairs may not fit together.
+    /// 1: it is just exchanging a magazine or a large buffer, and one of its pairs may not fit together.
     pub busy: u32,
+    /// Spans of large buffers that it freed: the pointer in the lower 48 bits, [`PAGE`]s in the 16 above; 0: none. Other threads may take them.
+    pub kept: [u64; KEPT],
+    /// How many pages those may have together, since the update of the number that follows.
+    pub quota: u32,
+    /// The number of an update.
+    pub update: u32,
+    /// Large buffers that came from there, which [`Heap::large_allocs`] lacks.
+    pub reused: u64,
     /// One for each cache, by [`Cache::index`].
     pub pairs: [Pair; PAIRS],
 }
@@ -439,7 +457,7 @@ pub struct Span {
     pub bytes: usize,
     /// Of [`kind`].
     pub kind: u32,
-    /// Bytes of it that may not be zeros, at the most.
+    /// So many bytes from its beginning may not be zeros; the others are.
     pub dirty: usize,
     /// Of its list.
     pub next: *mut Span,
@@ -451,7 +469,7 @@ pub struct Span {
     pub size: usize,
     /// Of a slab: chunks that are not free.
     pub taken: u32,
-    /// Of a slab: from its beginning to its first buffer, in bytes.
+    /// Of a slab: from its beginning to its first buffer, in bytes. Of a large buffer: the length of the wall at its end; 0: it has none.
     pub first: u32,
     /// Of a slab: where the next search begins, as a number of a chunk.
     pub hint: u32,

@@ -72,6 +72,26 @@ fn every_call_does_what_the_header_says_with_clang() {
 }
 
 #[test]
+fn the_header_compiles_with_strict_standards_and_the_published_declaration_works() {
+    let test = "the_header_compiles_with_strict_standards_and_the_published_declaration_works";
+    let there: Vec<_> = ["gcc", "clang", "clang-19"].into_iter().filter(|compiler| has(compiler)).collect();
+    if there.is_empty() {
+        println!("skipped: {test}: there is no C compiler");
+    }
+    for compiler in there {
+        for standard in ["c99", "c11", "c17", "c2x"] {
+            for more in [&[][..], &["-DLAST"], &["-D_POSIX_C_SOURCE=200809L"]] {
+                let how = How { compiler, standard, library: "so", more };
+                let out = Program::new("tests/strict.c", how).command().output().unwrap();
+                let sizes = String::from_utf8(out.stdout).unwrap();
+                assert!(out.status.success(), "{compiler} {standard} {more:?}");
+                assert!(sizes.ends_with("512 1024 2048 "), "{compiler} {standard} {more:?}: {sizes}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_example_meets_no_fault_on_our_stack() {
     let test = "the_example_meets_no_fault_on_our_stack";
     let Some(program) = shared(test, "examples/thread.c") else { return };

@@ -323,6 +323,43 @@ static void in_steps(int rounds, int instructions) {
 static void in_steps(int rounds, int instructions) { (void)rounds, (void)instructions; }
 #endif
 
+/* --- registered: a handler of children that was registered before the first request allocates, while others allocate. --- */
+
+static const char *asked_for = "";
+
+static void registered(int rounds) {
+    pthread_t threads[STOPPED];
+    if (strcmp(asked_for, "registered") == 0) expect(pthread_atfork(NULL, NULL, work) == 0, "no handlers");
+    inherit();
+    for (int which = 0; which < STOPPED; which++) start(&threads[which], works, NULL);
+    for (int round = 0; round < rounds; round++) fork_once();
+    is_over = 1;
+    for (int which = 0; which < STOPPED; which++) pthread_join(threads[which], NULL);
+}
+
+/* Before any constructor, of libraries too. */
+static void before_all(int count, char **words, char **environment) {
+    (void)environment;
+    asked_for = count > 1 ? words[1] : "";
+    if (strcmp(asked_for, "registered-early") == 0) expect(pthread_atfork(NULL, NULL, work) == 0, "no handlers");
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const place)(int, char **, char **) = before_all;
+
+/* --- without: children of which no handler knows. --- */
+
+static void without(int rounds) {
+    pthread_t threads[STOPPED];
+    for (int which = 0; which < STOPPED; which++) start(&threads[which], works, NULL);
+    for (int round = 0; round < rounds; round++) {
+        pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (pid == 0) child();
+        ends_well(pid);
+    }
+    is_over = 1;
+    for (int which = 0; which < STOPPED; which++) pthread_join(threads[which], NULL);
+}
+
 /* --- loops: streams are opened and closed and flushed all the time, while one forks. --- */
 
 static void *opens(void *with) {
@@ -357,6 +394,10 @@ int main(int count, char **words) {
         handlers();
         return 0;
     }
+    if (strncmp(what, "registered", 10) == 0) {
+        registered(300);
+        return 0;
+    }
     inherit();
     if (strcmp(what, "streams") == 0) streams();
     else if (strcmp(what, "stopped") == 0) stopped(150);
@@ -364,6 +405,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "signal-threads") == 0) in_signal(2, 60);
     else if (strcmp(what, "steps") == 0) in_steps(100, 100000);
     else if (strcmp(what, "loops") == 0) loops(100);
-    else end("usage: forks handlers|streams|stopped|signal|signal-threads|steps|loops");
+    else if (strcmp(what, "without") == 0) without(300);
+    else end("usage: forks handlers|registered|registered-early|without|streams|stopped|signal|signal-threads|steps|loops");
     return 0;
 }

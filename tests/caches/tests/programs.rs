@@ -79,6 +79,15 @@ impl Program {
         lines.map(|line| hex(line.rsplit("0x").next().unwrap())).collect()
     }
 
+    /// The core that gdb writes of it, which runs on; none: why not.
+    fn core_of_gdb(&self, dir: &Path) -> Result<PathBuf, &'static str> {
+        let mut gcore = Command::new("gcore");
+        let out = gcore.arg("-o").arg(dir.join("core")).arg(self.pid().to_string()).output();
+        let out = out.map_err(|_| "there is no gcore (gdb)")?;
+        let core = dir.join(format!("core.{}", self.pid()));
+        if out.status.success() && core.is_file() { Ok(core) } else { Err("gcore writes no core here") }
+    }
+
     /// Lets it die and leave a core; none where cores go elsewhere.
     fn core(&mut self) -> Option<PathBuf> {
         // SAFETY: the process is our child and lives.
@@ -195,6 +204,10 @@ fn what_a_program_under_the_preloaded_malloc_lost_is_found() {
         let log = umem(&format!("log --most 3 {target}"));
         assert_eq!(log.out.matches("\nT-").count(), if audited { 3 } else { 0 }, "{}{}", log.out, log.err);
         assert_eq!(log.exit, if audited { Exit::DONE } else { Exit::REFUSED });
+        match program.core_of_gdb(dir.path()) {
+            Ok(core) => assert_lost(&program, core.to_str().unwrap(), audited),
+            Err(why) => println!("skipped: {test}: {why}"),
+        }
         let Some(core) = program.core() else {
             println!("skipped: {test}: cores are not left in the working directory here");
             continue;

@@ -90,6 +90,8 @@ impl Core {
             segment.in_memory > 0 && segment.address.checked_add(segment.in_memory).is_some()
         });
         segments.sort_by_key(|segment| segment.address);
+        segments.extend(notes.left_out(&segments));
+        segments.sort_by_key(|segment| segment.address);
         let mappings = segments.iter().map(|segment| notes.mapping(segment)).collect();
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let of = notes.process.map(|(pid, comm)| format!(" of process {pid} ({comm})")).unwrap_or_default();
@@ -283,6 +285,34 @@ impl Notes {
             offset: number::<8>(range, 16).saturating_mul(unit),
             path: String::from_utf8_lossy(path).into_owned(),
         }));
+    }
+
+    /// Mapped files that no segment is about: gdb leaves out what is as it is in its file. Segments are ascending.
+    fn left_out(&self, segments: &[Segment]) -> Vec<Segment> {
+        let gap = |from: u64, to: u64| Segment {
+            kind: LOAD,
+            flags: 4,
+            offset: 0,
+            address: from,
+            in_file: 0,
+            in_memory: to - from,
+        };
+        let mut ranges: Vec<_> = self.files.iter().map(|file| (file.begin, file.end)).collect();
+        ranges.sort_unstable();
+        let (mut gaps, mut at) = (Vec::new(), 0);
+        let mut segments = segments.iter().peekable();
+        for (begin, end) in ranges {
+            at = begin.max(at);
+            while at < end {
+                while segments.next_if(|segment| segment.address + segment.in_memory <= at).is_some() {}
+                let next = segments.peek().map_or(end, |segment| segment.address.min(end));
+                if at < next {
+                    gaps.push(gap(at, next));
+                }
+                at = segments.peek().map_or(end, |segment| (segment.address + segment.in_memory).min(end));
+            }
+        }
+        gaps
     }
 
     fn mapping(&self, segment: &Segment) -> Mapping {

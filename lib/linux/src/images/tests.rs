@@ -231,6 +231,69 @@ fn files_that_are_no_cores_are_refused() {
     assert_eq!(said(Path::new("/proc/self/exe")), "it is a program or a library, and no core");
 }
 
+/// A core with a note about a mapped file, in the form of gdb: offsets are bytes, and the only segment of memory is another one.
+fn core_of_gdb(file: &Mapping) -> Vec<u8> {
+    let mut note = Vec::new();
+    [5_u32, 0, 0x4649_4c45].iter().for_each(|word| note.extend(word.to_le_bytes()));
+    note.extend(b"CORE\0\0\0\0");
+    [1, 1, file.begin, file.end, file.offset].iter().for_each(|word| note.extend(word.to_le_bytes()));
+    note.extend(file.file.as_bytes());
+    note.push(0);
+    let body = u32::try_from(note.len() - 20).unwrap();
+    note[4..8].copy_from_slice(&body.to_le_bytes());
+    note.resize(note.len().next_multiple_of(4), 0);
+    let notes = note.len() as u64;
+    let mut core = b"\x7fELF\x02\x01\x01".to_vec();
+    core.resize(16, 0);
+    let mut put = |bytes: &[u8]| core.extend_from_slice(bytes);
+    put(&4_u16.to_le_bytes());
+    put(&(if cfg!(target_arch = "x86_64") { 62_u16 } else { 183 }).to_le_bytes());
+    put(&[1, 0, 0, 0]);
+    [0_u64, 64, 0].iter().for_each(|word| put(&word.to_le_bytes()));
+    put(&[0, 0, 0, 0, 64, 0, 56, 0, 2, 0, 64, 0, 0, 0, 0, 0]);
+    for (kind, flags, words) in
+        [(4_u32, 0_u32, [176, 0, 0, notes, 0, 4]), (1, 6, [176 + notes, 0x1000, 0, 4, 0x1000, 1])]
+    {
+        put(&kind.to_le_bytes());
+        put(&flags.to_le_bytes());
+        words.iter().for_each(|word: &u64| put(&word.to_le_bytes()));
+    }
+    put(&note);
+    put(b"data");
+    core
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn millpond_a_function_that_a_core_names() -> u32 {
+    std::hint::black_box(7)
+}
+
+#[test]
+fn code_that_a_core_leaves_out_comes_from_its_file() {
+    assert_eq!(millpond_a_function_that_a_core_names(), 7);
+    let place = (millpond_a_function_that_a_core_names as extern "C" fn() -> u32) as usize as u64;
+    let own = ProcessImage::open(&root(), Pid(std::process::id())).unwrap().mappings().unwrap();
+    let code = own.iter().find(|mapping| mapping.contains(place)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("core");
+    std::fs::write(&path, core_of_gdb(code)).unwrap();
+    let core = open_core(&path).unwrap();
+    let symbol = core.symbol(place + 1).unwrap();
+    assert_eq!((symbol.name.as_str(), symbol.offset), ("millpond_a_function_that_a_core_names", 1));
+    assert_eq!(symbol.module, code.module());
+    let mappings = core.mappings().unwrap();
+    assert_eq!(mappings.len(), 2);
+    let there = &mappings[1];
+    assert_eq!((there.begin, there.end, there.offset), (code.begin, code.end, code.offset));
+    assert!(there.readable && !there.writable);
+    let mut read = [0; 4];
+    assert_eq!(core.read(place, &mut read), 4);
+    // SAFETY: four bytes of a function of this program.
+    assert_eq!(read, unsafe { std::ptr::with_exposed_provenance::<[u8; 4]>(place as usize).read() });
+    assert_eq!(core.written(code.begin, code.end), []);
+}
+
 #[test]
 fn fuzz_cores() {
     // A head, a segment of notes with a file, one of memory.

@@ -48,6 +48,17 @@ macro_rules! tests {
             }
 
             #[test]
+            fn a_handler_that_was_registered_first_can_allocate_in_the_child() {
+                let cases = ["registered", "registered-early"];
+                $run("a_handler_that_was_registered_first_can_allocate_in_the_child", &cases);
+            }
+
+            #[test]
+            fn a_child_of_which_no_handler_knows_can_allocate() {
+                $run("a_child_of_which_no_handler_knows_can_allocate", &["without"]);
+            }
+
+            #[test]
             fn a_signal_handler_can_fork_and_its_child_goes_on() {
                 let cases = ["signal", "signal-threads", "steps"];
                 $run("a_signal_handler_can_fork_and_its_child_goes_on", &cases);

@@ -4,8 +4,9 @@
 //! (`programs/*.c`) go where real ones seldom do.
 
 use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -369,6 +370,65 @@ fn a_complaint_that_nobody_can_hear_does_no_harm() {
     let script = "exec 2>&-; exec sort /dev/null";
     let out = with_library(alone("sh").args(["-c", script]), Some("nonsense"));
     assert_eq!(told(&out), "exit status: 0\nUMEM_DEBUG: 'nonsense' not recognized\n");
+}
+
+#[test]
+fn a_program_ends_with_its_last_thread() {
+    const TEST: &str = "a_program_ends_with_its_last_thread";
+    if lacks(TEST, &["cc"]) {
+        return;
+    }
+    let place = Place::new(TEST);
+    let program = compile(&place, "ends", &[]);
+    let mut command = alone(&program);
+    let out = with_library(command.arg("exit").env("UMEM_OPTIONS", "reap_interval=1"), PLAIN);
+    assert_eq!(told(&out), "exit status: 0\n");
+}
+
+#[test]
+fn a_signal_ends_a_program_whose_first_thread_has_ended() {
+    const TEST: &str = "a_signal_ends_a_program_whose_first_thread_has_ended";
+    if lacks(TEST, &["cc"]) {
+        return;
+    }
+    let place = Place::new(TEST);
+    let program = compile(&place, "ends", &[]);
+    let mut command = alone(&program);
+    command.arg("signal").env("UMEM_OPTIONS", "reap_interval=1").env("LD_PRELOAD", library());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    assert_eq!(line.trim().parse(), Ok(pid));
+    // SAFETY: a child of ours that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn threads_leave_nothing_whose_last_free_is_the_c_librarys() {
+    const TEST: &str = "threads_leave_nothing_whose_last_free_is_the_c_librarys";
+    if lacks(TEST, &["cc"]) {
+        return;
+    }
+    let place = Place::new(TEST);
+    let program = compile(&place, "ends", &[]);
+    for words in [["joined", "strsignal"], ["joined", "dlopen"], ["detached", "strsignal"]] {
+        let out = with_library(alone(&program).args(words), PLAIN);
+        assert_eq!(told(&out), "exit status: 0\n", "{words:?}");
+    }
+}
+
+#[test]
+fn a_wall_stops_the_very_write_as_far_as_alignment_allows() {
+    const TEST: &str = "a_wall_stops_the_very_write_as_far_as_alignment_allows";
+    if lacks(TEST, &["cc"]) {
+        return;
+    }
+    let place = Place::new(TEST);
+    let program = compile(&place, "over", &[]);
+    let out = with_library(&mut alone(&program), Some("firewall=1"));
+    assert_eq!(told(&out), "exit status: 0\n");
 }
 
 #[test]

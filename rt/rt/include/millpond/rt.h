@@ -10,6 +10,9 @@
  *     pthread_join(thread, NULL);
  *     stack_free(stack, 256 * 1024);
  *
+ * It compiles with -std=c99 and later. A program that wants stack_t and siginfo_t with such a -std defines _POSIX_C_SOURCE as 200809L before the first
+ * header; without these types stack_getbounds, stack_setbounds and stack_violation take pointers to void.
+ *
  * Link with what pkg-config --libs millpond-rt says: -lmillpond_rt. Sizes and addresses are in bytes. Calls give 0, or fail with -1 (or NULL) and
  * errno. Each has a manual page that lists its errors: man 3 stack_alloc. A program that wants its stacks locked calls
  * mlockall(MCL_CURRENT | MCL_FUTURE) before the first one.
@@ -27,6 +30,23 @@
 extern "C" {
 #endif
 
+/* <signal.h> has stack_t and siginfo_t where it has the flags of the first. */
+#ifdef SS_ONSTACK
+typedef stack_t rt_stack_t;
+typedef siginfo_t rt_siginfo_t;
+#else
+typedef void rt_stack_t;
+typedef void rt_siginfo_t;
+#endif
+
+/* As <sys/types.h> of Solaris has it. Define MILLPOND_NO_UINT_T where another header does. */
+#ifndef MILLPOND_NO_UINT_T
+typedef unsigned int uint_t;
+#endif
+
+/* <time.h> may not have it. */
+struct timespec;
+
 /*
  * A stack of that size, which must be one of fetch_stack_sizes: its lowest address. It can be read and written, all its pages are in memory, and
  * the pages below and above cannot be touched.
@@ -36,14 +56,14 @@ void *stack_alloc(size_t size);
 /* Frees a stack whose thread was joined, for the next caller. After an error (EALREADY: it is free, EBUSY: the caller runs on it) it is as it was. */
 int stack_free(void *address, size_t size);
 
-/* Writes at most count of the sizes, the smallest first, and gives how many were written. With NULL and 0: how many there are. */
-int fetch_stack_sizes(size_t *sizes, int count);
+/* The sizes, the smallest first, and 0 behind the last. The caller frees the array by free(3). NULL and ENOMEM: there is no memory. */
+unsigned int *fetch_stack_sizes(void);
 
 /* The bounds of the calling thread's stack: ss_sp is its lowest address, ss_flags 0. The main stack reaches down to its limit. */
-int stack_getbounds(stack_t *bounds);
+int stack_getbounds(rt_stack_t *bounds);
 
 /* Sets the bounds of the stack that the calling thread runs on from now on: multiples of 16, MINSIGSTKSZ at least, ss_flags 0. */
-int stack_setbounds(const stack_t *bounds);
+int stack_setbounds(const rt_stack_t *bounds);
 
 /* 1: the address is in the calling thread's stack, by its bounds. 0: it is not. */
 int stack_inbounds(const void *address);
@@ -52,7 +72,7 @@ int stack_inbounds(const void *address);
  * For handlers of SIGSEGV and SIGBUS (SA_SIGINFO | SA_ONSTACK), with what they were given. 1: the fault looks as if the thread had left its
  * stack. 0: it does not, or a program sent the signal.
  */
-int stack_violation(int signal, const siginfo_t *info, const void *context);
+int stack_violation(int signal, const rt_siginfo_t *info, const void *context);
 
 /* Makes the whole stack of the calling thread resident and locks it there; a main stack grows to its limit first. */
 int stack_lock(void);

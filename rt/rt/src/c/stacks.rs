@@ -30,11 +30,21 @@ unsafe extern "C" fn stack_free(address: *mut c_void, size: size_t) -> c_int {
     answer(unsafe { crate::stack_free(address.cast(), size) })
 }
 
+/// As published. The program frees it, and so it is its `malloc` that gives it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fetch_stack_sizes(sizes: *mut size_t, count: c_int) -> c_int {
+extern "C" fn fetch_stack_sizes() -> *mut c_uint {
     let all = crate::fetch_stack_sizes();
-    // SAFETY: our caller promises so much room.
-    unsafe { fill(sizes, count, || Ok(all.iter().copied())) }
+    // SAFETY: it only asks.
+    let sizes: *mut c_uint = unsafe { libc::calloc(all.len() + 1, size_of::<c_uint>()) }.cast();
+    if sizes.is_null() {
+        fail(libc::ENOMEM);
+        return sizes;
+    }
+    for (at, size) in all.iter().enumerate() {
+        // SAFETY: it has room for all, and a zero behind them. The largest size is 2 MB.
+        unsafe { sizes.add(at).write(c_uint::try_from(*size).unwrap_or(0)) };
+    }
+    sizes
 }
 
 #[unsafe(no_mangle)]

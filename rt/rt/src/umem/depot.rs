@@ -37,8 +37,12 @@ const TYPES: [(u32, usize, usize); 10] = [
 /// So many exchanges show that magazines are too small for how they are used.
 const MANY: u64 = 1024;
 
-/// So much is kept in full magazines, however few buffers there are, in bytes: what one thread frees another one may be about to want.
+/// So much is kept in full magazines, however few buffers there are, in bytes, where as much was lately taken from them: what one thread frees another one
+/// may be about to want.
 const KEPT: u64 = 1 << 20;
+
+/// So much is kept before any is taken: strings that grow leave each size behind.
+const LEAST_KEPT: u64 = 64 << 10;
 
 /// But so many buffers at the most: small ones are made quickly.
 const MOST_KEPT: u64 = 4096;
@@ -160,6 +164,7 @@ unsafe fn pop(pile: *mut Pile) -> Option<Counted> {
         (*pile).top = ptr::with_exposed_provenance_mut((link & POINTER) as usize);
         (*pile).count -= 1;
         (*pile).fewest = (*pile).fewest.min((*pile).count);
+        (*pile).taken += 1;
         Some((magazine, (link >> 48 & 0xff) as u32, (link >> 56) as u32))
     }
 }
@@ -278,7 +283,9 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
         let mut empty = pop(&raw mut (*mine).empty);
         // What is unlikely to be wanted again is better in slabs, of which whole ones go back.
         let push_brought = |brought: &mut Option<Counted>| {
-            if let Some(one) = brought.take_if(|_| (*mine).full.count < most_full(cache, now)) {
+            if let Some(one) =
+                brought.take_if(|_| (*mine).full.count < most_full(cache, now, (*mine).full.taken))
+            {
                 push(&raw mut (*mine).full, one);
             }
         };
@@ -312,12 +319,14 @@ fn make(room: u32) -> Option<Counted> {
     (!new.is_null()).then_some((new, 0, room))
 }
 
-/// So many full magazines are kept in a pile: a megabyte for later requests, or a sixteenth of all buffers.
-unsafe fn most_full(cache: *mut Cache, rounds: u32) -> u64 {
+/// So many full magazines are kept in a pile from which so many were taken: up to a megabyte for later requests, or a sixteenth of all buffers.
+unsafe fn most_full(cache: *mut Cache, rounds: u32, taken: u64) -> u64 {
     // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
     unsafe {
         let buffers = AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers).load(Ordering::Relaxed);
-        (KEPT / (*cache).chunk as u64).min(MOST_KEPT).max(buffers / 16) / u64::from(rounds) + 2
+        let (chunk, rounds) = ((*cache).chunk as u64, u64::from(rounds));
+        let kept = (LEAST_KEPT + taken * rounds * chunk).min(KEPT) / chunk;
+        kept.min(MOST_KEPT).max(buffers / 16) / rounds + 2
     }
 }
 
@@ -419,6 +428,7 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
             for pile in piles(share) {
                 (*pile).spare = (*pile).fewest;
                 (*pile).fewest = (*pile).count;
+                (*pile).taken /= 2;
             }
             let fought = (*share).contention - (*share).contention_before;
             (*share).contention_before = (*share).contention;

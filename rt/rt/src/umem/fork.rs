@@ -8,7 +8,10 @@
 //!
 //! # What the child finds
 //!
-//! A copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A
+//! A handler of forks mends it, which is registered when the library is loaded. What comes before that handler, such as one of another library, and
+//! children of `_Fork` and `clone`, which call no handlers, are mended where they meet a lock (`locks/word/child.rs`).
+//!
+//! It is a copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A
 //! lock's word tells whether its holder was inside at that moment:
 //!
 //! * free: what the lock protects is whole;
@@ -17,18 +20,33 @@
 //! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on.
 
 use super::{cache, depot, lock, messages, meta, pages, root, slab, thread, update, visit};
-use crate::locks::word::{Left, Word, renew_thread_number};
+use crate::locks::word::{Left, Word, expect_children, is_to_be_mended, renew_thread_number};
+use crate::stacks::page_size;
 use millpond_rt_layout::Cache;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From now on children of forks are mended. The allocator is ready.
-pub(super) fn register() {
+/// From now on children of forks are mended.
+pub(super) extern "C" fn register() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
     // Miri has no processes.
-    if !cfg!(miri) {
-        // SAFETY: a function of ours. Failing, a child that allocates may find a lock whose holder is gone, which `Word` ends with a sentence.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    if cfg!(miri) || IS_DONE.swap(true, Ordering::Relaxed) {
+        return;
     }
+    let page = meta::pages_of_zeros(page_size());
+    if !page.is_null() {
+        // SAFETY: a new page, which stays.
+        unsafe { expect_children(page, page_size(), mend) };
+    }
+    // SAFETY: a function of ours. Failing, a child is mended where it waits for a lock.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
+
+/// Children's handlers run in the order of their registration, and those of the program may allocate. So ours is registered when the library is
+/// loaded, or at the first request, whichever comes first.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static AT_LOAD: extern "C" fn() = register;
 
 /// The locks of a child, one after the other.
 struct Child {
@@ -78,6 +96,13 @@ impl Child {
 }
 
 unsafe extern "C" fn in_child() {
+    if is_to_be_mended() {
+        mend();
+    }
+}
+
+/// The child goes on as the only thread.
+fn mend() {
     let mut child = Child { before: renew_thread_number(), is_inside: false };
     // SAFETY: this is the only thread.
     unsafe { child.mend() };

@@ -8,14 +8,17 @@
 //!  of a cache:  | tag | data ...                      the chunk begins eight bytes before a multiple of sixteen
 //!  a span:      | 8 bytes | tag | data ...            where there is no such cache; the eight bytes are the size if it needs more than 32 bits
 //!  aligned:     | tag | data of malloc ... | tag | data ...
+//!  at a wall:   | ... | tag | data             `placed.rs`
 //! ```
 
+use super::placed::{self, CHECKED, Room};
 use super::report::{self, Known};
 use super::settings::words;
 use super::slab::{self, Place};
 use super::{builtin, cache, debug, errno, map, pages, raw, start};
-use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN};
-use millpond_rt_layout::{Span, kind};
+use crate::stacks::page_size;
+use millpond_rt_layout::patterns::{FREE, MALLOC, MALLOC_OVERSIZE, MEMALIGN, PLACED};
+use millpond_rt_layout::{Cache, Span, kind};
 use std::ptr;
 
 const TAG: usize = 8;
@@ -39,6 +42,8 @@ enum Says {
     Oversize,
     /// So many bytes further down is the real one.
     Distance(usize),
+    /// One of so many bytes at its wall.
+    Placed(usize),
     Freed,
     Nonsense,
 }
@@ -50,6 +55,7 @@ fn read(word: u64) -> Says {
         MALLOC => Says::Size(value as usize),
         MALLOC_OVERSIZE => Says::Oversize,
         MEMALIGN => Says::Distance(value as usize),
+        PLACED => Says::Placed(value as usize),
         _ if word == FREE => Says::Freed,
         _ => Says::Nonsense,
     }
@@ -73,15 +79,54 @@ pub fn malloc(size: usize) -> *mut u8 {
     }
     // SAFETY: the cache is one of ours, alive for ever; its buffers have room for the tag and the data.
     unsafe {
+        if (*of).flags & CHECKED != 0 {
+            return malloc_checked(of, size);
+        }
+        let buffer = cache::alloc(of, words::DEFAULT);
+        if buffer.is_null() {
+            return fail(libc::ENOMEM);
+        }
+        buffer.cast::<u64>().write(tag(MALLOC, size as u32));
+        buffer.add(TAG)
+    }
+}
+
+/// Out of a cache that checks.
+#[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
+unsafe fn malloc_checked(of: *mut Cache, size: usize) -> *mut u8 {
+    // SAFETY: as in `malloc`.
+    unsafe {
+        if placed::is_so(of)
+            && let Some(data) = place(size, placed::natural(size))
+        {
+            return data;
+        }
         let buffer = cache::alloc(of, words::DEFAULT);
         if buffer.is_null() {
             return fail(libc::ENOMEM);
         }
         if (*of).tag > 0 {
-            debug::set_size(of, buffer, whole);
+            debug::set_size(of, buffer, size + TAG);
         }
         buffer.cast::<u64>().write(tag(MALLOC, size as u32));
         buffer.add(TAG)
+    }
+}
+
+/// Memory that ends at a wall, or null; none: there are no walls for that size.
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
+fn place(size: usize, align: usize) -> Option<*mut u8> {
+    let value = u32::try_from(size).ok()?;
+    let whole = placed::distance(size, align)?.checked_add(TAG)?;
+    match Room::new(builtin::for_malloc(whole), whole) {
+        Ok(room) => {
+            let data = room?.fill(size, align);
+            // SAFETY: the room has place for a tag.
+            unsafe { tag_of(data).write(tag(PLACED, value)) };
+            Some(data)
+        }
+        Err(()) => Some(fail(libc::ENOMEM)),
     }
 }
 
@@ -100,8 +145,10 @@ fn malloc_slowly(size: usize) -> *mut u8 {
     if start::begin_malloc() && !builtin::for_malloc(size.saturating_add(TAG)).is_null() {
         return malloc(size);
     }
-    let span = large(size);
-    if span.is_null() { fail(libc::ENOMEM) } else { data_of(span) }
+    place(size, ALIGN).unwrap_or_else(|| {
+        let span = large(size);
+        if span.is_null() { fail(libc::ENOMEM) } else { data_of(span) }
+    })
 }
 
 /// A span for so many bytes, with its tag; or null.
@@ -161,7 +208,7 @@ pub unsafe fn free(data: *mut u8) {
         let size = word as u32;
         if size.wrapping_add((word >> 32) as u32) == MALLOC {
             let of = builtin::for_malloc(size as usize + TAG);
-            if !of.is_null() && (*of).tag == 0 {
+            if !of.is_null() && (*of).flags & CHECKED == 0 {
                 at.write(FREE);
                 return cache::free(of, at.cast());
             }
@@ -185,7 +232,11 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
                 if of.is_null() {
                     return free_large(data);
                 }
-                debug::check_size(of, at.cast(), size + TAG);
+                if (*of).tag > 0 {
+                    debug::check_size(of, at.cast(), size + TAG);
+                } else {
+                    at.write(FREE);
+                }
                 cache::free(of, at.cast());
             }
             Says::Oversize => free_large(data),
@@ -193,6 +244,14 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
                 at.write(FREE);
                 free(data.sub(distance));
             }
+            Says::Placed(size) => match Room::of(data.addr()).filter(|room| room.has(data, size, TAG)) {
+                Some(room) => {
+                    let _errno = errno::keep();
+                    at.write(FREE);
+                    room.free(data, size);
+                }
+                None => report::bad_malloc_free(data.addr(), INVALID, known(data)),
+            },
             Says::Freed => report::bad_malloc_free(data.addr(), FREED, known(data)),
             Says::Nonsense => report::bad_malloc_free(data.addr(), INVALID, known(data)),
         }
@@ -206,7 +265,7 @@ unsafe fn free_large(data: *mut u8) {
         // SAFETY: our caller has the buffer.
         Some(span) => unsafe {
             tag_of(data).write(FREE);
-            pages::free(span);
+            raw::free_large(span);
         },
         None => report::bad_malloc_free(data.addr(), INVALID, None),
     }
@@ -238,7 +297,7 @@ pub unsafe fn usable_size(data: *mut u8) -> usize {
     // SAFETY: our caller has the buffer.
     unsafe {
         match read(tag_of(data).read()) {
-            Says::Size(size) => size,
+            Says::Size(size) | Says::Placed(size) => size,
             Says::Oversize => span_of(data).map_or(0, |span| (*span).size),
             Says::Distance(distance) => usable_size(data.sub(distance)).saturating_sub(distance),
             Says::Freed | Says::Nonsense => 0,
@@ -251,20 +310,16 @@ pub unsafe fn usable_size(data: *mut u8) -> usize {
 pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return fail(libc::ENOMEM) };
     let data = malloc(bytes);
-    // SAFETY: it is ours, and so long.
-    unsafe {
-        if !data.is_null() && (!builtin::for_malloc(bytes + TAG).is_null() || !is_clean(data)) {
-            data.write_bytes(0, bytes);
+    if !data.is_null() {
+        // Of a new large buffer the span tells what may not be zeros.
+        let span = if builtin::for_malloc(bytes + TAG).is_null() { span_of(data) } else { None };
+        // SAFETY: it is ours, and so long; the span is alive.
+        unsafe {
+            let dirty = span.map_or(bytes, |span| (*span).dirty);
+            data.write_bytes(0, bytes.min(dirty));
         }
     }
     data
-}
-
-/// Whether a new buffer is all zeros, as pages of the kernel are.
-fn is_clean(data: *mut u8) -> bool {
-    // Buffers of caches are never: their spans are slabs.
-    // SAFETY: a live record.
-    span_of(data).is_some_and(|span| unsafe { (*span).dirty == 0 })
 }
 
 /// As `realloc`.
@@ -293,7 +348,7 @@ pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
             Says::Size(before) => {
                 let (of, wanted) =
                     (builtin::for_malloc(before + TAG), builtin::for_malloc(size.saturating_add(TAG)));
-                if !of.is_null() && of == wanted && (*of).tag == 0 {
+                if !of.is_null() && of == wanted && (*of).flags & CHECKED == 0 {
                     tag_of(data).write(tag(MALLOC, size as u32));
                     return data;
                 }
@@ -309,6 +364,7 @@ pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
                 Some(moved) => return moved,
                 None => usable_size(data),
             },
+            Says::Placed(before) => before,
             Says::Distance(_) => usable_size(data),
         };
         let new = malloc(size);
@@ -348,6 +404,12 @@ pub fn memalign(align: usize, size: usize) -> *mut u8 {
     let Some(whole) = size.checked_add(align) else { return fail(libc::ENOMEM) };
     if u32::try_from(align).is_err() {
         return fail(libc::ENOMEM);
+    }
+    if align <= page_size()
+        && start::begin_malloc()
+        && let Some(data) = place(size, align)
+    {
+        return data;
     }
     let data = malloc(whole);
     if data.is_null() {

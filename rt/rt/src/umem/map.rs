@@ -41,11 +41,15 @@ pub(super) fn each(mut work: impl FnMut(usize, *mut Span)) {
 /// The place of an address, if there are tables for it.
 fn entry(address: usize) -> Option<&'static AtomicPtr<Span>> {
     let page = address / PAGE;
+    Some(&leaf(page)?[page % TABLE])
+}
+
+/// The lowest table for a page by its number, if there is one.
+fn leaf(page: usize) -> Option<&'static Leaf> {
     // SAFETY: null, or a table that was made before it was published; none is given back.
     let middle = unsafe { MAP.get(page / TABLE / TABLE)?.load(Ordering::Acquire).as_ref() }?;
     // SAFETY: as above.
-    let leaf = unsafe { middle[page / TABLE % TABLE].load(Ordering::Acquire).as_ref() }?;
-    Some(&leaf[page % TABLE])
+    unsafe { middle[page / TABLE % TABLE].load(Ordering::Acquire).as_ref() }
 }
 
 /// Makes the tables that so many bytes from an address need. False: there is no memory, or the address is beyond all tables. For one caller at a
@@ -75,8 +79,14 @@ fn table<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
 
 /// Enters a span, or null, for every page of so many bytes. There are tables.
 pub(super) fn enter(base: usize, bytes: usize, span: *mut Span) {
-    for page in (base..base + bytes).step_by(PAGE) {
-        enter_page(page, span);
+    let (mut page, end) = (base / PAGE, (base + bytes) / PAGE);
+    while page < end {
+        let count = (TABLE - page % TABLE).min(end - page);
+        let entries = leaf(page).and_then(|leaf| leaf.get(page % TABLE..page % TABLE + count));
+        for entry in entries.unwrap_or_default() {
+            entry.store(span, Ordering::Release);
+        }
+        page += count;
     }
 }
 

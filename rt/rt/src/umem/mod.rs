@@ -9,7 +9,7 @@
 //! * A *span* is a run of pages: a slab, a large buffer, or free. The *page map* leads from an address to its span.
 //!
 //! ```text
-//!  thread ── two magazines for each cache ── no lock, no shared word
+//!  thread ── two magazines for each cache, a few large buffers ── no lock, no shared word
 //!     │ empty, or full
 //!  depot ─── magazines ───────────────────── a lock for as many buffers as a magazine has rounds
 //!     │ none
@@ -27,14 +27,14 @@
 //! |---|---|---|
 //! | ground | `root`, `settings`, `messages`, `lock` | messages |
 //! | own memory | `meta`, `map`, `trace`, `log` | `meta` |
-//! | pages | `pages` | all spans |
+//! | pages | `pages`, `kept`, `walls` | all spans |
 //! | slab | `tags`, `slab` | the slabs of a cache |
 //! | buffer | `report`, `debug`, `buffer` | none |
 //! | depot | `depot` | each share of a depot |
 //! | thread | `visit`, `thread`, `update` | the list of caches |
 //! | cache | `cache`, `builtin` | none |
 //! | process | `fork`, `start` | initialisation |
-//! | calls | `raw`, `malloc`, `object` | none |
+//! | calls | `placed`, `raw`, `malloc`, `object` | none |
 //!
 //! # What callers may rely on
 //!
@@ -75,6 +75,7 @@ mod debug;
 mod depot;
 mod errno;
 mod fork;
+mod kept;
 mod lock;
 mod log;
 pub mod malloc;
@@ -84,6 +85,7 @@ mod meta;
 mod object;
 pub(crate) mod options;
 mod pages;
+mod placed;
 mod raw;
 mod report;
 mod root;
@@ -95,6 +97,7 @@ mod thread;
 mod trace;
 mod update;
 mod visit;
+mod walls;
 #[cfg(any(miri, not(test)))]
 mod weak;
 

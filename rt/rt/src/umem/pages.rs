@@ -1,15 +1,19 @@
 //! Spans: runs of pages for slabs and for large buffers.
 //!
 //! Free spans are joined with their neighbours at once, and lie in bins by their length, so that the shortest one that is long enough is found without a
-//! search: lengths below [`EXACT`] pages have a bin each, longer ones share four bins for each power of two. What is free stays mapped; when much of it
-//! was used before, whatever is freed next is given back to the kernel and keeps its addresses.
+//! search: lengths below [`EXACT`] pages have a bin each, longer ones share four bins for each power of two.
+//!
+//! What is free stays mapped, and keeps its pages for a while: to get them again costs a system call and a fault each. A free page that may have been written
+//! to is *dirty*. When more than an eighth of what is in use is dirty, and more than a *floor*, the kernel gets back all but half of that, the longest
+//! spans first. The floor is [`DIRTY`]. It doubles, up to what was lately in use at once, when half of it went and was needed again. What stays dirty
+//! between two updates without being needed goes as well, and the floor is halved.
 
 use super::{lock, map, meta, root};
 use crate::stacks::page_size;
 use millpond_rt_layout::{PAGE, Span, kind};
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Lengths with a bin of their own, in pages.
 const EXACT: usize = 64;
@@ -20,8 +24,10 @@ const IMPORT: usize = 1 << 20;
 const ALONE: usize = 16 << 20;
 /// From here on one that grows gets such a mapping, to which its pages move.
 const GROWN: usize = 256 << 10;
-/// So many free bytes stay as they are, whatever is in use.
-const DIRTY: usize = 512 << 10;
+/// So many dirty bytes may stay, whatever is in use. jemalloc and mimalloc keep more for a time, glibc keeps up to twice the largest buffer.
+const DIRTY: usize = 16 << 20;
+/// Of what is in use one part in so many may be dirty.
+const PART: usize = 8;
 /// A span that is shorter is not worth a system call, in bytes.
 const PURGE: usize = 64 << 10;
 
@@ -34,6 +40,17 @@ struct Heap {
     records: *mut Span,
     /// Free bytes that may have been written to.
     dirty: usize,
+    /// The fewest of them since the latest update: what was not needed.
+    fewest: usize,
+    /// So many dirty bytes may stay, whatever is in use.
+    floor: usize,
+    /// Bytes that went because there were too many, and those of them that were needed again, since the latest update.
+    gone: usize,
+    regained: usize,
+    /// The most bytes that were in use since then.
+    most: usize,
+    /// No pages go before there are more dirty bytes: the others are in pieces that are too short.
+    patience: usize,
 }
 
 struct Shared(UnsafeCell<Heap>);
@@ -47,6 +64,12 @@ static HEAP: Shared = Shared(UnsafeCell::new(Heap {
     there: [0; BINS / 64],
     records: ptr::null_mut(),
     dirty: 0,
+    fewest: 0,
+    floor: DIRTY,
+    gone: 0,
+    regained: 0,
+    most: 0,
+    patience: 0,
 }));
 
 /// The lock, for children of forks.
@@ -59,6 +82,28 @@ pub(super) fn lock_word() -> *mut u32 {
 ///
 /// `align` is a power of two. The span belongs to the caller, and has the kind that was asked for.
 pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
+    get(bytes, align, what, Source::Any)
+}
+
+/// As [`alloc`], for a large buffer, of what is mapped already.
+pub(super) fn alloc_mapped(bytes: usize) -> *mut Span {
+    get(bytes, 1, kind::LARGE, Source::Mapped)
+}
+
+/// As [`alloc`], for a large buffer, in a mapping of its own.
+pub(super) fn alloc_alone(bytes: usize) -> *mut Span {
+    get(bytes, 1, kind::LARGE, Source::Alone)
+}
+
+/// Where a span may come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Any,
+    Mapped,
+    Alone,
+}
+
+fn get(bytes: usize, align: usize, what: u32, source: Source) -> *mut Span {
     let unit = page_size();
     let Some(bytes) = bytes.max(1).checked_next_multiple_of(unit) else { return ptr::null_mut() };
     if bytes > map::REACH {
@@ -68,20 +113,23 @@ pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
     // SAFETY: under the lock, as all of `Heap` wants it.
     lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
-        let span = if bytes >= ALONE && what == kind::LARGE {
-            heap.map_alone(bytes, align)
-        } else {
-            heap.take(bytes, align)
+        let span = match source {
+            Source::Mapped if bytes >= ALONE => ptr::null_mut(),
+            Source::Any if bytes >= ALONE && what == kind::LARGE => heap.map_alone(bytes, align),
+            Source::Alone => heap.map_alone(bytes, align),
+            Source::Any | Source::Mapped => heap.take(bytes, align, source == Source::Any),
         };
         let counts = &raw mut (*root::root()).heap;
         if span.is_null() {
-            (*counts).failures += 1;
+            (*counts).failures += u64::from(source != Source::Mapped);
             return span;
         }
-        (*span).kind = what;
+        set_kind(span, what);
         (*span).next = ptr::null_mut();
         (*span).previous = ptr::null_mut();
+        (*span).first = 0;
         (*counts).used += (*span).bytes;
+        heap.most = heap.most.max((*counts).used);
         if what == kind::LARGE {
             (*counts).large += (*span).bytes;
             (*counts).large_buffers += 1;
@@ -98,7 +146,7 @@ pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
 /// It is of [`alloc`], and no thread uses it or its pages.
 pub(super) unsafe fn free(span: *mut Span) {
     // SAFETY: under the lock, and our caller promises the rest.
-    lock::with(lock_word(), || unsafe {
+    let old = lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
         let counts = &raw mut (*root::root()).heap;
         let (base, bytes) = ((*span).base, (*span).bytes);
@@ -109,18 +157,59 @@ pub(super) unsafe fn free(span: *mut Span) {
         }
         map::enter(base.addr(), bytes, ptr::null_mut());
         if (*span).alone == 1 {
-            libc::munmap(base.cast(), bytes);
             (*counts).mapped -= bytes;
             heap.retire(span);
-            return;
+            return Old::Mapping(base, bytes);
         }
         (*span).dirty = bytes;
-        let limit = DIRTY.max((*counts).used / 64);
-        let span = heap.put(span);
-        if heap.dirty > limit && (*span).dirty >= PURGE {
-            heap.purge(span);
-        }
+        heap.put(span);
+        Old::Spans(heap.take_excess((*counts).used))
     });
+    match old {
+        // SAFETY: nothing leads to it any more.
+        Old::Mapping(base, bytes) => unsafe {
+            libc::munmap(base.cast(), bytes);
+        },
+        // SAFETY: they are ours.
+        Old::Spans(spans) => unsafe { purge(spans) },
+    }
+}
+
+/// What goes back to the kernel, which takes long: no lock is held meanwhile.
+enum Old {
+    Mapping(*mut u8, usize),
+    /// A list of spans in no bin, by `next`.
+    Spans(*mut Span),
+}
+
+/// Gives the dirty pages of spans back to the kernel, which has zeros in their place from then on. Locked ones stay as they are. A child of a fork that
+/// comes meanwhile lacks these spans.
+///
+/// # Safety
+/// A list of [`Heap::take_dirty`].
+unsafe fn purge(list: *mut Span) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: our caller's promise; no thread needs what is in the pages.
+    unsafe {
+        let mut span = list;
+        while !span.is_null() {
+            if !cfg!(miri) && libc::madvise((*span).base.cast(), (*span).dirty, libc::MADV_DONTNEED) == 0 {
+                (*span).dirty = 0;
+            }
+            span = (*span).next;
+        }
+        lock::with(lock_word(), || {
+            let heap = &mut *HEAP.0.get();
+            let mut span = list;
+            while !span.is_null() {
+                let next = (*span).next;
+                heap.put(span);
+                span = next;
+            }
+        });
+    }
 }
 
 /// Changes how long a large buffer is: one with a mapping of its own, or one that grows and gets such a mapping. Its pages move there, and its place goes
@@ -175,19 +264,36 @@ pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
 
 /// Gives all free pages back to the kernel; their addresses stay.
 pub(super) fn reap() {
-    // SAFETY: under the lock.
-    lock::with(lock_word(), || unsafe {
+    // SAFETY: under the lock; the list is ours.
+    unsafe { purge(lock::with(lock_word(), || (*HEAP.0.get()).take_dirty(0, 1))) };
+}
+
+/// Gives back what stayed dirty since the latest update.
+pub(super) fn update() {
+    // SAFETY: under the lock; the list is ours.
+    let old = lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
-        for bin in heap.bins {
-            let mut span = bin;
-            while !span.is_null() {
-                if (*span).dirty > 0 {
-                    heap.purge(span);
-                }
-                span = (*span).next;
-            }
-        }
+        let old = heap.take_dirty(heap.dirty - heap.fewest.min(heap.dirty), PURGE);
+        heap.fewest = heap.dirty;
+        heap.floor = DIRTY.max(heap.floor / 2);
+        (heap.gone, heap.regained, heap.patience) = (0, 0, 0);
+        heap.most = (*root::root()).heap.used;
+        old
     });
+    // SAFETY: as above.
+    unsafe { purge(old) };
+}
+
+/// The kind of a span, which may be another thread's.
+unsafe fn kind_of(span: *mut Span) -> u32 {
+    // SAFETY: our caller has a live record.
+    unsafe { AtomicU32::from_ptr(&raw mut (*span).kind) }.load(Ordering::Relaxed)
+}
+
+/// Makes a span one of another kind. It is the caller's.
+pub(super) unsafe fn set_kind(span: *mut Span, what: u32) {
+    // SAFETY: our caller has a live record. Neighbours look whether it is free, which it neither was nor becomes where no lock is held.
+    unsafe { AtomicU32::from_ptr(&raw mut (*span).kind) }.store(what, Ordering::Relaxed);
 }
 
 /// In the child of a fork that came while another thread was here: free spans are found by the map, and what is in use is counted again. A span that
@@ -203,7 +309,8 @@ pub(super) unsafe fn mend() {
         heap.there = [0; BINS / 64];
         // Which of the records are in use is not known.
         heap.records = ptr::null_mut();
-        heap.dirty = 0;
+        (heap.dirty, heap.fewest, heap.gone, heap.regained, heap.patience) = (0, 0, 0, 0, 0);
+        heap.floor = DIRTY;
         let counts = &raw mut (*root::root()).heap;
         ((*counts).used, (*counts).large, (*counts).large_buffers) = (0, 0, 0);
         map::each(|page, span| {
@@ -219,7 +326,7 @@ pub(super) unsafe fn mend() {
                 }
             } else if is_first {
                 (*counts).used += bytes;
-                if (*span).kind == kind::LARGE {
+                if (*span).kind != kind::SLAB {
                     (*counts).large += bytes;
                     (*counts).large_buffers += 1;
                 }
@@ -239,19 +346,25 @@ fn bin_of(pages: usize) -> usize {
 
 impl Heap {
     /// A span out of the free ones; more is mapped when none is long enough.
-    unsafe fn take(&mut self, bytes: usize, align: usize) -> *mut Span {
+    unsafe fn take(&mut self, bytes: usize, align: usize, can_map: bool) -> *mut Span {
         // With so much more there is a place in it that is aligned.
         let Some(enough) = bytes.checked_add(align - page_size()) else { return ptr::null_mut() };
         // SAFETY: under the lock, which our caller has; records in bins are free spans.
         unsafe {
             let mut span = self.find(enough);
-            if span.is_null() {
+            let is_new = span.is_null() && can_map;
+            if is_new {
                 span = self.import(enough);
             }
             if span.is_null() {
                 return span;
             }
             self.unlink(span);
+            if !is_new {
+                let again = bytes.saturating_sub((*span).dirty).min(self.gone);
+                self.gone -= again;
+                self.regained += again;
+            }
             let before = (*span).base.addr().wrapping_neg() & (align - 1);
             if before > 0 {
                 let rest = self.split(span, before);
@@ -372,8 +485,7 @@ impl Heap {
             unsafe {
                 (*rest).base = (*span).base.add(bytes);
                 (*rest).bytes = (*span).bytes - bytes;
-                // Which part of it was written to is not known: each may be all of that.
-                (*rest).dirty = (*span).dirty.min((*rest).bytes);
+                (*rest).dirty = (*span).dirty.saturating_sub(bytes);
                 (*span).dirty = (*span).dirty.min(bytes);
                 (*span).bytes = bytes;
             }
@@ -386,18 +498,18 @@ impl Heap {
         // SAFETY: under the lock. What the map has for the page before and the page behind is a live record.
         unsafe {
             let before = map::find((*span).base.addr() - 1);
-            if !before.is_null() && (*before).kind == kind::FREE {
+            if !before.is_null() && kind_of(before) == kind::FREE {
                 self.unlink(before);
                 self.join(before, span);
                 span = before;
             }
             let after = map::find((*span).base.addr() + (*span).bytes);
-            if !after.is_null() && (*after).kind == kind::FREE {
+            if !after.is_null() && kind_of(after) == kind::FREE {
                 self.unlink(after);
                 self.join(span, after);
             }
             let (base, bytes) = ((*span).base.addr(), (*span).bytes);
-            (*span).kind = kind::FREE;
+            set_kind(span, kind::FREE);
             map::enter_page(base, span);
             map::enter_page(base + bytes - PAGE, span);
             self.dirty += (*span).dirty;
@@ -415,23 +527,56 @@ impl Heap {
         }
     }
 
-    /// Gives the pages of a free span back to the kernel, which has zeros in their place from then on. Locked ones stay as they are.
-    unsafe fn purge(&mut self, span: *mut Span) {
-        // SAFETY: under the lock; no thread needs what is in the pages.
+    /// Takes spans out of their bins when too many pages are dirty. A list by `next`.
+    unsafe fn take_excess(&mut self, used: usize) -> *mut Span {
+        let mut limit = self.floor.max(used / PART);
+        if self.dirty > limit && self.regained >= limit / 2 {
+            self.floor = (2 * limit).min(self.most).max(limit);
+            self.regained = 0;
+            limit = self.floor;
+        }
+        if self.dirty <= limit.max(self.patience) {
+            return ptr::null_mut();
+        }
+        let before = self.dirty;
+        // SAFETY: under the lock.
+        let old = unsafe { self.take_dirty(limit / 2, PURGE) };
+        self.gone += before - self.dirty;
+        self.patience = self.dirty + limit / 2;
+        old
+    }
+
+    /// Takes spans with dirty pages out of their bins, the longest first, until so many dirty bytes are left in bins, or spans have less than `least`. A list
+    /// by `next`.
+    unsafe fn take_dirty(&mut self, left: usize, least: usize) -> *mut Span {
+        let mut list: *mut Span = ptr::null_mut();
+        // SAFETY: under the lock; records in bins are free spans.
         unsafe {
-            if !cfg!(miri) && libc::madvise((*span).base.cast(), (*span).bytes, libc::MADV_DONTNEED) == 0 {
-                self.dirty -= (*span).dirty;
-                (*span).dirty = 0;
+            for bin in (0..BINS).rev() {
+                let mut span = self.bins[bin];
+                while !span.is_null() && self.dirty > left {
+                    let next = (*span).next;
+                    if (*span).dirty >= least {
+                        self.unlink(span);
+                        (*span).next = list;
+                        list = span;
+                    }
+                    span = next;
+                }
             }
         }
+        list
     }
 
     /// Two neighbours in no bin become one.
     unsafe fn join(&mut self, low: *mut Span, high: *mut Span) {
         // SAFETY: under the lock; the record of the higher one is not used again.
         unsafe {
+            // What is dirty is at the beginning, all but the pages of a clean one before it.
+            if (*high).dirty > 0 {
+                (*low).dirty = (*low).bytes + (*high).dirty;
+            }
             (*low).bytes += (*high).bytes;
-            (*low).dirty += (*high).dirty;
             self.retire(high);
         }
     }
@@ -446,6 +591,7 @@ impl Heap {
             // For `mend`: from here on the record is no free span.
             fence(Ordering::Release);
             self.dirty -= (*span).dirty;
+            self.fewest = self.fewest.min(self.dirty);
             let bin = bin_of(bytes / PAGE);
             map::unlink(&raw mut self.bins[bin], span);
             if self.bins[bin].is_null() {
@@ -471,7 +617,7 @@ impl Heap {
     unsafe fn retire(&mut self, span: *mut Span) {
         // SAFETY: under the lock; no thread uses the record.
         unsafe {
-            (*span).kind = kind::FREE;
+            set_kind(span, kind::FREE);
             (*span).next = self.records;
         }
         self.records = span;

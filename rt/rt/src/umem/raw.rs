@@ -1,7 +1,8 @@
 //! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
 
 use super::cache::{self, RawCachePlan};
-use super::{builtin, debug, errno, map, pages, report, root, settings, start, update};
+use super::placed::{self, CHECKED, Room};
+use super::{builtin, debug, errno, kept, map, pages, report, root, settings, start, thread, update};
 use libc::c_int;
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
 use std::ptr;
@@ -71,11 +72,29 @@ pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
     // SAFETY: built-in caches are alive for ever.
     unsafe {
         let buffer = cache::alloc(of, how);
-        if (*of).tag > 0 && !buffer.is_null() {
-            debug::set_size(of, buffer, size);
+        if (*of).flags & CHECKED != 0 && !buffer.is_null() {
+            return checked(of, buffer, size);
         }
         buffer
     }
+}
+
+/// A new buffer of a cache that checks.
+#[inline(never)]
+unsafe fn checked(of: *mut Cache, buffer: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: our caller has both.
+    unsafe {
+        if (*of).tag > 0 {
+            debug::set_size(of, buffer, size);
+            return buffer;
+        }
+    }
+    Room::of(buffer.addr()).map_or(buffer, |room| room.fill(size, alignment(size)))
+}
+
+/// What so many bytes are aligned to.
+fn alignment(size: usize) -> usize {
+    if size.is_multiple_of(64) { 64 } else { placed::natural(size) }
 }
 
 #[cold]
@@ -89,7 +108,12 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
         return umem_alloc(size, how);
     }
     loop {
-        let span = large(size);
+        // One for which there is a wall ends there.
+        let room = Room::new(ptr::null_mut(), size);
+        if let Ok(Some(room)) = room {
+            return room.fill(size, alignment(size));
+        }
+        let span = if room.is_ok() { large(size) } else { ptr::null_mut() };
         if !span.is_null() {
             // SAFETY: it is ours.
             unsafe {
@@ -108,12 +132,54 @@ pub(super) fn large(bytes: usize) -> *mut Span {
     if settings::shall_fail() {
         return ptr::null_mut();
     }
-    let span = pages::alloc(bytes, 1, kind::LARGE);
-    if !span.is_null() || !root::is_ready() || !update::can_help(bytes) {
-        return span;
+    if !root::is_ready() {
+        return pages::alloc(bytes, 1, kind::LARGE);
     }
-    update::ask_for_memory();
-    pages::alloc(bytes, 1, kind::LARGE)
+    let mut span = of_thread(bytes);
+    if span.is_null() {
+        span = pages::alloc(bytes, 1, kind::LARGE);
+        if span.is_null() && update::can_help(bytes) {
+            update::ask_for_memory();
+            span = pages::alloc(bytes, 1, kind::LARGE);
+        }
+        update::look();
+    }
+    span
+}
+
+/// One that the thread keeps, or of what is mapped; null: more is to be mapped. What the thread keeps goes to the heap before that.
+fn of_thread(bytes: usize) -> *mut Span {
+    let block = thread::current_or_new();
+    if block.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the block is the calling thread's.
+    unsafe {
+        let kept = thread::exchange(block, || kept::take(block, bytes));
+        if !kept.is_null() || !kept::is_any(block) {
+            return kept;
+        }
+        let span = pages::alloc_mapped(bytes);
+        if span.is_null() && kept::give_back(block) {
+            return pages::alloc_mapped(bytes);
+        }
+        span
+    }
+}
+
+/// Frees a large buffer.
+///
+/// # Safety
+/// The span is the caller's, and no thread uses its pages.
+pub(super) unsafe fn free_large(span: *mut Span) {
+    let block = thread::current();
+    // SAFETY: our caller's promise; the block is the calling thread's.
+    unsafe {
+        if block.is_null() || !thread::exchange(block, || kept::put(block, span)) {
+            pages::free(span);
+            update::look();
+        }
+    }
 }
 
 /// As [`umem_alloc`], all zeros.
@@ -127,9 +193,8 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
     let span = if size > LARGEST { map::find(buffer.addr()) } else { ptr::null_mut() };
     // SAFETY: it is ours and so long; a large buffer's span is alive.
     unsafe {
-        if span.is_null() || (*span).dirty > 0 {
-            buffer.write_bytes(0, size);
-        }
+        let dirty = if span.is_null() { size } else { (*span).dirty };
+        buffer.write_bytes(0, size.min(dirty));
     }
     buffer
 }
@@ -148,10 +213,26 @@ pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
     }
     // SAFETY: our caller's promise; built-in caches are alive for ever.
     unsafe {
-        if (*of).tag > 0 {
-            debug::check_size(of, buffer, size);
+        if (*of).flags & CHECKED != 0 {
+            return free_checked(of, buffer, size);
         }
         cache::free(of, buffer);
+    }
+}
+
+#[inline(never)]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
+unsafe fn free_checked(of: *mut Cache, buffer: *mut u8, size: usize) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        if !placed::is_so(of) {
+            debug::check_size(of, buffer, size);
+            return cache::free(of, buffer);
+        }
+        match Room::of(buffer.addr()).filter(|room| room.begins(buffer, size, alignment(size))) {
+            Some(room) => room.free(buffer, size),
+            None => report::bad_free((buffer.addr(), size), (0, 0)),
+        }
     }
 }
 
@@ -176,10 +257,16 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     unsafe {
         if span.is_null() || (*span).kind != kind::LARGE {
             report::bad_free((buffer.addr(), size), (0, 0));
+        } else if let Some(room) = Room::of(buffer.addr()) {
+            if room.begins(buffer, size, alignment(size)) {
+                room.free(buffer, size);
+            } else {
+                report::bad_free((buffer.addr(), size), (0, (*span).size));
+            }
         } else if (*span).base != buffer || (*span).size != size {
             report::bad_free((buffer.addr(), size), ((*span).base.addr(), (*span).size));
         } else {
-            pages::free(span);
+            free_large(span);
         }
     }
 }

@@ -118,6 +118,14 @@ fn record_of(address: usize, stray: Stray) -> *const Bufctl {
     unsafe { slab::find(other, address).map_or(std::ptr::null(), |place| slab::bufctl(other, place)) }
 }
 
+/// Something was written behind the end of a large buffer.
+#[cold]
+#[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
+pub(super) fn overrun(address: usize) {
+    messages::say(format_args!("umem allocator: {}\nbuffer={address:x}  large\n", Damage::Redzone));
+    corrupted();
+}
+
 /// A large buffer is freed with another size, or from another address, than it was allocated.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]

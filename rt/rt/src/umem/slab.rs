@@ -5,13 +5,10 @@
 //! Every cache that is given to these functions is alive: that is the promise of their callers, beside what each says itself.
 
 use super::map::{link, unlink};
-use super::{lock, log, map, messages, meta, pages, settings, tags};
+use super::{lock, log, map, meta, pages, tags, walls};
 use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind, logs};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-
-/// Walls that stand.
-static WALLS: AtomicUsize = AtomicUsize::new(0);
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// What was wrong with an address that was to be given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,6 +193,15 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
     }
 }
 
+/// Whether a cache has slabs now.
+///
+/// # Safety
+/// The cache is alive.
+pub(super) unsafe fn is_used(cache: *mut Cache) -> bool {
+    // SAFETY: our caller's promise. The count is another lock's: a cache that is just getting its first slab has its turn later.
+    unsafe { AtomicU64::from_ptr(&raw mut (*cache).slabs.count) }.load(Ordering::Relaxed) > 0
+}
+
 /// Gives back slabs of which no thread has a chunk.
 pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: under the cache's lock.
@@ -247,7 +253,7 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
         }
         (*span).size = 0;
         if (*cache).flags & flags::FIREWALL != 0 {
-            wall_up(span);
+            (*span).size = walls::raise((*span).base, (*span).bytes).unwrap_or(0);
         }
         for chunk in 0..if (*cache).tag == 0 { 0 } else { count } {
             let place = Place { span, chunk };
@@ -301,7 +307,8 @@ unsafe fn first(cache: *mut Cache) -> u32 {
         let (shift, align) = ((*cache).shift, (*cache).align);
         let page = crate::stacks::page_size();
         if (*cache).flags & flags::FIREWALL != 0 {
-            let before = if shift == 0 { 0 } else { align - shift };
+            // Buffers without tags are placed by what is asked for, others end as they are aligned.
+            let before = if shift == 0 || (*cache).tag == 0 { 0 } else { align - shift };
             return ((*cache).slab - page - before - (*cache).chunk) as u32;
         }
         let unused = (*cache).slab - (*cache).chunk * (*cache).chunks as usize - shift;
@@ -310,47 +317,6 @@ unsafe fn first(cache: *mut Cache) -> u32 {
         (*cache).slabs.colour = if next <= unused.min(PAGE - 1) { next as u32 } else { 0 };
         (shift + colour) as u32
     }
-}
-
-/// The last page of a slab with one buffer becomes a wall. Each costs two of the mappings of which the kernel gives a process only so many, and without which it
-/// gives no more memory: when most of them are used, slabs have no wall, and that is said.
-unsafe fn wall_up(span: *mut Span) {
-    static IS_TOLD: AtomicBool = AtomicBool::new(false);
-    let page = crate::stacks::page_size();
-    let has_place = WALLS.fetch_add(1, Ordering::Relaxed) < settings::get().walls;
-    // SAFETY: the page is the slab's, and no buffer is in it.
-    unsafe {
-        let rest = (*span).bytes - page;
-        if has_place && libc::mprotect((*span).base.add(rest).cast(), page, libc::PROT_NONE) == 0 {
-            (*span).size = rest;
-            return;
-        }
-    }
-    WALLS.fetch_sub(1, Ordering::Relaxed);
-    if !IS_TOLD.swap(true, Ordering::Relaxed) {
-        messages::say(format_args!(
-            "umem: firewall: too many buffers for vm.max_map_count: some have no page without access behind them; \
-             raise it, or firewall=min\n"
-        ));
-    }
-}
-
-/// The wall of a slab, if it has one, becomes a page again. False: the kernel refused.
-unsafe fn tear_down(span: *mut Span) -> bool {
-    // SAFETY: as above.
-    unsafe {
-        let rest = (*span).size;
-        if rest == 0 {
-            return true;
-        }
-        let (rights, bytes) = (libc::PROT_READ | libc::PROT_WRITE, (*span).bytes - rest);
-        if libc::mprotect((*span).base.add(rest).cast(), bytes, rights) != 0 {
-            return false;
-        }
-        (*span).size = 0;
-    }
-    WALLS.fetch_sub(1, Ordering::Relaxed);
-    true
 }
 
 /// The slab goes. It is in no list.
@@ -369,7 +335,8 @@ unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
             (*span).bufctls = ptr::null_mut();
         }
         // No thread could use one whose wall stays: it is lost, as an address only.
-        if tear_down(span) {
+        let rest = std::mem::take(&mut (*span).size);
+        if rest == 0 || walls::tear_down((*span).base, (*span).bytes, rest) {
             pages::free(span);
         }
     }

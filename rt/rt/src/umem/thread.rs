@@ -1,11 +1,14 @@
 //! What a thread has: a block with a pair of magazines for each cache, found by one load from the thread's own memory.
+//!
+//! A thread gets it at its first request, and returns it when the destructors of its thread-specific data run. What it allocates or frees after that comes
+//! from slabs and goes to slabs: the C library frees a few buffers of its own behind all destructors, and a block that is claimed then has no end.
 
-use super::{depot, meta, root, visit};
+use super::{depot, kept, meta, root, visit};
 use crate::locks::word::thread_number;
 use crate::own::word_of_thread;
 use millpond_rt_layout::{Cache, NO_PAIR, Pair, Thread};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
 /// Caches by their place in [`Thread::pairs`].
 static CACHES: [AtomicPtr<Cache>; NO_PAIR as usize] =
@@ -13,11 +16,23 @@ static CACHES: [AtomicPtr<Cache>; NO_PAIR as usize] =
 
 /// Called with a thread's block when it ends. 0: not made yet; else one more than the key.
 static KEY: AtomicU32 = AtomicU32::new(0);
-static ALIVE: AtomicUsize = AtomicUsize::new(0);
-/// Whether there ever were two threads at once.
-static MANY: AtomicBool = AtomicBool::new(false);
 
 word_of_thread!("millpond_rt_umem_thread");
+
+/// Not null: the calling thread has returned its block.
+mod ended {
+    use crate::own::word_of_thread;
+
+    word_of_thread!("millpond_rt_umem_ended");
+
+    pub(super) fn is_so() -> bool {
+        !get().is_null()
+    }
+
+    pub(super) fn begin() {
+        set(std::ptr::without_provenance_mut(1));
+    }
+}
 
 /// The calling thread's block, or null.
 #[inline(always)]
@@ -25,7 +40,8 @@ pub(super) fn current() -> *mut Thread {
     get().cast()
 }
 
-/// The calling thread's block, which is made when it has none. Null: there is no memory, or the allocator is just being made by this very thread.
+/// The calling thread's block, which is made when it has none. Null: there is no memory, the thread has returned its block, or it is just making the
+/// allocator.
 #[inline(always)]
 pub(super) fn current_or_new() -> *mut Thread {
     let block = current();
@@ -34,7 +50,7 @@ pub(super) fn current_or_new() -> *mut Thread {
 
 #[cold]
 fn attach() -> *mut Thread {
-    if !root::wait_until_ready() {
+    if ended::is_so() || !root::wait_until_ready() {
         return ptr::null_mut();
     }
     let block = current();
@@ -44,17 +60,9 @@ fn attach() -> *mut Thread {
     let block = claim();
     if !block.is_null() {
         set(block.cast());
-        if ALIVE.fetch_add(1, Ordering::Relaxed) > 0 {
-            MANY.store(true, Ordering::Relaxed);
-        }
         watch_end(block);
     }
     block
-}
-
-/// Whether there ever were two threads at once: one that is alone takes no other thread's time.
-pub(super) fn is_many() -> bool {
-    MANY.load(Ordering::Relaxed)
 }
 
 /// A block that is free, or a new one, or null.
@@ -99,29 +107,29 @@ fn watch_end(block: *mut Thread) {
     }
 }
 
-/// A thread ends. If it allocates after this, it gets a block again, and this is called again.
+/// A thread ends.
 extern "C" fn end(block: *mut libc::c_void) {
     set(ptr::null_mut());
+    ended::begin();
     // SAFETY: it was set by `watch_end`, and its thread is here.
     unsafe { release(block.cast()) };
-    ALIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// What is in a block goes to the depots. The next thread gets the block.
 unsafe fn release(block: *mut Thread) {
+    // SAFETY: our caller has the block.
+    unsafe { kept::end(block) };
     visit::visiting(|visitor| {
         let mut indices = 0..CACHES.len();
         loop {
             let mut pair: *mut Pair = ptr::null_mut();
             let cache = visitor.go_on(|_| {
                 let used = indices.find_map(|index| {
-                    let cache = CACHES[index].load(Ordering::Acquire);
+                    let cache = cache_at(index);
                     // SAFETY: our caller has the block; of caches that go, pairs belong to the thread that destroys them.
                     unsafe {
                         pair = &raw mut (*block).pairs[index];
-                        let is_used = !cache.is_null()
-                            && cache != LEAVING
-                            && (!(*pair).base.is_null() || (*pair).allocs > 0);
+                        let is_used = !cache.is_null() && (!(*pair).base.is_null() || (*pair).allocs > 0);
                         is_used.then_some(cache)
                     }
                 });
@@ -142,6 +150,7 @@ unsafe fn release(block: *mut Thread) {
 /// In a child after a fork: the other threads are not there. What they had goes to the depots if that is wanted, but for those that were at an
 /// exchange.
 pub(super) fn forget_others(keep: bool) {
+    kept::forget_others();
     let mut block = root::threads().load(Ordering::Acquire);
     let mine = current();
     // SAFETY: blocks are never given back, and their owners are not in this process.
@@ -155,8 +164,6 @@ pub(super) fn forget_others(keep: bool) {
             block = (*block).next;
         }
     }
-    ALIVE.store(usize::from(!mine.is_null()), Ordering::Relaxed);
-    MANY.store(false, Ordering::Relaxed);
 }
 
 /// Enters a cache; its place, or [`NO_PAIR`].
@@ -165,6 +172,12 @@ pub(super) fn enter(cache: *mut Cache) -> u32 {
         place.compare_exchange(ptr::null_mut(), cache, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     });
     free.map_or(NO_PAIR, |(index, _)| index as u32)
+}
+
+/// The cache of a place; null: there is none, or it is leaving.
+pub(super) fn cache_at(place: usize) -> *mut Cache {
+    let cache = CACHES.get(place).map_or(ptr::null_mut(), |place| place.load(Ordering::Acquire));
+    if cache == LEAVING { ptr::null_mut() } else { cache }
 }
 
 /// In the place of a cache that goes: it has no more than that of its threads, and no other thread gets it.

@@ -1,18 +1,19 @@
 //! The periodic update: magazines that are not needed go, and those of contended depots become larger.
 //!
-//! A process with one thread does it when it meets a depot and it is time. One that has had several gets a thread for it then, so that none of them is
-//! held up; it waits most of the time, and takes no signals.
+//! No thread exists for it: one of the library's would keep a program alive whose threads have all ended, and would count for programs that must have one
+//! thread only (`unshare`, `setns`). The threads of the program do it. When it is time, each visit to a depot updates one cache, so that no visit takes long. A
+//! program that allocates nothing keeps what it has.
 
-use super::{depot, map, pages, root, settings, slab, thread, visit};
-use crate::bounds::with_signals_blocked;
-use millpond_rt_layout::Cache;
-use std::ptr;
+use super::{depot, kept, map, pages, root, settings, slab, thread, visit};
+use millpond_rt_layout::{Cache, NO_PAIR};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Seconds of the coarse clock at which the latest update was begun; 0: none yet.
 static LATEST: AtomicI64 = AtomicI64::new(0);
-/// Whether there is a thread for it.
-static HAS_THREAD: AtomicBool = AtomicBool::new(false);
+/// Behind all places of caches.
+const END: usize = NO_PAIR as usize;
+/// The place of the cache that is updated next; from [`END`] on: no update is under way.
+static NEXT: AtomicUsize = AtomicUsize::new(END);
 /// Whether there ever was a cache with a reclaim function.
 static RECLAIMS: AtomicBool = AtomicBool::new(false);
 /// Whether a thread gives back what it can, for there was no memory.
@@ -31,31 +32,46 @@ fn seconds() -> i64 {
     time.tv_sec
 }
 
-/// After a visit to a depot: whether it is time for an update, which is then begun. The caller holds no lock and is at no exchange.
+/// After a visit to a depot, or a large buffer: a part of the update, when it is time. The caller holds no lock and is at no exchange.
 pub(super) fn look() {
     let interval = interval();
-    if interval == 0 || HAS_THREAD.load(Ordering::Relaxed) {
+    if interval == 0 {
         return;
     }
-    let (now, latest) = (seconds(), LATEST.load(Ordering::Relaxed));
-    if latest != 0 && now - latest < interval {
-        return;
+    if NEXT.load(Ordering::Relaxed) < END {
+        return update_next();
     }
-    if LATEST.compare_exchange(latest, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_err()
-        || latest == 0
+    let (now, latest) = (seconds().max(1), LATEST.load(Ordering::Relaxed));
+    let is_time = latest == 0 || now - latest >= interval;
+    if is_time
+        && LATEST.compare_exchange(latest, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        && latest != 0
     {
-        return;
+        NEXT.store(0, Ordering::Relaxed);
     }
-    if thread::is_many() { begin_thread() } else { update() }
 }
 
-/// Every cache's working set, and larger magazines where they are contended.
-fn update() {
+/// The next cache's working set, and larger magazines where they are contended. Behind the last one: large buffers and pages.
+fn update_next() {
     let most = settings::get().asked.options.max_contention as u64;
-    // SAFETY: caches are alive while they are visited.
-    each(|cache| unsafe {
-        depot::reap(cache);
-        depot::update(cache, most);
+    visit::visiting(|visitor| {
+        let cache = visitor.go_on(|_| {
+            let places = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+            let caches = places.take_while(|place| *place < END).map(thread::cache_at);
+            // SAFETY: caches of the list are alive while it is held, which `go_on` does.
+            let mut used = caches.filter(|cache| !cache.is_null() && unsafe { slab::is_used(*cache) });
+            used.next().unwrap_or(std::ptr::null_mut())
+        });
+        // SAFETY: the cache is alive while it is visited; blocks are always.
+        unsafe {
+            if cache.is_null() {
+                kept::give_back_all(root::threads().load(Ordering::Acquire));
+                pages::update();
+            } else {
+                depot::reap(cache);
+                depot::update(cache, most);
+            }
+        }
     });
 }
 
@@ -69,6 +85,8 @@ pub(super) fn reap() {
         depot::clear(cache);
         slab::reap(cache);
     });
+    // SAFETY: the list of blocks.
+    unsafe { kept::give_back_all(root::threads().load(Ordering::Acquire)) };
     pages::reap();
 }
 
@@ -106,38 +124,7 @@ fn each(work: impl Fn(*mut Cache)) {
     });
 }
 
-/// In a child after a fork there are no such threads.
+/// In a child after a fork there are no other threads.
 pub(super) fn forget_others() {
-    HAS_THREAD.store(false, Ordering::Relaxed);
     REAPING.store(false, Ordering::Relaxed);
-}
-
-fn begin_thread() {
-    if HAS_THREAD.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    // All signals are blocked while the thread is made, so that it never takes one of the program's.
-    // SAFETY: attributes are made before they are used.
-    let failed = with_signals_blocked(|| unsafe {
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        let mut made: libc::pthread_t = std::mem::zeroed();
-        libc::pthread_attr_init(&raw mut attributes);
-        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(&raw mut attributes, 256 << 10);
-        let failed = libc::pthread_create(&raw mut made, &raw const attributes, run, ptr::null_mut()) != 0;
-        libc::pthread_attr_destroy(&raw mut attributes);
-        failed
-    });
-    if failed {
-        HAS_THREAD.store(false, Ordering::Release);
-    }
-}
-
-extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
-    loop {
-        update();
-        let time = libc::timespec { tv_sec: interval(), tv_nsec: 0 };
-        // SAFETY: the time outlives the call.
-        unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
-    }
 }

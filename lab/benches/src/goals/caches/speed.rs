@@ -15,6 +15,27 @@ const SIZES: [usize; 2] = [64, 1024];
 /// Allocations of each thread in a trial.
 const ROUNDS: usize = 2_000_000;
 
+/// Loads of malloc: a pattern, bytes, allocations of each thread, and the goal for the time.
+const LOADS: [(&str, &str, &str, Goal); 9] = [
+    ("pages", "40000", "200000", Goal::RatioAtMost(1.1)),
+    ("pages", "100000", "100000", Goal::RatioAtMost(1.1)),
+    ("pages", "300000", "20000", Goal::RatioAtMost(1.1)),
+    ("pages", "1000000", "8000", Goal::RatioAtMost(1.1)),
+    ("pages", "4000000", "4000", Goal::RatioAtMost(1.1)),
+    ("pages", "16000000", "600", Goal::RatioAtMost(1.1)),
+    ("mixed", "200000", "20000", Goal::None),
+    ("larson", "500", "2000000", Goal::None),
+    ("xmalloc", "500", "2000000", Goal::None),
+];
+
+/// The figures of a trial: time that passed, time of CPUs, resident memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    Time,
+    Cpu,
+    Memory,
+}
+
 /// The allocators that are compared.
 struct Peers {
     program: PathBuf,
@@ -37,29 +58,33 @@ impl Peers {
         Ok(Peers { program, calls: library(bench, CALLS)?, malloc: library(bench, MALLOC)?, others })
     }
 
-    fn run(&self, words: &[&str], calls: Option<&Path>, preload: Option<&Path>) -> Result<f64, Trouble> {
+    fn run(&self, words: &[&str], calls: Option<&Path>, preload: Option<&Path>) -> Result<Vec<f64>, Trouble> {
         let mut command = Command::new(&self.program);
         command.args(words).args(calls);
         if let Some(preload) = preload {
             command.env("LD_PRELOAD", preload);
         }
-        numbers(&mut command).map(|found| found[0])
+        numbers(&mut command)
     }
 
     /// Pairs of ours and the best of the others, and how often each was the best.
     fn beside(
         &self,
         pairs: usize,
-        ours: impl Fn() -> Result<f64, Trouble>,
+        figure: Figure,
+        ours: impl Fn() -> Result<Vec<f64>, Trouble>,
         theirs: &[&str],
     ) -> Result<(Pairs, String), Trouble> {
+        let of = |found: Vec<f64>| {
+            found.get(figure as usize).copied().ok_or("the program printed too few numbers".to_owned())
+        };
         let mut found = Pairs::default();
         let mut best = vec![0_usize; self.others.len()];
         for _ in 0..pairs {
-            let ours = ours()?;
+            let ours = of(ours()?)?;
             let mut least: Option<(usize, f64)> = None;
             for (at, (_, preload)) in self.others.iter().enumerate() {
-                let time = self.run(theirs, None, preload.as_deref())?;
+                let time = of(self.run(theirs, None, preload.as_deref())?)?;
                 if least.is_none_or(|(_, least)| time < least) {
                     least = Some((at, time));
                 }
@@ -93,14 +118,14 @@ pub(super) fn measure(bench: &Bench) -> Vec<Line> {
                 let (size, threads) = (size.to_string(), threads.to_string());
                 let words = |what| [what, pattern, &*size, &*threads, &*rounds];
                 let ours = || peers.run(&words("cache"), Some(&peers.calls), None);
-                let found = peers.beside(bench.pairs, ours, &words("malloc"));
+                let found = peers.beside(bench.pairs, Figure::Time, ours, &words("malloc"));
                 lines.push(line(
                     format!("umem_cache, {pattern}, {size} bytes, {threads} threads"),
                     found,
                     GOAL,
                 ));
                 let ours = || peers.run(&words("malloc"), None, Some(&peers.malloc));
-                let found = peers.beside(bench.pairs, ours, &words("malloc"));
+                let found = peers.beside(bench.pairs, Figure::Time, ours, &words("malloc"));
                 lines.push(line(
                     format!("malloc by LD_PRELOAD, {pattern}, {size} bytes, {threads} threads"),
                     found,
@@ -113,9 +138,28 @@ pub(super) fn measure(bench: &Bench) -> Vec<Line> {
         let threads = threads.to_string();
         let words = |what| [what, "pair", "0", &*threads, "500000"];
         let ours = || peers.run(&words("made"), Some(&peers.calls), None);
-        let found = peers.beside(bench.pairs, ours, &words("object"));
+        let found = peers.beside(bench.pairs, Figure::Time, ours, &words("object"));
         let name = format!("objects with locks and lists out of a cache, {threads} threads");
         lines.push(line(name, found, Goal::RatioAtMost(0.5)));
+    }
+    for (pattern, size, rounds, goal) in LOADS {
+        for threads in counts().filter(|threads| pattern != "xmalloc" || *threads > 1) {
+            let threads = threads.to_string();
+            let words = ["malloc", pattern, size, &*threads, rounds];
+            let ours = || peers.run(&words, None, Some(&peers.malloc));
+            for (figure, what, unit, goal) in
+                [(Figure::Cpu, "time of CPUs", "ns", goal), (Figure::Memory, "memory", "MB", Goal::None)]
+            {
+                let name =
+                    format!("malloc by LD_PRELOAD, {pattern}, {size} bytes, {threads} threads: {what}");
+                let peer =
+                    if figure == Figure::Memory { "the least of glibc, jemalloc, mimalloc" } else { peer };
+                lines.push(match peers.beside(bench.pairs, figure, ours, &words) {
+                    Ok((pairs, note)) => Line::of(&name, peer, unit, &pairs, goal).noting(note),
+                    Err(why) => Line::unresolvable(&name, peer, goal, &why),
+                });
+            }
+        }
     }
     lines
 }

@@ -12,15 +12,19 @@
 //! Under loom the words are loom's and the kernel is a model of it (`model.rs`): a waiting thread is blocked, and none spins.
 //!
 //! # Fork
-//! Nothing is to be done before it. The child, whose thread has another number, calls [`renew_thread_number`] and then [`Word::after_fork`] on each word before
-//! anything else, which tells whose it was.
+//! Nothing is to be done before it. The child, whose thread has another number, calls [`renew_thread_number`] and then [`Word::after_fork`] on each word, which
+//! tells whose it was. It does so in a handler of forks, or when it cannot have a word at once, whichever comes first (`child.rs`).
 
+#[cfg(not(loom))]
+mod child;
 #[cfg(not(loom))]
 mod kernel;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
 mod thread;
+#[cfg(not(loom))]
+pub(crate) use child::{expect_children, is_to_be_mended};
 #[cfg(not(loom))]
 pub(crate) use thread::{number as thread_number, renew as renew_thread_number};
 
@@ -219,8 +223,9 @@ mod tests {
         // As if a thread waited for it.
         let others = Word(AtomicU32::new(libc::FUTEX_TID_MASK | libc::FUTEX_WAITERS));
         own.lock();
+        let before = thread::number();
         let status = child(|| {
-            let before = renew_thread_number();
+            renew_thread_number();
             let left = [&own, &free, &others].map(|word| word.after_fork(before));
             // SAFETY: it only asks.
             let is_so = left == [Left::Own, Left::Free, Left::Gone]
@@ -268,9 +273,10 @@ mod tests {
             }
             // SAFETY: the child uses this thread's memory only; the context is the kernel's.
             unsafe {
+                let before = thread::number();
                 let child = libc::fork();
                 if child == 0 {
-                    let before = renew_thread_number();
+                    renew_thread_number();
                     WORD.after_fork(before);
                     (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
                 }

@@ -105,7 +105,7 @@ pub(crate) struct Options {
     pub(crate) max_contention: usize,
     /// No magazines: each call goes to the slabs.
     pub(crate) no_magazines: bool,
-    /// Seconds between two looks at what could be given back.
+    /// Seconds between two looks at what could be given back; 0: there are none.
     pub(crate) reap_interval: usize,
     /// For which sizes there are caches.
     pub(crate) sizes: Sizes,

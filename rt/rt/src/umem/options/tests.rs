@@ -44,6 +44,7 @@ fn each_word_of_umem_debug_does_its_part() {
         ("contents", debug(|d| d.contents = Some(256))),
         ("contents=1k", debug(|d| d.contents = Some(1024))),
         ("guards", debug(|d| d.guards = true)),
+        ("guard", debug(|d| d.guards = true)),
         ("lite", debug(|d| d.lite = true)),
         ("firewall=512", debug(|d| d.firewall = Some(512))),
         ("maxverify=2k", debug(|d| d.max_verify = Some(2048))),
@@ -178,6 +179,7 @@ fn each_option_does_its_part() {
         ("max_contention=0", options(|o| o.max_contention = 0)),
         ("nomagazines", options(|o| o.no_magazines = true)),
         ("reap_interval=60", options(|o| o.reap_interval = 60)),
+        ("reap_interval=0", options(|o| o.reap_interval = 0)),
         ("backend=mmap", Settings::STANDARD),
     ];
     for (text, settings) in expected {
@@ -188,11 +190,8 @@ fn each_option_does_its_part() {
         ["UMEM_OPTIONS: concurrency: Required value missing"]
     );
     assert_eq!(
-        wrong(Variable::Options, "concurrency=0,reap_interval=0"),
-        [
-            "UMEM_OPTIONS: concurrency: must be at least 1. ignored",
-            "UMEM_OPTIONS: reap_interval: must be at least 1. ignored"
-        ]
+        wrong(Variable::Options, "concurrency=0"),
+        ["UMEM_OPTIONS: concurrency: must be at least 1. ignored",]
     );
 }
 

@@ -69,6 +69,8 @@ const DEBUG: &[Word] = &[
     }),
     number("contents", Unit::Bytes, Some(CONTENTS), |s, n| any(&mut s.debug.contents, n)),
     alone("guards", |s| s.debug.guards = true),
+    // As published with `audit=64`.
+    alone("guard", |s| s.debug.guards = true),
     alone("lite", |s| s.debug.lite = true),
     number("firewall", Unit::Bytes, None, |s, n| any(&mut s.debug.firewall, n)),
     number("maxverify", Unit::Bytes, None, |s, n| any(&mut s.debug.max_verify, n)),
@@ -103,7 +105,7 @@ const OPTIONS: &[Word] = &[
     number("concurrency", Unit::Count, None, |s, n| at_least_one(&mut s.options.concurrency, n)),
     number("max_contention", Unit::Count, None, |s, n| any(&mut s.options.max_contention, n)),
     alone("nomagazines", |s| s.options.no_magazines = true),
-    number("reap_interval", Unit::Count, None, |s, n| at_least_one(&mut s.options.reap_interval, n)),
+    number("reap_interval", Unit::Count, None, |s, n| any(&mut s.options.reap_interval, n)),
     number("size_add", Unit::Bytes, None, |s, size| s.options.sizes.add(size)),
     number("size_remove", Unit::Bytes, None, |s, size| s.options.sizes.remove(size)),
     alone("size_clear", |s| s.options.sizes.clear()),
