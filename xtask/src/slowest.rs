@@ -53,7 +53,7 @@ impl Timed {
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Why cases take long, by the beginning of their names. What is not here should become faster, or get a reason.
-const REASONS: [(&str, &str); 20] = [
+const REASONS: [(&str, &str); 22] = [
     ("7.3-laws::", "a kernel boots on an emulated CPU"),
     ("6.", "a kernel boots on an emulated CPU"),
     ("7.", "a kernel boots on an emulated CPU"),
@@ -69,6 +69,8 @@ const REASONS: [(&str, &str); 20] = [
     ("diagnose::", "observes a program for seconds"),
     ("probe::", "measures caches and memory of this machine"),
     ("poold_soak::", "observes the memory of poold for seconds"),
+    ("topology::", "writes, copies and removes trees of thousands of files"),
+    ("sets::sets_of_a_hundred_thousand_", "reads the files of a hundred thousand CPUs in each of its steps"),
     ("tests::corrupt::fuzz_", "tries thousands of damaged images"),
     ("latency::watch::", "observes threads for seconds"),
     ("cputrack::", "observes a program for seconds"),
