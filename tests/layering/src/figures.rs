@@ -189,7 +189,7 @@ fn wrong_in_lines(row: &Row<'_>, lines: &[Line<'_>]) -> Option<String> {
         let is_newest = newest(line, lines).is_some_and(|newest| newest.has(&figure));
         is_newest && line.goal == number_in(goal) && said(verdict) == Some(line.verdict)
     };
-    if having.iter().any(|line| is_right(line)) {
+    if having.iter().any(is_right) {
         return None;
     }
     let newest = newest(last, lines).filter(|newest| !newest.has(&figure));
@@ -219,7 +219,7 @@ fn newer_than(figure: &Figure<'_>, lines: &[Line<'_>]) -> Option<usize> {
     if having().any(is_newest) {
         return None;
     }
-    having().last().and_then(|line| newest(line, lines)).map(|line| line.number)
+    having().next_back().and_then(|line| newest(line, lines)).map(|line| line.number)
 }
 
 #[cfg(test)]
