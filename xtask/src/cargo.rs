@@ -34,10 +34,14 @@ pub struct Built {
 }
 
 impl Built {
-    /// The same with what another build made.
+    /// The same with what another build made. A test that both have is the first one's.
     #[must_use]
     pub fn with(mut self, other: Built) -> Built {
-        self.tests.extend(other.tests);
+        let is_here = |test: &TestBinary| {
+            self.tests.iter().any(|one| (&one.dir, &one.target) == (&test.dir, &test.target))
+        };
+        let new: Vec<_> = other.tests.into_iter().filter(|test| !is_here(test)).collect();
+        self.tests.extend(new);
         self.tests.sort_by(|a, b| (&a.dir, &a.target).cmp(&(&b.dir, &b.target)));
         self.programs.extend(other.programs);
         self.variables.extend(other.variables);
@@ -171,6 +175,8 @@ not a message
             [("millpond", "/t/machine-3"), ("millpond", "/t/millpond-2"), ("model", "/t/model-1")]
         );
         assert_eq!(built.tests[2].dir, Path::new("/w/lib/model"));
+        let again = Built::default().with(built.clone()).with(built.clone());
+        assert_eq!(again, built, "a test of two builds runs once");
         assert_eq!(built.programs["millpond"], Path::new("/t/millpond"));
         assert_eq!(built.programs.len(), 1);
         let variables: Vec<_> =

@@ -1,7 +1,11 @@
 //! `--changed`: crates with files that differ from the main branch, and the crates that depend on them, nearest first.
+//!
+//! Cargo chooses the features of libraries by all crates that one command builds. So the build is that of a target of the Makefile, not one of
+//! the changed crates alone: after `make test` only changed crates and their dependents are compiled. Tests of other crates do not run.
 
-use crate::cargo::BuildError;
+use crate::cargo::{BuildError, rt_manifest};
 use crate::matrix::{metadata, rt_metadata};
+use crate::suite::Suite;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +20,8 @@ pub struct Changed {
     pub dir: PathBuf,
     /// Whether it belongs to the workspace in `rt/`.
     pub is_rt: bool,
+    /// Whether it is a default member of the other workspace.
+    pub is_default: bool,
     /// Dependencies between it and a crate with a changed file: 0 for that crate itself.
     pub distance: usize,
 }
@@ -25,8 +31,12 @@ struct Crate {
     package: String,
     dir: PathBuf,
     is_rt: bool,
+    is_default: bool,
     needs: Vec<String>,
 }
+
+/// One call of cargo: the manifest, where it is not that of the root, and what is selected.
+pub type Build = (Option<&'static Path>, Vec<&'static str>);
 
 /// The crate that checks files outside of all crates: pages, the Makefile, units.
 const HOUSE: &str = "millpond-layering";
@@ -43,6 +53,44 @@ pub fn distance(changed: &[Changed], dir: &Path) -> usize {
     changed.iter().find(|one| one.dir == dir).map_or(usize::MAX, |one| one.distance)
 }
 
+/// Whether a suite builds a crate of the root workspace.
+fn is_built(suite: Suite, one: &Changed) -> bool {
+    suite.build_arguments().is_some_and(|arguments| match arguments[..] {
+        [] => one.is_default,
+        ["--workspace"] => true,
+        _ => arguments.contains(&one.package.as_str()),
+    })
+}
+
+/// The builds for changed crates: that of the suite and, beyond `make test`, those of suites with a changed crate that it does not build. Behind
+/// them, the crates of other suites that only depend on a changed one: their tests are not built.
+#[must_use]
+pub fn builds(changed: &[Changed], suite: Suite) -> (Vec<Build>, Vec<(&Changed, Suite)>) {
+    let of_root = || changed.iter().filter(|one| !one.is_rt);
+    let mut suites = Vec::new();
+    if of_root().any(|one| is_built(suite, one)) {
+        suites.push(suite);
+    }
+    if suite == Suite::Commit {
+        for one in of_root().filter(|one| one.distance == 0) {
+            if !suites.iter().any(|suite| is_built(*suite, one)) {
+                suites.extend(Suite::NAMED.into_iter().find(|suite| is_built(*suite, one)));
+            }
+        }
+    }
+    let mut left = Vec::new();
+    for one in of_root().filter(|one| !suites.iter().any(|suite| is_built(*suite, one))) {
+        let other = Suite::NAMED.into_iter().find(|suite| is_built(*suite, one));
+        left.extend(other.map(|suite| (one, suite)));
+    }
+    let mut builds: Vec<Build> =
+        suites.iter().filter_map(|suite| Some((None, suite.build_arguments()?))).collect();
+    if changed.iter().any(|one| one.is_rt) {
+        builds.push((Some(rt_manifest()), vec!["--workspace"]));
+    }
+    (builds, left)
+}
+
 /// The crates to test, nearest first.
 ///
 /// # Errors
@@ -55,6 +103,7 @@ pub fn packages() -> Result<Vec<Changed>, BuildError> {
             package: package.name.clone(),
             dir: package.manifest_path.parent().unwrap_or(Path::new("")).to_path_buf(),
             is_rt,
+            is_default: metadata.is_default(package),
             needs: package.dependencies.iter().map(|needed| needed.name.clone()).collect(),
         }));
     }
@@ -118,7 +167,13 @@ fn affected(crates: &[Crate], files: &[PathBuf], root: &Path) -> Vec<Changed> {
         .iter()
         .filter_map(|one| {
             let distance = *distances.get(one.package.as_str())?;
-            Some(Changed { package: one.package.clone(), dir: one.dir.clone(), is_rt: one.is_rt, distance })
+            Some(Changed {
+                package: one.package.clone(),
+                dir: one.dir.clone(),
+                is_rt: one.is_rt,
+                is_default: one.is_default,
+                distance,
+            })
         })
         .collect();
     found.sort_by_key(|one| one.distance);
@@ -134,6 +189,7 @@ mod tests {
             package: package.into(),
             dir: dir.into(),
             is_rt: dir.starts_with("/w/rt"),
+            is_default: !dir.starts_with("/w/rt") && package != "millpond-controller",
             needs: needs.iter().map(|&name| name.to_owned()).collect(),
         };
         vec![
@@ -142,6 +198,7 @@ mod tests {
             one("cmd", "/w/cmd", &["formats", "model"]),
             one("millpond", "/w/bin", &["cmd"]),
             one("rt", "/w/rt/rt", &[]),
+            one("millpond-controller", "/w/svc/controller", &["model"]),
             one(HOUSE, "/w/tests/layering", &[]),
         ]
     }
@@ -159,7 +216,8 @@ mod tests {
         let expected = [("formats", 0), ("cmd", 1), ("millpond", 2)].map(|(name, n)| (name.to_owned(), n));
         assert_eq!(names(&["/w/lib/formats/src/lib.rs"]), expected);
         let expected =
-            [("model", 0), ("formats", 1), ("cmd", 1), ("millpond", 2)].map(|(name, n)| (name.to_owned(), n));
+            [("model", 0), ("formats", 1), ("cmd", 1), ("millpond-controller", 1), ("millpond", 2)]
+                .map(|(name, n)| (name.to_owned(), n));
         assert_eq!(names(&["/w/lib/model/Cargo.toml"]), expected);
     }
 
@@ -173,8 +231,48 @@ mod tests {
     fn pages_are_compared_with_programs_and_a_new_build_tests_everything() {
         let found = names(&["/w/docs/reference/commands/psrset.md"]);
         assert_eq!(found, [("millpond".to_owned(), 0), (HOUSE.to_owned(), 0)]);
-        let all_but_rt = ["model", "formats", "cmd", "millpond", HOUSE].map(|name| (name.to_owned(), 0));
+        let all_but_rt = ["model", "formats", "cmd", "millpond", "millpond-controller", HOUSE]
+            .map(|name| (name.to_owned(), 0));
         assert_eq!(names(&["/w/Cargo.lock"]), all_but_rt);
         assert_eq!(names(&["/w/rt/Cargo.lock"]), [("rt".to_owned(), 0), (HOUSE.to_owned(), 0)]);
+    }
+
+    /// Arguments of each build in the root workspace, whether `rt` is built, and what is left out.
+    fn selected(files: &[&str], suite: Suite) -> (Vec<String>, bool, Vec<(String, Suite)>) {
+        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let changed = affected(&tree(), &files, Path::new("/w"));
+        let (builds, left) = builds(&changed, suite);
+        let of_root = builds.iter().filter(|(manifest, _)| manifest.is_none());
+        let has_rt = builds.contains(&(Some(rt_manifest()), vec!["--workspace"]));
+        assert_eq!(of_root.clone().count() + usize::from(has_rt), builds.len());
+        (
+            of_root.map(|(_, arguments)| arguments.join(" ")).collect(),
+            has_rt,
+            left.into_iter().map(|(one, suite)| (one.package.clone(), suite)).collect(),
+        )
+    }
+
+    #[test]
+    fn the_build_is_that_of_the_suite() {
+        let cluster = "--package millpond-controller --package millpond-node-tests --package millpond-benches --package millpond";
+        let controller = [("millpond-controller".to_owned(), Suite::Cluster)];
+        let commit = |files: &[&str]| selected(files, Suite::Commit);
+        assert_eq!(commit(&["/w/lib/formats/src/lib.rs"]), (vec![String::new()], false, vec![]));
+        assert_eq!(commit(&["/w/lib/model/src/lib.rs"]), (vec![String::new()], false, controller.to_vec()));
+        assert_eq!(commit(&[]), (vec![], false, vec![]));
+        // What changed itself is tested as its own suite builds it.
+        assert_eq!(commit(&["/w/svc/controller/src/main.rs"]), (vec![cluster.into()], false, vec![]));
+        let files = ["/w/lib/formats/src/lib.rs", "/w/svc/controller/src/main.rs"];
+        assert_eq!(commit(&files), (vec![String::new(), cluster.into()], false, vec![]));
+        let found = selected(&["/w/lib/model/src/lib.rs"], Suite::Cluster);
+        assert_eq!(found.0, [cluster]);
+        assert_eq!(selected(&["/w/lib/model/src/lib.rs"], Suite::All).0, ["--workspace"]);
+    }
+
+    #[test]
+    fn the_libraries_for_real_time_programs_are_built_as_a_whole() {
+        assert_eq!(selected(&["/w/rt/rt/src/lib.rs"], Suite::Commit), (vec![], true, vec![]));
+        let both = ["/w/rt/rt/src/lib.rs", "/w/lib/formats/src/lib.rs"];
+        assert_eq!(selected(&both, Suite::Commit), (vec![String::new()], true, vec![]));
     }
 }

@@ -53,7 +53,7 @@ impl Timed {
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Why cases take long, by the beginning of their names. What is not here should become faster, or get a reason.
-const REASONS: [(&str, &str); 21] = [
+const REASONS: [(&str, &str); 26] = [
     ("7.3-laws::", "a kernel boots on an emulated CPU"),
     ("6.", "a kernel boots on an emulated CPU"),
     ("7.", "a kernel boots on an emulated CPU"),
@@ -70,6 +70,17 @@ const REASONS: [(&str, &str); 21] = [
     ("diagnose::", "observes a program for seconds"),
     ("probe::", "measures caches and memory of this machine"),
     ("poold_soak::", "observes the memory of poold for seconds"),
+    ("topology::", "writes, copies and removes trees of thousands of files"),
+    ("sets::sets_of_a_hundred_thousand_", "reads the files of a hundred thousand CPUs in each of its steps"),
+    (
+        "what_a_program_under_the_preloaded_",
+        "compiles a program and the malloc, and reads the process and its cores",
+    ),
+    (
+        "what_was_overwritten_is_found_with_",
+        "compiles a program and the malloc, and reads the process and its cores",
+    ),
+    ("objects_of_caches_are_told_from_", "reads a process and its cores"),
     ("tests::corrupt::fuzz_", "tries thousands of damaged images"),
     ("latency::watch::", "observes threads for seconds"),
     ("cputrack::", "observes a program for seconds"),

@@ -51,15 +51,16 @@ pub fn table(rows: &[Row]) -> String {
     let mut text =
         format!("\n{:<10}{:>8}{:>8}{:>9}{:>11}  why skipped\n", "group", "ran", "failed", "skipped", "time");
     for row in rows {
-        let Tally { passed, failed, skipped, reasons, .. } = &row.tally;
+        let Tally { passed, failed, skipped, reasons, note, .. } = &row.tally;
         let why = match (*skipped, reasons.as_slice()) {
             (0, _) => String::new(),
             (_, []) => "not said".into(),
             (_, [only]) => only.clone(),
             (_, [..]) => "see below".into(),
         };
+        let between = if note.is_empty() || why.is_empty() { "" } else { "; skipped: " };
         let line = format!(
-            "{:<10}{:>8}{failed:>8}{skipped:>9}{:>11}  {why}",
+            "{:<10}{:>8}{failed:>8}{skipped:>9}{:>11}  {note}{between}{why}",
             row.name,
             passed + failed,
             seconds(row.time)
@@ -101,7 +102,7 @@ mod tests {
             (0..failed).map(|_| Failure { test: "a".into(), said: "left: 1\nright: 2\n".into() }).collect();
         Row {
             name,
-            tally: Tally { passed, failed, skipped, reasons, failures },
+            tally: Tally { passed, failed, skipped, reasons, failures, note: String::new() },
             time: Duration::from_millis(1250),
         }
     }
@@ -127,5 +128,19 @@ failed in machines: a
 ";
         assert_eq!(table(&rows), expected);
         assert_eq!(last_line(&total(&rows)), "304 passed, 1 failed, 3 skipped");
+    }
+
+    #[test]
+    fn a_score_is_in_the_row_with_and_without_skips() {
+        let [mut all, mut some] = [row("mutants", 2, 0, &[]), row("mutants", 1, 0, &["b: no shard"])];
+        all.tally.note = "a 9 of 10 (90.0 %); goal 90 %".into();
+        some.tally.note.clone_from(&all.tally.note);
+        let expected = "
+group          ran  failed  skipped       time  why skipped
+mutants          2       0        0      1.2 s  a 9 of 10 (90.0 %); goal 90 %
+mutants          1       0        1      1.2 s  a 9 of 10 (90.0 %); goal 90 %; skipped: b: no shard
+
+";
+        assert_eq!(table(&[all, some]), expected);
     }
 }

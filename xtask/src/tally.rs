@@ -18,6 +18,8 @@ pub struct Tally {
     pub reasons: Vec<String>,
     /// What each failed test said, briefly.
     pub failures: Vec<Failure>,
+    /// A figure of the group for its row, such as a score.
+    pub note: String,
 }
 
 /// One failed test.
@@ -134,7 +136,7 @@ mod tests {
 
     fn tally(passed: u64, failed: u64, skipped: u64, reasons: &[&str]) -> Tally {
         let reasons = reasons.iter().map(|&r| r.to_owned()).collect();
-        Tally { passed, failed, skipped, reasons, failures: Vec::new() }
+        Tally { passed, failed, skipped, reasons, ..Tally::default() }
     }
 
     #[test]

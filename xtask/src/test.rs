@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How many random cases a property gets in each suite but `all`.
-const CASES: &str = "64";
+pub const CASES: &str = "64";
 
 /// How many it gets in `all`.
 const CASES_ALL: &str = "512";
@@ -150,23 +150,21 @@ fn run_once(wish: &Wish, fits: &dyn Fn(&str) -> bool) -> Result<Done, BuildError
 fn build(suite: Suite, changed: Option<&[Changed]>) -> Result<(Built, String), BuildError> {
     println!("building the tests");
     let (start, mut built, mut times) = (Instant::now(), Built::default(), Vec::new());
-    let mut builds = Vec::new();
-    match changed {
+    let builds = match changed {
         Some(changed) => {
-            for (is_rt, manifest) in [(false, None), (true, Some(rt_manifest()))] {
-                let packages = changed.iter().filter(|one| one.is_rt == is_rt);
-                let selection: Vec<&str> =
-                    packages.flat_map(|one| ["--package", one.package.as_str()]).collect();
-                if !selection.is_empty() {
-                    builds.push((manifest, selection));
-                }
+            let (builds, left) = changed::builds(changed, suite);
+            for (one, other) in left {
+                println!("not tested: {} (cargo xtask test --suite {} --changed)", one.package, other.name());
             }
+            builds
         }
         None => {
-            builds.extend(suite.build_arguments().map(|selection| (None, selection)));
-            builds.extend(suite.has_rt().then(|| (Some(rt_manifest()), vec!["--workspace"])));
+            let root = suite.build_arguments().map(|selection| (None, selection));
+            root.into_iter()
+                .chain(suite.has_rt().then(|| (Some(rt_manifest()), vec!["--workspace"])))
+                .collect()
         }
-    }
+    };
     for (manifest, selection) in builds {
         let since = SystemTime::now();
         built = built.with(build_tests(manifest, &selection)?);
@@ -199,7 +197,11 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
     let mut jobs = Vec::new();
     // Where no times are known, kernels first: they take longest.
     for (group, binaries) in grouped(built.tests.iter().collect(), |test| &test.package).into_iter().rev() {
-        for binary in binaries.into_iter().filter(|_| wish.wants(group.name)) {
+        let is_wanted = |binary: &&TestBinary| {
+            let is_changed = |changed| changed::distance(changed, &binary.dir) < usize::MAX;
+            wish.wants(group.name) && changed.is_none_or(is_changed)
+        };
+        for binary in binaries.into_iter().filter(is_wanted) {
             let Some(arguments) = suite.arguments(binary) else { continue };
             let name = format!("{} of {}", binary.target, place(&binary.dir));
             let expected = times.of(&name).unwrap_or(f64::INFINITY);

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const SLICE: Duration = Duration::from_secs(2 * 3600);
 
 /// What a part takes that never ran, in seconds, where it is longer than [`FIRST`].
-const LONG: [(&str, u64); 3] = [("kernels", 3600), ("soak", 4500), ("fuzz", 1800)];
+const LONG: [(&str, u64); 4] = [("kernels", 3600), ("soak", 4500), ("fuzz", 1800), ("mutants", 3600)];
 /// What any other part takes that never ran.
 const FIRST: u64 = 900;
 

@@ -256,7 +256,9 @@ impl LinuxMachine {
             }
             let from = sets.iter().find(|(_, s)| s.members.contains(&cpu)).map_or(PsetId::DEFAULT, |s| *s.0);
             if from != to {
-                let former = former(sets, &Move { cpu, from, to });
+                let place = |set: &SetLabel| set.members.iter().position(|member| *member == cpu);
+                let place = sets.get(&from).and_then(place);
+                let former = place.and_then(|place| former(sets, &Move { cpu, from, to }, place));
                 if let Some(set) = sets.get_mut(&from) {
                     set.members.retain(|c| *c != cpu);
                     set.former.remove(&cpu);

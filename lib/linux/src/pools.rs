@@ -85,8 +85,8 @@ impl LinuxMachine {
             // Who was there first stays first.
             let mut members: Vec<CpuId> = old.iter().flat_map(|s| &s.members).copied().collect();
             members.retain(|cpu| cpus.contains(*cpu));
-            let new: Vec<CpuId> = cpus.iter().filter(|cpu| !members.contains(cpu)).collect();
-            members.extend(new);
+            let had: CpuSet = members.iter().copied().collect();
+            members.extend((&cpus - &had).iter());
             let serial = old.map_or_else(
                 || {
                     serial += 1;
@@ -106,7 +106,7 @@ impl LinuxMachine {
                 None => old.map(|s| s.memory.clone()).unwrap_or_default(),
             };
             let mut former = old.map(|s| s.former.clone()).unwrap_or_default();
-            former.retain(|cpu, _| members.contains(cpu));
+            former.retain(|cpu, _| cpus.contains(*cpu));
             let zones = state.zones_of(id);
             sets.insert(id, SetLabel { members, mode, zones, memory, fence, former, serial });
         }

@@ -246,7 +246,10 @@ impl LinuxMachine {
             set.former.retain(|cpu, _| left(cpu));
         }
         let coming = moves.iter().filter(|moved| moved.from != to);
-        let former = coming.clone().filter_map(|moved| Some((moved.cpu, former(&before, moved)?)));
+        let places = places(&before);
+        let former = coming
+            .clone()
+            .filter_map(|moved| Some((moved.cpu, former(&before, moved, *places.get(&moved.cpu)?)?)));
         if let Some(set) = sets.get_mut(&to) {
             set.former.extend(former);
             set.members.extend(coming.map(|moved| moved.cpu));
@@ -366,10 +369,15 @@ pub(crate) fn in_partition<'p>(partitions: &BTreeMap<&'p str, CpuSet>, cpu: CpuI
     partitions.iter().filter(|(_, cpus)| cpus.contains(cpu)).map(|(path, _)| *path).next_back()
 }
 
-/// The history of a CPU that changes sets; `None` where it comes from the default set.
-pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move) -> Option<Vec<Former>> {
+/// The place of each CPU in its set, for all CPUs at once.
+fn places(sets: &BTreeMap<PsetId, SetLabel>) -> BTreeMap<CpuId, usize> {
+    let members = sets.values().flat_map(|set| set.members.iter().enumerate());
+    members.map(|(place, cpu)| (*cpu, place)).collect()
+}
+
+/// The history of a CPU that changes sets and had this place in its set; `None` where it comes from the default set.
+pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move, place: usize) -> Option<Vec<Former>> {
     let set = sets.get(&moved.from)?;
-    let place = set.members.iter().position(|cpu| *cpu == moved.cpu)?;
     let left = Former { set: moved.from, serial: set.serial, place: u64::try_from(place).ok()? };
     let history = set.former.get(&moved.cpu).cloned().unwrap_or_default();
     Some(Former::followed(history, left, moved.to)).filter(|history| !history.is_empty())
@@ -383,7 +391,8 @@ fn former_set<'s>(sets: &'s BTreeMap<PsetId, SetLabel>, stay: &Former) -> Option
 /// The set that each member of `label` goes to when its set ends, where that is not the default set.
 pub(crate) fn returns(sets: &BTreeMap<PsetId, SetLabel>, label: &SetLabel) -> BTreeMap<CpuId, PsetId> {
     let is_there = |stay: &Former| former_set(sets, stay).is_some();
-    let former = label.former.iter().filter(|(cpu, _)| label.members.contains(cpu));
+    let members = label.cpus();
+    let former = label.former.iter().filter(|(cpu, _)| members.contains(**cpu));
     former.filter_map(|(cpu, all)| Some((*cpu, Former::last(all.clone(), is_there)?.0.set))).collect()
 }
 
@@ -396,14 +405,16 @@ pub(crate) fn give_back(
 ) {
     let mut histories = ended.former;
     let mut stays: Vec<(u64, CpuId, Vec<Former>, PsetId)> = Vec::new();
+    let mut coming: BTreeMap<PsetId, usize> = BTreeMap::new();
     for cpu in ended.members {
         let is_there = |stay: &Former| {
-            let coming = stays.iter().filter(|(.., set)| *set == stay.set).count();
+            let coming = coming.get(&stay.set).copied().unwrap_or(0);
             former_set(sets, stay).is_some_and(|set| may_take(stay.set, set.members.len() + coming))
         };
         let Some((stay, history)) = Former::last(histories.remove(&cpu).unwrap_or_default(), is_there) else {
             continue;
         };
+        *coming.entry(stay.set).or_default() += 1;
         stays.push((stay.place, cpu, history, stay.set));
     }
     // In the order of their places, each then has the place that it had.

@@ -237,6 +237,9 @@ mod tests {
         assert!(places(vec![group(0, &[10])]).are_alike());
         assert!(places(vec![group(0, &[10, 10]), group(1, &[10, 10])]).are_alike());
         assert!(!places(vec![group(0, &[10, 20]), group(1, &[20, 10])]).are_alike());
+        let three = vec![group(0, &[10, 20, 20]), group(1, &[20, 10, 20]), group(2, &[20, 20, 10])];
+        assert!(!places(three).are_alike());
+        assert!(places(vec![group(0, &[10, 20])]).are_alike(), "there is no other place");
     }
 
     #[test]

@@ -129,6 +129,20 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_importance_the_default_set_comes_last() {
+        // It starts with 1 and the other one with 0; 3 are left: s0, default, s0.
+        assert_eq!(sizes(&conf(4, &[(0, 8, 1)])), [2, 2]);
+    }
+
+    #[test]
+    fn requested_processors_are_taken_last() {
+        let mut conf = conf(4, &[(2, 2, 5)]);
+        conf.cpu_mut(CpuId(0)).unwrap().user.set("cpu.requested", true);
+        share_out(&mut conf);
+        assert_eq!(conf.pset("s0").unwrap().cpu_set().to_string(), "1-2");
+    }
+
+    #[test]
     fn surplus_may_go_to_the_default_set() {
         let mut conf = conf(8, &[(2, 4, 5), (1, 2, 1)]);
         conf.system.allocate_method = Some(Keyword::Known(AllocateMethod::SurplusToDefault));

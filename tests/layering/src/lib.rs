@@ -19,7 +19,8 @@
 //!                                                          ├──▶ breaches (none, or the test fails)
 //!   *.rs of the tree ──▶ Scan (code, literals, tests) ──▶ habits::check ──┤
 //!                    └──▶ circles, reexports, words ──────────▶ of_words_and_imports ──┤
-//!   *.md of the tree ──▶ links, anchors, paths ──────────▶ links::check ───┘
+//!   *.md of the tree ──▶ links, anchors, paths ──────────▶ links::check ───┤
+//!                    └──▶ tables of measured figures ────▶ figures::check ─┘
 //! ```
 //!
 //! All checks are pure functions from text to breaches, so that each is proven on a synthetic tree that breaks exactly
@@ -31,6 +32,7 @@
 pub mod arrows;
 pub mod circles;
 pub mod dependencies;
+pub mod figures;
 pub mod habits;
 pub mod links;
 pub mod promises;

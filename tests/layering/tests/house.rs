@@ -3,8 +3,8 @@
 #![allow(clippy::print_stdout, reason = "warnings of a test")]
 
 use millpond_layering::{
-    Breach, House, OTHER_WORKSPACES, arrows, dependencies, habits, links, of_words_and_imports, promises,
-    published, words,
+    Breach, House, OTHER_WORKSPACES, arrows, dependencies, figures, habits, links, of_words_and_imports,
+    promises, published, words,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -121,6 +121,11 @@ fn every_link_of_a_page_leads_somewhere() {
     let made_up = "tests/layering/src/links.rs";
     let sources = house.files.iter().filter(|file| file.path != made_up);
     assert_none(&sources.flat_map(|file| links::check_source(file, &house.paths)).collect::<Vec<_>>());
+}
+
+#[test]
+fn figures_of_pages_are_the_newest_that_were_measured() {
+    assert_none(&figures::check(&house().pages));
 }
 
 #[test]

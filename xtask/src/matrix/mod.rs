@@ -11,6 +11,7 @@
 //! | miri | code that is `unsafe` keeps the language's rules | a nightly toolchain with miri |
 //! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
 //! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
+//! | mutants | tests notice 90 % of small changes of the code, in five crates | cargo-mutants |
 //! | kubernetes | pools in a cluster of one node, and a controller of a thousand; only by `--only kubernetes` | go, etcd, kubectl, openssl |
 //! | soak | a simulated year of pools on 1,024 CPUs, a million random operations on pools, and an hour of poold here | nothing but an hour |
 //! | valgrind | as address, with the system calls that we make ourselves | valgrind |
@@ -25,6 +26,7 @@ mod laws;
 mod ledger;
 mod loom;
 mod miri;
+mod mutants;
 mod outcome;
 mod sanitizers;
 mod soak;
@@ -57,7 +59,7 @@ pub struct Slow {
 }
 
 /// Every group, the cheapest first.
-pub const GROUPS: [Slow; 12] = [
+pub const GROUPS: [Slow; 13] = [
     Slow { name: "loom", needs_tests: false, is_asked_for: false, lacks: || None, run: loom::run },
     Slow { name: "arm", needs_tests: false, is_asked_for: false, lacks: arm::lacks, run: arm::run },
     Slow { name: "c", needs_tests: true, is_asked_for: false, lacks: c::lacks, run: c::run },
@@ -87,6 +89,13 @@ pub const GROUPS: [Slow; 12] = [
     },
     Slow { name: "soak", needs_tests: true, is_asked_for: false, lacks: || None, run: soak::run },
     Slow { name: "miri", needs_tests: false, is_asked_for: false, lacks: miri::lacks, run: miri::run },
+    Slow {
+        name: "mutants",
+        needs_tests: false,
+        is_asked_for: false,
+        lacks: mutants::lacks,
+        run: mutants::run,
+    },
     Slow {
         name: "kubernetes",
         needs_tests: true,

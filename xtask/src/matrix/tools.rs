@@ -22,11 +22,24 @@ pub struct Metadata {
     pub packages: Vec<Package>,
     /// Where it builds.
     pub target_directory: PathBuf,
+    /// The crates that cargo builds where none is named.
+    #[serde(default)]
+    workspace_default_members: Vec<String>,
+}
+
+impl Metadata {
+    /// Whether cargo builds a crate where none is named.
+    #[must_use]
+    pub fn is_default(&self, package: &Package) -> bool {
+        self.workspace_default_members.contains(&package.id)
+    }
 }
 
 /// One crate.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Package {
+    /// What cargo calls it.
+    id: String,
     /// Its name.
     pub name: String,
     /// Its manifest.
@@ -235,7 +248,11 @@ mod tests {
     #[test]
     fn the_workspace_is_known() {
         let metadata = metadata();
-        assert!(metadata.packages.iter().any(|package| package.name == "millpond-xtask"));
+        let is_default = |name: &str| {
+            let package = metadata.packages.iter().find(|package| package.name == name).unwrap();
+            metadata.is_default(package)
+        };
+        assert!(is_default("millpond-xtask") && !is_default("millpond-controller"));
         assert!(metadata.target_directory.is_absolute());
     }
 

@@ -40,6 +40,8 @@ mod tests {
         assert_eq!(to_units(200, 1_000_000_000, 100), Some(2_000_000_000));
         assert_eq!(to_ticks(2_000_000_000, 1, 100), None);
         assert_eq!(to_ticks(1, 0, 100), None);
+        assert_eq!(to_ticks(0x7fff_ffff, 100, 100), Some(0x7fff_ffff));
+        assert_eq!(to_ticks(0x8000_0000, 100, 100), None);
     }
 
     proptest! {

@@ -134,3 +134,25 @@ impl Advice {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{frame, set};
+
+    #[test]
+    fn one_set_that_is_busy_on_average_speaks_against_a_shared_one() {
+        let frame = frame(vec![set(0, "0-3"), set(1, "4-31")]);
+        // After 30 s an average has seen 0.632 of its time: a set was too small in 0.2 / 0.632 of it.
+        let advice = Advice { seen: Nanos::from_secs(30), late: 0.2, ..Advice::default() };
+        assert_eq!(
+            advice.text(&frame, &[1.2, 1.0]).as_deref(),
+            Some(
+                "one shared set would serve these loads better: 3.5 of 32 CPUs are used on average, and yet in 32 % of all intervals a set was \
+                 too small for a moment while others had CPUs to spare"
+            )
+        );
+        // 1.5 / 0.632 is 2.4 of four CPUs, which is more than half of them.
+        assert_eq!(advice.text(&frame, &[1.5, 1.0]), None);
+    }
+}

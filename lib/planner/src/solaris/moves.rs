@@ -14,18 +14,12 @@ pub(super) struct Candidate {
     pub score: f64,
 }
 
-/// Whether a set may give: more than its minimum is left when pinned CPUs beyond the minimum are not counted.
-fn gives(set: &SetFrame) -> bool {
-    let pinned = (&set.pinned & &set.cpus).len();
-    set.size().saturating_sub(pinned.saturating_sub(set.min)) > set.min
-}
-
-/// All of them, best first. Equal ones stay in the order of donors, receivers and CPUs.
+/// All of them, best first. A set above its minimum gives any of its CPUs that is not pinned. Equal ones stay in the order of donors, receivers and CPUs.
 pub(super) fn candidates(view: &View<'_>) -> Vec<Candidate> {
     let sets = &view.frame.sets;
     let places = Groups::new(view);
     let mut found = Vec::new();
-    for (from, donor) in sets.iter().enumerate().filter(|(_, set)| gives(set)) {
+    for (from, donor) in sets.iter().enumerate().filter(|(_, set)| set.size() > set.min) {
         for (to, receiver) in sets.iter().enumerate() {
             if to == from || receiver.size() >= receiver.max {
                 continue;

@@ -122,6 +122,36 @@ fn figures_that_do_not_agree_are_told() {
     );
 }
 
+/// The number of taken buffers of the slab is 1 for the first look only.
+fn taken_changes(town: &mut Town, slab: &Slab) {
+    town.space.busy = Some((slab.span + offset_of!(Span, taken) as u64, 2));
+}
+
+#[test]
+fn what_does_not_agree_at_the_first_look_only_is_no_fault_of_a_process_that_runs() {
+    let (mut town, slab) = guarded();
+    taken_changes(&mut town, &slab);
+    assert_eq!(said(&town), [""; 0]);
+    assert_eq!((town.space.stops.get(), verified(&town).pause), (2, Some(PAUSE)));
+    // In a core nothing changes, and it is looked at once.
+    town.space.clock = None;
+    town.space.stops.set(0);
+    assert_eq!(said(&town), [format!("slab {:x} says that 1 buffers are taken, and 3 are", slab.base)]);
+}
+
+#[test]
+fn what_does_not_agree_at_the_second_look_only_is_no_fault_either() {
+    let mut town = Town::new();
+    let cache = town.cache("session", 64, GUARDED);
+    let slab = town.slab(cache);
+    town.alloc(&slab, 0, None);
+    town.space.half(slab.span + offset_of!(Span, taken) as u64, 2);
+    taken_changes(&mut town, &slab);
+    let free = slab.buffer(4);
+    town.space.put(free + 19, &[0]);
+    assert_eq!(said(&town), [format!("buffer {free:x} (free) seems corrupted, at {:x}", free + 16)]);
+}
+
 #[test]
 fn magazines_with_what_is_no_buffer_are_told() {
     let mut town = Town::new();

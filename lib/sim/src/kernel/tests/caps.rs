@@ -61,6 +61,19 @@ fn two_hogs_under_one_cap_of_a_processor_get_one_of_two_together() {
 }
 
 #[test]
+fn as_many_threads_go_on_as_can_run_until_the_cap_is_used_up_again() {
+    let mut k = kernel(4, standard());
+    let hogs = hogs_under(&mut k, 4, 50);
+    k.run_until(50 * TICK).unwrap();
+    // Half a CPU falls by 50 at each tick, and one thread charges 100 in a tick: never two at once.
+    for tick in 50..250 {
+        k.run_until(tick * TICK + TICK / 2).unwrap();
+        let running = hogs.iter().filter(|hog| k.thread(**hog).state == RunState::Running).count();
+        assert!(running <= 1, "{running} at tick {tick}");
+    }
+}
+
+#[test]
 fn many_hogs_under_one_cap_get_no_more() {
     let mut k = kernel(8, standard());
     let hogs = hogs_under(&mut k, 20, 250);
