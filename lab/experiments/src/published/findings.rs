@@ -351,7 +351,7 @@ pub(super) mod tests {
         findings.points[1].over_seeds = Some((170.0, 210.0));
         findings.points[2].over_seeds = Some((1.6, 1.8));
         assert_eq!(marks(&findings), ["fitted, not met", "blind, within", "follows, outside", ""]);
-        findings.points[0].ours = 103.0;
+        findings.points[0].ours = 102.9;
         assert_eq!(findings.points[0].mark(), "fitted");
     }
 
