@@ -34,6 +34,9 @@ const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
 /// Every published experiment on simulated machines: four minutes.
 const PUBLISHED: &str = "without_options_everything_that_was_published";
 
+/// The tables of experiment e4 in the documents: 14 machines with 20 seeds each, a minute and more.
+const LONG_FIGURES: &str = "figures_of_e4";
+
 /// The crate of the rt suite that belongs to the root workspace.
 const CACHES: &str = "caches";
 
@@ -80,7 +83,9 @@ impl Suite {
             Suite::Rt => packages(&["millpond-caches-tests"]),
             Suite::Cluster => packages(&CLUSTER.map(|(_, package)| package))
                 .map(|all| [all, vec!["--package", "millpond"]].concat()),
-            Suite::Pages => packages(&["millpond", "millpond-xtask", "millpond-experiments"]),
+            Suite::Pages => {
+                packages(&["millpond", "millpond-xtask", "millpond-experiments", "millpond-golden"])
+            }
             Suite::All => Some(vec!["--workspace"]),
         }
     }
@@ -129,12 +134,14 @@ impl Suite {
                 ("xtask", _) => Some(vec!["packages::"]),
                 ("experiments", "refit") => Some(Vec::new()),
                 ("experiments", _) => Some(vec![PUBLISHED]),
+                ("golden", "all") => Some(vec![LONG_FIGURES]),
                 _ => None,
             },
             Suite::Commit => match (package, target) {
                 ("vm", "arm" | "systemd" | "nginx") => None,
                 ("experiments", "refit") => None,
                 ("experiments", _) => Some(vec!["--skip", PUBLISHED]),
+                ("golden", "all") => Some(vec!["--skip", LONG_FIGURES]),
                 ("sim", "all" | "laws") => Some(vec!["--skip", LONG_LAWS]),
                 ("millpond", "all") => Some(vec!["--skip", BROWSER]),
                 ("xtask", _) => Some(vec!["--skip", "packages::"]),
@@ -164,6 +171,7 @@ mod tests {
             binary("/w/tests/vm", "systemd"),
             binary("/w/tests/caches", "programs"),
             binary("/w/bin/millpond", "all"),
+            binary("/w/tests/golden", "all"),
             binary("/w/xtask", "millpond-xtask"),
         ];
         for test in &executables {

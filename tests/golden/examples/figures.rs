@@ -3,12 +3,13 @@
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
 //! ```
-//! A part is an experiment, or `machines`, `workloads` or `fits`. Without a name, all of them, which takes minutes.
+//! A part is an experiment, or `machines`, `workloads`, `fits`, `points` or `parameters`. Without a name, all of them, which takes minutes, and the
+//! part `together`, which is made of all published experiments.
 
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
 use millpond_experiments::{EXPERIMENTS, OWN, named};
-use millpond_golden::document::{CATALOGUES, markdown, page_of, run, verbatim, with_part};
+use millpond_golden::document::{CATALOGUES, markdown, page_of, run, together, verbatim, with_part};
 use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
@@ -22,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no part `{name}`; there are {}", known.join(", ")).into());
     }
+    let mut published = Vec::new();
     for name in known.into_iter().filter(|name| names.is_empty() || names.iter().any(|n| n == name)) {
         eprintln!("{name}");
         let is_own = OWN.iter().any(|experiment| experiment.name == name);
@@ -30,13 +32,24 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some((_, write)) => write(),
             None => {
                 let findings = run(named(name).ok_or("it is gone")?)?;
-                if is_own { verbatim(&findings) } else { markdown(&findings) }
+                let new = if is_own { verbatim(&findings) } else { markdown(&findings) };
+                if !is_own {
+                    published.push(findings);
+                }
+                new
             }
         };
-        // Read anew each time: a long run should not undo what was edited meanwhile.
-        let text = fs::read_to_string(&path)?;
-        let text = with_part(&text, name, &new).ok_or_else(|| format!("there is no place for {name}"))?;
-        fs::write(&path, text)?;
+        write(&path, name, &new)?;
+    }
+    if published.len() == EXPERIMENTS.len() {
+        write(&docs.join(page_of("together").0), "together", &together(&published))?;
     }
     Ok(())
+}
+
+/// Replaces a part of a page. The page is read each time: a long run must not undo what was edited meanwhile.
+fn write(path: &Path, name: &str, new: &str) -> Result<(), Box<dyn Error>> {
+    let text = fs::read_to_string(path)?;
+    let text = with_part(&text, name, new).ok_or_else(|| format!("there is no place for {name}"))?;
+    Ok(fs::write(path, text)?)
 }

@@ -10,10 +10,11 @@
 //! into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
 
 use millpond_experiments::published::{
-    ChoiceError, Choices, Errors, Experiment, Findings, Fit, Lab, Point, SEEDS, Score, fits, own_value,
+    ChoiceError, Choices, Errors, Experiment, Figure, Findings, Fit, Lab, Point, SEEDS, Score, fits,
+    is_fitted, own_value,
 };
-use millpond_experiments::{Failure, OWN};
-use millpond_sim::workloads::WORKLOADS;
+use millpond_experiments::{EXPERIMENTS, Failure, OWN};
+use millpond_sim::workloads::{Constant, Source, WORKLOADS};
 use millpond_sim::{SimMachine, catalogue};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -92,18 +93,12 @@ pub fn markdown(findings: &Findings) -> String {
     for machine in &findings.machines {
         let _ = writeln!(text, "* {machine}");
     }
-    text += "\n| quantity | conditions | published | ours | over 20 seeds | error | straight line | |\n|---|---|---:|---:|---:|---:|---:|---|\n";
+    text += "\n| quantity | conditions | published | blind | ours | over 20 seeds | error | straight line | |\n|---|---|---:|---:|---:|---:|---:|---:|---|\n";
     for point in &findings.points {
         let Point { quantity, variant, decimals, .. } = point;
         let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.decimals$}"));
         let error = point.error().map_or("-".into(), signed);
-        let mark = match (point.fitted, point.published, point.is_within()) {
-            (true, ..) => "fitted",
-            (false, None, _) => "predicted",
-            (false, _, Some(true)) => "within",
-            (false, _, Some(false)) => "outside",
-            (false, _, None) => "",
-        };
+        let mark = if point.published.is_none() { "predicted".to_owned() } else { point.mark() };
         let number_of = |value: f64| format!("{value:.decimals$}");
         let between = match point.over_seeds.map(|(least, most)| [least, most].map(number_of)) {
             None => "-".to_owned(),
@@ -116,8 +111,9 @@ pub fn markdown(findings: &Findings) -> String {
         };
         let _ = writeln!(
             text,
-            "| {quantity}{unit} | {variant} | {} | {} | {between} | {error} | {} | {mark} |",
+            "| {quantity}{unit} | {variant} | {} | {} | {} | {between} | {error} | {} | {mark} |",
             number(point.published),
+            number(point.blind),
             number(Some(point.ours)),
             number(point.straight.filter(|_| !point.fitted)),
         );
@@ -138,8 +134,111 @@ pub fn markdown(findings: &Findings) -> String {
 type Write = fn() -> String;
 
 /// Parts that take no run: their names, and what writes them.
-pub const CATALOGUES: [(&str, Write); 3] =
-    [("machines", machines), ("workloads", workloads), ("fits", fitted)];
+pub const CATALOGUES: [(&str, Write); 5] = [
+    ("machines", machines),
+    ("workloads", workloads),
+    ("fits", fitted),
+    ("points", points),
+    ("parameters", parameters),
+];
+
+/// How many points of each experiment were published, and what they are worth as evidence.
+#[must_use]
+pub fn points() -> String {
+    let mut text =
+        "\n| experiment | published | fitted | follow from others | independent | of these blind |\n|---|---:|---:|---:|---:|---:|\n"
+            .to_owned();
+    let mut sums = [0; 5];
+    for experiment in EXPERIMENTS {
+        let published = experiment.published().points;
+        let is_fitted = |f: &&Figure| is_fitted(experiment.name, &f.quantity, &f.variant);
+        let follows = |f: &&Figure| f.follows.is_some();
+        let independent = || published.iter().filter(|f| !is_fitted(f) && !follows(f));
+        let counts = [
+            published.len(),
+            published.iter().filter(is_fitted).count(),
+            published.iter().filter(|f| !is_fitted(f) && follows(f)).count(),
+            independent().count(),
+            independent().filter(|f| f.blind.is_some()).count(),
+        ];
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            *sum += count;
+        }
+        let _ = writeln!(text, "| {} | {} |", experiment.name, counts.map(|n| n.to_string()).join(" | "));
+    }
+    let _ = writeln!(text, "| all | {} |\n", sums.map(|n| n.to_string()).join(" | "));
+    text
+}
+
+/// How many numbers the model has, by where they come from, and those that are in the code alone.
+#[must_use]
+pub fn parameters() -> String {
+    let options = |source: Source| {
+        WORKLOADS.iter().flat_map(|w| w.options).filter(|option| option.source() == source).count()
+    };
+    let file = |name: &&str| -> Value {
+        catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    };
+    let sources: Vec<String> = catalogue::NAMES
+        .iter()
+        .flat_map(|name| file(name)["sources"].as_object().cloned().unwrap_or_default())
+        .map(|(_, source)| source.as_str().unwrap_or_default().to_owned())
+        .collect();
+    let kind = |source: &String| match () {
+        () if source.contains("fitted to") || source.starts_with("fitted") => "fitted",
+        () if source.contains("taken") => "taken",
+        () => "published",
+    };
+    let fields = |wanted: &str| sources.iter().filter(|source| kind(source) == wanted).count();
+    let constants = || WORKLOADS.iter().flat_map(|w| w.constants);
+    let numbers: usize = constants().map(|constant| constant.values.len()).sum();
+    let mut text = "\n| numbers | how many |\n|---|---:|\n".to_owned();
+    for (what, count) in [
+        ("parameters that were fitted", fits().len()),
+        ("options of workloads that are assumed", options(Source::Assumed)),
+        ("fields of machine files that are published", fields("published")),
+        ("fields of machine files that are taken from elsewhere or estimated", fields("taken")),
+        ("constants in the code of workloads that are assumed", constants().count()),
+        ("numbers in these constants", numbers),
+    ] {
+        let _ = writeln!(text, "| {what} | {count} |");
+    }
+    text += "\n| workload | constant | values |\n|---|---|---|\n";
+    for workload in WORKLOADS {
+        for Constant { name, values } in workload.constants {
+            let values: Vec<String> = values.iter().map(u64::to_string).collect();
+            let _ = writeln!(text, "| `{}` | {name} | {} |", workload.name, values.join(", "));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// The errors of all experiments together: of points that are independent.
+#[must_use]
+pub fn together(all: &[Findings]) -> String {
+    let independent =
+        || all.iter().flat_map(|findings| &findings.points).filter(|point| point.is_independent());
+    let within = |limit: f64| {
+        independent().filter(|point| point.error().is_some_and(|error| error.abs() <= limit)).count()
+    };
+    let blind = || independent().filter(|point| point.blind.is_some());
+    let said = |errors: Option<Errors>| {
+        errors.map_or("none".to_owned(), |e| {
+            format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
+        })
+    };
+    format!(
+        "\nErrors of all {} independent points: {}. {} of them are off by 10 % at most, {} by 25 %. Errors of the {} blind predictions, as they were \
+         then: {}.\n\n",
+        independent().count(),
+        said(Errors::of(independent().filter_map(Point::error))),
+        within(10.0),
+        within(25.0),
+        blind().count(),
+        said(Errors::of(blind().filter_map(Point::blind_error))),
+    )
+}
 
 /// Every machine that comes with the program, with the sources of its figures.
 #[must_use]
@@ -200,17 +299,27 @@ fn signed(error: f64) -> String {
 /// How good the predictions are, in a sentence or two.
 fn worth(score: &Score) -> String {
     let said = |errors: Option<Errors>| {
-        errors.map_or("none can be told".to_owned(), |e| {
+        errors.map_or("none".to_owned(), |e| {
             format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
         })
     };
     let fitted = score.published - score.predicted;
     let mut text = format!(
-        "{} points were published: {fitted} fitted, {} predicted. Errors of these: {}.",
+        "{} points were published: {fitted} fitted, {} predicted, of which {} follow from others. Errors of the other {}: {}.",
         score.published,
         score.predicted,
+        score.predicted - score.independent,
+        score.independent,
         said(score.errors)
     );
+    if score.blind > 0 {
+        let _ = write!(
+            text,
+            " {} of them were predicted before they were known: {}.",
+            score.blind,
+            said(score.blind_errors)
+        );
+    }
     if score.not_zero > 0 {
         let _ = write!(text, " {} more were published as 0 and are not.", score.not_zero);
     }
@@ -256,7 +365,7 @@ mod tests {
               "quantities": [ { "name": "speed", "unit": "Mop/s", "decimals": 0 } ],
               "points": [ { "quantity": "speed", "variant": "a", "value": 200, "line": "l", "x": 1 },
                           { "quantity": "speed", "variant": "b", "value": 300, "line": "l", "x": 2 },
-                          { "quantity": "speed", "variant": "c", "value": 500, "line": "l", "x": 3 } ] }"#,
+                          { "quantity": "speed", "variant": "c", "value": 500, "blind": 480, "line": "l", "x": 3 } ] }"#,
         );
         let mut findings = Findings::new("e0", data, true);
         findings.machines.push("m: 2 processors".into());
@@ -267,12 +376,12 @@ mod tests {
         let expected = "
 * m: 2 processors
 
-| quantity | conditions | published | ours | over 20 seeds | error | straight line | |
-|---|---|---:|---:|---:|---:|---:|---|
-| speed, Mop/s | c | 500 | 450 | - | -10.0 % | 400 |  |
-| speed, Mop/s | d | - | 7 | - | - | - | predicted |
+| quantity | conditions | published | blind | ours | over 20 seeds | error | straight line | |
+|---|---|---:|---:|---:|---:|---:|---:|---|
+| speed, Mop/s | c | 500 | 480 | 450 | - | -10.0 % | 400 | blind |
+| speed, Mop/s | d | - | - | 7 | - | - | - | predicted |
 
-1 points were published: 0 fitted, 1 predicted. Errors of these: 10.0 % in the median, 10.0 % at worst.
+1 points were published: 0 fitted, 1 predicted, of which 0 follow from others. Errors of the other 1: 10.0 % in the median, 10.0 % at worst. 1 of them were predicted before they were known: 4.0 % in the median, 4.0 % at worst.
 Where a straight line through other published points gives a figure (1 points), it is off by 20.0 % in the median, 20.0 % at worst, and ours by 10.0 % in the median, 10.0 % at worst.
 
 * as it came

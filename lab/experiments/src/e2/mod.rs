@@ -139,8 +139,22 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     findings.notes.push(IN_STEP.into());
     if ARMS.iter().any(|arm| arm.cap.is_some() && is_chosen(arm, choices)) {
         findings.notes.push(AHEAD.into());
+        let mops = |arm: &str| {
+            findings.points.iter().find(|p| p.quantity == SPEED && p.variant == arm).map(|p| p.ours)
+        };
+        if let Some((nothing, caps)) = mops("nothing").zip(mops("caps")) {
+            findings.notes.push(caps_claim(nothing, caps));
+        }
     }
     Ok(())
+}
+
+/// The published claim about caps, and whether this run agrees. With one seed: over several, compare the medians in the table.
+fn caps_claim(nothing: f64, caps: f64) -> String {
+    let agrees = if caps <= nothing { "as published" } else { "not as published" };
+    format!(
+        "{agrees} in the first run: caps do not help ({caps:.0} Mop/s with caps, {nothing:.0} without; one run is chance, and --seeds shows how much)"
+    )
 }
 
 fn is_chosen(arm: &Arm, choices: &Choices) -> bool {
@@ -348,6 +362,14 @@ mod tests {
         let [caps, psets] = ["caps", "psets"].map(|arm| ours(&found, SPEED, arm));
         // Two that share all CPUs are together at most half of the time, which is what a set of half of them gives.
         assert!(caps < psets, "{caps} {psets}");
+    }
+
+    #[test]
+    fn the_claim_about_caps_is_judged() {
+        assert!(caps_claim(101.2, 453.0).starts_with(
+            "not as published in the first run: caps do not help (453 Mop/s with caps, 101 without;"
+        ));
+        assert!(caps_claim(257.0, 144.0).starts_with("as published in the first run: "));
     }
 
     #[test]

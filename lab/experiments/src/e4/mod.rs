@@ -11,14 +11,14 @@
 //! A server has a thread for each CPU of its share. Untuned, threads run anywhere and heaps are placed at random over all
 //! boards. With `--psets` each server has a set of its share of the CPUs, and with `--lgrp-aware` its heap is placed there
 //! (`lgrp_mem_pset_aware=1`, which has no effect without sets). Without `--table` a machine has its own default table: the
-//! standard one on ff2, the extended one on dc1 and dc3.
+//! standard one on ff2 and dc1, the extended one on dc3.
 //!
 //! The database (`--workload tpce`) has eight times as many servers as CPUs, and counts transactions. It was run on ff2 with
 //! CPUs of 2.0 GHz of which four chips were used and the others off-line (`psradm -f`): so it is here, unless
 //! another machine is chosen.
 //!
-//! Without options all that was published is done, and the predictions that were asked for: dc1 with both tables, dc3 with 32 chips and
-//! with the standard table, and the database with both.
+//! Without options all that was published is done, and dc3 with the standard table. The highest published result of a dc2 or dc3 does not say how
+//! it was set up: the highest of ours stands for it.
 
 use crate::Failure;
 use crate::e2::DAEMONS;
@@ -76,7 +76,7 @@ struct Arm {
 }
 
 /// What a machine is by itself: its name, chips, chips of a server, and table.
-const MACHINES: [(&str, u64, u64, usize); 3] = [("ff2", 8, 1, 0), ("dc1", 16, 1, 1), ("dc3", 32, 4, 1)];
+const MACHINES: [(&str, u64, u64, usize); 3] = [("ff2", 8, 1, 0), ("dc1", 16, 1, 0), ("dc3", 32, 4, 1)];
 
 impl Arm {
     /// A machine as it is by itself, with so many chips.
@@ -215,17 +215,24 @@ fn add(findings: &mut Findings, arm: &Arm, bops: f64) {
     }
 }
 
-/// All that was published, and the predictions that were asked for.
+/// All that was published, and dc3 with the standard table.
 fn everything(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
+    let mut best = 0.0_f64;
     let mut measure = |arm: &Arm, findings: &mut Findings| -> Result<f64, Failure> {
         let bops = arm.measure(lab, seconds, findings)?;
+        if arm.machine == "dc3" {
+            best = best.max(bops);
+        }
         add(findings, arm, bops);
         Ok(bops)
     };
-    for machine in ["ff2", "dc1"] {
+    for (machine, chips) in [("ff2", "8 chips"), ("dc1", "16 chips")] {
         let [standard, extended] =
             [0, 1].map(|table| measure(&Arm::of(machine, None).with_table(table), findings));
-        findings.point(TABLE_RATIO, machine, extended? / standard?);
+        let (standard, extended) = (standard?, extended?);
+        findings.point(TABLE_RATIO, machine, extended / standard);
+        let tuned = measure(&Arm::of(machine, None).tuned(), findings)?;
+        findings.point(PSETS_RATIO, &format!("{machine}, {chips}"), tuned / standard);
     }
     for chips in [24, 28, 32] {
         let untuned = measure(&Arm::of("dc3", Some(chips)), findings)?;
@@ -236,9 +243,11 @@ fn everything(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Resul
             findings.point(TABLE_RATIO, "dc3, 24 chips, psets", tuned / standard);
         }
     }
+    measure(&Arm { jvms: 32, ..Arm::of("dc3", None).tuned() }, findings)?;
     let [standard, extended] =
         [0, 1].map(|table| Arm::database(None, None).with_table(table)).map(|arm| measure(&arm, findings));
     findings.point(TABLE_RATIO, "ff2, database", extended? / standard?);
+    findings.point(BOPS, "dc2 or dc3, the best of all", best);
     Ok(())
 }
 
@@ -250,7 +259,7 @@ mod tests {
     fn a_machine_is_itself_unless_something_is_chosen() {
         let variant = |arm: Arm| arm.variant();
         assert_eq!(variant(Arm::of("ff2", None)), "ff2, 8 chips, 8 servers, standard table, untuned");
-        assert_eq!(variant(Arm::of("dc1", None)), "dc1, 16 chips, 16 servers, extended table, untuned");
+        assert_eq!(variant(Arm::of("dc1", None)), "dc1, 16 chips, 16 servers, standard table, untuned");
         assert_eq!(
             variant(Arm::of("dc3", Some(20)).tuned()),
             "dc3, 20 chips, 5 servers, extended table, psets, lgrp-aware"
@@ -258,7 +267,7 @@ mod tests {
         assert_eq!(variant(Arm::database(None, None)), "ff2, 4 chips, database, standard table, untuned");
         assert_eq!(
             variant(Arm::database(Some("dc1"), Some(1))),
-            "dc1, 1 chip, database, extended table, untuned"
+            "dc1, 1 chip, database, standard table, untuned"
         );
     }
 }

@@ -64,6 +64,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const CPI: &str = "cycles for an instruction";
 /// How many of the largest samples are shown.
 const LARGEST: usize = 10;
+const LARGEST_OF: &str = "largest of the samples of single CPUs";
 const SPREAD: &str = "largest over least sample";
 /// An application is sampled at any moment of so many seconds: of two of its phases where they last longest.
 const PHASES_S: u64 = 240;
@@ -168,8 +169,11 @@ fn application(
         let cpi = total(&pairs).cpi();
         findings.point(CPI, &name, cpi);
         means.push(cpi);
-        let busy = pairs.iter().filter(|(_, pair)| pair.instructions > 0);
-        all.extend(busy.map(|(cpu, pair)| (pair.cpi(), machine, sample, *cpu)));
+        let busy = || pairs.iter().filter(|(_, pair)| pair.instructions > 0);
+        if let Some(largest) = busy().map(|(_, pair)| pair.cpi()).reduce(f64::max) {
+            findings.point(LARGEST_OF, &name, largest);
+        }
+        all.extend(busy().map(|(cpu, pair)| (pair.cpi(), machine, sample, *cpu)));
     }
     let mean = means.iter().sum::<f64>() / number(samples);
     if samples == 3 {

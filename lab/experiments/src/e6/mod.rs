@@ -32,7 +32,7 @@ use crate::sets::{MadeSet, Shelter};
 use millpond_cli::{Flag, ValueKind};
 use millpond_machine::Writer;
 use millpond_machine::facets::WatchOptions;
-use millpond_model::{ClassRequest, CpuId, Nanos, Pid, Quantum};
+use millpond_model::{ClassRequest, Column, CpuId, Nanos, Pid, Quantum};
 use millpond_observe::Rates;
 use millpond_report::Table;
 use std::collections::BTreeMap;
@@ -61,13 +61,21 @@ const GROUPS: u64 = 240;
 const LOOPS: u64 = 100;
 /// A sample from here on was delayed.
 const DELAYED_NS: u64 = 5_000;
+/// Samples from here until [`LATEST_NS`] were counted in the published run of 517 million.
+const LATER_NS: u64 = 7_000;
+const LATEST_NS: u64 = 32_000;
 /// A sample from here on is late.
 const LATE_NS: u64 = 13_000;
 /// How long hackbench takes.
 const HACKBENCH: &str = "hackbench";
 /// The quantities of long runs.
+/// The quantities of mpstat beside the load.
+const OWN_CPU: &str = "mpstat of latstat's CPU";
+const OTHER_CPUS: &str = "mpstat of the other CPUs";
+const OTHER_TIME: &str = "time of the other CPUs";
 const LATE: &str = "samples of 13 us and more";
 const BODY: &str = "samples of 5 us and more";
+const TAIL: &str = "samples of 7 to 32 us";
 const WORST: &str = "worst sample";
 /// The most that the workload has.
 const BOOST_MAX: u64 = 10_000;
@@ -201,11 +209,37 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, loops: u64, findings: &mut Findings) -
     }
     let after = watch.sample().map_err(Failure::refused("count"))?;
     let frame = Rates::between(&before, &after);
+    beside_load(&frame, findings);
     findings.tables.push(("mpstat beside the load; latstat is on the last CPU".into(), mpstat(&frame)));
     findings.tables.push(("threads that run or wait beside the load, on average".into(), by_tenths(&looks)));
     histogram(&bench, 1, "samples of latstat beside the load", findings)?;
     drop((set, shelter));
     Ok(())
+}
+
+/// What mpstat says of latstat's CPU, the last one, and of the others, of which the least and the most were published.
+fn beside_load(frame: &Rates, findings: &mut Findings) {
+    let Some((own, others)) = frame.cpus.split_last() else { return };
+    for column in [Column::Intr, Column::Ithr, Column::Csw, Column::Syscl] {
+        if let Some(rate) = own.interval.rate(column) {
+            findings.point(OWN_CPU, column.word(), rate);
+        }
+    }
+    for column in [Column::Intr, Column::Csw, Column::Icsw, Column::Migr, Column::Syscl] {
+        let rates = || others.iter().filter_map(|cpu| cpu.interval.rate(column));
+        for (which, of) in [("least", f64::min as fn(f64, f64) -> f64), ("most", f64::max)] {
+            if let Some(rate) = rates().reduce(of) {
+                findings.point(OTHER_CPUS, &format!("{}, {which}", column.word()), rate);
+            }
+        }
+    }
+    let shares: Vec<_> = others.iter().map(|cpu| cpu.interval.shares().without_steal()).collect();
+    let [usr, sys] = [
+        shares.iter().map(|shares| shares.user).collect::<Vec<_>>(),
+        shares.iter().map(|shares| shares.sys).collect(),
+    ];
+    findings.point(OTHER_TIME, "usr, mean", mean(&usr));
+    findings.point(OTHER_TIME, "sys, mean", mean(&sys));
 }
 
 /// The mean of each tenth of a run.
@@ -242,6 +276,7 @@ fn long_run(
     let in_a_million = |count: u64| real(count) * 1e6 / real(done) / real(boost);
     let worst = stage.last_key_value().map_or(0, |(time, _)| *time);
     findings.point(BODY, name, in_a_million(from(DELAYED_NS)));
+    findings.point(TAIL, name, in_a_million(from(LATER_NS) - from(LATEST_NS)));
     findings.point(LATE, name, in_a_million(from(LATE_NS)));
     findings.point(WORST, name, real(worst) / 1e3);
     histogram(

@@ -8,9 +8,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What stands in the last column of a point to which a parameter was fitted.
-const FITTED: &str = "fitted";
-
 /// What programs read. Errors are in percent of the published value.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Findings")]
@@ -23,8 +20,12 @@ pub struct Document<'f> {
     points: Vec<PointRow>,
     /// How many points were published and had no parameter fitted to them.
     predicted: usize,
-    /// Of the predicted points; null where there are none.
+    /// Of these, how many do not follow from other points.
+    independent: usize,
+    /// Of the independent points; null where there are none.
     errors: Option<ErrorsRow>,
+    /// Of the independent points that were predicted before the figure was known, as they were then.
+    blind_errors: Option<ErrorsRow>,
     straight_lines: StraightLines,
     /// By title: rows, each with a value for each column.
     tables: BTreeMap<&'f str, &'f Table>,
@@ -52,6 +53,11 @@ struct PointRow {
     error: Cell,
     /// Whether a parameter was fitted to it, so that it is no prediction.
     fitted: bool,
+    /// Whether it follows from other points, so that it is no evidence of its own.
+    follows: bool,
+    /// What was predicted before the figure was known.
+    #[schemars(with = "Option<f64>")]
+    blind: Cell,
 }
 
 /// Without signs.
@@ -67,7 +73,7 @@ struct ErrorsRow {
 /// What straight lines through the other published points give.
 #[derive(Serialize, JsonSchema)]
 struct StraightLines {
-    /// How many predicted points lie on one.
+    /// How many independent points lie on one.
     predicted: usize,
     errors: Option<ErrorsRow>,
     /// Our errors there.
@@ -130,8 +136,9 @@ impl Findings {
     /// The points for people.
     fn table(&self) -> Table {
         let between = self.are_over_seeds().then_some(["least", "most"]);
-        let numbers: Vec<&str> =
-            ["published", "ours"].into_iter().chain(between.into_iter().flatten()).chain(["error"]).collect();
+        let blind = self.points.iter().any(|point| point.blind.is_some()).then_some("blind");
+        let front = ["published"].into_iter().chain(blind).chain(["ours"]);
+        let numbers: Vec<&str> = front.chain(between.into_iter().flatten()).chain(["error"]).collect();
         let mut table = Table::of(&["quantity", "variant"], &numbers).and_words(&[""]);
         for point in &self.points {
             let quantity = match point.unit.as_str() {
@@ -140,17 +147,12 @@ impl Findings {
                 unit => format!("{}, {unit}", point.quantity),
             };
             let error = point.error().map(|error| Cell::from(signed_percent(error)));
-            let mark = match (point.fitted, point.is_within()) {
-                (true, _) => FITTED,
-                (false, Some(true)) => "within",
-                (false, Some(false)) => "outside",
-                (false, None) => "",
-            };
             let [published, ours, least, most] = values(point);
             let between = between.map(|_| [least, most]).into_iter().flatten();
-            let front = [quantity.into(), point.variant.as_str().into(), published, ours];
-            let back = [error.unwrap_or(Cell::Missing), mark.into()];
-            table.row(front.into_iter().chain(between).chain(back));
+            let front = [quantity.into(), point.variant.as_str().into(), published];
+            let predicted = blind.map(|_| blind_of(point)).into_iter().chain([ours]);
+            let back = [error.unwrap_or(Cell::Missing), point.mark().into()];
+            table.row(front.into_iter().chain(predicted).chain(between).chain(back));
         }
         table
     }
@@ -181,6 +183,8 @@ impl Findings {
                 "fitted",
                 "least",
                 "most",
+                "follows",
+                "blind",
             ],
             &[],
         );
@@ -199,6 +203,8 @@ impl Findings {
                 if point.fitted { "true" } else { "false" }.into(),
                 least,
                 most,
+                if point.follows { "true" } else { "false" }.into(),
+                blind_of(point),
             ]);
         }
         table.csv()
@@ -218,6 +224,8 @@ impl Findings {
                 most,
                 error: point.error().map(tenths).into(),
                 fitted: point.fitted,
+                follows: point.follows,
+                blind: blind_of(point),
             }
         };
         let score = self.score();
@@ -230,7 +238,9 @@ impl Findings {
             machines: &self.machines,
             points: self.points.iter().map(point).collect(),
             predicted: score.predicted,
+            independent: score.independent,
             errors: score.errors.map(errors),
+            blind_errors: score.blind_errors.map(errors),
             straight_lines: StraightLines {
                 predicted: score.on_lines,
                 errors: score.straight.map(errors),
@@ -319,6 +329,11 @@ fn values(point: &Point) -> [Cell; 4] {
     [known(point.published), cell(point.ours), known(least), known(most)]
 }
 
+/// What was predicted before the figure was known, with the digits of the quantity.
+fn blind_of(point: &Point) -> Cell {
+    point.blind.map_or(Cell::Missing, |value| Cell::Real(value, point.decimals))
+}
+
 /// In percent, with a digit after the point. What rounds to nothing has no sign.
 fn tenths(error: f64) -> Cell {
     Cell::Real(if error.abs() < 0.05 { 0.0 } else { error }, 1)
@@ -337,22 +352,40 @@ impl Score {
             return "no figure of these was published\n".to_owned();
         }
         let said = |errors: Option<Errors>| {
-            errors.map_or("no error can be told".to_owned(), |errors| {
+            errors.map_or("no error".to_owned(), |errors| {
                 format!("median error {:.1} %, worst {:.1} %", errors.median, errors.worst)
             })
         };
         let mut text = format!(
-            "of {} published, {} predicted and {} fitted; predicted: {}",
+            "of {} published, {} predicted and {} fitted; ",
             self.published,
             self.predicted,
             self.published - self.predicted,
-            said(self.errors)
         );
+        let following = self.predicted - self.independent;
+        if following > 0 {
+            let _ = write!(
+                text,
+                "{following} of the predicted follow from others; the other {}: ",
+                self.independent
+            );
+        } else {
+            text.push_str("predicted: ");
+        }
+        text.push_str(&said(self.errors));
         if self.not_zero > 0 {
             let _ = write!(text, "; {} published as 0 and not so here", self.not_zero);
         }
         if let Some(within) = self.within {
             let _ = write!(text, "; {within} between the least and the most over all seeds");
+        }
+        if self.blind > 0 {
+            let _ = write!(
+                text,
+                "; {} of them predicted before they were known: {}",
+                self.blind,
+                said(self.blind_errors)
+            );
         }
         text.push('\n');
         if let (Some(_), Some(_)) = (self.straight, self.ours_there) {
@@ -412,12 +445,33 @@ note: as it came
             assert!(text.lines().any(|found| found == line), "{text}");
         }
         assert!(text.contains("worst 5.0 %; 2 between the least and the most over all seeds\n"), "{text}");
-        assert!(joined.csv().contains(",1200,1170,-2.5,false,1080,1260\n"));
+        assert!(joined.csv().contains(",1200,1170,-2.5,false,1080,1260,false,\n"));
         let json = serde_json::to_value(joined.json()).unwrap();
         assert_eq!(
             (&json["points"][1]["least"], &json["points"][1]["most"]),
             (&json!(1080.0), &json!(1260.0))
         );
+    }
+
+    #[test]
+    fn blind_predictions_have_a_column_and_a_sentence() {
+        let mut findings = findings();
+        findings.points[1].blind = Some(1140.0);
+        findings.points[2].follows = true;
+        let text = findings.text();
+        for line in [
+            "quantity      variant     published  blind  ours    error",
+            "speed, Mop/s  34 threads       1200   1140  1080  -10.0 %  blind",
+            "speed, Mop/s  38 threads       1275      -  1339   +5.0 %  follows",
+            "of 4 published, 3 predicted and 1 fitted; 1 of the predicted follow from others; the other 2: median error 5.0 %, \
+             worst 10.0 %; 1 of them predicted before they were known: median error 5.0 %, worst 5.0 %",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(findings.csv().contains(",1200,1080,-10.0,false,,,false,1140\n"));
+        let json = serde_json::to_value(findings.json()).unwrap();
+        assert_eq!((&json["points"][1]["blind"], &json["independent"]), (&json!(1140.0), &json!(2)));
+        assert_eq!(json["blind_errors"]["worst"], json!(5.0));
     }
 
     #[test]
@@ -456,12 +510,12 @@ note: as it came
     #[test]
     fn spreadsheets_read_numbers() {
         let expected = "\
-quantity,variant,unit,line,x,published,ours,error,fitted,least,most
-speed,32 threads,Mop/s,growing,32,1000,1000,0.0,true,,
-speed,34 threads,Mop/s,growing,34,1200,1080,-10.0,false,,
-speed,38 threads,Mop/s,growing,38,1275,1339,5.0,false,,
-speed,40 threads,Mop/s,growing,40,,1400,,false,,
-samples,elsewhere,%,,,0.0,0.0,0.0,false,,
+quantity,variant,unit,line,x,published,ours,error,fitted,least,most,follows,blind
+speed,32 threads,Mop/s,growing,32,1000,1000,0.0,true,,,false,
+speed,34 threads,Mop/s,growing,34,1200,1080,-10.0,false,,,false,
+speed,38 threads,Mop/s,growing,38,1275,1339,5.0,false,,,false,
+speed,40 threads,Mop/s,growing,40,,1400,,false,,,false,
+samples,elsewhere,%,,,0.0,0.0,0.0,false,,,false,
 ";
         assert_eq!(findings().csv(), expected);
     }
@@ -470,7 +524,7 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false,,
     fn programs_read_points() {
         let findings = findings();
         let json = serde_json::to_value(findings.json()).unwrap();
-        let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "least": null, "most": null, "error": error, "fitted": fitted });
+        let point = |variant: &str, published: Value, ours: f64, error: Value, fitted: bool| json!({ "quantity": "speed", "variant": variant, "published": published, "ours": ours, "least": null, "most": null, "error": error, "fitted": fitted, "follows": false, "blind": null });
         assert_eq!(json["points"][0], point("32 threads", json!(1000.0), 1000.0, json!(0.0), true));
         assert_eq!(json["points"][1], point("34 threads", json!(1200.0), 1080.0, json!(-10.0), false));
         assert_eq!(json["points"][3], point("40 threads", Value::Null, 1400.0, Value::Null, false));
@@ -485,7 +539,7 @@ samples,elsewhere,%,,,0.0,0.0,0.0,false,,
         findings.points[0].ours = 999.8;
         let json = serde_json::to_value(findings.json()).unwrap();
         assert_eq!(json["points"][0]["error"].to_string(), "0.0");
-        assert!(findings.csv().contains(",1000,1000,0.0,true,,\n"));
+        assert!(findings.csv().contains(",1000,1000,0.0,true,,,false,\n"));
     }
 
     #[test]

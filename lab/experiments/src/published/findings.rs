@@ -25,6 +25,10 @@ pub struct Point {
     pub over_seeds: Option<(f64, f64)>,
     /// A parameter was fitted to it, so that it is no prediction.
     pub fitted: bool,
+    /// It follows from other points, so that it is no evidence of its own.
+    pub follows: bool,
+    /// What was predicted before the figure was known.
+    pub blind: Option<f64>,
     /// What a straight line through the other published points gives.
     pub straight: Option<f64>,
 }
@@ -49,7 +53,40 @@ impl Point {
     pub fn is_predicted(&self) -> bool {
         self.published.is_some() && !self.fitted
     }
+
+    /// Whether it was predicted and does not follow from other points.
+    #[must_use]
+    pub fn is_independent(&self) -> bool {
+        self.is_predicted() && !self.follows
+    }
+
+    /// How far the blind prediction was off, in percent of what was published.
+    #[must_use]
+    pub fn blind_error(&self) -> Option<f64> {
+        error(self.blind?, self.published?)
+    }
+
+    /// The last column of tables: `fitted` (`fitted, not met` beyond [`FIT_SLACK`]), `follows`, `blind`, and over several seeds where the
+    /// published figure lies.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        if self.fitted {
+            let is_met = self.error().is_some_and(|error| error.abs() <= FIT_SLACK * 100.0);
+            return if is_met { "fitted" } else { "fitted, not met" }.to_owned();
+        }
+        let kind = match (self.published, self.follows, self.blind) {
+            (None, ..) => None,
+            (_, true, _) => Some("follows"),
+            (_, false, Some(_)) => Some("blind"),
+            (_, false, None) => None,
+        };
+        let place = self.is_within().map(|is_within| if is_within { "within" } else { "outside" });
+        [kind, place].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
 }
+
+/// How far from its figure a fitted parameter may leave the model, as a share of the figure: beyond, the fit is not met.
+pub const FIT_SLACK: f64 = 0.03;
 
 /// In percent.
 fn error(ours: f64, published: f64) -> Option<f64> {
@@ -90,13 +127,19 @@ pub struct Score {
     pub published: usize,
     /// Of these, those to which nothing was fitted.
     pub predicted: usize,
-    /// Of these, those that were published as 0 and are not.
+    /// Of these, those that do not follow from others. All that comes below is of these.
+    pub independent: usize,
+    /// Those that were predicted before the figure was known.
+    pub blind: usize,
+    /// The errors of the blind predictions, as they were then.
+    pub blind_errors: Option<Errors>,
+    /// Those that were published as 0 and are not.
     pub not_zero: usize,
-    /// Of the predicted ones, those that lie between the least and the most over several seeds; none over one.
+    /// Those that lie between the least and the most over several seeds; none over one.
     pub within: Option<usize>,
-    /// The errors of the predicted ones.
+    /// Their errors.
     pub errors: Option<Errors>,
-    /// Predicted points through whose neighbours a straight line goes.
+    /// Those through whose neighbours a straight line goes.
     pub on_lines: usize,
     /// The errors of these lines there.
     pub straight: Option<Errors>,
@@ -163,6 +206,8 @@ impl Findings {
             ours,
             over_seeds: None,
             fitted: figure.is_some() && is_fitted(&self.experiment, quantity, variant),
+            follows: figure.is_some_and(|figure| figure.follows.is_some()),
+            blind: figure.and_then(|figure| figure.blind),
             straight: figure.and_then(|figure| self.data.straight_line(figure)),
         });
     }
@@ -196,12 +241,15 @@ impl Findings {
     /// How good the predictions are.
     #[must_use]
     pub fn score(&self) -> Score {
-        let predicted = || self.points.iter().filter(|point| point.is_predicted());
+        let predicted = || self.points.iter().filter(|point| point.is_independent());
         let straight = |point: &&Point| error(point.straight?, point.published?);
         let on_lines = || predicted().filter(|point| straight(point).is_some());
         Score {
             published: self.points.iter().filter(|point| point.published.is_some()).count(),
-            predicted: predicted().count(),
+            predicted: self.points.iter().filter(|point| point.is_predicted()).count(),
+            independent: predicted().count(),
+            blind: predicted().filter(|point| point.blind.is_some()).count(),
+            blind_errors: Errors::of(predicted().filter_map(Point::blind_error)),
             not_zero: predicted().filter(|point| point.error().is_none()).count(),
             within: self
                 .are_over_seeds()
@@ -275,6 +323,36 @@ pub(super) mod tests {
         findings.points[4].ours = 3.0;
         assert_eq!(findings.points[4].error(), None);
         assert_eq!(findings.score().not_zero, 1);
+    }
+
+    #[test]
+    fn points_that_follow_from_others_do_not_count_and_blind_ones_keep_their_prediction() {
+        let data = r#"{ "title": "T", "source": "S",
+          "quantities": [ { "name": "speed", "unit": "Mop/s", "decimals": 1 } ],
+          "points": [ { "quantity": "speed", "variant": "a", "value": 100 },
+                      { "quantity": "speed", "variant": "b", "value": 200, "blind": 150 },
+                      { "quantity": "speed", "variant": "b over a", "value": 2, "blind": 1.5, "follows": "b and a" } ] }"#;
+        let mut findings = Findings::new("e0", Published::read(data), true);
+        for (variant, ours) in [("a", 104.0), ("b", 180.0), ("b over a", 1.7), ("c", 7.0)] {
+            findings.point("speed", variant, ours);
+        }
+        let marks = |findings: &Findings| findings.points.iter().map(Point::mark).collect::<Vec<_>>();
+        assert_eq!(marks(&findings), ["", "blind", "follows", ""]);
+        let score = findings.score();
+        assert_eq!((score.published, score.predicted, score.independent, score.blind), (3, 3, 2, 1));
+        let near = |errors: Option<Errors>, median: f64, worst: f64| {
+            let found = errors.unwrap();
+            assert!((found.median - median).abs() < 0.01 && (found.worst - worst).abs() < 0.01, "{found:?}");
+        };
+        // Errors of 4 and 10 percent now; 25 percent of the blind one then.
+        near(score.errors, 7.0, 10.0);
+        near(score.blind_errors, 25.0, 25.0);
+        findings.points[0].fitted = true;
+        findings.points[1].over_seeds = Some((170.0, 210.0));
+        findings.points[2].over_seeds = Some((1.6, 1.8));
+        assert_eq!(marks(&findings), ["fitted, not met", "blind, within", "follows, outside", ""]);
+        findings.points[0].ours = 102.9;
+        assert_eq!(findings.points[0].mark(), "fitted");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Every parameter of the model is a field of a machine file, with its source beside it, or an option of a workload, with a default. What cannot
 //! be looked up is fitted to one published figure. That figure is then no prediction any more, and is marked wherever it is shown.
-//! Of each machine at most one parameter is fitted, and of each workload; two where a workload has a rare delay, which comes so often and is so long.
+//! Of each machine at most one parameter is fitted, and of each workload; two where a workload has a rare delay, which comes so often and is so long,
+//! and two of `jbb`, to the same figure.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

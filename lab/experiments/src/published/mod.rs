@@ -42,7 +42,7 @@ mod processors;
 pub use data::{Figure, Published, Quantity};
 pub use dress::Document;
 pub(crate) use findings::median;
-pub use findings::{Errors, Findings, Point, Score};
+pub use findings::{Errors, FIT_SLACK, Findings, Point, Score};
 pub use fits::{Fit, Parameter, fits, is_fitted};
 pub use lab::{Bench, Change, Lab, Watched, own_value};
 pub(crate) use lab::{mean, real};

@@ -6,6 +6,7 @@
 use millpond_experiments::published::{Change, Choices, Findings, Fit, Lab, Point, own_value};
 use millpond_experiments::{Failure, named};
 use millpond_report::Table;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 /// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
@@ -63,6 +64,18 @@ pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result
         None => None,
     };
     Ok(Refitted { fit: fit.clone(), old, new, published, before, after, others })
+}
+
+/// What was published of the figure of a fit, and what comes of it in the run with these choices.
+///
+/// # Errors
+/// [`Failure`] of the run, and for a figure that does not come out.
+pub fn measure(fit: &Fit, with: &BTreeMap<String, String>, stop: &AtomicBool) -> Result<(f64, f64), Failure> {
+    let wrong = |why: String| Failure::Program { program: format!("the fit of {}", fit.parameter), why };
+    let experiment = named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment".to_owned()))?;
+    let choices = Choices::of(experiment.options, with).map_err(|error| wrong(error.to_string()))?;
+    let found = experiment.run(&mut Lab::new(stop, Vec::new(), &mut |_| ()), &choices)?;
+    left_out(fit, &found).ok_or_else(|| wrong("its figure did not come out".to_owned()))
 }
 
 fn is_left_out(fit: &Fit, point: &Point) -> bool {

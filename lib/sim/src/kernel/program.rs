@@ -102,7 +102,34 @@ pub enum Waiting {
 }
 
 impl Action {
-    /// Whether it is a system call.
+    /// Whether it is done in user mode.
+    #[must_use]
+    pub fn is_in_user_mode(&self) -> bool {
+        matches!(self, Action::User(_) | Action::Work(..) | Action::Meet(_, Waiting::Spin))
+    }
+
+    /// Whether it computes in the kernel.
+    #[must_use]
+    pub fn computes_in_kernel(&self) -> bool {
+        matches!(self, Action::Kernel(_) | Action::KernelAmong(_) | Action::KernelWork(..))
+    }
+
+    /// Whether it makes the thread sleep, leave its CPU or start another thread.
+    #[must_use]
+    pub fn pauses(&self) -> bool {
+        matches!(
+            self,
+            Action::Sleep(_)
+                | Action::SleepAmong(_)
+                | Action::Wait(_)
+                | Action::Meet(_, Waiting::Block)
+                | Action::Yield
+                | Action::Fork(_)
+                | Action::Spawn(_)
+        )
+    }
+
+    /// Whether it is a part of a system call.
     #[must_use]
     pub fn enters_kernel(&self) -> bool {
         !matches!(

@@ -158,8 +158,14 @@ impl Kernel {
             self.happened += 1;
             // Handlers of interrupts come and go on the back of what runs.
             let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
-            if handler(to) || handler(from) {
+            let [to_handler, from_handler] = [handler(to), handler(from)];
+            if to_handler || from_handler {
                 self.count_interrupt(number, to);
+                let resumes = to.is_some_and(|to| self.thread(to).state == RunState::Pinned);
+                // A handler on an idle CPU made a thread runnable: the idle thread gives way to it.
+                if let Some(to) = to.filter(|_| !to_handler && !resumes) {
+                    self.count_arrival(number, to);
+                }
             } else {
                 self.count_switch(number, from, to);
             }
@@ -214,14 +220,21 @@ impl Kernel {
             let t = self.t(from);
             (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
         }
-        let moved = to.and_then(|to| self.thread(to).ran_on).is_some_and(|last| last != number);
-        self.count(number, Column::Csw);
-        if moved {
-            self.count(number, Column::Migr);
+        match to {
+            Some(to) => self.count_arrival(number, to),
+            None => self.count(number, Column::Csw),
         }
         if let Some(to) = to {
             self.owe(to, self.hardware.switch_ns);
             self.load_space(number, to);
+        }
+    }
+
+    /// A switch to a thread, which may have been elsewhere.
+    fn count_arrival(&mut self, number: CpuIndex, to: ThreadId) {
+        self.count(number, Column::Csw);
+        if self.thread(to).ran_on.is_some_and(|last| last != number) {
+            self.count(number, Column::Migr);
         }
     }
 
@@ -296,7 +309,8 @@ impl Kernel {
         }
         for _ in 0..STEPS_MAX {
             let action = self.t(thread).program.step();
-            if action.enters_kernel() {
+            // The handler of an interrupt makes no system calls.
+            if self.thread(thread).level == 0 && self.t(thread).call.next(&action) {
                 self.count(cpu, Column::Syscl);
                 self.t(thread).tally.calls += 1;
             }

@@ -7,7 +7,7 @@ use super::ids::{
     CacheId, ChannelId, CpuIndex, HolderIndex, MixId, PartitionId, QueueId, SegmentId, ThreadId,
 };
 use super::partition::DEFAULT;
-use super::program::Program;
+use super::program::{Action, Program};
 use super::queue::{IDLE, NONE};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,9 @@ pub struct Thread {
     pub beats: u64,
     /// It executes in the kernel.
     pub in_kernel: bool,
+    /// What its present system call has done.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub call: Call,
     /// What is left of its present burst: nanoseconds, or instructions of its mix; `u64::MAX` never ends.
     pub left: u64,
     /// The mix of its present burst; `None` while that is measured in time.
@@ -109,6 +112,40 @@ pub struct Thread {
     pub done: u64,
     /// What it executes.
     pub program: Program,
+}
+
+/// What the present system call of a thread has done. A call pauses (sleeps, waits, yields, starts a thread) and computes at most once each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Call {
+    /// There is one.
+    pub entered: bool,
+    /// It has paused.
+    pub paused: bool,
+    /// It has computed.
+    pub computed: bool,
+}
+
+impl Call {
+    /// The next action of the thread. `true`: a system call begins with it.
+    pub(super) fn next(&mut self, action: &Action) -> bool {
+        if !action.enters_kernel() {
+            if action.is_in_user_mode() {
+                *self = Call::default();
+            }
+            return false;
+        }
+        let (pauses, computes) = (action.pauses(), action.computes_in_kernel());
+        let begins =
+            !self.entered || (pauses && (self.paused || self.computed)) || (computes && self.computed);
+        if begins {
+            *self = Call::default();
+        }
+        self.entered = true;
+        self.paused |= pauses;
+        self.computed |= computes;
+        begins
+    }
 }
 
 /// Where the time of a thread went that it was on no CPU, in nanoseconds, and how often it left one. What is left of its age it could
@@ -253,6 +290,7 @@ impl Thread {
             asked_to_yield: false,
             beats: 0,
             in_kernel: false,
+            call: Call::default(),
             left: 0,
             mix: None,
             rest_fs: 0,

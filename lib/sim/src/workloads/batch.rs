@@ -26,6 +26,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: NO_SLEEP,
         },
     ],
+    constants: &[],
     programs: |values, _| {
         let mut actions = vec![Action::User(values.get("--op")), Action::Done(1)];
         match values.get("--sleep") {

@@ -1,15 +1,16 @@
 //! A build of many files: jobs that start compilers and wait for them.
 
-use super::options::{MILLI, Opt, Unit, Workload};
+use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// What a compiler does with a file: 50 milliseconds where it has a CPU to itself.
+const FILE_MS: [u64; 4] = [30, 8, 10, 2];
 const FILE: [Action; 4] = [
-    Action::User(30 * MILLI),
+    Action::User(FILE_MS[0] * MILLI),
     // The disk.
-    Action::Sleep(8 * MILLI),
-    Action::User(10 * MILLI),
-    Action::Kernel(2 * MILLI),
+    Action::Sleep(FILE_MS[1] * MILLI),
+    Action::User(FILE_MS[2] * MILLI),
+    Action::Kernel(FILE_MS[3] * MILLI),
 ];
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -31,6 +32,10 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 100,
         },
     ],
+    constants: &[Constant {
+        name: "milliseconds of a compiler: user mode, disk, user mode, kernel",
+        values: &FILE_MS,
+    }],
     programs: |values, kernel| {
         let (jobs, files) = (values.get("-j"), values.get("--files"));
         let mut job = |number: u64| {

@@ -101,11 +101,12 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--barrier-instructions",
             value: "N",
-            summary: "instructions that each thread executes at a barrier; 50 if not given",
+            summary: "instructions that each thread executes at a barrier; 50 if not given (assumed)",
             unit: Unit::Count(0, 1_000_000),
             default: 50,
         },
     ],
+    constants: &[],
     programs: |values, kernel| {
         let threads = values.get("-t").max(1);
         let barrier = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));

@@ -5,7 +5,7 @@
 //!
 //! Jobs that spin for each other feel them more than any other: a thread that is held up for a moment holds up all.
 
-use super::options::{MILLI, Opt, Unit, Workload};
+use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Program};
 
 /// Threads, each of which takes its part.
@@ -44,6 +44,11 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Millis(1, 60_000),
             default: 20 * MILLI,
         },
+    ],
+    constants: &[
+        Constant { name: "threads", values: &[THREADS] },
+        Constant { name: "twentieths of the mean between two wake-ups", values: &PAUSES },
+        Constant { name: "accesses to memory in a million instructions", values: &[MISS_PPM] },
     ],
     programs: |values, kernel| {
         let every = values.get("--every");

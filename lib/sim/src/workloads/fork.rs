@@ -22,6 +22,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 5 * MILLI,
         },
     ],
+    constants: &[],
     programs: |values, kernel| {
         let child =
             Program::once(vec![Action::User(values.get("--life"))]).ending_in(kernel.process_end_ns());

@@ -17,7 +17,7 @@
 //! A write, a read and an interrupt are so many instructions; where the threads run, and beside which others, makes the stream fast or
 //! slow. Operations that are noted are frames' pairs in both directions; logs have them apart.
 
-use super::options::{Opt, Unit, Workload};
+use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Origin, Program};
 use crate::kernel::{ChannelId, CpuIndex};
 
@@ -32,6 +32,11 @@ const WIRE_NS: u64 = 2 * (1_460 + 78) * 8 * BIT_NS;
 const LEVEL: u8 = 6;
 /// Looks at the clock that are simulated as one.
 const LOOKS: u64 = 10;
+
+/// What a pair of frames touches, and a look at the time.
+const REACH_PPM: u64 = 10_000;
+const MISS_PPM: u64 = 4_000;
+const FOOTPRINTS_KIB: [u64; 2] = [64, 8];
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "iperf",
@@ -92,10 +97,24 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 592,
         },
     ],
+    constants: &[
+        Constant { name: "accesses beyond the first cache in a million instructions", values: &[REACH_PPM] },
+        Constant { name: "of them to memory", values: &[MISS_PPM] },
+        Constant {
+            name: "KiB in the outer cache: of the stream, of looks at the time",
+            values: &FOOTPRINTS_KIB,
+        },
+        Constant { name: "looks at the time of each of which one is simulated", values: &[LOOKS] },
+    ],
     programs: |values, kernel| {
         // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the CPU.
-        let mix = kernel.mix(Mix { reach_ppm: 10_000, miss_ppm: 4_000, footprint_kib: 64, ..Mix::PLAIN });
-        let look = kernel.mix(Mix { footprint_kib: 8, ..Mix::PLAIN });
+        let mix = kernel.mix(Mix {
+            reach_ppm: REACH_PPM,
+            miss_ppm: MISS_PPM,
+            footprint_kib: FOOTPRINTS_KIB[0],
+            ..Mix::PLAIN
+        });
+        let look = kernel.mix(Mix { footprint_kib: FOOTPRINTS_KIB[1], ..Mix::PLAIN });
         let call = Action::KernelWork(mix, values.get("--call-instructions"));
         let interrupt = Action::KernelWork(mix, values.get("--interrupt-instructions"));
         let window = values.get("--window") * 1_024 / PAIR_BYTES;

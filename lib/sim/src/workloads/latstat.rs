@@ -22,7 +22,7 @@
 //! An exponential time is drawn digit by digit: its binary digits are independent, and the one of weight w is 1 with the probability
 //! `1 / (1 + e^(w / mean))`.
 
-use super::options::{Opt, Unit, Workload};
+use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::CpuIndex;
 use crate::kernel::{Action, Mix, Origin, Program};
 
@@ -50,6 +50,10 @@ fn call_of(mean: u64) -> Vec<Action> {
     };
     WEIGHTS.into_iter().rev().map(digit).collect()
 }
+
+/// What a stage touches.
+const REACH_PPM: u64 = 20_000;
+const FOOTPRINT_KIB: u64 = 32;
 
 /// Nanoseconds of a microsecond.
 const MICRO: u64 = 1_000;
@@ -96,8 +100,16 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 1,
         },
     ],
+    constants: &[
+        Constant { name: "accesses beyond the first cache in a million instructions", values: &[REACH_PPM] },
+        Constant { name: "KiB in the outer cache", values: &[FOOTPRINT_KIB] },
+        Constant {
+            name: "parts of which the digits of a call's length are drawn: no call is longer than all digits, 31.9 us",
+            values: &[LOTS as u64],
+        },
+    ],
     programs: |values, kernel| {
-        let mix = kernel.mix(Mix { reach_ppm: 20_000, footprint_kib: 32, ..Mix::PLAIN });
+        let mix = kernel.mix(Mix { reach_ppm: REACH_PPM, footprint_kib: FOOTPRINT_KIB, ..Mix::PLAIN });
         let stage = Action::KernelWork(mix, values.get("--instructions"));
         let log = kernel.log();
         let [arm, timer, soft, ring, call] = [(); 5].map(|()| kernel.channel());
@@ -158,6 +170,27 @@ mod tests {
         machine.start_load(&Load::parse(&words).unwrap());
         machine.sleep_until(Nanos::from_secs(2));
         machine.view(|s| s.kernel.logs()[0].stages[3].clone())
+    }
+
+    /// A sample is one system call, and two switches: from the idle thread to the program, and back. What the handlers of both interrupts do is neither.
+    #[test]
+    fn a_sample_is_a_call_and_two_switches() {
+        let words: Vec<String> = ["latstat", "--calls", "0", "--look-us", "0"].map(str::to_owned).to_vec();
+        let machine = plain();
+        let pid = machine.start_load(&Load::parse(&words).unwrap());
+        machine.sleep_until(Nanos::from_secs(2));
+        machine.view(|s| {
+            let samples = s.operations(pid);
+            let count = |column: millpond_model::Column| {
+                s.kernel.cpus().iter().map(|cpu| cpu.events[column.index()]).sum::<u64>()
+            };
+            assert!(samples > 1_800);
+            // The first round is untimed, and the last one may be under way.
+            let calls = count(millpond_model::Column::Syscl);
+            assert!((samples + 1..=samples + 2).contains(&calls), "{calls} {samples}");
+            let switches = count(millpond_model::Column::Csw);
+            assert!((2 * samples..=2 * samples + 5).contains(&switches), "{switches} {samples}");
+        });
     }
 
     #[test]

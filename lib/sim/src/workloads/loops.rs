@@ -30,6 +30,7 @@ pub(super) const BUSYLOOP: Workload = Workload {
     name: "busyloop",
     summary: "A loop that stays in the core, without end.",
     options: &[THREADS, CPI],
+    constants: &[],
     programs: |values, kernel| {
         let mix = Mix { base_milli: values.get("--cpi"), ..Mix::PLAIN };
         hogs(values, kernel, mix)
@@ -54,11 +55,12 @@ pub(super) const RANDMEM: Workload = Workload {
         Opt {
             flag: "--between",
             value: "N",
-            summary: "instructions for each read; 14 if not given",
+            summary: "instructions for each read; 14 if not given (assumed)",
             unit: Unit::Count(1, 1_000_000),
             default: BETWEEN,
         },
     ],
+    constants: &[],
     programs: |values, kernel| {
         let mix = Mix {
             reach_ppm: 1_000_000 / values.get("--between").max(1),
@@ -98,6 +100,7 @@ pub(super) const APP: Workload = Workload {
             default: 16_384,
         },
     ],
+    constants: &[],
     programs: |values, kernel| {
         let threads = values.get("-t").max(1);
         let all = kernel.barrier(u32::try_from(threads).unwrap_or(u32::MAX));

@@ -33,7 +33,7 @@ mod spin;
 mod tests;
 mod tpce;
 
-pub use options::{Opt, Unit, Values, Workload};
+pub use options::{Constant, Opt, Source, Unit, Values, Workload};
 
 use crate::kernel::{Kernel, Program};
 use millpond_model::{Nanos, WorkloadError};

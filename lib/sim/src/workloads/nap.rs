@@ -23,6 +23,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 10 * MILLI,
         },
     ],
+    constants: &[],
     programs: |values, _| {
         let turn = vec![Action::User(values.get("--run")), Action::Sleep(values.get("--sleep"))];
         vec![Program::repeat(turn); values.count("-t")]

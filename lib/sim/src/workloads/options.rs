@@ -14,8 +14,19 @@ pub struct Workload {
     pub summary: &'static str,
     /// Its options. One without a flag is an operand.
     pub options: &'static [Opt],
+    /// Its numbers that are no options: none of them was published or measured.
+    pub constants: &'static [Constant],
     /// Makes the programs of its threads.
     pub programs: fn(&Values, &mut Kernel) -> Vec<Program>,
+}
+
+/// A number of the model, or a few that belong together, that is neither an option nor a field of a machine file.
+#[derive(Debug, Clone, Copy)]
+pub struct Constant {
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// Its values.
+    pub values: &'static [u64],
 }
 
 /// An option that takes a number, or one of some words.
@@ -241,6 +252,31 @@ impl Values {
     }
 }
 
+impl Opt {
+    /// Where its default comes from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        if self.summary.contains("(fitted") {
+            Source::Fitted
+        } else if self.summary.contains("(assumed") {
+            Source::Assumed
+        } else {
+            Source::Free
+        }
+    }
+}
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// It was fitted to a published figure.
+    Fitted,
+    /// It is plausible: neither published nor fitted.
+    Assumed,
+    /// It is a condition of the experiment, or follows from something published.
+    Free,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +284,7 @@ mod tests {
     static WORKLOAD: Workload = Workload {
         name: "wl",
         summary: "",
+        constants: &[],
         options: &[
             Opt { flag: "--cpi", value: "N", summary: "", unit: Unit::Milli(500, 100_000), default: 1_000 },
             Opt { flag: "--run", value: "MS", summary: "", unit: Unit::Millis(0, 1_000), default: 7 },

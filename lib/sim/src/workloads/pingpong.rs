@@ -1,6 +1,6 @@
 //! Pairs of threads that wake one another.
 
-use super::options::{Opt, Unit, Workload};
+use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// What each does before it wakes the other, in nanoseconds.
@@ -16,6 +16,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         unit: Unit::Count(1, 1024),
         default: 1,
     }],
+    constants: &[Constant { name: "microseconds of CPU time between two messages", values: &[WORK / 1_000] }],
     programs: |values, kernel| {
         let mut pair = || {
             let (ping, pong) = (kernel.channel(), kernel.channel());

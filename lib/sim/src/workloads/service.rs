@@ -6,7 +6,7 @@
 //! 32 values as likely as each other. Each wants the same time of a CPU. Threads take them in the order in which they came. From
 //! arrival to answer is the response time: a log for each thread has it, as its stage 1.
 
-use super::options::{MILLI, Opt, Unit, Workload};
+use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
 /// Thousandths of the mean: of an exponential distribution the medians of its 32 equal parts, made so that their mean is one.
@@ -41,6 +41,10 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 2 * MILLI,
         },
     ],
+    constants: &[Constant {
+        name: "thousandths of the mean between two requests, one as likely as the other",
+        values: &GAPS,
+    }],
     programs: |values, kernel| {
         let (arrived, ring) = (kernel.log(), kernel.channel());
         let mean = 1_000 * MILLI / values.get("--rate").max(1);

@@ -33,6 +33,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             default: 20 * MILLI,
         },
     ],
+    constants: &[],
     programs: |values, _| {
         let (duty, period) = (values.get("--duty"), values.get("--period"));
         let run = (period * duty / 100).max(1);

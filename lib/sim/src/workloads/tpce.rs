@@ -7,7 +7,7 @@
 //! by lot. No figure of it was published that it could be fitted to: throughput is a prediction, and what counts is one
 //! dispatch table beside the other.
 
-use super::options::{MILLI, Opt, THREADS, Unit, Workload};
+use super::options::{Constant, MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
 
 /// Milliseconds that a disk with a cache takes, one as likely as the other.
@@ -43,25 +43,26 @@ pub(super) const WORKLOAD: Workload = Workload {
         Opt {
             flag: "--op-reach",
             value: "X",
-            summary: "of a thousand of these how many look beyond the first cache; 40 if not given",
+            summary: "of a thousand of these how many look beyond the first cache; 40 if not given (assumed)",
             unit: Unit::Milli(0, 1_000_000),
             default: 40_000,
         },
         Opt {
             flag: "--op-misses",
             value: "X",
-            summary: "of a thousand of these how many go to memory; 5 if not given",
+            summary: "of a thousand of these how many go to memory; 5 if not given (assumed)",
             unit: Unit::Milli(0, 1_000_000),
             default: 5_000,
         },
         Opt {
             flag: "--footprint",
             value: "KIB",
-            summary: "what a server keeps in the outer cache; 512 if not given",
+            summary: "what a server keeps in the outer cache; 512 if not given (assumed)",
             unit: Unit::Count(0, 1 << 20),
             default: 512,
         },
     ],
+    constants: &[Constant { name: "milliseconds of a disk", values: &DISK_MS }],
     programs: |values, kernel| {
         let mix = kernel.mix(Mix {
             reach_ppm: values.get("--op-reach"),
