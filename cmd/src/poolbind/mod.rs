@@ -275,7 +275,14 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     let state = pools::state(machine)?;
     let follower = on_resize::begin(name, parsed, &session)?;
     let pool = Pool::of(name, &state);
+    let mut all = Vec::new();
     for one in chosen {
+        match one.spread(&session) {
+            Ok(several) => all.extend(several),
+            Err(complaint) => tell(complaint, &mut changer, ctx),
+        }
+    }
+    for one in &all {
         let persist = match Persist::of(parsed.long("persist"), one, name) {
             Ok(persist) => persist,
             Err(complaint) => {

@@ -47,6 +47,13 @@ pub fn complete(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
     (start, found)
 }
 
+/// The same in a line that goes on behind what was typed `before`.
+pub fn behind(known: &Known, before: &str, line: &str, at: usize) -> (usize, Vec<String>) {
+    let (start, found) = complete(known, &format!("{before}{line}"), before.len() + at);
+    // A word that began in the line before stays as it is.
+    start.checked_sub(before.len()).map_or((at, Vec::new()), |start| (start, found))
+}
+
 fn owned<'t>(words: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
@@ -114,6 +121,13 @@ mod tests {
         assert_eq!(shown("psrset 1"), "7 ");
         assert_eq!(shown("svcadm enable svc:/system/pools/"), "14 svc:/system/pools/dynamic:default");
         assert_eq!(shown("nothing x"), "8 ");
+    }
+
+    #[test]
+    fn a_line_that_goes_on_is_completed_by_what_was_before() {
+        let known = Known::new([(Pid(300), "nap")].into_iter(), crate::COMMANDS);
+        assert_eq!(behind(&known, "load ", "s", 1), (0, vec!["service".to_owned(), "spin".to_owned()]));
+        assert_eq!(behind(&known, "lo", "ad", 2), (2, Vec::new()));
     }
 
     #[test]

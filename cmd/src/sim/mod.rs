@@ -95,15 +95,19 @@
 mod boot;
 mod calibrate;
 mod complete;
+mod facts;
 mod lines;
 mod own;
 mod pipe;
 mod place;
 mod poold;
+mod programs;
 mod projects;
 mod services;
 mod shell;
+mod svcs;
 mod words;
+mod zones;
 
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
@@ -242,6 +246,9 @@ fn open(machine: Option<&str>, file: Option<&str>, ctx: &Ctx<'_>) -> Result<Sess
     })
 }
 
+/// What stands before a line that goes on.
+const MORE: &str = "> ";
+
 /// Runs the lines of a script. Errors of reading end it.
 fn follow(
     shell: &mut Shell,
@@ -250,17 +257,28 @@ fn follow(
     echo: bool,
     ctx: &mut Ctx<'_>,
 ) -> Exit {
-    for (text, number) in lines.zip(1..) {
-        let place = Place::in_script(name, number);
-        let text = match text {
-            Ok(text) => text,
+    let mut lines = lines.zip(1..);
+    // The next line of the script, behind that prompt where lines are shown.
+    let mut next = |prompt: &str, ctx: &mut Ctx<'_>| {
+        let (text, number) = lines.next()?;
+        match &text {
+            Ok(text) if echo => ctx.out.line(format!("{prompt}{text}").trim_end()),
+            Ok(_) => {}
             Err(why) => {
-                place.tell(1, &format!("cannot be read: {why}"), None, ctx);
-                return Exit::REFUSED;
+                Place::in_script(name, number).tell(1, &format!("cannot be read: {why}"), None, ctx);
             }
-        };
-        if echo {
-            ctx.out.line(format_args!("{}{text}", shell.prompt()).to_string().trim_end());
+        }
+        Some((text.ok(), number))
+    };
+    while let Some((text, number)) = next(&shell.prompt(), ctx) {
+        let Some(mut text) = text else { return Exit::REFUSED };
+        let mut place = Place::in_script(name, number);
+        while words::goes_on(&text) {
+            match next(MORE, ctx) {
+                Some((Some(more), _)) => place.go_on(&mut text, &more),
+                Some((None, _)) => return Exit::REFUSED,
+                None => break,
+            }
         }
         if line(shell, &text, &place, ctx) == Flow::Quit || ctx.out.is_closed() {
             break;
@@ -287,18 +305,30 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
             return Exit::REFUSED;
         }
     };
+    // A line that goes on, as far as it was typed.
+    let mut begun: Option<(String, Place)> = None;
     loop {
         ctx.out.flush();
         ctx.err.flush();
-        let prompt = shell.prompt();
+        let prompt = if begun.is_some() { MORE.to_owned() } else { shell.prompt() };
         let known = Known::of(shell, ctx.commands());
-        match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
-            Ok(Typed::Line(text)) => {
-                if line(shell, &text, &Place::at_terminal(), ctx) == Flow::Quit {
+        let before = begun.as_ref().map(|(text, _)| text.trim_end_matches('\\').to_owned()).unwrap_or_default();
+        match editor.read(&prompt, move |line, at| complete::behind(&known, &before, line, at)) {
+            Ok(Typed::Line(typed)) => {
+                let (text, place) = match begun.take() {
+                    Some((mut text, mut place)) => {
+                        place.go_on(&mut text, &typed);
+                        (text, place)
+                    }
+                    None => (typed, Place::at_terminal()),
+                };
+                if words::goes_on(&text) {
+                    begun = Some((text, place));
+                } else if line(shell, &text, &place, ctx) == Flow::Quit {
                     break;
                 }
             }
-            Ok(Typed::Dropped) => {}
+            Ok(Typed::Dropped) => begun = None,
             Ok(Typed::End) => break,
             Err(why) => {
                 ctx.complain(&Complaint::new("read from the terminal", why));

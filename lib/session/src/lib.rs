@@ -42,6 +42,7 @@ mod open;
 mod output;
 mod pools_file;
 mod posix;
+mod patterns;
 mod process;
 mod profiles;
 mod record;
@@ -72,6 +73,7 @@ pub use machine_file::is_machine_file;
 pub use open::{MachineName, NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use pools_file::{FileError, LockedPools, PoolsFile};
+pub use patterns::names_matching;
 pub use process::{
     exec, leave_behind, own_cpu_time, own_pid, own_program, program_on_path, wait_for_end,
     without_huge_pages, without_numa_balancing,
@@ -80,6 +82,7 @@ pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_fil
 pub use record::{Recorded, RecordedLine, read_log};
 pub use saved_machine::KeepError;
 pub use session::{Kind, Session, Unfinished};
+pub use millpond_sim::results::{Achieved, Rate, rate_of};
 pub use simulation::{
     Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
     SimDaemon, Simulation,
@@ -93,7 +96,7 @@ pub use supervise::{Program, supervise};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };
-pub use text::{create_file, create_output, read_text, replace_bytes, replace_text};
+pub use text::{create_file, create_output, open_plain, read_text, replace_bytes, replace_text};
 pub use view::View;
 pub use workloads::{Load, Workload};
 pub use zone::read_zone;

@@ -30,10 +30,11 @@ mod pingpong;
 mod service;
 mod spin;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tpce;
 
 pub use options::{Opt, Unit, Values, Workload};
+use options::THREADS;
 
 use crate::kernel::{Kernel, Program};
 use millpond_model::{Nanos, WorkloadError};
@@ -144,9 +145,9 @@ impl Load {
         Ok(Load { workload, name: last, duration, notes, values })
     }
 
-    /// The programs of its threads, for that kernel.
-    pub fn programs(&self, kernel: &mut Kernel) -> Vec<Program> {
-        (self.workload.programs)(&self.values, kernel)
+    /// The programs of its threads, for that kernel. `cpus` is how many CPUs it may use.
+    pub fn programs(&self, kernel: &mut Kernel, cpus: u64) -> Vec<Program> {
+        (self.workload.programs)(&self.values.clone().or(THREADS.flag, cpus), kernel)
     }
 }
 
