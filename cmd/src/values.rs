@@ -43,9 +43,9 @@ pub fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
 pub fn ranges(lists: &[String], option: &str) -> Result<BTreeSet<u32>, Failure> {
     let mut numbers = BTreeSet::new();
     for word in words(lists) {
-        let found: CpuSet = word
-            .parse()
-            .map_err(|_| Failure::Operand(format!("{option}: `{word}` is no number, and no range such as 0-3")))?;
+        let found: CpuSet = word.parse().map_err(|_| {
+            Failure::Operand(format!("{option}: `{word}` is no number, and no range such as 0-3"))
+        })?;
         numbers.extend(found.iter().map(|number| number.0));
     }
     Ok(numbers)

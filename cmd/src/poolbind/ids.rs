@@ -121,9 +121,9 @@ impl Chosen {
                 Kind::Container => "containers",
                 _ => "cgroups",
             };
-            return Err(
-                self.invalid(&format!("simulated machines have no {what}; they have zones (-i zoneid) and projects (-i projid)"))
-            );
+            return Err(self.invalid(&format!(
+                "simulated machines have no {what}; they have zones (-i zoneid) and projects (-i projid)"
+            )));
         }
         let zones = machine.zones().map_err(Into::into).and_then(|zones| zones.list());
         let zones = zones.map_err(|refusal| self.invalid(&refusal.to_string()))?;

@@ -70,7 +70,7 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
     let specs = || known.commands.iter().map(|command| &command.spec).filter(|spec| spec.in_shell);
     let commands = || owned(specs().map(|spec| spec.name).chain(own::names()));
     match before {
-        [] => commands(),
+        [] => [commands(), workloads()].concat(),
         ["load"] => workloads(),
         ["load", workload, ..] => flags(workload),
         ["help"] => [commands(), workloads()].concat(),
@@ -82,7 +82,7 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
         ["svcadm" | "svcs", ..] => SERVICES.iter().map(ToString::to_string).collect(),
         ["ps"] => owned(["-e"]),
         [name, rest @ ..] => {
-            let Some(spec) = specs().find(|spec| spec.name == *name) else { return Vec::new() };
+            let Some(spec) = specs().find(|spec| spec.name == *name) else { return flags(name) };
             let words: Vec<&str> = rest.iter().copied().chain([word]).collect();
             match place(spec, &words) {
                 Place::Options(options) => options.into_iter().map(|(name, _)| name).collect(),
@@ -111,6 +111,8 @@ mod tests {
         assert_eq!(shown("poolbind -p web -e na"), "19 nap");
         assert_eq!(shown("poolbind --u"), "9 --unit");
         assert_eq!(shown("load s"), "5 service spin");
+        assert_eq!(shown("hack"), "0 hackbench");
+        assert_eq!(shown("nap --r"), "4 --run");
         assert_eq!(shown("psrset -e 1 na"), "12 nap");
         assert_eq!(shown("priocntl -e -c FX -p 0 na"), "23 nap");
         assert_eq!(shown("pbind -e 1-3 nap --"), "17 --run --sleep");

@@ -28,7 +28,8 @@ pub fn getconf_in(
         Some((_, count)) => ctx.out.line(count),
         None => {
             let what = format!("getconf does not know `{}` here", name.escape_debug());
-            let remedy = format!("there are {}; millpond posix has the options of POSIX", NAMES.join(" and "));
+            let remedy =
+                format!("there are {}; millpond posix has the options of POSIX", NAMES.join(" and "));
             return Err(Trouble::new(skipped, what).remedy(remedy));
         }
     }

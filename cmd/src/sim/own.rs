@@ -2,9 +2,9 @@
 
 use super::boot::{cat, echo, reboot, uptime};
 use super::facts::{getconf, prtconf};
+use super::programs::{SLICE, died, load, program, results, tell_ended};
 use super::projects::{newtask, projadd, projdel, projects, projmod};
 use super::services::{svcadm, svcs};
-use super::programs::{SLICE, died, load, program, results, tell_ended};
 use super::shell::{Shell, Trouble, known, none};
 use super::zones::{zlogin, zoneadm};
 use crate::command::Command;
@@ -398,7 +398,7 @@ fn overview(ctx: &Ctx<'_>) -> String {
         text += &format!("  {:<42} {}\n", own.usage(), own.summary);
     }
     text += &format!("  {:<42} {}\n", "quit", "leave");
-    text += "Workloads, for load and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
+    text += "Workloads, by their names, for load, and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
     for workload in Workload::all() {
         text += &format!("  {}\n", workload.usage());
     }
@@ -419,7 +419,9 @@ mod tests {
         assert_eq!(remedy("psrst").as_deref(), Some("psrset is one; help lists them all"));
         assert_eq!(
             remedy("/usr/sbin/dtrace").as_deref(),
-            Some("occupancy -z ZONE 1 5 or occupancy PID 1 5 shows where programs run, intrstat 1 5 interrupts, prstat -mL 1 5 states of threads")
+            Some(
+                "occupancy -z ZONE 1 5 or occupancy PID 1 5 shows where programs run, intrstat 1 5 interrupts, prstat -mL 1 5 states of threads"
+            )
         );
         assert_eq!(remedy("frobnicate").as_deref(), Some("help lists them"));
     }

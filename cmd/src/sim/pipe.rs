@@ -121,7 +121,8 @@ fn check(shell: &Shell, line: &Line, is_program: bool) -> Result<(), Trouble> {
     let own = own.zip(0..).chain(line.filters.iter().flatten().zip(line.words.len()..));
     for (word, at) in own {
         if shell.simulated()?.file(&word.text).is_some() {
-            let what = format!("{} is a file of the simulated machine, which programs cannot read", word.text);
+            let what =
+                format!("{} is a file of the simulated machine, which programs cannot read", word.text);
             return Err(Trouble::new(at, what).remedy(format!("cat {} | PROGRAM", word.text)));
         }
     }

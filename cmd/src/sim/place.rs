@@ -72,7 +72,8 @@ mod tests {
             String::from_utf8(err).unwrap()
         };
         // `ps | ` has 5 columns, ` wc ` four.
-        for (column, is) in [(1, "s:7:1: no\n"), (5, "s:7:5: no\n"), (7, "s:8:2: no\n"), (13, "s:9:4: no\n")] {
+        for (column, is) in [(1, "s:7:1: no\n"), (5, "s:7:5: no\n"), (7, "s:8:2: no\n"), (13, "s:9:4: no\n")]
+        {
             assert_eq!(told(Place::in_script("s", 7), column), is);
         }
         assert_eq!(told(Place::at_terminal(), 1), "column 1: no\n");

@@ -48,9 +48,7 @@ pub fn program(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
         if let Some(why) = stays {
             load.name.clone_into(&mut ctx.prog);
             ctx.warn(format_args!("it {why}: it runs in the background"));
-            ctx.hint(&format!(
-                "run TIME lets time pass, results shows what it achieves, kill {pid} ends it"
-            ));
+            ctx.hint(&format!("run TIME lets time pass, results shows what it achieves, kill {pid} ends it"));
             return Ok(());
         }
         if simulation.run_until_ended(pid, SLICE) {
@@ -77,13 +75,7 @@ pub fn died(halt: &str) -> Trouble {
 /// Prints what programs report that have ended.
 pub fn tell_ended(simulation: Simulation<'_>, ctx: &mut Ctx<'_>) {
     for one in simulation.take_ended() {
-        let figure = one.figure().unwrap_or_else(|| "ended without a result".to_owned());
-        let over = if figure.starts_with("Time") || one.figure().is_none() {
-            String::new()
-        } else {
-            format!(", over {:.3} s", one.time.as_secs_f64())
-        };
-        ctx.out.line(format_args!("{}, process id {}: {figure}{over}", one.name, one.pid));
+        ctx.out.line(format_args!("{}, process id {}: {}", one.name, one.pid, one.report()));
     }
 }
 

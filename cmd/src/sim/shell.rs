@@ -125,7 +125,9 @@ impl Shell {
                 let missing = missing_count(spec.name, &parsed);
                 if !missing.is_empty() {
                     ctx.prog = spec.prog();
-                    ctx.warn(format_args!("without a count {REPORTS} reports, since time passes at once here"));
+                    ctx.warn(format_args!(
+                        "without a count {REPORTS} reports, since time passes at once here"
+                    ));
                 }
                 // cputrack has its count among the options.
                 let at = if spec.name == "cputrack" { 0 } else { rest.len() };

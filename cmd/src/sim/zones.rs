@@ -56,10 +56,12 @@ pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             halt(shell, zone, ctx)?;
             boot(shell, zone, ctx)
         }
-        ["-z", _, verb @ ("install" | "uninstall" | "attach" | "detach" | "clone" | "move" | "ready" | "verify")] => {
-            Err(Trouble::new(3, format!("zoneadm cannot {verb} a zone here: a machine file has the zones"))
-                .remedy("docs/reference/simulator.md describes it; boot, halt, shutdown and reboot work"))
-        }
+        [
+            "-z",
+            _,
+            verb @ ("install" | "uninstall" | "attach" | "detach" | "clone" | "move" | "ready" | "verify"),
+        ] => Err(Trouble::new(3, format!("zoneadm cannot {verb} a zone here: a machine file has the zones"))
+            .remedy("docs/reference/simulator.md describes it; boot, halt, shutdown and reboot work")),
         ["-z", _, other] => Err(Trouble::misuse(3, format!("zoneadm does not know `{other}`"))),
         _ => Err(Trouble::misuse(1, "zoneadm needs to be told what to do")),
     }

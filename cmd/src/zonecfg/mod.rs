@@ -381,15 +381,16 @@ impl Work<'_> {
         changer: &mut Changer<'_>,
         ctx: &mut Ctx<'_>,
     ) -> Result<(), Complaint> {
-        let of_pool = |error: PoolError| {
-            Complaint { hint: error.hint.clone(), ..self.complaint("set", "pool", error.to_string()) }
+        let of_pool = |error: PoolError| Complaint {
+            hint: error.hint.clone(),
+            ..self.complaint("set", "pool", error.to_string())
         };
         if self.pool.is_none() {
             let why = "a pool has the names of its zones here";
             let pool = name.unwrap_or("pool_default").escape_debug().to_string();
-            return Err(self
-                .complaint("set", "pool", why)
-                .hint(format!("poolbind -p {pool} --unit UNIT binds it; the property millpond.zones of the pool keeps that")));
+            return Err(self.complaint("set", "pool", why).hint(format!(
+                "poolbind -p {pool} --unit UNIT binds it; the property millpond.zones of the pool keeps that"
+            )));
         }
         self.excludes("pool", "dedicated-cpu", name.is_some() && self.has()?.dedicated.is_some())?;
         let Some(state) = self.state()? else {

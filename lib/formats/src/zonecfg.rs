@@ -170,7 +170,10 @@ fn command(text: &str, open: &mut Option<Open>) -> Result<Option<Command>, Strin
         },
         ("verify" | "commit" | "exit", None) => Ok(Some(Command::Nothing)),
         ("end" | "cancel", None) => Err("no resource was begun: add or select one".into()),
-        _ => Err("the commands are add, select, remove, set, clear, info, export, verify, commit and exit".into()),
+        _ => {
+            Err("the commands are add, select, remove, set, clear, info, export, verify, commit and exit"
+                .into())
+        }
     }
 }
 
@@ -412,8 +415,7 @@ mod tests {
             assert_eq!(again, has);
         }
         let script = "select dedicated-cpu; set importance=7; end; remove capped-cpu; clear cpu-shares; info";
-        let before =
-            ZoneContents { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1), pool: None };
+        let before = ZoneContents { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1), pool: None };
         let after = parse(script).unwrap().iter().fold(before, ZoneContents::after);
         assert_eq!(after, ZoneContents { dedicated: Some(((1, 3), 7)), ..ZoneContents::default() });
     }
@@ -428,7 +430,10 @@ mod tests {
         let has = ZoneContents { pool: Some("web".into()), shares: Some(20), ..ZoneContents::default() };
         assert_eq!(info("zone1", &has, Info::Pool), "pool: web\n");
         assert_eq!(info("zone1", &ZoneContents::default(), Info::Pool), "pool: \n");
-        assert_eq!(info("zone1", &has, Info::All).lines().take(3).collect::<Vec<_>>(), ["zonename: zone1", "pool: web", "[cpu-shares: 20]"]);
+        assert_eq!(
+            info("zone1", &has, Info::All).lines().take(3).collect::<Vec<_>>(),
+            ["zonename: zone1", "pool: web", "[cpu-shares: 20]"]
+        );
         assert_eq!(info("zone1", &has, Info::Commands), "set cpu-shares=20\nset pool=web\n");
         assert_eq!(parse("export"), Ok(vec![Command::Info(Info::Commands)]));
     }

@@ -40,9 +40,9 @@ mod lossy_writer;
 mod machine_file;
 mod open;
 mod output;
+mod patterns;
 mod pools_file;
 mod posix;
-mod patterns;
 mod process;
 mod profiles;
 mod record;
@@ -70,10 +70,11 @@ pub use kubelet::{KUBELET_DIR, PLUGIN_SOCKET, static_cpu_manager};
 pub use library::Library;
 pub use listening::{Listening, Owned, read_secret};
 pub use machine_file::is_machine_file;
+pub use millpond_sim::results::{Achieved, Rate, rate_of};
 pub use open::{MachineName, NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
-pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use patterns::names_matching;
+pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{
     exec, leave_behind, own_cpu_time, own_pid, own_program, program_on_path, wait_for_end,
     without_huge_pages, without_numa_balancing,
@@ -82,7 +83,6 @@ pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_fil
 pub use record::{Recorded, RecordedLine, read_log};
 pub use saved_machine::KeepError;
 pub use session::{Kind, Session, Unfinished};
-pub use millpond_sim::results::{Achieved, Rate, rate_of};
 pub use simulation::{
     Executed, KillError, Moment, NULL_FILE, NoSuchProcess, NoSuchZone, Project, Running, SYSTEM_FILE,
     SimDaemon, Simulation,

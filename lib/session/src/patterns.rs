@@ -109,9 +109,15 @@ mod tests {
         ] {
             assert!(is(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in
-            [("cpu*", "xcpu"), ("run?", "run"), ("[a-c]", "d"), ("[!a]", "a"), (r"\*", "x"), ("*.out", "out"), ("a", "")]
-        {
+        for (pattern, name) in [
+            ("cpu*", "xcpu"),
+            ("run?", "run"),
+            ("[a-c]", "d"),
+            ("[!a]", "a"),
+            (r"\*", "x"),
+            ("*.out", "out"),
+            ("a", ""),
+        ] {
             assert!(!is(pattern, name), "{pattern} {name}");
         }
     }

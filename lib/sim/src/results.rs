@@ -30,10 +30,7 @@ const PAIR_BITS: f64 = (iperf::PAIR_BYTES * 8) as f64;
 /// The programs that report a rate, by the name of the workload.
 const RATES: [(&str, Rate); 4] = [
     ("cg", Rate { per_operation: 1e-6, unit: "Mop/s", digits: 2, ways: &[] }),
-    (
-        "iperf",
-        Rate { per_operation: PAIR_BITS / 1e6, unit: "Mbits/sec", digits: 1, ways: &["out", "in"] },
-    ),
+    ("iperf", Rate { per_operation: PAIR_BITS / 1e6, unit: "Mbits/sec", digits: 1, ways: &["out", "in"] }),
     ("jbb", Rate { per_operation: 1.0, unit: "bops", digits: 0, ways: &[] }),
     ("tpce", Rate { per_operation: 1.0, unit: "transactions/s", digits: 2, ways: &[] }),
 ];
@@ -125,6 +122,16 @@ impl Achieved {
         let rate = rate_of(&self.workload).filter(|_| self.time.0 > 0)?;
         Some(rate.text(&self.done.values().copied().collect::<Vec<_>>(), self.time))
     }
+
+    /// What the program says at its end.
+    #[must_use]
+    pub fn report(&self) -> String {
+        match self.figure() {
+            Some(figure) if self.workload == TIMED => figure,
+            Some(figure) => format!("{figure}, over {:.3} s", self.time.as_secs_f64()),
+            None => "ended without a result".to_owned(),
+        }
+    }
 }
 
 impl SimState {
@@ -137,7 +144,7 @@ impl SimState {
         let since = (workload != TIMED).then(|| self.now().0);
         let counted = Counted {
             workload: workload.to_owned(),
-            name: load.name.clone(),
+            name: self.tables.processes.get(&pid).map(|process| process.name.clone()).unwrap_or_default(),
             since,
             ended: None,
             is_complete: false,
@@ -293,7 +300,9 @@ mod tests {
         assert_eq!(threads(started(&machine, "cg.S.x")), 2);
         assert_eq!(threads(started(&machine, "cg.S.x -t 3")), 3);
         assert_eq!(threads(started(&machine, "spin")), 1);
-        machine.edit(|s| s.tables.processors.values_mut().next().unwrap().state = millpond_model::State::OffLine);
+        machine.edit(|s| {
+            s.tables.processors.values_mut().next().unwrap().state = millpond_model::State::OffLine
+        });
         assert_eq!(threads(started(&machine, "cg.S.x")), 1);
     }
 }

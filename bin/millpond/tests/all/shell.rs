@@ -157,7 +157,6 @@ fn output_goes_to_files_of_the_machine_at_hand_and_programs_read_them() {
                   grep x none*\n\
                   psrinfo > .\n\
                   psrinfo > no/file\n\
-                  grep x /etc/system\n\
                   echo 'set hz=100' > /etc/system\n\
                   grep x /etc/system\n\
                   psrinfo > /etc/passwd\n\
@@ -171,19 +170,16 @@ fn output_goes_to_files_of_the_machine_at_hand_and_programs_read_them() {
     let made = "1\ncreated processor set 1\nprocessor 1: was not assigned, now 1\n";
     assert_eq!(fs::read_to_string(dir.path().join("one.out")).unwrap(), made);
     assert!(fs::read_to_string(dir.path().join("two.out")).unwrap().starts_with("0\ton-line "));
-    assert_eq!(
-        out(&ended),
-        format!("{made}one.out:2\ntwo.out:0\n1: 1\n2: created\n3: processor\n")
-    );
+    assert_eq!(out(&ended), format!("{made}one.out:2\ntwo.out:0\n1: 1\n2: created\n3: processor\n"));
     let told = err(&ended);
     for expected in [
         "grep: none*: No such file or directory\n",
         "stdin:8:11: cannot write .: it is there, and no plain file\nhint: name another file\n",
         "stdin:9:11: cannot write no/file: No such file or directory\n",
-        "stdin:12:8: /etc/system is a file of the simulated machine, which programs cannot read\n\
+        "stdin:11:8: /etc/system is a file of the simulated machine, which programs cannot read\n\
          hint: cat /etc/system | PROGRAM\n",
-        "stdin:13:11: cannot write /etc/passwd: of the simulated machine's files only /etc/system can be written\n",
-        "stdin:14:5: cannot show three.out: No such file or directory\n",
+        "stdin:12:11: cannot write /etc/passwd: of the simulated machine's files only /etc/system can be written\n",
+        "stdin:13:5: cannot show three.out: No such file or directory\n",
     ] {
         assert!(told.contains(expected), "{expected}in\n{told}");
     }

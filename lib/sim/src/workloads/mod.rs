@@ -33,8 +33,8 @@ mod spin;
 pub(crate) mod tests;
 mod tpce;
 
-pub use options::{Opt, Unit, Values, Workload};
 use options::THREADS;
+pub use options::{Opt, Unit, Values, Workload};
 
 use crate::kernel::{Kernel, Program};
 use millpond_model::{Nanos, WorkloadError};
