@@ -75,7 +75,7 @@ pub fn died(halt: &str) -> Trouble {
 /// Prints what programs report that have ended.
 pub fn tell_ended(simulation: Simulation<'_>, ctx: &mut Ctx<'_>) {
     for one in simulation.take_ended() {
-        ctx.out.line(format_args!("{}, process id {}: {}", one.name, one.pid, one.report()));
+        ctx.out.line(format_args!("{}, process id {}: {}", one.name(), one.pid(), one.report()));
     }
 }
 
@@ -92,7 +92,8 @@ pub fn results(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     };
     ctx.out.line(format_args!("{:>6} {:>12} {:<16} RESULT", "PID", "SECONDS", "NAME"));
     for one in shell.simulated()?.achievements() {
-        let one = before.iter().find(|b| b.pid == one.pid).map_or(one.clone(), |before| one.since(before));
+        let one =
+            before.iter().find(|b| b.pid() == one.pid()).map_or(one.clone(), |before| one.since(before));
         ctx.out.line(row(&one));
     }
     Ok(())
@@ -100,5 +101,5 @@ pub fn results(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
 
 fn row(one: &Achieved) -> String {
     let figure = one.figure().unwrap_or_else(|| "at its end".to_owned());
-    format!("{:>6} {:>12.3} {:<16} {figure}", one.pid, one.time.as_secs_f64(), one.name)
+    format!("{:>6} {:>12.3} {:<16} {figure}", one.pid(), one.time().as_secs_f64(), one.name())
 }

@@ -46,6 +46,7 @@ mod posix;
 mod process;
 mod profiles;
 mod record;
+mod results;
 mod saved_machine;
 mod session;
 mod signals;
@@ -70,7 +71,6 @@ pub use kubelet::{KUBELET_DIR, PLUGIN_SOCKET, static_cpu_manager};
 pub use library::Library;
 pub use listening::{Listening, Owned, read_secret};
 pub use machine_file::is_machine_file;
-pub use millpond_sim::results::{Achieved, Rate, rate_of};
 pub use open::{MachineName, NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
 pub use patterns::names_matching;
@@ -81,6 +81,7 @@ pub use process::{
 };
 pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_file, profile_names};
 pub use record::{Recorded, RecordedLine, read_log};
+pub use results::{Achieved, rate};
 pub use saved_machine::KeepError;
 pub use session::{Kind, Session, Unfinished};
 pub use simulation::{

@@ -1,14 +1,13 @@
 //! What can be done to a simulated machine and to no real one: workloads start at a word, time passes at a word, and the
 //! whole of it is a text.
 
-use crate::{Load, Session, record};
+use crate::{Achieved, Load, Session, record};
 use millpond_machine::facets::UsageWatch;
 use millpond_machine::{Clock, Machine};
 use millpond_model::{
     Class, ControlValues, CpuCap, CpuId, Nanos, Outcome, Pid, ProjectError, PsetId, SERVICES, Service,
     StuckThread, WallTime, ZoneError, most_favoured,
 };
-use millpond_sim::results::Achieved;
 use millpond_sim::{SimMachine, SimState};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -161,13 +160,13 @@ impl Simulation<'_> {
     /// What each program achieved that runs and reports such a figure.
     #[must_use]
     pub fn achievements(&self) -> Vec<Achieved> {
-        self.0.view(SimState::achievements)
+        self.0.view(SimState::achievements).into_iter().map(Achieved).collect()
     }
 
     /// What each program achieved that ended since this was asked last.
     #[must_use]
     pub fn take_ended(&self) -> Vec<Achieved> {
-        self.0.edit(SimState::take_ended)
+        self.0.edit(SimState::take_ended).into_iter().map(Achieved).collect()
     }
 
     /// Whether a process never ends by itself, as far as its programs say.

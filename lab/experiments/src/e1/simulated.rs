@@ -24,7 +24,7 @@ use millpond_cli::{Flag, ValueKind};
 use millpond_machine::facets::{Method, WatchOptions};
 use millpond_model::{Column, CpuId, CpuSet, Nanos};
 use millpond_observe::Rates;
-use millpond_session::{SIMULATED, rate_of};
+use millpond_session::{SIMULATED, rate};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -112,7 +112,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     let speeds: Vec<f64> = done
         .iter()
         .zip(&done_before)
-        .filter_map(|(after, before)| Some(rate_of("iperf")?.of(after - before, Nanos::from_secs(seconds))))
+        .filter_map(|(after, before)| rate("iperf", after - before, Nanos::from_secs(seconds)))
         .collect();
     let [out_mbits, in_mbits] = [0, 1].map(|at| speeds.get(at).copied().unwrap_or(0.0));
     let members: CpuSet = if phase > 1 { inside.iter().copied().collect() } else { CpuSet::new() };
