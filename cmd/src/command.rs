@@ -66,6 +66,19 @@ fn find<'w>(words: &'w [OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, &
     }
 }
 
+/// Commands of Solaris that the shell of a simulated machine has, and what does the same on Linux.
+const ELSEWHERE: [(&str, &str); 6] = [
+    (
+        "svcs",
+        "systemctl status poold.service, millpond-pools.service; millpond sim has svcs of simulated machines",
+    ),
+    ("svcadm", "systemctl enable --now poold.service; millpond sim has svcadm of simulated machines"),
+    ("zoneadm", "millpond zones lists units, containers and other cgroups; millpond sim has zoneadm"),
+    ("zlogin", "poolbind -p POOL --unit UNIT binds a unit to a pool; millpond sim has zlogin"),
+    ("newtask", "systemd-run starts a program in a slice; millpond sim has newtask"),
+    ("projects", "millpond zones lists slices; millpond sim has projects"),
+];
+
 /// There is no such command, or none was named.
 fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
     ctx.prog = "millpond".into();
@@ -75,6 +88,10 @@ fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
         return Exit::USAGE;
     };
     ctx.warn(format_args!("there is no command `{word}`"));
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| *name == word) {
+        ctx.hint(instead);
+        return Exit::USAGE;
+    }
     match nearest(word, ctx.specs().map(|spec| spec.name)) {
         Some(name) => ctx.hint(&format!("did you mean {name}? millpond help lists all commands")),
         None => ctx.hint("millpond help lists them"),

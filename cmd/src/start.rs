@@ -106,7 +106,7 @@ impl Start {
         match (&self.load, session.simulation()) {
             (Some(load), Some(simulation)) => {
                 let before = Some(simulation.moment());
-                Begun { pid: simulation.start(load), session, before }
+                Begun { pid: simulation.prepare(&load.name), session, before }
             }
             _ => Begun { pid: own_pid(), session, before: None },
         }
@@ -143,7 +143,8 @@ impl Start {
     ) -> Option<Exit> {
         match (begun.before, begun.session.simulation()) {
             (Some(before), Some(simulation)) if !ready => simulation.go_back(before),
-            (Some(_), _) => {
+            (Some(_), Some(simulation)) => {
+                self.load.iter().for_each(|load| simulation.execute(begun.pid, load));
                 let name = self.load.as_ref().map_or("", |load| &load.name);
                 for note in self.load.iter().flat_map(|load| &load.notes) {
                     changer.note(ctx, note.clone(), None);

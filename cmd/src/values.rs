@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use millpond_cli::{Parsed, units};
-use millpond_model::Nanos;
+use millpond_model::{CpuSet, Nanos};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -33,6 +34,21 @@ pub fn number(options: &Parsed, name: &str, least: u64, most: u64) -> Result<Opt
 pub fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
     let words = lists.iter().flat_map(|list| list.split([',', ' ', '\t']));
     words.filter(|word| !word.is_empty()).map(str::to_owned)
+}
+
+/// The numbers in lists, where `0-3` and `0-31:1/2` stand for several.
+///
+/// # Errors
+/// [`Failure::Operand`] with the first word that is no number and no range.
+pub fn ranges(lists: &[String], option: &str) -> Result<BTreeSet<u32>, Failure> {
+    let mut numbers = BTreeSet::new();
+    for word in words(lists) {
+        let found: CpuSet = word.parse().map_err(|_| {
+            Failure::Operand(format!("{option}: `{word}` is no number, and no range such as 0-3"))
+        })?;
+        numbers.extend(found.iter().map(|number| number.0));
+    }
+    Ok(numbers)
 }
 
 /// The value of a long option, parsed as `T`.

@@ -8,7 +8,8 @@
 //! `--full` and `--nics` say that nothing else uses this machine. `--nics` takes two network devices from the system
 //! during the run. Every change is undone, also after an interrupt.
 //!
-//! `--machine vm` prints the command that runs it in a virtual machine with two network devices.
+//! `--machine t2000` repeats the experiment on a simulated machine with the CPUs of the published one, within a minute;
+//! its options: `millpond experiment e1 --machine t2000 --help`. `--machine vm` prints the command that runs it in a virtual machine with two network devices.
 //!
 //! # JSON
 //!
@@ -29,10 +30,10 @@ use std::sync::atomic::Ordering;
 pub(super) const E1: Spec = Spec {
     name: "experiment e1",
     applet: false,
-    summary: "processor sets and interrupts, on a real machine",
+    summary: "processor sets and interrupts: on this machine, or on a simulated one",
     section: 1,
     group: Group::Experiments,
-    forms: &["[--seconds N] [--nics A,B] [--full] [--svg]"],
+    forms: &["[--seconds N] [--nics A,B] [--full] [--svg]", "--machine t2000 [option ...]"],
     flags: &[
         Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text),
         Flag::long(

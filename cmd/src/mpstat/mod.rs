@@ -114,7 +114,7 @@ pub(crate) const COMMAND: Command = Command {
             )
             .value("group", ValueKind::Word(&["core", "chip", "set"])),
             Flag::letter('p', "one row per CPU, with its set").conflicts(&["P"]),
-            Flag::letter('P', "only the CPUs of one set; with -a only that set")
+            Flag::letter('P', "only the CPUs of these sets; with -a only those sets")
                 .value("set", ValueKind::Pset),
             Flag::letter('q', "print no lines about changes of CPUs and sets"),
             Flag::letter(
@@ -154,9 +154,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = recordings::reading(parsed, ctx)?;
     let machine = session.machine();
     let counters = facet("counters", machine.counters())?;
-    if let Some(set) = options.set.filter(|set| !set.is_default()) {
+    let chosen = options.sets.iter().flatten().filter(|set| !set.is_default());
+    if chosen.clone().next().is_some() {
         let sets = read("processor sets", facet("processor sets", machine.psets())?.list())?;
-        if !sets.iter().any(|s| s.id == set) {
+        if let Some(set) = chosen.into_iter().find(|set| !sets.iter().any(|s| s.id == **set)) {
             let complaint =
                 Complaint::new(format!("show processor set {set}"), "there is no such processor set");
             return Err(complaint.hint("psrset -i lists the sets that exist").into());

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::interval::Repetition;
 use crate::stamp::Stamp;
+use crate::values::ranges;
 use millpond_cli::Parsed;
 use millpond_formats::mpstat::Table;
 use millpond_model::PsetId;
@@ -13,8 +14,8 @@ use millpond_observe::Scope;
 pub struct Options {
     /// Which table.
     pub table: Table,
-    /// Only this set.
-    pub set: Option<PsetId>,
+    /// Only these sets.
+    pub sets: Option<Vec<PsetId>>,
     /// No lines about changes.
     pub quiet: bool,
     /// The time before each report.
@@ -37,8 +38,7 @@ impl Options {
     /// # Errors
     /// [`Failure`] with the rule that was broken.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
-        let set =
-            parsed.value('P').map(|text| text.parse().map_err(|error| Failure::Operand(format!("{error}"))));
+        let sets = parsed.value('P').map(|text| ranges(&[text], "-P")).transpose()?;
         let stamp = Stamp::parse(parsed, 'T')?;
         let aggregate = match parsed.value('A').as_deref() {
             None => None,
@@ -56,7 +56,7 @@ impl Options {
                 (None, false, true) => Table::ProcessorsAndSets,
                 (None, false, false) => Table::Processors,
             },
-            set: set.transpose()?,
+            sets: sets.map(|sets| sets.into_iter().map(PsetId).collect()),
             quiet: parsed.has('q'),
             stamp,
             verbose: parsed.has('v'),
@@ -69,7 +69,7 @@ impl Options {
 
     /// Which changes are noticed: those of sets only where sets are shown or chosen.
     pub fn scope(&self) -> Scope {
-        let sets = self.set.is_some() || matches!(self.table, Table::Sets | Table::ProcessorsAndSets);
+        let sets = self.sets.is_some() || matches!(self.table, Table::Sets | Table::ProcessorsAndSets);
         if sets { Scope::Sets } else { Scope::Processors }
     }
 }
@@ -104,10 +104,17 @@ pub(super) mod tests {
     #[test]
     fn everything_has_its_place() {
         let options = options("-aqv -P 3 -T d --steal --touch-fenced --json 0.5 4").unwrap();
-        assert_eq!((options.set, options.stamp), (Some(PsetId(3)), Some(Stamp::Date)));
+        assert_eq!((&options.sets, options.stamp), (&Some(vec![PsetId(3)]), Some(Stamp::Date)));
         assert!(options.quiet && options.verbose && options.steal && options.touch_fenced && options.json);
         let repetition = Repetition { interval: Nanos::from_millis(500), count: Some(4) };
         assert_eq!(options.repetition, Some(repetition));
+    }
+
+    #[test]
+    fn several_sets_are_a_list_or_a_range() {
+        for text in ["-P 0-2", "-P 0,1,2", "-P 0,1-2"] {
+            assert_eq!(options(text).unwrap().sets, Some(vec![PsetId(0), PsetId(1), PsetId(2)]), "{text}");
+        }
     }
 
     #[test]

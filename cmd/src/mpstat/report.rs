@@ -123,7 +123,7 @@ impl<'z> Reports<'z> {
     /// active processors, whichever are shown.
     pub fn draw(&mut self, frame: &Rates, changes: &[Change]) -> String {
         let many = frame.cpus.len() > 1;
-        let shown = self.options.set.map(|set| frame.clone().of_set(set));
+        let shown = self.options.sets.as_ref().map(|sets| frame.clone().of_sets(sets));
         let shown = shown.as_ref().unwrap_or(frame);
         if self.options.json {
             let mut line = json::document(&self.document(shown, changes));

@@ -5,7 +5,7 @@ use millpond_cli::Parsed;
 use millpond_machine::Machine;
 use millpond_machine::facets::Member;
 use millpond_model::Pid;
-use millpond_session::Kind as MachineKind;
+use millpond_session::{Kind as MachineKind, Session};
 use std::fmt;
 
 /// The digits of a container's id that its zone is called by.
@@ -92,6 +92,19 @@ impl Chosen {
         self.word.parse().map_err(|_| self.invalid("a process is named by its number"))
     }
 
+    /// The processes that a project of a simulated machine has; itself for anything else.
+    ///
+    /// # Errors
+    /// [`Complaint`] for a project that is not there.
+    pub fn spread(&self, session: &Session) -> Result<Vec<Chosen>, Complaint> {
+        let Some(simulation) = session.simulation().filter(|_| self.kind == Kind::Project) else {
+            return Ok(vec![self.clone()]);
+        };
+        let pids = simulation.pids_of_project(&self.word);
+        let pids = pids.ok_or_else(|| self.invalid("projects -l lists the projects"))?;
+        Ok(pids.into_iter().map(|pid| Chosen { kind: Kind::Process, word: pid.to_string() }).collect())
+    }
+
     /// What the machine binds.
     ///
     /// # Errors
@@ -104,14 +117,13 @@ impl Chosen {
         if on == MachineKind::Simulated && !matches!(self.kind, Kind::Zone) {
             let what = match self.kind {
                 Kind::Task => "tasks",
-                Kind::Project => "projects",
                 Kind::Unit => "units",
                 Kind::Container => "containers",
                 _ => "cgroups",
             };
-            return Err(
-                self.invalid(&format!("simulated machines have no {what}; they have zones (-i zoneid)"))
-            );
+            return Err(self.invalid(&format!(
+                "simulated machines have no {what}; they have zones (-i zoneid) and projects (-i projid)"
+            )));
         }
         let zones = machine.zones().map_err(Into::into).and_then(|zones| zones.list());
         let zones = zones.map_err(|refusal| self.invalid(&refusal.to_string()))?;

@@ -25,7 +25,7 @@
 //! -i pid               a process (the default)
 //! -i zoneid            a zone by name, or by number: its line in the listing of millpond zones, from 0
 //! -i taskid            on Linux: a scope of systemd; 3 is session-3.scope
-//! -i projid, project   on Linux: a slice of systemd; 1000 is user-1000.slice
+//! -i projid, project   on Linux: a slice of systemd; 1000 is user-1000.slice. Simulated machines: its processes
 //! --unit NAME          a unit of systemd
 //! --container NAME     a container, by name or id
 //! --cgroup PATH        any other cgroup
@@ -275,7 +275,14 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     let state = pools::state(machine)?;
     let follower = on_resize::begin(name, parsed, &session)?;
     let pool = Pool::of(name, &state);
+    let mut all = Vec::new();
     for one in chosen {
+        match one.spread(&session) {
+            Ok(several) => all.extend(several),
+            Err(complaint) => tell(complaint, &mut changer, ctx),
+        }
+    }
+    for one in &all {
         let persist = match Persist::of(parsed.long("persist"), one, name) {
             Ok(persist) => persist,
             Err(complaint) => {

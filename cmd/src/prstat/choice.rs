@@ -1,9 +1,9 @@
 //! Which processes and threads are shown.
 
 use crate::failure::Failure;
-use crate::values::words;
+use crate::values::{ranges, words};
 use millpond_cli::Parsed;
-use millpond_model::{CpuId, GroupId, LgrpId, Named, Pid, ProcessEntry, PsetId, Standing};
+use millpond_model::{CpuId, GroupId, Named, Pid, ProcessEntry, PsetId, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
@@ -29,17 +29,16 @@ impl Choice {
     /// # Errors
     /// [`Failure::Operand`] for a word that is no number where one is wanted.
     pub fn read(parsed: &Parsed) -> Result<Choice, Failure> {
-        let mut sets: Option<BTreeSet<PsetId>> = numbers(parsed, 'C')?;
-        for word in words(&parsed.long_values("set")) {
-            let set = word.parse().map_err(|error| Failure::Operand(format!("{error}")))?;
-            sets.get_or_insert_default().insert(set);
+        let mut sets: Option<BTreeSet<PsetId>> = several(parsed, 'C', PsetId)?;
+        if parsed.long("set") {
+            let named = ranges(&parsed.long_values("set"), "--set")?;
+            sets.get_or_insert_default().extend(named.into_iter().map(PsetId));
         }
         Ok(Choice {
             pids: numbers(parsed, 'p')?,
-            cpus: numbers(parsed, 'P')?,
+            cpus: several(parsed, 'P', CpuId)?,
             sets,
-            homes: numbers::<LgrpId>(parsed, 'h')?
-                .map(|homes| homes.into_iter().map(|home| GroupId(home.0)).collect()),
+            homes: several(parsed, 'h', GroupId)?,
             tasks: numbers::<Pid>(parsed, 'k')?.map(|tasks| tasks.into_iter().map(|task| task.0).collect()),
             effective: names(parsed, 'u'),
             real: names(parsed, 'U'),
@@ -92,6 +91,15 @@ fn has<T: Ord>(list: Option<&BTreeSet<T>>, value: T) -> bool {
 
 fn names(parsed: &Parsed, letter: char) -> Option<BTreeSet<String>> {
     parsed.has(letter).then(|| words(&parsed.values(letter)).collect())
+}
+
+/// Numbers of CPUs, sets or lgroups, of which a range stands for several.
+fn several<T: Ord>(parsed: &Parsed, letter: char, of: fn(u32) -> T) -> Result<Option<BTreeSet<T>>, Failure> {
+    if !parsed.has(letter) {
+        return Ok(None);
+    }
+    let numbers = ranges(&parsed.values(letter), &format!("-{letter}"))?;
+    Ok(Some(numbers.into_iter().map(of).collect()))
 }
 
 fn numbers<T: FromStr + Ord>(parsed: &Parsed, letter: char) -> Result<Option<BTreeSet<T>>, Failure>

@@ -47,6 +47,13 @@ pub fn complete(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
     (start, found)
 }
 
+/// The same in a line that goes on behind what was typed `before`.
+pub fn behind(known: &Known, before: &str, line: &str, at: usize) -> (usize, Vec<String>) {
+    let (start, found) = complete(known, &format!("{before}{line}"), before.len() + at);
+    // A word that began in the line before stays as it is.
+    start.checked_sub(before.len()).map_or((at, Vec::new()), |start| (start, found))
+}
+
 fn owned<'t>(words: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
@@ -63,7 +70,7 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
     let specs = || known.commands.iter().map(|command| &command.spec).filter(|spec| spec.in_shell);
     let commands = || owned(specs().map(|spec| spec.name).chain(own::names()));
     match before {
-        [] => commands(),
+        [] => [commands(), workloads()].concat(),
         ["load"] => workloads(),
         ["load", workload, ..] => flags(workload),
         ["help"] => [commands(), workloads()].concat(),
@@ -75,7 +82,7 @@ fn candidates(known: &Known, before: &[&str], word: &str) -> Vec<String> {
         ["svcadm" | "svcs", ..] => SERVICES.iter().map(ToString::to_string).collect(),
         ["ps"] => owned(["-e"]),
         [name, rest @ ..] => {
-            let Some(spec) = specs().find(|spec| spec.name == *name) else { return Vec::new() };
+            let Some(spec) = specs().find(|spec| spec.name == *name) else { return flags(name) };
             let words: Vec<&str> = rest.iter().copied().chain([word]).collect();
             match place(spec, &words) {
                 Place::Options(options) => options.into_iter().map(|(name, _)| name).collect(),
@@ -104,6 +111,8 @@ mod tests {
         assert_eq!(shown("poolbind -p web -e na"), "19 nap");
         assert_eq!(shown("poolbind --u"), "9 --unit");
         assert_eq!(shown("load s"), "5 service spin");
+        assert_eq!(shown("hack"), "0 hackbench");
+        assert_eq!(shown("nap --r"), "4 --run");
         assert_eq!(shown("psrset -e 1 na"), "12 nap");
         assert_eq!(shown("priocntl -e -c FX -p 0 na"), "23 nap");
         assert_eq!(shown("pbind -e 1-3 nap --"), "17 --run --sleep");
@@ -114,6 +123,13 @@ mod tests {
         assert_eq!(shown("psrset 1"), "7 ");
         assert_eq!(shown("svcadm enable svc:/system/pools/"), "14 svc:/system/pools/dynamic:default");
         assert_eq!(shown("nothing x"), "8 ");
+    }
+
+    #[test]
+    fn a_line_that_goes_on_is_completed_by_what_was_before() {
+        let known = Known::new([(Pid(300), "nap")].into_iter(), crate::COMMANDS);
+        assert_eq!(behind(&known, "load ", "s", 1), (0, vec!["service".to_owned(), "spin".to_owned()]));
+        assert_eq!(behind(&known, "lo", "ad", 2), (2, Vec::new()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::pipe;
 use super::place::Place;
+use super::programs::tell_ended;
 use super::shell::Shell;
 use super::words::Line;
 use crate::ctx::Ctx;
@@ -31,7 +32,11 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
         return Flow::Quit;
     }
     shell.attend();
+    shell.in_background = line.in_background;
     let done = pipe::run(shell, &line, ctx);
+    if let Some(simulation) = shell.session.simulation() {
+        tell_ended(simulation, ctx);
+    }
     shell.attend();
     ctx.prog = "millpond sim".to_owned();
     let kept = ctx.keep_one(&shell.session);

@@ -16,8 +16,9 @@
 //!    300    4  TS      1      20.006 nap
 //! ```
 //!
-//! Time stands still while you type. It passes in `run`, and in commands that wait: `mpstat 1 5` returns at once, five
-//! simulated seconds later. The same lines always give the same output.
+//! Time stands still while you type. It passes in `run`, in programs in the foreground, and in commands that wait:
+//! `mpstat 1 5` returns at once, five simulated seconds later. Without a count such a command reports five times. The
+//! same lines always give the same output.
 //!
 //! `help` lists the commands and workloads; `help COMMAND` and `help WORKLOAD` say more. `psrset -e`, `pbind -e`,
 //! `poolbind -e` and `priocntl -e` start workloads by name. At a terminal there are a history (arrows, Ctrl-R) and Tab
@@ -26,7 +27,9 @@
 //! # Commands of the shell
 //!
 //! ```text
-//! load WORKLOAD [OPTION ...]   start a workload as a process
+//! WORKLOAD [OPTION ...] [&]    run a workload as a program: ./iperf --client np1unx0006 --time 60 --dualtest
+//! load WORKLOAD [OPTION ...]   the same in the background
+//! results [TIME]               what programs achieved since they began, or in a time that passes now
 //! ps [-e]                      started processes with their CPU time; -e: all processes
 //! kill PID | %NAME             end a process, or all with a name
 //! run TIME                     let 10s, 500ms, 20us pass; a number without a unit is in seconds
@@ -34,26 +37,45 @@
 //! time                         time since boot
 //! save FILE, open FILE         write the machine to a file; continue with the machine in a file
 //! svcadm enable|disable|refresh|restart SERVICE ...   svc:/system/pools:default and svc:/system/pools/dynamic:default
-//! svcs [-a | SERVICE ...]      these services with state and time
+//! svcs [-a | SERVICE ...]      these services with state and time; -l SERVICE: at length; -x: why one does not run
 //! uptime                       time since boot, and load averages
-//! zoneadm list [-cv]           list zones; zoneadm -z ZONE boot | halt starts or ends a zone
-//! zlogin ZONE WORKLOAD ...     start a workload in a zone
+//! zoneadm list [-cvp]          list zones; zoneadm -z ZONE boot | halt | shutdown | reboot starts or ends a zone
+//! zlogin ZONE WORKLOAD ...     start a workload in a zone; zlogin ZONE getconf NAME
 //! projects [-l [PROJECT ...]]  the superuser's projects; -l: all, with their configuration
 //! projadd [-p NUMBER] [-K ATTRIBUTE] NAME, projmod, projdel   project.cpu-shares=(privileged,20,none)
 //! newtask -p PROJECT WORKLOAD ...   start a workload in a project; -p PROJECT -c PID moves a process
-//! echo WORD ..., cat FILE      write a line for a file of the simulated machine; show a file
+//! getconf NAME, prtconf [-m]   _NPROCESSORS_CONF, _NPROCESSORS_ONLN; the size of memory
+//! echo WORD ..., cat FILE      a line, for > FILE; show files
 //! reboot                       boot the machine again
 //! quit
 //! ```
 //!
 //! # Lines
 //!
-//! Words, quotation marks, backslashes and `#` comments are as in sh, without variables and file patterns. `>` and `>>`
-//! write to `/etc/system` of the simulated machine, or to `/dev/null`. An `&` at the end has no effect.
+//! Words, quotation marks, backslashes and `#` comments are as in sh, without variables. A line that ends in a backslash
+//! goes on in the next one. `> FILE` and `>> FILE` write to a file of the machine at hand, if its name is relative.
+//! Absolute names belong to the simulated machine: `/etc/system` and `/dev/null` can be written.
 //!
 //! Output can be piped through programs of the machine at hand, in the `C` locale. These are awk, cat, column, cut,
 //! egrep, fgrep, grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc. A program that stops early, or a
-//! grep without a match, is no failure. awk and tee can write files, so trust a script as you would one of sh.
+//! grep without a match, is no failure. A line can begin with one of them, too: `grep total cpu*` reads files of the
+//! machine at hand, and a pattern stands for the files that it names. awk and tee can write files, so trust a script as you would one of sh.
+//!
+//! # Programs
+//!
+//! A workload by its name runs in the foreground: time passes until it has ended, and it says what it achieved. With an
+//! `&`, after `load`, behind `psrset -e` and the like, and where it never ends by itself, it runs in the background, and
+//! says so when it ends or is killed. Rates are averages since it began:
+//!
+//! ```text
+//! t2000> ./iperf --client np1unx0006 --time 60 --dualtest
+//! started iperf: process id 300
+//! iperf, process id 300: out 584.3 Mbits/sec, in 519.0 Mbits/sec, over 60.000 s
+//! ```
+//!
+//! cg reports Mop/s, jbb bops, tpce transactions a second, and hackbench the seconds that it took (`Time: 32.842`). cg
+//! has a thread for each CPU that it may use: of its set, or of its zone's pool. `results 10s` shows what all of them
+//! achieve in the next ten seconds, for example before and after a change of sets.
 //!
 //! # Scripts
 //!
@@ -96,15 +118,19 @@
 mod boot;
 mod calibrate;
 mod complete;
+mod facts;
 mod lines;
 mod own;
 mod pipe;
 mod place;
 mod poold;
+mod programs;
 mod projects;
 mod services;
 mod shell;
+mod svcs;
 mod words;
+mod zones;
 
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
@@ -243,6 +269,9 @@ fn open(machine: Option<&str>, file: Option<&str>, ctx: &Ctx<'_>) -> Result<Sess
     })
 }
 
+/// What stands before a line that goes on.
+const MORE: &str = "> ";
+
 /// Runs the lines of a script. Errors of reading end it.
 fn follow(
     shell: &mut Shell,
@@ -251,17 +280,28 @@ fn follow(
     echo: bool,
     ctx: &mut Ctx<'_>,
 ) -> Exit {
-    for (text, number) in lines.zip(1..) {
-        let place = Place::in_script(name, number);
-        let text = match text {
-            Ok(text) => text,
+    let mut lines = lines.zip(1..);
+    // The next line of the script, behind that prompt where lines are shown.
+    let mut next = |prompt: &str, ctx: &mut Ctx<'_>| {
+        let (text, number) = lines.next()?;
+        match &text {
+            Ok(text) if echo => ctx.out.line(format!("{prompt}{text}").trim_end()),
+            Ok(_) => {}
             Err(why) => {
-                place.tell(1, &format!("cannot be read: {why}"), None, ctx);
-                return Exit::REFUSED;
+                Place::in_script(name, number).tell(1, &format!("cannot be read: {why}"), None, ctx);
             }
-        };
-        if echo {
-            ctx.out.line(format_args!("{}{text}", shell.prompt()).to_string().trim_end());
+        }
+        Some((text.ok(), number))
+    };
+    while let Some((text, number)) = next(&shell.prompt(), ctx) {
+        let Some(mut text) = text else { return Exit::REFUSED };
+        let mut place = Place::in_script(name, number);
+        while words::goes_on(&text) {
+            match next(MORE, ctx) {
+                Some((Some(more), _)) => place.go_on(&mut text, &more),
+                Some((None, _)) => return Exit::REFUSED,
+                None => break,
+            }
         }
         if line(shell, &text, &place, ctx) == Flow::Quit || ctx.out.is_closed() {
             break;
@@ -288,18 +328,31 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
             return Exit::REFUSED;
         }
     };
+    // A line that goes on, as far as it was typed.
+    let mut begun: Option<(String, Place)> = None;
     loop {
         ctx.out.flush();
         ctx.err.flush();
-        let prompt = shell.prompt();
+        let prompt = if begun.is_some() { MORE.to_owned() } else { shell.prompt() };
         let known = Known::of(shell, ctx.commands());
-        match editor.read(&prompt, move |line, at| complete::complete(&known, line, at)) {
-            Ok(Typed::Line(text)) => {
-                if line(shell, &text, &Place::at_terminal(), ctx) == Flow::Quit {
+        let before =
+            begun.as_ref().map(|(text, _)| text.trim_end_matches('\\').to_owned()).unwrap_or_default();
+        match editor.read(&prompt, move |line, at| complete::behind(&known, &before, line, at)) {
+            Ok(Typed::Line(typed)) => {
+                let (text, place) = match begun.take() {
+                    Some((mut text, mut place)) => {
+                        place.go_on(&mut text, &typed);
+                        (text, place)
+                    }
+                    None => (typed, Place::at_terminal()),
+                };
+                if words::goes_on(&text) {
+                    begun = Some((text, place));
+                } else if line(shell, &text, &place, ctx) == Flow::Quit {
                     break;
                 }
             }
-            Ok(Typed::Dropped) => {}
+            Ok(Typed::Dropped) => begun = None,
             Ok(Typed::End) => break,
             Err(why) => {
                 ctx.complain(&Complaint::new("read from the terminal", why));

@@ -1,12 +1,14 @@
 //! The commands that belong to the shell alone.
 
-use super::boot::{cat, echo, reboot, uptime, zlogin, zoneadm};
+use super::boot::{cat, echo, reboot, uptime};
+use super::facts::{getconf, prtconf};
+use super::programs::{SLICE, died, load, program, results, tell_ended};
 use super::projects::{newtask, projadd, projdel, projects, projmod};
 use super::services::{svcadm, svcs};
-use super::shell::{Shell, Trouble, known, none, workload};
+use super::shell::{Shell, Trouble, known, none};
+use super::zones::{zlogin, zoneadm};
 use crate::command::Command;
 use crate::ctx::{Ctx, not_opened};
-use crate::start::started;
 use millpond_cli::{help, nearest, units};
 use millpond_model::{Nanos, Outcome, Pid, StuckThread};
 use millpond_session::{Running, Workload, stop_on_signal};
@@ -31,6 +33,12 @@ const OWN: &[Own] = &[
         summary: "let 10s, 500ms, 20us pass; or until nothing is left to do",
         run,
     },
+    Own {
+        name: "results",
+        form: "[TIME]",
+        summary: "what programs achieved since they began, in their own units; or in a time that passes now",
+        run: results,
+    },
     Own { name: "time", form: "", summary: "the time since boot", run: time },
     Own { name: "save", form: "FILE", summary: "write the machine into a file", run: save },
     Own { name: "open", form: "FILE", summary: "go on with the machine in a file", run: open },
@@ -42,8 +50,8 @@ const OWN: &[Own] = &[
     },
     Own {
         name: "svcs",
-        form: "[-a | SERVICE ...]",
-        summary: "these services and their states; with times as Solaris shows them",
+        form: "[-a | SERVICE ... | -l SERVICE ... | -x [SERVICE ...]]",
+        summary: "these services and their states; -a with times, -l at length, -x why one does not run",
         run: svcs,
     },
     Own {
@@ -54,7 +62,7 @@ const OWN: &[Own] = &[
     },
     Own {
         name: "zoneadm",
-        form: "list [-cv] | -z ZONE boot | -z ZONE halt",
+        form: "list [-cvp] | -z ZONE boot | halt | shutdown | reboot",
         summary: "zones and their numbers; boot: what a zone holds begins to execute; halt: it ends",
         run: zoneadm,
     },
@@ -86,6 +94,13 @@ const OWN: &[Own] = &[
     },
     Own { name: "echo", form: "[WORD ...]", summary: "a line, for >> /etc/system", run: echo },
     Own { name: "cat", form: "FILE ...", summary: "files of the simulated machine", run: cat },
+    Own {
+        name: "getconf",
+        form: "_NPROCESSORS_CONF | _NPROCESSORS_ONLN",
+        summary: "how many CPUs there are, or are on-line; behind zlogin those of the zone",
+        run: getconf,
+    },
+    Own { name: "prtconf", form: "[-m]", summary: "the size of memory", run: prtconf },
     Own { name: "reboot", form: "", summary: "boot the machine again", run: reboot },
     Own {
         name: "help",
@@ -93,6 +108,22 @@ const OWN: &[Own] = &[
         summary: "this list, or more about one of it",
         run: show_help,
     },
+];
+
+/// Commands of Solaris that the shell does not have, and what it has for the same purpose.
+const INSTEAD: [(&[&str], &str); 9] = [
+    (
+        &["dtrace"],
+        "occupancy -z ZONE 1 5 or occupancy PID 1 5 shows where programs run, intrstat 1 5 interrupts, prstat -mL 1 5 states of threads",
+    ),
+    (&["pmap"], "lgrpinfo --pages PID shows where the memory of a process lies"),
+    (&["vmstat", "sar", "kstat", "iostat"], "mpstat 1 5 shows each CPU, poolstat each pool"),
+    (&["lockstat", "plockstat"], "prstat -mL 1 5 shows the time of threads in LCK, diagnose why they wait"),
+    (&["ptree", "pstack", "pargs"], "ps -e lists the processes"),
+    (&["prtdiag"], "psrinfo -pv lists the chips, prtconf the size of memory"),
+    (&["busstat", "trapstat"], "cpustat -h lists the events that are counted"),
+    (&["nice", "renice"], "priocntl changes classes and priorities"),
+    (&["svccfg"], "svcadm enables services, svcs -l shows one"),
 ];
 
 /// More threads than this are not named one by one.
@@ -122,12 +153,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OWN.iter().map(|own| own.name).chain(["quit"])
 }
 
+/// Whether the shell or the machine has a command of that name.
+pub fn has(name: &str, ctx: &Ctx<'_>) -> bool {
+    Own::named(name).is_some() || known(name.rsplit('/').next().unwrap_or_default(), ctx).is_some()
+}
+
 /// A command with its words: the shell's own, or one of the machine's. `false`: it failed, and has said so.
 pub fn run_words(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
     let name = words.first().map(String::as_str).unwrap_or_default();
     match Own::named(name) {
         Some(own) => own.run(shell, &words[1..], ctx).map(|()| true),
-        None if known(name.rsplit('/').next().unwrap_or_default(), ctx).is_none() => Err(unknown(name, ctx)),
+        None if !has(name, ctx) => match Workload::named(name) {
+            Some(_) => program(shell, words, ctx).map(|()| true),
+            None => Err(unknown(name, ctx)),
+        },
         None => shell.command(words, ctx),
     }
 }
@@ -135,21 +174,15 @@ pub fn run_words(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Resu
 /// A word that is no command, with the nearest one.
 fn unknown(word: &str, ctx: &Ctx<'_>) -> Trouble {
     let trouble = Trouble::new(0, format!("there is no command `{word}`"));
-    if Workload::named(word).is_some() {
-        return trouble.remedy(format!("{word} is a workload: load {word}"));
+    let last = word.rsplit('/').next().unwrap_or(word);
+    if let Some((_, instead)) = INSTEAD.iter().find(|(names, _)| names.contains(&last)) {
+        return trouble.remedy(*instead);
     }
     let commands = ctx.commands().iter().map(|command| &command.spec).filter(|spec| spec.in_shell);
     match nearest(word, commands.map(|spec| spec.name).chain(names())) {
         Some(name) => trouble.remedy(format!("{name} is one; help lists them all")),
         None => trouble.remedy("help lists them"),
     }
-}
-
-fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
-    let load = workload("load", words, 1, ctx)?;
-    let pid = shell.simulated()?.start(&load);
-    ctx.out.line(started(&load.name, pid));
-    Ok(())
 }
 
 fn ps(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
@@ -173,7 +206,13 @@ fn row(p: &Running) -> String {
     format!("{:>6} {:>4} {:>3} {sets:>6} {time:>11} {}", p.pid, p.threads, p.class.word(), p.name)
 }
 
-fn kill(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+fn kill(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    let done = kill_each(shell, words);
+    tell_ended(shell.simulated()?, ctx);
+    done
+}
+
+fn kill_each(shell: &Shell, words: &[String]) -> Result<(), Trouble> {
     if words.is_empty() {
         return Err(Trouble::misuse(1, "kill needs a process"));
     }
@@ -211,21 +250,30 @@ fn duration(text: &str) -> Option<Nanos> {
     units::seconds(text).filter(|time| time.0 <= 31_536_000_000_000_000)
 }
 
-/// So much passes at once before it is seen whether somebody asked for an end.
-const SLICE: Nanos = Nanos(1_000_000_000);
+/// A time in the first word behind a command.
+pub fn time_to_pass(text: &str) -> Result<Nanos, Trouble> {
+    duration(text).ok_or_else(|| {
+        Trouble::new(1, format!("`{text}` is no time to run for"))
+            .remedy("a number with s, ms, us, min or h behind it, up to a year: 10s, 500ms")
+    })
+}
 
-fn run(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
+fn run(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let time = match texts[..] {
         ["until", "idle"] => None,
         [] => return Err(Trouble::misuse(1, "run needs a time")),
         ["until", ..] => return Err(Trouble::misuse(2, "run goes on until idle, or for a time")),
-        [text] => Some(duration(text).ok_or_else(|| {
-            Trouble::new(1, format!("`{text}` is no time to run for"))
-                .remedy("a number with s, ms, us, min or h behind it, up to a year: 10s, 500ms")
-        })?),
+        [text] => Some(time_to_pass(text)?),
         _ => return Err(Trouble::misuse(2, format!("run does not take `{}`", texts[1]))),
     };
+    let done = pass(shell, time);
+    tell_ended(shell.simulated()?, ctx);
+    done
+}
+
+/// Lets so much time pass, or as much as it takes until nothing is left to do.
+pub fn pass(shell: &Shell, time: Option<Nanos>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     let stop = stop_on_signal();
     let mut left = time;
@@ -236,10 +284,7 @@ fn run(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Troub
         match outcome {
             Outcome::Due => {}
             Outcome::Idle => return Ok(()),
-            Outcome::Halted(halt) => {
-                let what = format!("the machine died: {halt}");
-                return Err(Trouble::new(0, what).remedy("open goes back to a machine that was saved"));
-            }
+            Outcome::Halted(halt) => return Err(died(&halt)),
             Outcome::Deadlock(waiting) => return Err(deadlock(&waiting)),
             Outcome::Endless(endless) => {
                 let names: Vec<String> =
@@ -353,7 +398,7 @@ fn overview(ctx: &Ctx<'_>) -> String {
         text += &format!("  {:<42} {}\n", own.usage(), own.summary);
     }
     text += &format!("  {:<42} {}\n", "quit", "leave");
-    text += "Workloads, for load and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
+    text += "Workloads, by their names, for load, and behind -e of psrset, pbind, poolbind and priocntl (help WORKLOAD says more):\n";
     for workload in Workload::all() {
         text += &format!("  {}\n", workload.usage());
     }
@@ -372,7 +417,12 @@ mod tests {
         ctx.use_commands(crate::COMMANDS);
         let remedy = |word| unknown(word, &ctx).remedy;
         assert_eq!(remedy("psrst").as_deref(), Some("psrset is one; help lists them all"));
-        assert_eq!(remedy("spin").as_deref(), Some("spin is a workload: load spin"));
+        assert_eq!(
+            remedy("/usr/sbin/dtrace").as_deref(),
+            Some(
+                "occupancy -z ZONE 1 5 or occupancy PID 1 5 shows where programs run, intrstat 1 5 interrupts, prstat -mL 1 5 states of threads"
+            )
+        );
         assert_eq!(remedy("frobnicate").as_deref(), Some("help lists them"));
     }
 

@@ -183,10 +183,11 @@ pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
         }
         command => {
             let load = workload("newtask", command, skipped + 1, ctx)?;
-            let pid = simulation.start(&load);
+            let pid = simulation.prepare(&load.name);
             simulation
                 .enter_project(pid, project)
                 .map_err(|why| refused("start a task in", 2, why.to_string()))?;
+            simulation.execute(pid, &load);
             ctx.out.line(started(&load.name, pid));
             Ok(())
         }

@@ -1,9 +1,11 @@
 //! The services of the pools: switched on and off, and shown.
 
 use super::shell::{Shell, Trouble};
+use super::svcs;
 use crate::ctx::Ctx;
-use millpond_formats::svcs;
+use millpond_formats::svcs::{header, line};
 use millpond_model::{NoSuchService, SERVICES, Service};
+use millpond_session::Simulation;
 
 pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let verb = words.first().map(String::as_str);
@@ -108,15 +110,13 @@ fn configure(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
 
 /// Without words the services as they are; `-a` and names give the listing of Solaris.
 pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
+    match words.first().map(String::as_str) {
+        Some("-l") => return svcs::long(shell, words, ctx),
+        Some("-x") => return svcs::explain(shell, words, ctx),
+        _ => {}
+    }
     let simulation = shell.simulated()?;
-    let state = |service: Service| {
-        let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
-        match simulation.is_enabled(service) {
-            false => "disabled",
-            true if waits => "offline",
-            true => "online",
-        }
-    };
+    let state = |service: Service| state(&simulation, service);
     if words.is_empty() {
         ctx.out.line(format_args!("{:<14} FMRI", "STATE"));
         for service in SERVICES {
@@ -137,16 +137,26 @@ pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Re
     chosen.sort_unstable();
     chosen.dedup();
     let clock = shell.session.machine().clock();
-    ctx.out.line(svcs::header());
+    ctx.out.line(header());
     for service in chosen {
         let since = simulation.since(service);
         let fmri = service.to_string();
-        ctx.out.line(svcs::line(state(service), since, clock.wall(), shell.session.zone(), &fmri));
+        ctx.out.line(line(state(service), since, clock.wall(), shell.session.zone(), &fmri));
     }
     Ok(())
 }
 
-fn named(word: &str, at: usize) -> Result<Service, Trouble> {
+/// The state of a service, in the words of Solaris.
+pub(super) fn state(simulation: &Simulation<'_>, service: Service) -> &'static str {
+    let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
+    match simulation.is_enabled(service) {
+        false => "disabled",
+        true if waits => "offline",
+        true => "online",
+    }
+}
+
+pub(super) fn named(word: &str, at: usize) -> Result<Service, Trouble> {
     let all: Vec<String> = SERVICES.iter().map(ToString::to_string).collect();
     let remedy = format!("there are {}", all.join(" and "));
     word.parse().map_err(|e: NoSuchService| Trouble::new(at, e.to_string()).remedy(remedy))

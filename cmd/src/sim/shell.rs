@@ -4,6 +4,7 @@ use super::poold::{self, Poold};
 use crate::command::{Command, dispatch};
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
+use millpond_cli::Parsed;
 use millpond_model::{Service, printable};
 use millpond_session::{Load, Session, SimDaemon, Simulation};
 use std::ffi::OsString;
@@ -14,6 +15,8 @@ pub struct Shell {
     pub(super) session: Session,
     pub(super) keep_going: bool,
     pub(super) status: Exit,
+    /// Whether the line ends in an `&`.
+    pub(super) in_background: bool,
     /// Lives on the machine while its service is enabled.
     poold: Option<Rc<Poold>>,
 }
@@ -50,7 +53,7 @@ impl Trouble {
 impl Shell {
     /// On that machine.
     pub fn new(session: Session, keep_going: bool) -> Shell {
-        Shell { session, keep_going, status: Exit::DONE, poold: None }
+        Shell { session, keep_going, status: Exit::DONE, in_background: false, poold: None }
     }
 
     /// What stands before a line.
@@ -110,7 +113,7 @@ impl Shell {
         let command =
             known(name, ctx).ok_or_else(|| Trouble::new(0, format!("there is no command `{name}`")))?;
         let spec = &command.spec;
-        let rest: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
+        let mut rest: Vec<OsString> = words[1..].iter().map(OsString::from).collect();
         if let Ok(parsed) = millpond_cli::parse(spec, &rest) {
             let common = &parsed.common;
             if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
@@ -120,36 +123,17 @@ impl Shell {
                 let what = format!("a shell has one machine, {}", self.session.machine().name());
                 return Err(Trouble::new(word.unwrap_or(0), what).remedy("leave the option out"));
             }
-            let repeats = matches!(
-                spec.name,
-                "mpstat"
-                    | "pgstat"
-                    | "cpustat"
-                    | "cputrack"
-                    | "poolstat"
-                    | "prstat"
-                    | "occupancy"
-                    | "intrstat"
-            );
-            let counted = parsed.operands.iter().rev().take_while(|w| is_number(w)).count();
-            let endless = match spec.name {
-                "mpstat" | "pgstat" | "poolstat" | "prstat" => parsed.operands.len() == 1,
-                "intrstat" => parsed.operands.len() < 2,
-                "occupancy" if parsed.has('z') => parsed.operands.len() < 2,
-                "cpustat" => parsed.operands.len() < 2 && !parsed.has('h') && parsed.has('c'),
-                // A program ends, as a rule; one that is there may not.
-                "cputrack" => parsed.has('p') && !parsed.has('N') && !parsed.has('h'),
-                _ => counted < 2 || parsed.operands.len() < 3,
-            };
-            if repeats && endless && !parsed.long("why") && !common.help && !common.version {
-                let what = format!("without a count {name} never ends here, where time passes at once");
-                let remedy = match spec.name {
-                    "occupancy" => "occupancy NAME 1 5".into(),
-                    "cpustat" => "cpustat -c SPEC 1 5".into(),
-                    "cputrack" => "cputrack -N 5 -c SPEC -p PID".into(),
-                    name => format!("{name} 1 5"),
-                };
-                return Err(Trouble::new(words.len(), what).remedy(remedy));
+            if !parsed.common.help && !parsed.common.version && !parsed.long("why") {
+                let missing = missing_count(spec.name, &parsed);
+                if !missing.is_empty() {
+                    ctx.prog = spec.prog();
+                    ctx.warn(format_args!(
+                        "without a count {REPORTS} reports, since time passes at once here"
+                    ));
+                }
+                // cputrack has its count among the options.
+                let at = if spec.name == "cputrack" { 0 } else { rest.len() };
+                rest.splice(at..at, missing.into_iter().map(OsString::from));
             }
         }
         let mut within = ctx.within(&self.session);
@@ -186,6 +170,31 @@ pub(super) fn workload(
     command.clone_into(&mut ctx.prog);
     load.notes.iter().for_each(|note| ctx.warn(note));
     Ok(load)
+}
+
+/// So many reports where no count is given: a command in the shell must come to an end.
+const REPORTS: &str = "5";
+
+/// The words that a command lacks which would report without end.
+fn missing_count(name: &str, parsed: &Parsed) -> Vec<&'static str> {
+    let operands = parsed.operands.len();
+    let counted = parsed.operands.iter().rev().take_while(|word| is_number(word)).count();
+    match name {
+        "mpstat" | "pgstat" | "poolstat" | "prstat" if operands == 1 => vec![REPORTS],
+        "cpustat" if operands == 1 && parsed.has('c') && !parsed.has('h') => vec![REPORTS],
+        "intrstat" if operands < 2 => [&["1", REPORTS][operands..]].concat(),
+        "cpustat" if operands == 0 && parsed.has('c') && !parsed.has('h') => vec!["1", REPORTS],
+        "occupancy" => {
+            // Without -z the first operand is a process, also where it is a number.
+            match operands.checked_sub(usize::from(!parsed.has('z'))).map(|others| others.min(counted)) {
+                Some(had @ 0..2) => [&["1", REPORTS][had..]].concat(),
+                _ => Vec::new(),
+            }
+        }
+        // A program ends, as a rule; one that is there may not.
+        "cputrack" if parsed.has('p') && !parsed.has('N') && !parsed.has('h') => vec!["-N", REPORTS],
+        _ => Vec::new(),
+    }
 }
 
 fn is_number(word: &OsString) -> bool {

@@ -7,6 +7,30 @@ pub struct Word {
     pub text: String,
     /// The column of its first character, from 1.
     pub column: usize,
+    /// The same with a backslash in front of quoted signs of a pattern.
+    escaped: String,
+    is_pattern: bool,
+}
+
+impl Word {
+    fn at(column: usize) -> Word {
+        Word { text: String::new(), column, escaped: String::new(), is_pattern: false }
+    }
+
+    fn push(&mut self, c: char, is_quoted: bool) {
+        self.is_pattern |= !is_quoted && WILD.contains(&c);
+        if is_quoted && (WILD.contains(&c) || c == '\\') {
+            self.escaped.push('\\');
+        }
+        self.escaped.push(c);
+        self.text.push(c);
+    }
+
+    /// The pattern for names of files that it is, if it has a sign of one that is not quoted.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&str> {
+        self.is_pattern.then_some(&self.escaped)
+    }
 }
 
 /// A file that the output goes to.
@@ -27,6 +51,8 @@ pub struct Line {
     pub filters: Vec<Vec<Word>>,
     /// Where the output goes, if not to the terminal.
     pub target: Option<Target>,
+    /// `&`: a program runs in the background.
+    pub in_background: bool,
 }
 
 /// A line that is wrong.
@@ -66,8 +92,7 @@ impl Line {
                     return Err(wrong(column, "nothing may stand behind the file", "FILE ends the line"));
                 }
                 Token::Word(word) => stages.last_mut().into_iter().for_each(|stage| stage.push(word.clone())),
-                // What is started runs beside the shell anyway.
-                Token::Sign("&", _) if tokens.peek().is_none() => {}
+                Token::Sign("&", _) if tokens.peek().is_none() => parsed.in_background = true,
                 Token::Sign("|", column) if stages.last().is_some_and(Vec::is_empty) => {
                     return Err(wrong(column, "there is no command before the |", "COMMAND | PROGRAM"));
                 }
@@ -117,10 +142,45 @@ fn wrong(column: usize, what: &str, remedy: &'static str) -> Wrong {
     Wrong { column, what: what.to_owned(), remedy }
 }
 
+/// A line as far as it was taken apart.
+#[derive(Default)]
+struct Scan {
+    tokens: Vec<Token>,
+    /// The quotation mark that is not closed, with its column.
+    open: Option<(char, usize)>,
+    /// Whether it ends in a backslash that takes the line end away.
+    goes_on: bool,
+    /// The first thing that is wrong with it.
+    wrong: Option<Wrong>,
+}
+
+/// Whether a line goes on in the next one: it ends in a backslash that is neither quoted nor in a comment.
+#[must_use]
+pub fn goes_on(line: &str) -> bool {
+    scan(line).goes_on
+}
+
 fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
-    let mut tokens = Vec::new();
+    let scan = scan(line);
+    if let Some(wrong) = scan.wrong {
+        return Err(wrong);
+    }
+    match scan.open {
+        None => Ok(scan.tokens),
+        Some((mark, column)) => Err(Wrong {
+            column,
+            what: format!("the quotation mark {mark} is never closed"),
+            remedy: "close it at the end of the word",
+        }),
+    }
+}
+
+/// The characters that make a word a pattern for names of files.
+const WILD: [char; 3] = ['*', '?', '['];
+
+fn scan(line: &str) -> Scan {
+    let Scan { mut tokens, open: mut quoted, mut goes_on, mut wrong } = Scan::default();
     let mut word: Option<Word> = None;
-    let mut quoted: Option<(char, usize)> = None;
     let mut rest = line;
     let mut column = 0;
     while let Some(c) = rest.chars().next() {
@@ -128,6 +188,7 @@ fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
         let here = rest;
         rest = &rest[c.len_utf8()..];
         let next = rest.chars().next();
+        goes_on = c == '\\' && next.is_none() && !matches!(quoted, Some(('\'', _)));
         let escapes = c == '\\'
             && match quoted {
                 None => next.is_some(),
@@ -135,7 +196,7 @@ fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
                 Some(_) => false,
             };
         if escapes && let Some(next) = next {
-            word.get_or_insert(Word { text: String::new(), column }).text.push(next);
+            word.get_or_insert_with(|| Word::at(column)).push(next, true);
             column += 1;
             rest = &rest[next.len_utf8()..];
             continue;
@@ -145,12 +206,13 @@ fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
             None if c == '#' && word.is_none() => break,
             None if c.is_whitespace() => tokens.extend(word.take().map(Token::Word)),
             None if matches!(c, '\'' | '"') => {
-                word.get_or_insert(Word { text: String::new(), column });
+                word.get_or_insert_with(|| Word::at(column));
                 quoted = Some((c, column));
             }
             None if c == '>' && word.as_ref().is_some_and(|w| w.text.bytes().all(|b| b.is_ascii_digit())) => {
                 let what = "streams cannot be redirected by their numbers";
-                return Err(wrong(column, what, "messages go to standard error; > takes the output"));
+                let remedy = "messages go to standard error; > takes the output";
+                wrong.get_or_insert(self::wrong(column, what, remedy));
             }
             None if SIGNS.iter().any(|sign| here.starts_with(sign)) => {
                 tokens.extend(word.take().map(Token::Word));
@@ -159,18 +221,11 @@ fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
                 column += sign.len() - 1;
                 rest = &here[sign.len()..];
             }
-            _ => word.get_or_insert(Word { text: String::new(), column }).text.push(c),
+            _ => word.get_or_insert_with(|| Word::at(column)).push(c, quoted.is_some()),
         }
     }
     tokens.extend(word.map(Token::Word));
-    match quoted {
-        None => Ok(tokens),
-        Some((mark, column)) => Err(Wrong {
-            column,
-            what: format!("the quotation mark {mark} is never closed"),
-            remedy: "close it at the end of the word",
-        }),
-    }
+    Scan { tokens, open: quoted, goes_on, wrong }
 }
 
 #[cfg(test)]
@@ -219,6 +274,25 @@ mod tests {
         );
         assert_eq!(shown("echo 'set a=1' >>/etc/system"), "1<echo>6<set a=1> >> 18</etc/system>");
         assert_eq!(shown("ps|wc>x"), "1<ps> | 4<wc> > 7<x>");
+    }
+
+    #[test]
+    fn a_backslash_at_the_end_takes_the_line_end_away() {
+        for line in ["psrinfo | \\", "echo \"a \\", "echo \\\\\\", "ps 2>x | \\", "\\"] {
+            assert!(goes_on(line), "{line}");
+        }
+        for line in ["psrinfo |", "echo '\\", "echo 'a' # b \\", "echo \\\\", "echo \\ ", ""] {
+            assert!(!goes_on(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_a_pattern_where_a_sign_of_one_is_not_quoted() {
+        let patterns = |line: &str| -> Vec<Option<String>> {
+            Line::parse(line).unwrap().words.iter().map(|w| w.pattern().map(str::to_owned)).collect()
+        };
+        assert_eq!(patterns("grep total cpu* '*' a\\*"), [None, None, Some("cpu*".into()), None, None]);
+        assert_eq!(patterns(r"'[a]'? b\\*"), [Some(r"\[a]?".into()), Some(r"b\\*".into())]);
     }
 
     #[test]

@@ -23,11 +23,13 @@
 //!   end, cancel                   apply the resource, or drop it
 //! remove RESOURCE                 remove it
 //! set cpu-shares=N, clear cpu-shares   CPU shares, as with prctl
-//! info [RESOURCE | cpu-shares]    show the configuration of the zone
+//! set pool=NAME, clear pool       simulated machines: the pool that the zone is in
+//! info [RESOURCE | cpu-shares | pool]  show the configuration of the zone
+//! export                          show it as commands
 //! verify, commit, exit            no effect: each value is applied at once
 //! ```
 //!
-//! capped-cpu excludes dedicated-cpu, which also excludes cpu-shares and is refused for the global zone. Other commands
+//! capped-cpu excludes dedicated-cpu, which also excludes cpu-shares and pool, and is refused for the global zone. Other commands
 //! and resources of Solaris are refused.
 //!
 //! # Effect
@@ -35,6 +37,9 @@
 //! capped-cpu is `zone.cpu-cap` of `prctl`. dedicated-cpu creates a temporary pool and set, both named `SUNWtmp_` and
 //! the zone's name, and binds the zone to the pool. It enables pools if necessary. `pooladm -c` keeps both;
 //! `pooladm -s` saves neither.
+//!
+//! `set pool` is `poolbind -i zoneid` for a zone that runs, and takes effect at the boot of one that was halted. On Linux
+//! the pool has the names of its zones: `poolbind -p POOL --unit UNIT`, or the property `millpond.zones` of the pool.
 //!
 //! A simulated machine keeps the configuration over a reboot. On Linux it belongs to the running zone: a container
 //! loses its cap when it ends, and a systemd unit at the next boot. The temporary pool of an ended zone is removed by
@@ -52,7 +57,7 @@ use crate::json::{self, Describe};
 use crate::pools;
 use millpond_cli::{Example, Flag, Group, Parsed, Spec, ValueKind};
 use millpond_formats::zonecfg::{Command, Resource, ZoneContents, info, parse};
-use millpond_machine::facets::Controlled;
+use millpond_machine::facets::{Controlled, Member};
 use millpond_machine::{Machine, Refusal, Subject};
 use millpond_model::pools::PoolsState;
 use millpond_model::{Control, ControlHolder, ControlSetting, CpuCap, Shares};
@@ -74,6 +79,7 @@ struct Configured<'z> {
     /// In percent of one CPU.
     cap_pct: Option<u32>,
     cpu_shares: Option<u32>,
+    pool: Option<&'z str>,
     dedicated_cpu: Option<DedicatedCpu>,
 }
 
@@ -97,6 +103,10 @@ enum Done<'z> {
     CpuShares {
         zone: &'z str,
         shares: Option<u32>,
+    },
+    Pool {
+        zone: &'z str,
+        pool: Option<String>,
     },
     DedicatedCpu {
         zone: &'z str,
@@ -174,15 +184,21 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             .map_err(|error| pools::said("cannot end pools of zones that ended", error))?;
         notes.iter().for_each(|note| ctx.warn(note));
     }
-    let mut work = Work { machine, zone: &zone, keep_others: parsed.long("keep-others"), common: parsed };
+    let mut work = Work {
+        machine,
+        zone: &zone,
+        pool: session.simulation().map(|_| configured(&session, &zone).pool),
+        keep_others: parsed.long("keep-others"),
+        common: parsed,
+    };
     let mut changer = Changer::open(machine, &parsed.common, ctx)?;
     let mut done = Vec::new();
     for command in &commands {
-        if let Err(complaint) = work.carry_out(*command, &mut changer, ctx) {
+        if let Err(complaint) = work.carry_out(command, &mut changer, ctx) {
             changer.refuse(ctx, complaint);
             break;
         }
-        done.push(*command);
+        done.push(command.clone());
     }
     let exit = changer.finish(ctx);
     if !parsed.common.dry_run {
@@ -219,11 +235,16 @@ fn show(
 ) -> Result<Exit, Failure> {
     let machine = session.machine();
     facet("shares and caps", machine.controls())?;
-    let has = if is_halted(session, zone) { configured(session, zone) } else { what_it_has(machine, zone)? };
+    let mut has =
+        if is_halted(session, zone) { configured(session, zone) } else { what_it_has(machine, zone)? };
+    if session.simulation().is_some() {
+        has.pool = configured(session, zone).pool;
+    }
     if in_json {
         let dedicated_cpu =
             has.dedicated.map(|((min, max), importance)| DedicatedCpu { min, max, importance });
-        ctx.json(&Configured { zone, cap_pct: has.cap, cpu_shares: has.shares, dedicated_cpu });
+        let pool = has.pool.as_deref();
+        ctx.json(&Configured { zone, cap_pct: has.cap, cpu_shares: has.shares, pool, dedicated_cpu });
         return Ok(Exit::DONE);
     }
     for command in commands {
@@ -251,7 +272,13 @@ fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<ZoneContents, Failur
     let state = if machine.pools().is_ok() { pools::state_if_any(machine)? } else { None };
     let key = key_of(machine, zone);
     let dedicated = state.as_ref().and_then(|state| dedicated::of(state, &key));
+    let bound = state.as_ref().and_then(|state| {
+        let id = state.zones.get(&key)?;
+        let pool = state.conf.pools.iter().find(|pool| pool.id == Some(*id))?;
+        (!pool.is_default && !pool.is_temporary()).then(|| pool.name.clone())
+    });
     Ok(ZoneContents {
+        pool: bound,
         cap: is.cap.map(CpuCap::get),
         shares: is.shares.map(Shares::get),
         dedicated: dedicated.map(|it| (it.ncpus, it.importance)),
@@ -262,6 +289,8 @@ fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<ZoneContents, Failur
 struct Work<'a> {
     machine: &'a dyn Machine,
     zone: &'a str,
+    /// The pool that it is configured with, on a simulated machine.
+    pool: Option<Option<String>>,
     keep_others: bool,
     common: &'a Parsed,
 }
@@ -281,11 +310,11 @@ impl Work<'_> {
 
     fn carry_out(
         &mut self,
-        command: Command,
+        command: &Command,
         changer: &mut Changer<'_>,
         ctx: &mut Ctx<'_>,
     ) -> Result<(), Complaint> {
-        match command {
+        match *command {
             Command::Nothing => Ok(()),
             Command::Info(which) => {
                 let text = info(&self.zone.escape_debug().to_string(), &self.has()?, which);
@@ -304,6 +333,7 @@ impl Work<'_> {
                 self.excludes("cpu-shares", "dedicated-cpu", is_dedicated)?;
                 self.control(Control::CpuShares, shares, "cpu-shares", changer, ctx)
             }
+            Command::Pool(ref name) => self.bind(name.as_deref(), changer, ctx),
             Command::Remove(Resource::CappedCpu) => {
                 self.removable("capped-cpu", self.has()?.cap.is_some())?;
                 self.control(Control::CpuCap, None, "capped-cpu", changer, ctx)
@@ -322,6 +352,7 @@ impl Work<'_> {
                 self.exists("dedicated-cpu", has.dedicated.is_some(), selected)?;
                 self.excludes("dedicated-cpu", "capped-cpu", has.cap.is_some())?;
                 self.excludes("dedicated-cpu", "cpu-shares", has.shares.is_some())?;
+                self.excludes("dedicated-cpu", "pool", self.pool.as_ref().is_some_and(Option::is_some))?;
                 let before = has.dedicated.unwrap_or(((1, 1), 1));
                 let to = Dedicated {
                     ncpus: ncpus.unwrap_or(before.0),
@@ -341,6 +372,51 @@ impl Work<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Binds the zone to a pool, or to the default one.
+    fn bind(
+        &mut self,
+        name: Option<&str>,
+        changer: &mut Changer<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Complaint> {
+        let of_pool = |error: PoolError| Complaint {
+            hint: error.hint.clone(),
+            ..self.complaint("set", "pool", error.to_string())
+        };
+        if self.pool.is_none() {
+            let why = "a pool has the names of its zones here";
+            let pool = name.unwrap_or("pool_default").escape_debug().to_string();
+            return Err(self.complaint("set", "pool", why).hint(format!(
+                "poolbind -p {pool} --unit UNIT binds it; the property millpond.zones of the pool keeps that"
+            )));
+        }
+        self.excludes("pool", "dedicated-cpu", name.is_some() && self.has()?.dedicated.is_some())?;
+        let Some(state) = self.state()? else {
+            if name.is_none() {
+                self.pool = Some(None);
+                return Ok(());
+            }
+            return Err(self.complaint("set", "pool", "pools are disabled").hint("pooladm -e enables them"));
+        };
+        let pool = match name {
+            Some(name) => state.conf.pool(name),
+            None => state.conf.pools.iter().find(|pool| pool.is_default),
+        };
+        let Some(id) = pool.and_then(|pool| pool.id) else {
+            let name = name.unwrap_or_default().escape_debug();
+            return Err(self
+                .complaint("set", "pool", format!("there is no pool {name}"))
+                .hint(format!("poolcfg -dc 'create pool {name}' makes it")));
+        };
+        let member = Member::Zone(self.zone.to_owned());
+        let change = dynamic::prepare_bind(self.machine, &member, id).map_err(of_pool)?;
+        changer.make(ctx, change).map_err(|refusal| of_pool(refusal.into()))?;
+        let zone = self.zone;
+        changer.report(ctx, None, Done::Pool { zone, pool: name.map(str::to_owned) });
+        self.pool = Some(name.map(str::to_owned));
+        Ok(())
     }
 
     /// Asks that a resource is there, or is not.
@@ -364,7 +440,7 @@ impl Work<'_> {
         if !has_other {
             return Ok(());
         }
-        let remedy = if other == "cpu-shares" { "clear" } else { "remove" };
+        let remedy = if ["cpu-shares", "pool"].contains(&other) { "clear" } else { "remove" };
         Err(self
             .complaint("set", this, format!("it has {other}, and the two exclude each other"))
             .hint(format!("{remedy} {other} first")))

@@ -24,6 +24,48 @@ fn row(state: &str, since: &str, fmri: &str) -> String {
     format!("{state:<14} {since:<8} {fmri}")
 }
 
+/// A service at length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail<'s> {
+    /// Its name for programs.
+    pub fmri: &'s str,
+    /// What it is, in words.
+    pub name: &'s str,
+    /// Whether it is enabled.
+    pub enabled: bool,
+    /// Its state.
+    pub state: &'s str,
+    /// Since when.
+    pub since: WallTime,
+    /// The service that it needs, and the state of that.
+    pub needs: Option<(&'s str, &'s str)>,
+}
+
+/// A moment as `svcs -l` and `svcs -x` show it: `Wed Nov 20 08:14:02 2024`.
+#[must_use]
+pub fn moment(at: WallTime, zone: &TimeZone) -> String {
+    timestamp(at).to_zoned(zone.clone()).strftime("%a %b %e %H:%M:%S %Y").to_string()
+}
+
+/// The lines of `svcs -l`, each with its end.
+#[must_use]
+pub fn detail(service: &Detail<'_>, zone: &TimeZone) -> String {
+    let Detail { fmri, name, enabled, state, since, needs } = service;
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| text += &format!("{name:<12} {value}\n");
+    line("fmri", fmri);
+    line("name", name);
+    line("enabled", if *enabled { "true" } else { "false" });
+    line("state", state);
+    line("next_state", "none");
+    line("state_time", &moment(*since, zone));
+    line("restarter", "svc:/system/svc/restarter:default");
+    if let Some((needed, is)) = needs {
+        line("dependency", &format!("require_all/none {needed} ({is})"));
+    }
+    text
+}
+
 /// The line of `uptime`: the time of day, how long the system is up, how many users are logged in (one), and averages of load in hundredths.
 #[must_use]
 pub fn uptime(now: WallTime, booted: WallTime, load: [u64; 3], zone: &TimeZone) -> String {
@@ -51,6 +93,29 @@ mod tests {
 
     /// 2024-11-20 08:14:02 UTC.
     const BOOTED: WallTime = WallTime(1_732_090_442);
+
+    #[test]
+    fn a_service_at_length_has_its_dependency_with_that_ones_state() {
+        let dynamic = Detail {
+            fmri: "svc:/system/pools/dynamic:default",
+            name: "dynamic resource pools",
+            enabled: true,
+            state: "offline",
+            since: BOOTED,
+            needs: Some(("svc:/system/pools:default", "disabled")),
+        };
+        let expected = "\
+fmri         svc:/system/pools/dynamic:default
+name         dynamic resource pools
+enabled      true
+state        offline
+next_state   none
+state_time   Wed Nov 20 08:14:02 2024
+restarter    svc:/system/svc/restarter:default
+dependency   require_all/none svc:/system/pools:default (disabled)
+";
+        assert_eq!(detail(&dynamic, &TimeZone::UTC), expected);
+    }
 
     #[test]
     fn services_have_a_time_and_after_a_day_a_date() {

@@ -6,7 +6,8 @@
 //! select capped-cpu; set ncpus=2; end         the same resource with another value
 //! remove dedicated-cpu
 //! set cpu-shares=20; clear cpu-shares
-//! info; info capped-cpu
+//! set pool=web; clear pool                    the pool that the zone runs in
+//! info; info capped-cpu; export
 //! ```
 //!
 //! Commands stand on lines of their own, or have semicolons between them; `#` begins a comment.
@@ -31,10 +32,14 @@ pub enum Info {
     Of(Resource),
     /// The shares.
     Shares,
+    /// The pool.
+    Pool,
+    /// The commands that give all of it to a zone (`export`).
+    Commands,
 }
 
 /// A command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Show.
     Info(Info),
@@ -58,6 +63,8 @@ pub enum Command {
     Remove(Resource),
     /// Set the shares; `None` takes them away.
     Shares(Option<u32>),
+    /// Bind the zone to a pool; `None` ends that.
+    Pool(Option<String>),
     /// What is done here by itself: verify, commit, exit.
     Nothing,
 }
@@ -136,12 +143,21 @@ fn command(text: &str, open: &mut Option<Open>) -> Result<Option<Command>, Strin
         ("info", None) => Ok(Some(Command::Info(match rest {
             [] => Info::All,
             ["cpu-shares"] => Info::Shares,
-            ["pool"] => return Err(BIND.into()),
+            ["pool"] => Info::Pool,
             [word] => Info::Of(resource(word)?),
             _ => return Err("info takes one word".into()),
         }))),
+        ("export", None) if rest.is_empty() => Ok(Some(Command::Info(Info::Commands))),
+        ("export", None) => Err("export writes to the output: it takes no file".into()),
         ("set", None) => {
             let text = rest.concat();
+            if let Some(name) = text.strip_prefix("pool=") {
+                let name = name.trim_matches('"');
+                return match name.is_empty() {
+                    true => Err("pool= needs a name; clear pool ends a binding".into()),
+                    false => Ok(Some(Command::Pool(Some(name.to_owned())))),
+                };
+            }
             let value = text.strip_prefix("cpu-shares=").ok_or_else(|| only(&text))?;
             let shares =
                 value.parse().map_err(|_| format!("`{}` is no number of shares", value.escape_debug()))?;
@@ -149,23 +165,23 @@ fn command(text: &str, open: &mut Option<Open>) -> Result<Option<Command>, Strin
         }
         ("clear", None) => match one(rest)?.as_str() {
             "cpu-shares" => Ok(Some(Command::Shares(None))),
+            "pool" => Ok(Some(Command::Pool(None))),
             other => Err(only(other)),
         },
         ("verify" | "commit" | "exit", None) => Ok(Some(Command::Nothing)),
         ("end" | "cancel", None) => Err("no resource was begun: add or select one".into()),
-        _ => Err("the commands are add, select, remove, set, clear, info, verify, commit and exit".into()),
+        _ => {
+            Err("the commands are add, select, remove, set, clear, info, export, verify, commit and exit"
+                .into())
+        }
     }
 }
 
-/// What Solaris has a property for.
-const BIND: &str =
-    "poolbind binds a zone to a pool: poolbind -p POOL -i zoneid ZONE, or poolbind -p POOL --unit UNIT";
-
 fn only(what: &str) -> String {
-    if what.split('=').next() == Some("pool") {
-        return BIND.to_owned();
+    if what.split('=').next() == Some("scheduling-class") {
+        return "priocntl -s -c CLASS -i zoneid ZONE sets the class of a zone's processes".into();
     }
-    format!("of `{}` nothing is known here: there is cpu-shares", what.escape_debug())
+    format!("of `{}` nothing is known here: there are pool and cpu-shares", what.escape_debug())
 }
 
 fn resource(word: &str) -> Result<Resource, String> {
@@ -235,7 +251,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// What a zone has, as `info` shows it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ZoneContents {
     /// Percent of one CPU.
     pub cap: Option<u32>,
@@ -243,6 +259,8 @@ pub struct ZoneContents {
     pub dedicated: Option<((u64, u64), i64)>,
     /// Shares.
     pub shares: Option<u32>,
+    /// The pool.
+    pub pool: Option<String>,
 }
 
 impl ZoneContents {
@@ -252,6 +270,7 @@ impl ZoneContents {
         match *command {
             Command::Cap { percent, .. } => ZoneContents { cap: Some(percent), ..self },
             Command::Shares(shares) => ZoneContents { shares, ..self },
+            Command::Pool(ref pool) => ZoneContents { pool: pool.clone(), ..self },
             Command::Remove(Resource::CappedCpu) => ZoneContents { cap: None, ..self },
             Command::Remove(Resource::DedicatedCpu) => ZoneContents { dedicated: None, ..self },
             Command::Dedicate { ncpus, importance, .. } => {
@@ -274,6 +293,8 @@ impl ZoneContents {
         if let Some(cap) = self.cap {
             text += &format!("add capped-cpu\nset ncpus={}.{:02}\nend\n", cap / 100, cap % 100);
         }
+        // Last: a zone whose pool is gone has the rest.
+        text += &self.pool.as_ref().map(|pool| format!("set pool={pool}\n")).unwrap_or_default();
         text
     }
 }
@@ -282,8 +303,14 @@ impl ZoneContents {
 #[must_use]
 pub fn info(name: &str, has: &ZoneContents, which: Info) -> String {
     let mut text = String::new();
+    if which == Info::Commands {
+        return has.commands();
+    }
     if which == Info::All {
         text += &format!("zonename: {name}\n");
+    }
+    if which == Info::Pool || (which == Info::All && has.pool.is_some()) {
+        text += &format!("pool: {}\n", has.pool.as_deref().unwrap_or_default());
     }
     if let (Info::All | Info::Shares, Some(shares)) = (which, has.shares) {
         text += &format!("[cpu-shares: {shares}]\n");
@@ -344,7 +371,9 @@ mod tests {
         );
         assert_eq!(said("add capped-cpu; end"), "command 2, `end`: ncpus is not set: set ncpus=1.5");
         assert_eq!(said("add capped-cpu"), "command 1, `add capped-cpu`: capped-cpu has no end: add `; end`");
-        assert!(said("set zonepath=/zones/web").contains("there is cpu-shares"));
+        assert!(said("set zonepath=/zones/web").contains("there are pool and cpu-shares"));
+        assert!(said("set scheduling-class=FSS").contains("priocntl -s -c CLASS -i zoneid ZONE"));
+        assert!(said("set pool=").contains("pool= needs a name"));
         assert!(said("create").contains("the commands are add, select"));
         assert!(said("add capped-cpu; set ncpus=1-3; end").contains("a decimal with two places at most"));
         assert!(said("add dedicated-cpu; set ncpus=3-1; end").contains("nor a range of them"));
@@ -353,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_zone_is_shown_as_solaris_shows_it() {
-        let has = ZoneContents { cap: Some(50), dedicated: None, shares: Some(20) };
+        let has = ZoneContents { cap: Some(50), shares: Some(20), ..ZoneContents::default() };
         assert_eq!(info("web", &has, Info::Of(Resource::CappedCpu)), "capped-cpu:\n\t[ncpus: 0.50]\n");
         assert_eq!(
             info("web", &has, Info::All),
@@ -370,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_a_zone_has_is_said_by_commands_that_give_it() {
-        let has = ZoneContents { cap: Some(125), dedicated: None, shares: Some(20) };
+        let has = ZoneContents { cap: Some(125), shares: Some(20), ..ZoneContents::default() };
         assert_eq!(has.commands(), "set cpu-shares=20\nadd capped-cpu\nset ncpus=1.25\nend\n");
         let dedicated = ZoneContents { dedicated: Some(((1, 3), 2)), ..ZoneContents::default() };
         assert_eq!(dedicated.commands(), "add dedicated-cpu\nset ncpus=1-3\nset importance=2\nend\n");
@@ -378,6 +407,7 @@ mod tests {
             has,
             dedicated,
             ZoneContents { cap: Some(5), ..ZoneContents::default() },
+            ZoneContents { pool: Some("web".into()), cap: Some(5), ..ZoneContents::default() },
             ZoneContents::default(),
         ] {
             let again =
@@ -385,9 +415,27 @@ mod tests {
             assert_eq!(again, has);
         }
         let script = "select dedicated-cpu; set importance=7; end; remove capped-cpu; clear cpu-shares; info";
-        let before = ZoneContents { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1) };
+        let before = ZoneContents { cap: Some(5), dedicated: Some(((1, 3), 2)), shares: Some(1), pool: None };
         let after = parse(script).unwrap().iter().fold(before, ZoneContents::after);
-        assert_eq!(after, ZoneContents { cap: None, dedicated: Some(((1, 3), 7)), shares: None });
+        assert_eq!(after, ZoneContents { dedicated: Some(((1, 3), 7)), ..ZoneContents::default() });
+    }
+
+    #[test]
+    fn a_pool_is_set_cleared_and_shown() {
+        let after = |script: &str| {
+            parse(script).unwrap().iter().fold(ZoneContents::default(), ZoneContents::after).pool
+        };
+        assert_eq!(after("set pool=web").as_deref(), Some("web"));
+        assert_eq!(after("set pool=\"web\"; clear pool"), None);
+        let has = ZoneContents { pool: Some("web".into()), shares: Some(20), ..ZoneContents::default() };
+        assert_eq!(info("zone1", &has, Info::Pool), "pool: web\n");
+        assert_eq!(info("zone1", &ZoneContents::default(), Info::Pool), "pool: \n");
+        assert_eq!(
+            info("zone1", &has, Info::All).lines().take(3).collect::<Vec<_>>(),
+            ["zonename: zone1", "pool: web", "[cpu-shares: 20]"]
+        );
+        assert_eq!(info("zone1", &has, Info::Commands), "set cpu-shares=20\nset pool=web\n");
+        assert_eq!(parse("export"), Ok(vec![Command::Info(Info::Commands)]));
     }
 
     #[test]

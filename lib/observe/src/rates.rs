@@ -201,10 +201,10 @@ impl Rates {
         }
     }
 
-    /// The same frame with the CPUs of one set only.
+    /// The same frame with the CPUs of these sets only.
     #[must_use]
-    pub fn of_set(mut self, set: PsetId) -> Rates {
-        self.cpus.retain(|cpu| cpu.set == set);
+    pub fn of_sets(mut self, sets: &[PsetId]) -> Rates {
+        self.cpus.retain(|cpu| sets.contains(&cpu.set));
         self
     }
 
@@ -315,7 +315,7 @@ pub(crate) mod tests {
             prop_assert!(sets.is_sorted_by_key(|s| s.id));
             for set in &sets {
                 prop_assert!(set.size > 0);
-                let members = frame.clone().of_set(PsetId(set.id));
+                let members = frame.clone().of_sets(&[PsetId(set.id)]);
                 for column in COLUMNS {
                     let sum = members.cpus.iter().try_fold(0.0, |sum, m| Some(sum + m.interval.rate(column)?));
                     match (set.interval.rate(column), sum) {

@@ -40,11 +40,13 @@ mod lossy_writer;
 mod machine_file;
 mod open;
 mod output;
+mod patterns;
 mod pools_file;
 mod posix;
 mod process;
 mod profiles;
 mod record;
+mod results;
 mod saved_machine;
 mod session;
 mod signals;
@@ -71,6 +73,7 @@ pub use listening::{Listening, Owned, read_secret};
 pub use machine_file::is_machine_file;
 pub use open::{MachineName, NO_DIRECTORY, NO_FILE, OpenError, OpenOptions, SIMULATED, open_core};
 pub use output::{Output, reason};
+pub use patterns::names_matching;
 pub use pools_file::{FileError, LockedPools, PoolsFile};
 pub use process::{
     exec, leave_behind, own_cpu_time, own_pid, own_program, program_on_path, wait_for_end,
@@ -78,6 +81,7 @@ pub use process::{
 };
 pub use profiles::{KeptText, is_fence_kept, keep_fence, kept_fences, profile_file, profile_names};
 pub use record::{Recorded, RecordedLine, read_log};
+pub use results::{Achieved, rate};
 pub use saved_machine::KeepError;
 pub use session::{Advice, Kind, Session, Unfinished};
 pub use simulation::{
@@ -93,7 +97,7 @@ pub use supervise::{Program, supervise};
 pub use terminal::{
     LineEditor, Typed, file_names, input_is_terminal, input_lines, messages_are_seen, output_is_terminal,
 };
-pub use text::{create_file, create_output, read_text, replace_bytes, replace_text};
+pub use text::{create_file, create_output, open_plain, read_text, replace_bytes, replace_text};
 pub use view::View;
 pub use workloads::{Load, Workload};
 pub use zone::read_zone;

@@ -1,7 +1,7 @@
 //! What can be done to a simulated machine and to no real one: workloads start at a word, time passes at a word, and the
 //! whole of it is a text.
 
-use crate::{Load, Session, record};
+use crate::{Achieved, Load, Session, record};
 use millpond_machine::facets::UsageWatch;
 use millpond_machine::{Clock, Machine};
 use millpond_model::{
@@ -146,6 +146,35 @@ impl Simulation<'_> {
         self.0.start_load(&load.load)
     }
 
+    /// A process of a thread that sleeps until the process executes a workload.
+    #[must_use]
+    pub fn prepare(&self, name: &str) -> Pid {
+        self.0.edit(|s| s.prepare(name))
+    }
+
+    /// A process executes a workload from now on.
+    pub fn execute(&self, pid: Pid, load: &Load) {
+        self.0.edit(|s| s.execute_load(pid, &load.load));
+    }
+
+    /// What each program achieved that runs and reports such a figure.
+    #[must_use]
+    pub fn achievements(&self) -> Vec<Achieved> {
+        self.0.view(SimState::achievements).into_iter().map(Achieved).collect()
+    }
+
+    /// What each program achieved that ended since this was asked last.
+    #[must_use]
+    pub fn take_ended(&self) -> Vec<Achieved> {
+        self.0.edit(SimState::take_ended).into_iter().map(Achieved).collect()
+    }
+
+    /// Whether a process never ends by itself, as far as its programs say.
+    #[must_use]
+    pub fn is_endless(&self, pid: Pid) -> bool {
+        self.0.view(|s| s.never_ends(pid))
+    }
+
     /// Starts a process that sleeps for ever.
     #[must_use]
     pub fn start_sleeper(&self, name: &str) -> Pid {
@@ -160,13 +189,14 @@ impl Simulation<'_> {
         if !self.0.view(|s| s.zones.iter().any(|name| name == zone)) {
             return Err(NoSuchZone(zone.to_owned()));
         }
-        let pid = self.0.start_load(&load.load);
-        self.0.edit(|s| {
+        Ok(self.0.edit(|s| {
+            let pid = s.prepare(&load.name);
             if let Some(process) = s.tables.processes.get_mut(&pid) {
                 process.zone = zone.to_owned();
             }
-        });
-        Ok(pid)
+            s.execute_load(pid, &load.load);
+            pid
+        }))
     }
 
     /// Starts a workload as a process of a zone that a process of the zone has started: in its pool, bound as it is, in its class.
@@ -174,19 +204,19 @@ impl Simulation<'_> {
     /// # Errors
     /// [`NoSuchZone`] when the machine has none of that name; nothing is started.
     pub fn log_in(&self, zone: &str, load: &Load) -> Result<Pid, NoSuchZone> {
-        let parent = self.pids_of_zone(zone).first().copied();
-        let pid = self.start_in(zone, load)?;
-        self.0.edit(|s| {
-            let Some(parent) = parent.and_then(|parent| s.tables.processes.get(&parent)).cloned() else {
-                return;
-            };
-            let inherited = parent.lwps.values().next().cloned().unwrap_or_default();
-            if let Some(process) = s.tables.processes.get_mut(&pid) {
-                process.pool = parent.pool;
+        let Some(parent) = self.pids_of_zone(zone).first().copied() else { return self.start_in(zone, load) };
+        Ok(self.0.edit(|s| {
+            let pid = s.prepare(&load.name);
+            if let Some(parent) = s.tables.processes.get(&parent).cloned()
+                && let Some(process) = s.tables.processes.get_mut(&pid)
+            {
+                let inherited = parent.lwps.values().next().cloned().unwrap_or_default();
+                (process.zone, process.pool) = (parent.zone, parent.pool);
                 process.lwps.values_mut().for_each(|lwp| *lwp = inherited.clone());
             }
-        });
-        Ok(pid)
+            s.execute_load(pid, &load.load);
+            pid
+        }))
     }
 
     /// Limits the time of a process, and of what it will start, to `percent` of one CPU, on whichever CPUs it
@@ -394,6 +424,16 @@ impl Simulation<'_> {
         self.0.view(|s| s.tables.projects.iter().map(one).collect())
     }
 
+    /// The processes of a project, by its name or number, without those of the kernel; none where there is no such project.
+    #[must_use]
+    pub fn pids_of_project(&self, word: &str) -> Option<Vec<Pid>> {
+        self.0.view(|s| {
+            let project = s.project_number(word)?;
+            let is_in = |p: &millpond_sim::tables::ProcessRecord| p.project == project && !p.kernel;
+            Some(s.tables.processes.iter().filter(|(_, p)| is_in(p)).map(|(pid, _)| *pid).collect())
+        })
+    }
+
     /// Adds a project; its number.
     ///
     /// # Errors
@@ -432,6 +472,26 @@ impl Simulation<'_> {
         self.0.view(|s| {
             s.tables.processes.iter().filter(|(_, p)| p.zone == zone).map(|(pid, _)| *pid).collect()
         })
+    }
+
+    /// How many CPUs a zone sees, and how many of them are on-line: those of its pool, or of the machine.
+    #[must_use]
+    pub fn processors_of_zone(&self, zone: &str) -> [usize; 2] {
+        self.0.view(|s| {
+            let process = s.tables.processes.values().find(|p| p.zone == zone && !p.kernel);
+            let record = process.and_then(|p| p.lwps.values().next());
+            let is_confined = zone != "global" && s.tables.pools.is_some();
+            let set = record.filter(|_| is_confined).map(|record| record.set_id());
+            let here = |p: &millpond_sim::tables::ProcessorRecord| set.is_none_or(|set| p.set == set);
+            let online = |p: &millpond_sim::tables::ProcessorRecord| here(p) && p.state.runs_threads();
+            [s.tables.where_cpu(here).len(), s.tables.where_cpu(online).len()]
+        })
+    }
+
+    /// The size of its memory, in KiB; none where its machine file does not say it.
+    #[must_use]
+    pub fn memory_kib(&self) -> Option<u64> {
+        self.0.view(|s| s.topology.lgroups().iter().map(|lgroup| lgroup.memory_kib).sum())
     }
 
     /// Averages of load over one, five and fifteen minutes, in hundredths.

@@ -44,6 +44,21 @@ pub fn create_file(path: &Path) -> Result<BufWriter<File>, String> {
     File::create(path).map(BufWriter::new).map_err(|error| reason(&error))
 }
 
+/// A plain file for the output of a command: a new one in place of what it had, or with its text in front.
+///
+/// # Errors
+/// The system's reason, in words; or that it is there and no plain file.
+pub fn open_plain(path: &Path, appends: bool) -> Result<BufWriter<File>, String> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err("it is there, and no plain file".into());
+    }
+    if !appends || is_trap(path) {
+        return create_file(path);
+    }
+    let opened = File::options().append(true).create(true).open(path);
+    opened.map(BufWriter::new).map_err(|error| reason(&error))
+}
+
 /// Gives a file that the user named a new text, in one stroke: whoever reads it sees the old one or the new one, and a full disk leaves the old
 /// one. A directory that is missing is made. What is there and no plain file (a terminal, a pipe) is written to as it stands.
 ///
@@ -90,6 +105,22 @@ mod tests {
         out.finish().unwrap();
         assert_eq!(read_text(&path).unwrap(), "new\n");
         let missing = create_output(&dir.path().join("no/file")).err();
+        assert_eq!(missing.as_deref(), Some("No such file or directory"));
+    }
+
+    #[test]
+    fn output_of_a_command_goes_to_plain_files_only() {
+        use std::io::Write;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        for (text, appends, all) in [("a", true, "a"), ("b", true, "ab"), ("c", false, "c")] {
+            open_plain(&path, appends).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(read_text(&path).unwrap(), all);
+        }
+        for special in [dir.path(), Path::new("/dev/null")] {
+            assert_eq!(open_plain(special, true).err().unwrap(), "it is there, and no plain file");
+        }
+        let missing = open_plain(&dir.path().join("no/out"), false).err();
         assert_eq!(missing.as_deref(), Some("No such file or directory"));
     }
 

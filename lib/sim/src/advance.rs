@@ -2,8 +2,9 @@
 
 use crate::kernel::{Executed, News, Program, Start, ThreadId};
 use crate::state::{Note, SimState};
-use crate::tables::ProcessRecord;
-use millpond_model::{ControlValues, Lwp, LwpId, Pid};
+use crate::tables::{LwpRecord, ProcessRecord};
+use crate::workloads::Load;
+use millpond_model::{ControlValues, Lwp, LwpId, Pid, PsetId};
 use std::collections::BTreeMap;
 
 impl SimState {
@@ -57,6 +58,9 @@ impl SimState {
             match news {
                 News::Born { parent, child, same_process: false } => self.born(parent, child),
                 News::Born { parent, child, same_process: true } => self.joined(parent, child),
+                News::Counts { thread } => {
+                    self.threads.get(&thread).copied().into_iter().for_each(|lwp| self.counts(lwp));
+                }
                 News::Ended { thread, done, executed } => self.ended(thread, done, executed),
             }
         }
@@ -96,12 +100,15 @@ impl SimState {
             let sum = self.operations.entry(lwp.pid).or_default();
             *sum = sum.saturating_add(done);
         }
+        let mut is_complete = false;
         if let Some(process) = self.tables.processes.get_mut(&lwp.pid) {
             process.lwps.remove(&lwp.lwp);
             if process.lwps.is_empty() {
                 self.tables.processes.remove(&lwp.pid);
+                is_complete = true;
             }
         }
+        self.count_ended(lwp, done, is_complete);
     }
 
     /// The operations that the threads of a process noted as done, those included that have ended.
@@ -114,11 +121,36 @@ impl SimState {
 
     /// Starts a process, a thread of the default class for each program, unbound. It runs when time passes.
     pub fn start(&mut self, name: &str, programs: Vec<Program>) -> Pid {
-        let mut process = crate::state::process(name, false, "global", 1);
-        process.lwps.values_mut().for_each(|lwp| lwp.class = self.start_class);
-        let pid = self.tables.add_process(process);
+        let pid = self.prepare(name);
         self.execute(pid, programs);
         pid
+    }
+
+    /// A process of the default class with a thread that sleeps until the process executes something.
+    pub fn prepare(&mut self, name: &str) -> Pid {
+        let mut process = crate::state::process(name, false, "global", 1);
+        process.lwps.values_mut().for_each(|lwp| lwp.class = self.start_class);
+        self.tables.add_process(process)
+    }
+
+    /// A process executes a workload from now on. It ends when the time is over that it was given.
+    pub fn execute_load(&mut self, pid: Pid, load: &Load) {
+        let cpus = self.cpus_of(pid);
+        let programs = load.programs(&mut self.kernel, cpus);
+        self.execute(pid, programs);
+        if let Some(time) = load.duration {
+            self.ends.insert(pid, self.now().0.saturating_add(time.0));
+        }
+        self.count_started(pid, load);
+    }
+
+    /// How many CPUs the first thread of a process may use.
+    fn cpus_of(&self, pid: Pid) -> u64 {
+        let record = self.tables.processes.get(&pid).and_then(|process| process.lwps.values().next());
+        let bound = record.and_then(|record| record.cpu.as_ref()).map(|bond| bond.to.len());
+        let set = record.map_or(PsetId::DEFAULT, LwpRecord::set_id);
+        let cpus = bound.unwrap_or_else(|| self.tables.usable(set).len());
+        u64::try_from(cpus.max(1)).unwrap_or(u64::MAX)
     }
 
     /// A process executes these programs from now on, a thread for each: in the class, with the bindings of its first thread.

@@ -113,8 +113,7 @@ impl SimState {
             if let Ok(load) = Load::parse(&words)
                 && self.tables.processes.contains_key(&held.pid)
             {
-                let programs = load.programs(&mut self.kernel);
-                self.execute(held.pid, programs);
+                self.execute_load(held.pid, &load);
                 started.push((held.name, held.pid));
             }
         }

@@ -96,6 +96,7 @@ mod programs;
 mod progress;
 pub mod projects;
 mod psets;
+pub mod results;
 mod sampler;
 pub mod state;
 pub mod tables;

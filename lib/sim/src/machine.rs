@@ -118,12 +118,8 @@ impl SimMachine {
     /// Starts a workload as a process of its name, which ends when the time is over that it was given.
     pub fn start_load(&self, load: &Load) -> Pid {
         self.edit(|s| {
-            let programs = load.programs(&mut s.kernel);
-            let pid = s.start(&load.name, programs);
-            if let Some(time) = load.duration {
-                let end = s.now().0.saturating_add(time.0);
-                s.ends.insert(pid, end);
-            }
+            let pid = s.prepare(&load.name);
+            s.execute_load(pid, load);
             pid
         })
     }

@@ -23,13 +23,13 @@ impl SimMachine {
             launch.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let load = Load::parse(&words).map_err(|error| refused(error.what).hint(error.remedy))?;
         let before = self.view(Clone::clone);
-        let pid = self.start_load(&load);
+        let pid = self.edit(|state| state.prepare(&load.name));
         match bind_at_start(self, pid, set) {
-            Ok(bound) => Ok(Box::new(Started {
-                machine: self,
-                pid,
-                notes: bound.into_iter().chain(load.notes).collect(),
-            })),
+            Ok(bound) => {
+                self.edit(|state| state.execute_load(pid, &load));
+                let notes = bound.into_iter().chain(load.notes).collect();
+                Ok(Box::new(Started { machine: self, pid, notes }))
+            }
             Err(refusal) => {
                 self.edit(|state| *state = before);
                 Err(refusal)

@@ -34,6 +34,12 @@ impl SimState {
         pids.into_iter().map(|pid| EndlessProcess { pid, name: name(pid) }).collect()
     }
 
+    /// Whether a process never ends by itself and was given no time.
+    #[must_use]
+    pub fn never_ends(&self, pid: Pid) -> bool {
+        self.endless(&[]).iter().any(|endless| endless.pid == pid)
+    }
+
     /// Lets time pass until no thread runs or sleeps for a time, at most until `until`, in nanoseconds since boot.
     pub fn advance_until_idle(&mut self, until: u64) -> Outcome {
         loop {

@@ -4,6 +4,7 @@ use crate::holder_map::HolderMap;
 use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Recalled, Spells, ThreadId};
 use crate::layout;
 use crate::load_average::LoadAverage;
+use crate::results::Counted;
 use crate::tables::{
     LwpRecord, ProcessRecord, ProcessorRecord, ROOT_PROJECT, SYSTEM_PROJECT, Tables, Tunables, usual_projects,
 };
@@ -69,6 +70,9 @@ pub struct SimState {
     /// Operations that threads noted as done before they ended, by process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<Pid, u64>,
+    /// What programs report that run, or that ended and were not asked since.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub results: BTreeMap<Pid, Counted>,
     /// What became of threads, while they are followed.
     #[serde(skip)]
     pub notes: Option<Vec<Note>>,
@@ -247,6 +251,7 @@ impl SimState {
             holder_map: HolderMap::default(),
             account: None,
             operations: BTreeMap::new(),
+            results: BTreeMap::new(),
             notes: None,
             halted: None,
             services: BTreeSet::new(),

@@ -313,6 +313,15 @@ impl Tables {
         self.where_cpu(|p| p.set == set && p.state.runs_threads())
     }
 
+    /// The CPUs that threads of a set may use. Those of the default set also use shared sets.
+    #[must_use]
+    pub fn usable(&self, set: PsetId) -> CpuSet {
+        let shares = |p: &ProcessorRecord| {
+            set.is_default() && self.sets.get(&p.set).is_some_and(|record| record.shared)
+        };
+        self.where_cpu(|p| (p.set == set || shares(p)) && p.state.runs_threads())
+    }
+
     /// The CPUs that take device interrupts.
     #[must_use]
     pub fn interruptible(&self) -> CpuSet {

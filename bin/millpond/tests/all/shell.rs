@@ -144,3 +144,44 @@ fn a_script_may_come_without_a_file_and_ends_at_its_first_failure() {
     let ended = shell(&["x4200"], "psrinfo -t\nquit\npsrinfo -t\n");
     assert_eq!((ended.status.code(), out(&ended).as_str()), (Some(0), "4\n"));
 }
+
+#[test]
+fn output_goes_to_files_of_the_machine_at_hand_and_programs_read_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "psrinfo -s 1 > one.out\n\
+                  psrset -c 1 >> one.out\n\
+                  psrinfo | head -1 > two.out\n\
+                  cat one.out\n\
+                  grep -c processor *.out\n\
+                  cat o*.out | awk '{ print NR \": \" $1 }'\n\
+                  grep x none*\n\
+                  psrinfo > .\n\
+                  psrinfo > no/file\n\
+                  echo 'set hz=100' > /etc/system\n\
+                  grep x /etc/system\n\
+                  psrinfo > /etc/passwd\n\
+                  cat three.out\n";
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(dir.path()).args(["sim", "--keep-going", "x4200"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let made = "1\ncreated processor set 1\nprocessor 1: was not assigned, now 1\n";
+    assert_eq!(fs::read_to_string(dir.path().join("one.out")).unwrap(), made);
+    assert!(fs::read_to_string(dir.path().join("two.out")).unwrap().starts_with("0\ton-line "));
+    assert_eq!(out(&ended), format!("{made}one.out:2\ntwo.out:0\n1: 1\n2: created\n3: processor\n"));
+    let told = err(&ended);
+    for expected in [
+        "grep: none*: No such file or directory\n",
+        "stdin:8:11: cannot write .: it is there, and no plain file\nhint: name another file\n",
+        "stdin:9:11: cannot write no/file: No such file or directory\n",
+        "stdin:11:8: /etc/system is a file of the simulated machine, which programs cannot read\n\
+         hint: cat /etc/system | PROGRAM\n",
+        "stdin:12:11: cannot write /etc/passwd: of the simulated machine's files only /etc/system can be written\n",
+        "stdin:13:5: cannot show three.out: No such file or directory\n",
+    ] {
+        assert!(told.contains(expected), "{expected}in\n{told}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}

@@ -18,13 +18,13 @@
 
 use super::roles::observed;
 use crate::Failure;
-use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, mpstat, real};
+use crate::published::{Bench, Choices, Experiment, Findings, Lab, SECONDS, SEEDS, mpstat};
 use crate::sets::Shelter;
 use millpond_cli::{Flag, ValueKind};
 use millpond_machine::facets::{Method, WatchOptions};
 use millpond_model::{Column, CpuId, CpuSet, Nanos};
 use millpond_observe::Rates;
-use millpond_session::SIMULATED;
+use millpond_session::{SIMULATED, rate};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -50,8 +50,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 const MACHINE: &str = "t2000";
 /// Until windows are full and all threads have a place.
 const WARM_UP: Nanos = Nanos::from_secs(1);
-/// Bits of what an operation of the stream moves.
-const PAIR_BITS: f64 = 2.0 * 1_460.0 * 8.0;
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let phases = choices.numbers("phase").unwrap_or(&[1, 2, 3]);
@@ -114,7 +112,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     let speeds: Vec<f64> = done
         .iter()
         .zip(&done_before)
-        .map(|(after, before)| real(after - before) * PAIR_BITS / real(seconds) / 1e6)
+        .filter_map(|(after, before)| rate("iperf", after - before, Nanos::from_secs(seconds)))
         .collect();
     let [out_mbits, in_mbits] = [0, 1].map(|at| speeds.get(at).copied().unwrap_or(0.0));
     let members: CpuSet = if phase > 1 { inside.iter().copied().collect() } else { CpuSet::new() };

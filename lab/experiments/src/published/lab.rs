@@ -398,9 +398,9 @@ mod tests {
     fn changes_reach_workloads_and_machines() {
         let instructions = parameter(r#"{"workload":"cg","option":"--op-instructions"}"#);
         let default = own_value(&instructions).unwrap();
-        let before = rate("smartos-2", "cg", Vec::new());
+        let before = rate("smartos-2", "cg -t 1", Vec::new());
         let change = Change { parameter: instructions, value: default * 2.0 };
-        let after = rate("smartos-2", "cg", vec![change]);
+        let after = rate("smartos-2", "cg -t 1", vec![change]);
         assert!((before / after - 2.0).abs() < 0.02, "{before} {after}");
 
         let clock = parameter(r#"{"machine":"t2-64","field":"/processor/clock_mhz"}"#);

@@ -418,7 +418,7 @@ pub(super) mod tests {
         let mut quiet = |_: &str| ();
         let lab = Lab::new(&stop, Vec::new(), &mut quiet);
         let bench = lab.open_described(&with_kernel(made, 0.5, 0.0)).unwrap();
-        let pid = bench.start("cg --class S", "global").unwrap();
+        let pid = bench.start("cg --class S -t 1", "global").unwrap();
         let rate = lab.rates(&bench, &[pid], Nanos::from_secs(1)).unwrap()[0];
         // Barriers and daemons take a hundredth of it each.
         assert!((0.975..1.0).contains(&(rate / 1e9)), "{rate}");

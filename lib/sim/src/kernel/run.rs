@@ -369,7 +369,11 @@ impl Kernel {
                 }
                 Action::Done(operations) => {
                     let t = self.t(thread);
+                    let first = t.done == 0;
                     t.done = t.done.saturating_add(operations);
+                    if first {
+                        self.news.push(News::Counts { thread });
+                    }
                 }
                 Action::Yield => {
                     self.class_yield(thread);

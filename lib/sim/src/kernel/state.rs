@@ -230,7 +230,7 @@ pub struct Kernel {
     /// What ran on each CPU, how often and how long, while OS noise is measured.
     #[serde(skip)]
     pub(super) spell_log: Option<SpellLog>,
-    /// Threads that were born of others and threads that ended, in order, for [`Kernel::take_news`].
+    /// What became of threads by itself, in order, for [`Kernel::take_news`].
     pub(super) news: Vec<News>,
     /// For each partition, how long its threads waited for a CPU, all together, before they got one: nanoseconds since boot.
     #[serde(default)]
@@ -257,6 +257,11 @@ pub enum News {
         /// Whether both are of one process.
         #[serde(default, skip_serializing_if = "is_default")]
         same_process: bool,
+    },
+    /// A thread noted its first operation.
+    Counts {
+        /// The thread.
+        thread: ThreadId,
     },
     /// A thread ended. Its place may be another one's already.
     Ended {

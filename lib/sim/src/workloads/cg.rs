@@ -19,7 +19,7 @@
 //! Rows have a mean number of elements, so that shares differ by whole rows only. The step before the first, in which the
 //! program makes its matrix, is over.
 
-use super::options::{Opt, THREADS, Unit, Values, Workload};
+use super::options::{Opt, THREAD_PER_CPU, Unit, Values, Workload};
 use crate::kernel::{Action, Mix, Program, Waiting};
 use crate::kernel::{BarrierId, MixId};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "cg",
     summary: "Threads that do steps of a conjugate gradient (NPB CG) for ever, each a share of the rows, and meet four times in each step.",
     options: &[
-        THREADS,
+        THREAD_PER_CPU,
         Opt {
             flag: "--class",
             value: "CLASS",
@@ -213,7 +213,7 @@ mod tests {
 
     /// Operations after so many nanoseconds of a job whose operations take a nanosecond each, and its barriers nothing.
     fn operations(options: &str, nanos: u64) -> u64 {
-        let text = format!("cg --op-instructions 1 --op-reach 0 --barrier-instructions 0 {options}");
+        let text = format!("cg -t 1 --op-instructions 1 --op-reach 0 --barrier-instructions 0 {options}");
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let machine = plain();
         let pid = machine.start_load(&Load::parse(&words).unwrap());

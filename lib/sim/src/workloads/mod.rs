@@ -30,9 +30,10 @@ mod pingpong;
 mod service;
 mod spin;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tpce;
 
+use options::THREADS;
 pub use options::{Constant, Opt, Source, Unit, Values, Workload};
 
 use crate::kernel::{Kernel, Program};
@@ -144,9 +145,9 @@ impl Load {
         Ok(Load { workload, name: last, duration, notes, values })
     }
 
-    /// The programs of its threads, for that kernel.
-    pub fn programs(&self, kernel: &mut Kernel) -> Vec<Program> {
-        (self.workload.programs)(&self.values, kernel)
+    /// The programs of its threads, for that kernel. `cpus` is how many CPUs it may use.
+    pub fn programs(&self, kernel: &mut Kernel, cpus: u64) -> Vec<Program> {
+        (self.workload.programs)(&self.values.clone().or(THREADS.flag, cpus), kernel)
     }
 }
 

@@ -53,6 +53,10 @@ pub(super) const THREADS: Opt = Opt {
     default: 1,
 };
 
+/// The same where a program has a thread for each CPU by itself.
+pub(super) const THREAD_PER_CPU: Opt =
+    Opt { summary: "threads; one for each CPU that it may use if not given", default: 0, ..THREADS };
+
 /// What a value counts, with the least and the most that it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -243,6 +247,13 @@ impl Values {
     pub fn get(&self, flag: &str) -> u64 {
         let at = self.flags.iter().position(|f| *f == flag);
         at.and_then(|at| self.values.get(at)).copied().unwrap_or(0)
+    }
+
+    /// The same with another value in the place of 0.
+    pub(super) fn or(mut self, flag: &str, value: u64) -> Values {
+        let own = self.flags.iter().position(|f| *f == flag).and_then(|at| self.values.get_mut(at));
+        own.into_iter().filter(|own| **own == 0).for_each(|own| *own = value);
+        self
     }
 
     /// A value that is a number of things.

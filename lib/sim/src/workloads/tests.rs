@@ -12,7 +12,7 @@ fn words(text: &str) -> Vec<String> {
 
 fn programs(text: &str) -> Vec<Program> {
     let mut state = SimMachine::named("smartos-2").unwrap().view(SimState::clone);
-    Load::parse(&words(text)).unwrap().programs(&mut state.kernel)
+    Load::parse(&words(text)).unwrap().programs(&mut state.kernel, 2)
 }
 
 fn refused(text: &str) -> (usize, String, String) {
