@@ -100,8 +100,8 @@ docs:
 	mdbook build docs
 
 reference:
-	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond --test all reference::
-	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --package millpond-golden --test all schemas
+	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --test all reference::
+	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --test all schemas::
 
 # Recorded on the machine at hand, as root, with nothing else running.
 pictures: tools

@@ -208,7 +208,7 @@ mod tests {
             ("alternating --policy fair", "cannot use --policy fair: it is none of millpond, solaris"),
             (
                 "service --arm cpuset",
-                "cannot use --arm cpuset: it is none of nothing, cpu.weight, cpu.max, pools",
+                "cannot use --arm cpuset: it is none of nothing, cpu.weight, cpu.max, pools, below-80, below-20",
             ),
             ("service --machine real --leave 0", "cannot use --leave 0: it is not within 1 and 4095"),
             ("--machine real alternating --job ep", "cannot use --job ep: it is none of batch, cg"),
@@ -248,7 +248,7 @@ mod tests {
             "millpond experiment e3: dynamic pools: ",
             "usage: millpond experiment e3 [--threads N,...] [--psets N,...]",
             "\nCLAIM\n",
-            " --threads N,... one job with so many CPUs and threads, the other one stopped; 32,34,38 ",
+            " --threads N,... one job with so many CPUs and threads, the other one stopped; 32,34,38,39,62 ",
             " --svg a picture ",
             "\n    1275 Mop/s: Mop/s per zone, one stopped: 38 threads\n",
             "\nOPTIONS OF EVERY COMMAND\n",

@@ -6,33 +6,12 @@
 //! into a cpuset of its own is no member any more.
 
 use crate::knob::{LinuxKnob, TaskId};
-use crate::view::{TaskAt, View};
+use crate::view::{Left, TaskAt, View};
 use crate::{LinuxMachine, Os, names};
 use millpond_machine::{Step, Value};
-use std::fmt;
 
 /// What the name of such a record begins with.
 pub(crate) const RECORD: &str = "inside.";
-
-/// A task that left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
-    /// The process, or a thread of it that was bound by itself.
-    pub task: TaskId,
-    /// Where it is.
-    pub at: String,
-    /// Its leaf.
-    pub leaf: String,
-}
-
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.task.tid {
-            None => write!(f, "process {}", self.task.pid),
-            Some(tid) => write!(f, "thread {}/{tid}", self.task.pid),
-        }
-    }
-}
 
 fn name_of(task: TaskId) -> String {
     format!("{RECORD}{}.{}", task.leader(), task.start)

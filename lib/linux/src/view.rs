@@ -2,7 +2,6 @@
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
-use crate::inside::Left;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId, node_list};
 use crate::names;
 use crate::numa;
@@ -12,6 +11,7 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, CpuSet, Fencing, Former, LgrpId, Others, PoolId, PsetId, PsetMode, SetMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What is wanted of a set: the label of its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +94,26 @@ impl Group {
     /// What it takes as a partition: its exclusive list where it has one.
     fn partition_cpus(&self) -> &CpuSet {
         if self.exclusive.is_empty() { &self.cpus } else { &self.exclusive }
+    }
+}
+
+/// A task that left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The process, or a thread of it that was bound by itself.
+    pub task: TaskId,
+    /// Where it is.
+    pub at: String,
+    /// Its leaf.
+    pub leaf: String,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task.tid {
+            None => write!(f, "process {}", self.task.pid),
+            Some(tid) => write!(f, "thread {}/{tid}", self.task.pid),
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
 //! ```
-//! A part is an experiment, or `machines`, `workloads`, `fits`, `points` or `parameters`. Without a name, all of them, which takes minutes, and the
-//! part `together`, which is made of all published experiments.
+//! A part is an experiment (but `twin`, which measures the machine at hand), or `machines`, `workloads`, `fits`, `points` or `parameters`. Without a name, all of them, which takes minutes. The part
+//! `together` is written each time, from the tables of the page.
 
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
@@ -18,12 +18,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let names: Vec<String> = env::args().skip(1).collect();
     let catalogues = CATALOGUES.iter().map(|(name, _)| *name);
-    let known: Vec<&str> =
-        catalogues.chain(EXPERIMENTS.iter().chain(OWN).map(|experiment| experiment.name)).collect();
+    let known: Vec<&str> = catalogues
+        .chain(EXPERIMENTS.iter().chain(OWN).map(|experiment| experiment.name))
+        .filter(|name| *name != "twin")
+        .collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no part `{name}`; there are {}", known.join(", ")).into());
     }
-    let mut published = Vec::new();
     for name in known.into_iter().filter(|name| names.is_empty() || names.iter().any(|n| n == name)) {
         eprintln!("{name}");
         let is_own = OWN.iter().any(|experiment| experiment.name == name);
@@ -32,19 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some((_, write)) => write(),
             None => {
                 let findings = run(named(name).ok_or("it is gone")?)?;
-                let new = if is_own { verbatim(&findings) } else { markdown(&findings) };
-                if !is_own {
-                    published.push(findings);
-                }
-                new
+                if is_own { verbatim(&findings) } else { markdown(&findings) }
             }
         };
         write(&path, name, &new)?;
     }
-    if published.len() == EXPERIMENTS.len() {
-        write(&docs.join(page_of("together").0), "together", &together(&published))?;
-    }
-    Ok(())
+    let page = docs.join(page_of("together").0);
+    write(&page, "together", &together(&fs::read_to_string(&page)?))
 }
 
 /// Replaces a part of a page. The page is read each time: a long run must not undo what was edited meanwhile.

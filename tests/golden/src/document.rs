@@ -214,29 +214,39 @@ pub fn parameters() -> String {
     text
 }
 
-/// The errors of all experiments together: of points that are independent.
+/// The errors of the independent points of all experiments together, from the tables of the page.
 #[must_use]
-pub fn together(all: &[Findings]) -> String {
-    let independent =
-        || all.iter().flat_map(|findings| &findings.points).filter(|point| point.is_independent());
-    let within = |limit: f64| {
-        independent().filter(|point| point.error().is_some_and(|error| error.abs() <= limit)).count()
-    };
-    let blind = || independent().filter(|point| point.blind.is_some());
-    let said = |errors: Option<Errors>| {
+pub fn together(page: &str) -> String {
+    let number = |cell: &str| cell.trim_end_matches(" %").parse::<f64>().ok();
+    let (mut count, mut errors, mut blind) = (0, Vec::new(), Vec::new());
+    for line in EXPERIMENTS.iter().filter_map(|experiment| part(page, experiment.name)).flat_map(str::lines) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, _, published, guess, _, _, error, _, mark] = cells[..] else { continue };
+        let Some(published) = number(published) else { continue };
+        if mark.starts_with("fitted") || mark.starts_with("follows") {
+            continue;
+        }
+        count += 1;
+        errors.extend(number(error));
+        blind.extend(
+            number(guess).filter(|_| published != 0.0).map(|guess| (guess / published - 1.0) * 100.0),
+        );
+    }
+    let within = |limit: f64| errors.iter().filter(|error| error.abs() <= limit).count();
+    let said = |errors: &[f64]| {
+        let errors = Errors::of(errors.iter().copied());
         errors.map_or("none".to_owned(), |e| {
             format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
         })
     };
     format!(
-        "\nErrors of all {} independent points: {}. {} of them are off by 10 % at most, {} by 25 %. Errors of the {} blind predictions, as they were \
+        "\nErrors of all {count} independent points: {}. {} of them are off by 10 % at most, {} by 25 %. Errors of {} blind predictions, as they were \
          then: {}.\n\n",
-        independent().count(),
-        said(Errors::of(independent().filter_map(Point::error))),
+        said(&errors),
         within(10.0),
         within(25.0),
-        blind().count(),
-        said(Errors::of(blind().filter_map(Point::blind_error))),
+        blind.len(),
+        said(&blind),
     )
 }
 
@@ -356,6 +366,17 @@ mod tests {
         let new = with_part(TEXT, "e4", "new\n").unwrap();
         assert_eq!(new, TEXT.replace("old", "new"));
         assert_eq!(with_part(TEXT, "e5", ""), None);
+    }
+
+    #[test]
+    fn independent_rows_of_all_tables_count_together() {
+        let page = "<!-- e4: begin -->\n| quantity | conditions | published | blind | ours | over 20 seeds | error | straight line | |\n|---|---|---:|---:|---:|---:|---:|---:|---|\n\
+            | a | x | 100 | - | 104 | same | +4.0 % | - | outside |\n| a | y | 200 | 150 | 180 | same | -10.0 % | - | blind, outside |\n\
+            | a | z | 10 | - | 10 | same | 0.0 % | - | fitted |\n| a | v | 2 | 1 | 2 | same | 0.0 % | - | follows, within |\n\
+            | a | w | - | - | 7 | same | - | - | predicted |\n<!-- e4: end -->\n";
+        let expected = "\nErrors of all 2 independent points: 7.0 % in the median, 10.0 % at worst. 2 of them are off by 10 % at most, 2 by 25 %. \
+            Errors of 1 blind predictions, as they were then: 25.0 % in the median, 25.0 % at worst.\n\n";
+        assert_eq!(together(page), expected);
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn a_remedy_that_the_machine_refuses_is_not_logged() {
     let state = dir.path().join("machine");
     let run = |words: &[&str]| {
         let at = ["--machine", "x4200", "--state", state.to_str().unwrap()];
-        millpond().args([words, &at].concat()).output().unwrap()
+        millpond().args([&words[..1], &at, &words[1..]].concat()).output().unwrap()
     };
     let hint = || {
         let done = run(&["poold"]);

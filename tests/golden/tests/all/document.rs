@@ -2,7 +2,7 @@
 
 use millpond_experiments::{EXPERIMENTS, OWN, named};
 use millpond_golden::document::{
-    CATALOGUES, MACHINES, POOLS, SIMULATOR, TWIN, markdown, page_of, part, run, verbatim,
+    CATALOGUES, MACHINES, POOLS, SIMULATOR, TWIN, markdown, page_of, part, run, together, verbatim,
 };
 use millpond_sim::SimMachine;
 
@@ -108,4 +108,5 @@ fn machines_workloads_and_fits_are_those_of_the_program() {
         let again = "cargo run --release -p millpond-golden --example figures";
         assert_eq!(part(page_of(name).1, name), Some(write().as_str()), "{again} {name}");
     }
+    assert_eq!(part(SIMULATOR, "together"), Some(together(SIMULATOR).as_str()));
 }

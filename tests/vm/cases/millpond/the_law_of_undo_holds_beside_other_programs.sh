@@ -53,7 +53,7 @@ observe() {
 sleeper() { # group
     sleep 100000 &
     others="$others $!"
-    [ -z "$1" ] || write "$root/$1/cgroup.procs" $!
+    [ -z "${1:-}" ] || write "$root/$1/cgroup.procs" $!
 }
 
 # --- other programs ---
