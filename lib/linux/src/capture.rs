@@ -306,7 +306,7 @@ impl Capture<'_> {
         }
         self.copy_named(&base, &into, &["devices/cpu_core/cpus", "devices/cpu_atom/cpus"])?;
         let queue = "devices/virtual/workqueue";
-        self.copy_named(&base.join(queue), &into.join(queue), &["cpumask", "cpumask_requested"])?;
+        self.copy_named(&base.join(queue), &into.join(queue), &["cpumask"])?;
         for name in self.from.names(&base.join(queue))? {
             self.copy_named(&base.join(queue).join(&name), &into.join(queue).join(&name), &["cpumask"])?;
         }

@@ -148,7 +148,7 @@ impl LinuxMachine {
     }
 
     fn read_file(&self, file: &ControlFile) -> Result<Option<Value>, KnobError> {
-        let text = self.os.root.read_value(&self.os.value_path(file)?).map_err(knob_error)?;
+        let text = self.os.root.read_value(&self.os.control_path(file)?).map_err(knob_error)?;
         let value = text.and_then(|text| file.value_of(text.trim_end()));
         let is_nodes = matches!(file, ControlFile::Cpuset(_, CpusetFile::Mems));
         Ok(if is_nodes { self.os.limit_of_nodes(value) } else { value })

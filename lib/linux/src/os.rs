@@ -99,22 +99,6 @@ impl Os {
         Ok(if tree == "proc" { &self.root.proc } else { &self.root.sys }.join(path))
     }
 
-    /// Where the value of a control file is read. Of the unbound workqueue cpumask that is what was requested, where the kernel shows it (6.9): the file that is
-    /// written shows it without the CPUs of isolated partitions, and writing that back would take these away for ever.
-    ///
-    /// # Errors
-    /// As [`Os::control_path`].
-    pub(crate) fn value_path(&self, file: &ControlFile) -> Result<PathBuf, KnobError> {
-        let path = self.control_path(file)?;
-        if matches!(file, ControlFile::UnboundCpumask) {
-            let requested = path.with_file_name("cpumask_requested");
-            if self.root.read(&requested).is_ok_and(|text| text.is_some()) {
-                return Ok(requested);
-            }
-        }
-        Ok(path)
-    }
-
     /// Writes a file in one call, as control files want it.
     ///
     /// # Errors

@@ -276,7 +276,7 @@ fn packet_steering(os: &Os) -> Vec<Steered> {
 
 fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
     // A queue that cannot steer answers with an error instead of a mask.
-    let text = os.root.read(&os.value_path(&file).ok()?).ok().flatten()?;
+    let text = os.root.read(&os.control_path(&file).ok()?).ok().flatten()?;
     let allowed = file.value_of(text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
     let what = Interrupt {
         id: String::new(),

@@ -35,11 +35,6 @@ impl Fs for Captured {
     }
 
     fn write(&self, os: &Os, path: &Path, text: &str) -> Done {
-        // Since 6.9 the kernel keeps what was written apart from what isolated partitions leave of it.
-        let requested = path.with_file_name("cpumask_requested");
-        if path.ends_with("workqueue/cpumask") && os.root.read(&requested).is_ok_and(|text| text.is_some()) {
-            write(os, &requested, text)?;
-        }
         narrowing(os, || write(os, path, text))
     }
 

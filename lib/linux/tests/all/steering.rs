@@ -64,24 +64,6 @@ fn an_interrupt_that_went_with_its_processor_comes_back_with_it() {
     assert!(machine.journal().baselines().is_empty());
 }
 
-/// Another program has isolated CPU 3: the kernel shows the mask of unbound work without it, and keeps what was requested apart (6.9).
-#[test]
-fn the_mask_of_unbound_work_returns_with_the_cpus_of_isolated_partitions() {
-    let made = HandMade::new(4, false);
-    made.file("sys/devices/virtual/workqueue/cpumask", "7\n");
-    made.file("sys/devices/virtual/workqueue/cpumask_requested", "f\n");
-    let machine = made.machine();
-    let set = |state| {
-        let writer = Writer::open(&machine).unwrap();
-        let change = machine.processors().unwrap().prepare_states(&cpus(&[2]), state, false).unwrap();
-        writer.commit(change).unwrap();
-    };
-    set(State::NoIntr);
-    assert_eq!(made.read("sys/devices/virtual/workqueue/cpumask_requested"), "b");
-    set(State::OnLine);
-    assert_eq!(made.read("sys/devices/virtual/workqueue/cpumask_requested"), "f");
-}
-
 #[test]
 fn no_intr_moves_every_interrupt_and_on_line_brings_it_back() {
     let made = HandMade::new(4, false);

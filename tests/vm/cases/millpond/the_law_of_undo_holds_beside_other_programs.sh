@@ -35,7 +35,7 @@ observe() {
         find $root -type d | sort
         find $root \( -name 'cpuset.*' -o -name cgroup.type -o -name cgroup.subtree_control \) -type f ! -name '*pressure*' |
             sort | xargs grep -sH ''
-        grep -sH '' /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity_list /sys/devices/virtual/workqueue/cpumask /sys/devices/virtual/workqueue/cpumask_requested \
+        grep -sH '' /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity_list /sys/devices/virtual/workqueue/cpumask \
             /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /proc/sys/kernel/watchdog_cpumask \
             /sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us /sys/devices/system/cpu/online || :
         _left=$(cat $root/cpuset.cpus.effective 2>/dev/null || cat $root/cpuset.cpus)
