@@ -192,3 +192,7 @@ for _status in $(kernel_threads); do
     esac
 done
 [ -z "$_irq" ] || echo 0-$((cpus - 1)) 2>/dev/null >/proc/irq/$_irq/smp_affinity_list || :
+# Since 6.9 a write sets the effective mask of unbound work and the requested one, and there is no other way to set them: what was undone while a partition of
+# another program was there keeps that program's CPUs out, also when the partition ends. It is as it was for as long as the partition is there, which is compared above.
+_mask=$(sed 's/[0-9a-f]/f/g' /sys/devices/virtual/workqueue/cpumask)
+write /sys/devices/virtual/workqueue/cpumask "$_mask"
