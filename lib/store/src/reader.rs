@@ -270,7 +270,7 @@ impl<R: Borrow<Recording>> Frames<R> {
     fn next_of_all(&mut self) -> Option<Result<Moment, StoreError>> {
         loop {
             if let Some(block) = &mut self.block
-                && !(block.encoded.is_over() && !block.encoded.is_broken())
+                && (!block.encoded.is_over() || block.encoded.is_broken())
             {
                 let source = &self.recording.borrow().files[block.file].blocks;
                 let read =
