@@ -11,9 +11,12 @@ use millpond_experiments::Failure;
 use millpond_experiments::published::{FIT_SLACK, fits};
 use std::sync::atomic::AtomicBool;
 
+/// Choices of an experiment, by option.
+type Chosen = &'static [(&'static str, &'static str)];
+
 /// What takes minutes to fit, unless that is asked for: which, in which shorter run its figure is measured, and how far off it may be there, as a share.
 /// One seed of chance gives 0.85 to 1.03 late samples of a million, and 25 to 35 us for the worst.
-const SLOW: [(&str, &[(&str, &str)], f64); 3] = [
+const SLOW: [(&str, Chosen, f64); 3] = [
     ("hackbench --instructions", &[("only", "hackbench"), ("loops", "3")], FIT_SLACK),
     ("latstat --calls", &[("only", "samples")], 0.15),
     ("latstat --call-us", &[("only", "samples")], 0.2),

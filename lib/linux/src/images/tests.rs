@@ -289,8 +289,9 @@ fn code_that_a_core_leaves_out_comes_from_its_file() {
     assert!(there.readable && !there.writable);
     let mut read = [0; 4];
     assert_eq!(core.read(place, &mut read), 4);
+    let there = usize::try_from(place).unwrap();
     // SAFETY: four bytes of a function of this program.
-    assert_eq!(read, unsafe { std::ptr::with_exposed_provenance::<[u8; 4]>(place as usize).read() });
+    assert_eq!(read, unsafe { std::ptr::with_exposed_provenance::<[u8; 4]>(there).read() });
     assert_eq!(core.written(code.begin, code.end), []);
 }
 

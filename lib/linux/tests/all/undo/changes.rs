@@ -10,12 +10,15 @@ use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
 use millpond_model::{CpuId, FenceName, Nanos, Others, Pid, PoolId, PsetId, Shelter, State};
 use std::collections::BTreeMap;
 
+/// What undoes a change.
+pub type Back = Box<dyn FnOnce(&LinuxMachine)>;
+
 /// A change that was tried. A refusal changes nothing, which is another law.
 pub struct Tried {
     pub what: String,
     pub result: Result<(), Refusal>,
     /// Undoes it at once, where everything is to be as it was then.
-    pub back: Option<Box<dyn FnOnce(&LinuxMachine)>>,
+    pub back: Option<Back>,
 }
 
 fn shelter(random: &mut Random) -> Shelter {
