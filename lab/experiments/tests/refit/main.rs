@@ -15,15 +15,15 @@ use std::sync::atomic::AtomicBool;
 type Chosen = &'static [(&'static str, &'static str)];
 
 /// What takes minutes to fit, unless that is asked for: which, in which shorter run its figure is measured, and how far off it may be there, as a share.
-/// One seed of chance gives 0.85 to 1.03 late samples of a million, and 25 to 35 us for the worst.
+/// Of three loops instead of a hundred the beginning and the end are a larger part: 31.2 s where all of them give 32.8. One seed of chance gives 0.85 to 1.03 late samples of a million, and 25 to 35 us for the worst.
 const SLOW: [(&str, Chosen, f64); 3] = [
-    ("hackbench --instructions", &[("only", "hackbench"), ("loops", "3")], FIT_SLACK),
+    ("hackbench --instructions", &[("only", "hackbench"), ("loops", "3")], 0.08),
     ("latstat --calls", &[("only", "samples")], 0.15),
     ("latstat --call-us", &[("only", "samples")], 0.2),
 ];
 
-/// Fits that are not met within [`FIT_SLACK`], and how far they are off at most. The tables of the experiment say so, too.
-const NOT_MET: [(&str, f64); 1] = [("latstat --call-us", 0.06)];
+/// Fits that are not met within [`FIT_SLACK`] in the run of the fit, and how far they are off at most there. The tables of the experiment say so, too.
+const NOT_MET: [(&str, f64); 2] = [("latstat --call-us", 0.06), ("hackbench --instructions", 0.08)];
 
 /// The tables of an experiment.
 fn fitted_anew(experiment: &str) -> Result<String, Failure> {

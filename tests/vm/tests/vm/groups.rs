@@ -319,7 +319,10 @@ pub fn newest() -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         kernel: KernelId::cloud(Series::V7_3),
         shape: Shape::flat(8, 2)?,
         refine: commands_v2_brief,
-        cases: cases(&["millpond"])?.into_iter().filter(|case| case.name().contains("law")).collect(),
+        cases: cases(&["millpond", "millpond-newest"])?
+            .into_iter()
+            .filter(|case| case.name().contains("law"))
+            .collect(),
         checks: Vec::new(),
         judges_cases: true,
     }])
