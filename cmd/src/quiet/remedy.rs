@@ -221,7 +221,7 @@ impl Ground {
         let of = |cpu: CpuId| self.sets.iter().find(|set| set.members.contains(&cpu));
         let sets: Vec<&Pset> = at.iter().filter_map(of).collect();
         let Some(set) = sets.first() else {
-            let taken = self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus());
+            let taken = self.taken();
             let left = &(&self.online - &taken) - &self.cpus;
             return if left.is_empty() {
                 "none: the CPUs of the default set are everybody's, and it needs one".to_owned()
@@ -252,10 +252,14 @@ impl Ground {
         self.fences.iter().find(|(of, _)| *of == set).map(|(_, name)| name.as_str())
     }
 
+    /// The CPUs of sets and of other programs.
+    fn taken(&self) -> CpuSet {
+        self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus())
+    }
+
     /// Unbinds a process that is in the watched set, or binds it to a CPU that is not watched and in the default set.
     fn elsewhere(&self, pid: Pid) -> Option<String> {
-        let taken = self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus());
-        let free = &(&self.online - &taken) - &self.cpus;
+        let free = &(&self.online - &self.taken()) - &self.cpus;
         free.lowest().map(|cpu| format!("pbind -b {cpu} {pid}"))
     }
 

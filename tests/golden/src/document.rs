@@ -176,12 +176,9 @@ pub fn parameters() -> String {
     let options = |source: Source| {
         WORKLOADS.iter().flat_map(|w| w.options).filter(|option| option.source() == source).count()
     };
-    let file = |name: &&str| -> Value {
-        catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-    };
     let sources: Vec<String> = catalogue::NAMES
         .iter()
-        .flat_map(|name| file(name)["sources"].as_object().cloned().unwrap_or_default())
+        .flat_map(|name| machine_file(name)["sources"].as_object().cloned().unwrap_or_default())
         .map(|(_, source)| source.as_str().unwrap_or_default().to_owned())
         .collect();
     let kind = |source: &String| match () {
@@ -233,38 +230,34 @@ pub fn together(page: &str) -> String {
         );
     }
     let within = |limit: f64| errors.iter().filter(|error| error.abs() <= limit).count();
-    let said = |errors: &[f64]| {
-        let errors = Errors::of(errors.iter().copied());
-        errors.map_or("none".to_owned(), |e| {
-            format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
-        })
-    };
     format!(
         "\nErrors of all {count} independent points: {}. {} of them are off by 10 % at most, {} by 25 %. Errors of {} blind predictions, as they were \
          then: {}.\n\n",
-        said(&errors),
+        said(Errors::of(errors.iter().copied())),
         within(10.0),
         within(25.0),
         blind.len(),
-        said(&blind),
+        said(Errors::of(blind)),
     )
+}
+
+/// The file of a machine that comes with the program.
+fn machine_file(name: &str) -> Value {
+    catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Every machine that comes with the program, with the sources of its figures.
 #[must_use]
 pub fn machines() -> String {
     let mut text = "\n| machine | what it is | CPUs |\n|---|---|---:|\n".to_owned();
-    let file = |name: &str| -> Value {
-        catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-    };
     for name in catalogue::NAMES {
         let count = SimMachine::named(name).map_or(0, |m| m.view(|s| s.topology.processors().len()));
-        let about = file(name)["about"].as_str().unwrap_or_default().to_owned();
+        let about = machine_file(name)["about"].as_str().unwrap_or_default().to_owned();
         let _ = writeln!(text, "| `{name}` | {about} | {count} |");
     }
     text += "\nSources of their figures:\n\n| machine | figure | source |\n|---|---|---|\n";
     for name in catalogue::NAMES {
-        let file = file(name);
+        let file = machine_file(name);
         let sources = file["sources"].as_object().cloned().unwrap_or_default();
         for (field, source) in &sources {
             let _ = writeln!(text, "| `{name}` | `{field}` | {} |", source.as_str().unwrap_or_default());
@@ -306,13 +299,14 @@ fn signed(error: f64) -> String {
     if error.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{error:+.1} %") }
 }
 
+/// The middle one of some errors, and the greatest.
+fn said(errors: Option<Errors>) -> String {
+    errors
+        .map_or("none".to_owned(), |e| format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst))
+}
+
 /// How good the predictions are, in a sentence or two.
 fn worth(score: &Score) -> String {
-    let said = |errors: Option<Errors>| {
-        errors.map_or("none".to_owned(), |e| {
-            format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst)
-        })
-    };
     let fitted = score.published - score.predicted;
     let mut text = format!(
         "{} points were published: {fitted} fitted, {} predicted, of which {} follow from others. Errors of the other {}: {}.",

@@ -226,13 +226,14 @@ fn everything(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Resul
         add(findings, arm, bops);
         Ok(bops)
     };
-    for (machine, chips) in [("ff2", "8 chips"), ("dc1", "16 chips")] {
-        let [standard, extended] =
-            [0, 1].map(|table| measure(&Arm::of(machine, None).with_table(table), findings));
+    for machine in ["ff2", "dc1"] {
+        let own = Arm::of(machine, None);
+        let [standard, extended] = [0, 1].map(|table| measure(&own.clone().with_table(table), findings));
         let (standard, extended) = (standard?, extended?);
         findings.point(TABLE_RATIO, machine, extended / standard);
-        let tuned = measure(&Arm::of(machine, None).tuned(), findings)?;
-        findings.point(PSETS_RATIO, &format!("{machine}, {chips}"), tuned / standard);
+        let chips = own.chips;
+        let tuned = measure(&own.tuned(), findings)?;
+        findings.point(PSETS_RATIO, &format!("{machine}, {chips} chips"), tuned / standard);
     }
     for chips in [24, 28, 32] {
         let untuned = measure(&Arm::of("dc3", Some(chips)), findings)?;

@@ -233,11 +233,11 @@ fn beside_load(frame: &Rates, findings: &mut Findings) {
             }
         }
     }
-    let shares: Vec<_> = others.iter().map(|cpu| cpu.interval.shares().without_steal()).collect();
-    let [usr, sys] = [
-        shares.iter().map(|shares| shares.user).collect::<Vec<_>>(),
-        shares.iter().map(|shares| shares.sys).collect(),
-    ];
+    let (usr, sys): (Vec<f64>, Vec<f64>) = others
+        .iter()
+        .map(|cpu| cpu.interval.shares().without_steal())
+        .map(|shares| (shares.user, shares.sys))
+        .unzip();
     findings.point(OTHER_TIME, "usr, mean", mean(&usr));
     findings.point(OTHER_TIME, "sys, mean", mean(&sys));
 }

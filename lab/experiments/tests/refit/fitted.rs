@@ -3,7 +3,7 @@
 //! A parameter that says something about a machine comes out nearly the same from other figures. One that only bends the model through a
 //! point does not: this table tells the two apart.
 
-use millpond_experiments::published::{Change, Choices, Findings, Fit, Lab, Point, own_value};
+use millpond_experiments::published::{Change, Choices, Experiment, Findings, Fit, Lab, Point, own_value};
 use millpond_experiments::{Failure, named};
 use millpond_report::Table;
 use std::collections::BTreeMap;
@@ -41,22 +41,17 @@ pub struct Refitted {
 /// # Errors
 /// [`Failure`] of any run, and for a fit of something that does not exist.
 pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Refitted, Failure> {
-    let wrong = |why: &str| Failure::Program {
-        program: format!("the fit of {}", fit.parameter),
-        why: why.to_owned(),
-    };
-    let experiment = named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment"))?;
-    let choices = Choices::of(experiment.options, &fit.with).map_err(|error| wrong(&error.to_string()))?;
-    let old = own_value(&fit.parameter).ok_or_else(|| wrong("there is no such parameter"))?;
+    let (experiment, choices) = prepared(fit, &fit.with)?;
+    let old = own_value(&fit.parameter).ok_or_else(|| wrong(fit, "there is no such parameter"))?;
     let mut run = |value: f64| {
         let change = Change { parameter: fit.parameter.clone(), value };
         experiment.run(&mut Lab::new(stop, vec![change], tell), &choices)
     };
     let own = run(old)?;
-    let (published, before) = left_out(fit, &own).ok_or_else(|| wrong("its figure did not come out"))?;
+    let (published, before) = left_out(fit, &own).ok_or_else(|| wrong(fit, "its figure did not come out"))?;
     let others = own.points.iter().filter(|point| !is_left_out(fit, point) && ratio(point).is_some()).count();
     if others == 0 {
-        return Err(wrong("there is no other figure"));
+        return Err(wrong(fit, "there is no other figure"));
     }
     let new = least(fit.least, fit.most, &mut |value| Ok(misfit(fit, &run(value)?)))?;
     let after = match new {
@@ -66,16 +61,27 @@ pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result
     Ok(Refitted { fit: fit.clone(), old, new, published, before, after, others })
 }
 
-/// What was published of the figure of a fit, and what comes of it in the run with these choices.
+/// What was published of the figure of a fit, and what the run of the fit gives with one seed of chance.
 ///
 /// # Errors
 /// [`Failure`] of the run, and for a figure that does not come out.
-pub fn measure(fit: &Fit, with: &BTreeMap<String, String>, stop: &AtomicBool) -> Result<(f64, f64), Failure> {
-    let wrong = |why: String| Failure::Program { program: format!("the fit of {}", fit.parameter), why };
-    let experiment = named(&fit.experiment).ok_or_else(|| wrong("there is no such experiment".to_owned()))?;
-    let choices = Choices::of(experiment.options, with).map_err(|error| wrong(error.to_string()))?;
+pub fn measure_once(fit: &Fit, stop: &AtomicBool) -> Result<(f64, f64), Failure> {
+    let mut with = fit.with.clone();
+    with.remove("seeds");
+    let (experiment, choices) = prepared(fit, &with)?;
     let found = experiment.run(&mut Lab::new(stop, Vec::new(), &mut |_| ()), &choices)?;
-    left_out(fit, &found).ok_or_else(|| wrong("its figure did not come out".to_owned()))
+    left_out(fit, &found).ok_or_else(|| wrong(fit, "its figure did not come out"))
+}
+
+/// The experiment of a fit, and its choices.
+fn prepared(fit: &Fit, with: &BTreeMap<String, String>) -> Result<(&'static Experiment, Choices), Failure> {
+    let experiment = named(&fit.experiment).ok_or_else(|| wrong(fit, "there is no such experiment"))?;
+    let choices = Choices::of(experiment.options, with).map_err(|error| wrong(fit, &error.to_string()))?;
+    Ok((experiment, choices))
+}
+
+fn wrong(fit: &Fit, why: &str) -> Failure {
+    Failure::Program { program: format!("the fit of {}", fit.parameter), why: why.to_owned() }
 }
 
 fn is_left_out(fit: &Fit, point: &Point) -> bool {

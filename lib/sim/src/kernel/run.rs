@@ -220,14 +220,10 @@ impl Kernel {
             let t = self.t(from);
             (t.left_tick, t.ran_on) = (Some(lbolt), Some(number));
         }
-        match to {
-            Some(to) => self.count_arrival(number, to),
-            None => self.count(number, Column::Csw),
-        }
-        if let Some(to) = to {
-            self.owe(to, self.hardware.switch_ns);
-            self.load_space(number, to);
-        }
+        let Some(to) = to else { return self.count(number, Column::Csw) };
+        self.count_arrival(number, to);
+        self.owe(to, self.hardware.switch_ns);
+        self.load_space(number, to);
     }
 
     /// A switch to a thread, which may have been elsewhere.
