@@ -34,8 +34,8 @@ const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
 /// Every published experiment on simulated machines: four minutes.
 const PUBLISHED: &str = "without_options_everything_that_was_published";
 
-/// The tables of experiment e4 in the documents: 14 machines with 20 seeds each, a minute and more.
-const LONG_FIGURES: &str = "figures_of_e4";
+/// The tables of the experiments e4 and e5 in the documents: many machines with 20 seeds each.
+const LONG_FIGURES: &str = "figures_of_e";
 
 /// The crate of the rt suite that belongs to the root workspace.
 const CACHES: &str = "caches";

@@ -25,7 +25,7 @@ impl LinuxMachine {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
         let is_all = !ours && mask == self.cpuset_of(task)?;
-        let offline = self.free_offline();
+        let offline = self.os.offline()?;
         if offline.is_empty() || ours {
             return Ok(if is_all { ALL.to_owned() } else { mask.to_string() });
         }
@@ -35,7 +35,13 @@ impl LinuxMachine {
         if is_all && (hidden == offline || self.narrows_masks() || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }
-        Ok((&mask | &hidden).to_string())
+        if !is_all && hidden.is_empty() {
+            return Ok(mask.to_string());
+        }
+        // Last, because it reads every group: those in partitions do not count.
+        let free = self.free_offline();
+        let hidden = &hidden & &free;
+        Ok(if is_all && hidden == free { ALL.to_owned() } else { (&mask | &hidden).to_string() })
     }
 
     pub(crate) fn cpuset_of(&self, task: TaskId) -> Result<CpuSet, KnobError> {

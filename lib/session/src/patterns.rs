@@ -1,88 +1,51 @@
 //! Patterns for names of files, as a shell expands them: `cpu*`, `run?.out`, `[a-c]*`.
 
+use glob::MatchOptions;
 use std::path::Path;
 
-/// The files that a pattern names, in order; none where there is none. Directories in front are taken as they are. A backslash takes
-/// its meaning from a sign.
+/// A `*` does not match a slash. The library's own rule for hidden files leaves out those of `.c*`, too: see [`is_shown`].
+const AS_A_SHELL: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// The files that a pattern names, in order; none where there is none, or where it is no pattern. A character behind a backslash stands
+/// for itself. Names that are not UTF-8 are left out.
 #[must_use]
 pub fn names_matching(pattern: &str) -> Vec<String> {
-    let at = pattern.rfind('/').map_or(0, |slash| slash + 1);
-    let (dir, last) = pattern.split_at(at);
-    let dir = dir.replace('\\', "");
-    let Ok(entries) = std::fs::read_dir(if dir.is_empty() { Path::new(".") } else { Path::new(&dir) }) else {
-        return Vec::new();
+    let Ok(paths) = glob::glob_with(&for_glob(pattern), AS_A_SHELL) else { return Vec::new() };
+    let name = |path: &Path| {
+        let name = path.to_str()?;
+        // What the library leaves out.
+        Some(if pattern.starts_with("./") { format!("./{name}") } else { name.to_owned() })
     };
-    let wanted: Vec<char> = last.chars().collect();
-    let names = entries.flatten().filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let hidden = name.starts_with('.') && !last.starts_with('.');
-        (!hidden && matches(&wanted, &name.chars().collect::<Vec<_>>())).then(|| format!("{dir}{name}"))
-    });
-    let mut names: Vec<String> = names.collect();
+    let mut names: Vec<String> = paths.flatten().filter_map(|path| name(&path)).collect();
+    names.retain(|name| is_shown(pattern, name));
     names.sort();
     names
 }
 
-/// Whether a name is one of those that a pattern stands for.
-fn matches(pattern: &[char], name: &[char]) -> bool {
-    // Where the last star stands, and how much of the name it has.
-    let (mut p, mut n, mut star) = (0, 0, None);
-    loop {
-        if pattern.get(p) == Some(&'*') {
-            star = Some((p + 1, n));
-            p += 1;
-            continue;
-        }
-        if n == name.len() && p == pattern.len() {
-            return true;
-        }
-        match name.get(n).and_then(|c| one(&pattern[p..], *c)) {
-            Some(taken) => (p, n) = (p + taken, n + 1),
-            // The star takes one character more.
-            None => match star {
-                Some((behind, had)) if had < name.len() => {
-                    star = Some((behind, had + 1));
-                    (p, n) = (behind, had + 1);
-                }
-                _ => return false,
-            },
-        }
-    }
+/// Whether each hidden part of a path is meant by a part of the pattern that begins with a dot.
+fn is_shown(pattern: &str, name: &str) -> bool {
+    pattern
+        .split('/')
+        .zip(name.split('/'))
+        .all(|(pattern, part)| !part.starts_with('.') || pattern.starts_with('.'))
 }
 
-/// How many signs of the pattern stand for a character, if they do.
-fn one(pattern: &[char], c: char) -> Option<usize> {
-    match pattern {
-        ['?', ..] => Some(1),
-        ['\\', sign, ..] => (*sign == c).then_some(2),
-        ['[', rest @ ..] => match class(rest) {
-            Some((members, length)) => {
-                let (not, members) = match members {
-                    ['!', members @ ..] => (true, members),
-                    members => (false, members),
-                };
-                (has(members, c) != not).then_some(length + 1)
-            }
-            None => (c == '[').then_some(1),
-        },
-        [sign, ..] => (*sign == c).then_some(1),
-        [] => None,
+/// The pattern for the library, which knows no backslash, and for which `**` means directories in directories.
+fn for_glob(pattern: &str) -> String {
+    let mut of = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => of += &chars.next().map(|c| glob::Pattern::escape(&c.to_string())).unwrap_or_default(),
+            '*' if of.ends_with('*') => {}
+            c => of.push(c),
+        }
     }
-}
-
-/// The members of a class behind its `[`, and how many signs it has. A `]` at its beginning is a member.
-fn class(rest: &[char]) -> Option<(&[char], usize)> {
-    let first = usize::from(rest.first() == Some(&'!')) + 1;
-    let end = rest.iter().skip(first).position(|c| *c == ']')? + first;
-    Some((&rest[..end], end + 1))
-}
-
-fn has(members: &[char], c: char) -> bool {
-    match members {
-        [from, '-', to, rest @ ..] => (*from..=*to).contains(&c) || has(rest, c),
-        [one, rest @ ..] => *one == c || has(rest, c),
-        [] => false,
-    }
+    of
 }
 
 #[cfg(test)]
@@ -90,7 +53,7 @@ mod tests {
     use super::*;
 
     fn is(pattern: &str, name: &str) -> bool {
-        matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        glob::Pattern::new(&for_glob(pattern)).unwrap().matches_with(name, AS_A_SHELL)
     }
 
     #[test]
@@ -98,12 +61,14 @@ mod tests {
         for (pattern, name) in [
             ("cpu*", "cpu1.out"),
             ("*", "x"),
+            ("**", "x"),
             ("*.o*t", "cpu.1.out"),
             ("run?", "run7"),
             ("[a-c]x[!0-9]", "bxz"),
             ("[]x]", "]"),
             (r"\*a", "*a"),
-            ("a[", "a["),
+            (r"\ba", "ba"),
+            (r"a\[", "a["),
             ("*ab", "aab"),
             ("", ""),
         ] {
@@ -133,13 +98,16 @@ mod tests {
         assert_eq!(names_matching(&at(".c*")), [at(".cpu")]);
         assert!(names_matching(&at("none*")).is_empty());
         assert!(names_matching(&at("none/*")).is_empty());
+        // A bracket without an end makes no pattern.
+        assert!(names_matching(&at("cpu[")).is_empty());
     }
 
     #[test]
     fn fuzz_patterns() {
         millpond_fuzz::check_text("session-patterns", &["cpu*", "[!a-c]?*", r"\[x"], |text| {
-            let signs: Vec<char> = text.chars().take(24).collect();
-            let _ = matches(&signs, &['a', 'b', 'a', 'b']);
+            let signs: String = text.chars().take(24).collect();
+            let _ =
+                glob::Pattern::new(&for_glob(&signs)).map(|pattern| pattern.matches_with("abab", AS_A_SHELL));
         });
     }
 }

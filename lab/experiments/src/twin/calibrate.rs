@@ -25,7 +25,7 @@ const ROUNDS: usize = 3;
 /// What Linux takes the move of a thread to cost, in nanoseconds: the kernel's default of `migration_cost_ns`.
 const MIGRATION_COST_NS: u64 = 500_000;
 /// The base slice of Linux in nanoseconds, times one more than the whole logarithm to the base two of so many CPUs at most: the kernel's
-/// own since 6.6.
+/// own today. Kernels that have 0.75 ms (from 6.6) show it in their file, see [`base_slice`].
 const BASE_SLICE_NS: u64 = 700_000;
 const SCALED_CPUS: usize = 8;
 
@@ -62,7 +62,7 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
     (here.tell)("the speed of one thread");
     let mops = one_thread(here)?;
-    let file = with_others(file(&topology, &probe, mops), others);
+    let file = with_others(file(&topology, &probe, mops, base_slice()), others);
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
     // What a call of the workload is here, at the length that it was fitted to elsewhere.
@@ -94,19 +94,25 @@ fn one_thread(here: &mut Here<'_>) -> Result<f64, Failure> {
     })
 }
 
-/// The slice of a thread: by the rule of the kernel, or the longest that ends at the tick at which turns were seen to end.
-fn slice(cpus: usize, probe: &Probe) -> (u64, &'static str) {
+/// The kernel's own base slice in nanoseconds, where its debugging files can be read (Linux 6.6 and later).
+fn base_slice() -> Option<u64> {
+    std::fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns").ok()?.trim().parse().ok()
+}
+
+/// The slice of a thread: the kernel's own `base`, else its rule, else the longest that ends at the tick at which turns were seen to end.
+fn slice(cpus: usize, probe: &Probe, base: Option<u64>) -> (u64, &'static str) {
     let doublings = cpus.clamp(1, SCALED_CPUS).ilog2();
-    let rule = BASE_SLICE_NS * u64::from(1 + doublings);
+    let slice = base.unwrap_or(BASE_SLICE_NS * u64::from(1 + doublings));
     let ticks = |ns: u64| ns.div_ceil(probe.tick_ns.max(1)).max(1);
     let seen = probe.turn_ns.map(|turn| (turn.median / real(probe.tick_ns.max(1))).round());
-    match seen {
+    match (base, seen) {
+        (Some(_), _) => (slice, "the kernel's file base_slice_ns"),
         // Turns say no more than at which tick they end.
-        Some(seen) if (seen - real(ticks(rule))).abs() < 0.5 => {
-            (rule, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns that were seen agree")
+        (None, Some(seen)) if (seen - real(ticks(slice))).abs() < 0.5 => {
+            (slice, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns that were seen agree")
         }
-        Some(seen) => (whole(seen.max(1.0)) * probe.tick_ns, "turns that were seen, in whole ticks"),
-        None => (rule, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns were not seen"),
+        (None, Some(seen)) => (whole(seen.max(1.0)) * probe.tick_ns, "turns that were seen, in whole ticks"),
+        (None, None) => (slice, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns were not seen"),
     }
 }
 
@@ -135,7 +141,7 @@ fn handover_trips(topology: &Topology, probe: &Probe) -> f64 {
 }
 
 /// The machine file, but for the length of the kernel.
-fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
+fn file(topology: &Topology, probe: &Probe, mops: f64, base_slice: Option<u64>) -> Value {
     let first = topology.processors().first();
     let mhz = first.and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(1_000);
     let cycles = |nanos: f64| nanos * real(mhz) / 1_000.0;
@@ -145,7 +151,7 @@ fn file(topology: &Topology, probe: &Probe, mops: f64) -> Value {
     let near = cg("--op-reach") / 100.0 * cache_cycles;
     let exposed = EXPOSED.min(each / 2.0 / near);
     let cpi = (each - near * exposed).clamp(0.001, 100.0);
-    let (slice_ns, slice_source) = slice(topology.processors().len(), probe);
+    let (slice_ns, slice_source) = slice(topology.processors().len(), probe, base_slice);
     let cores: BTreeMap<_, Vec<CpuId>> = topology.processors().iter().fold(BTreeMap::new(), |mut all, p| {
         all.entry((p.chip, p.core)).or_insert_with(Vec::new).push(p.id);
         all
@@ -379,12 +385,14 @@ pub(super) mod tests {
     #[test]
     fn a_slice_follows_the_kernel_s_rule_where_turns_agree() {
         // Two CPUs: 0.7 ms doubled once. It ends at the first tick, 4 ms, and so do turns.
-        assert_eq!(slice(2, &probe()).0, 1_400_000);
+        assert_eq!(slice(2, &probe(), None).0, 1_400_000);
         // 8 CPUs and more: 0.7 ms times 4.
-        assert_eq!(slice(64, &Probe { turn_ns: None, ..probe() }).0, 2_800_000);
+        assert_eq!(slice(64, &Probe { turn_ns: None, ..probe() }, None).0, 2_800_000);
         // Turns of three ticks are no slice of 1.4 ms.
         let long = Probe { turn_ns: Some(figure(12_020_000.0)), ..probe() };
-        assert_eq!(slice(2, &long).0, 12_000_000);
+        assert_eq!(slice(2, &long, None).0, 12_000_000);
+        // Linux 6.8 has 0.75 ms, and says so.
+        assert_eq!(slice(2, &long, Some(1_500_000)), (1_500_000, "the kernel's file base_slice_ns"));
     }
 
     #[test]
@@ -396,7 +404,7 @@ pub(super) mod tests {
             "caches": [{ "level": 2, "kind": "unified", "size_kib": 2048, "shared_by": "core" }] }), "small").unwrap();
         let topology = session.machine().processors().unwrap().topology().unwrap();
         // 1,000 Mop/s at 2 GHz: 2 cycles an operation, 2/3 an instruction. Near lines are 8 cycles: 0.03985 x 8 x 0.2 = 0.0638 of them.
-        let made = file(&topology, &probe(), 1_000.0);
+        let made = file(&topology, &probe(), 1_000.0, None);
         assert_eq!(number(&made, "/cache_cycles"), 8.0);
         assert_eq!(number(&made, "/core/cpi"), 0.6029);
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
