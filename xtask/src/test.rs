@@ -75,7 +75,7 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
 /// Runs the next slice of everything, or the groups that are wished for, and records the results in the ledger.
 fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
     let (target, commit, start) = (matrix::target_directory(), whole::commit(), Instant::now());
-    let (mut ledger, damage) = whole::Ledger::read(target);
+    let (ledger, damage) = whole::Ledger::read(target);
     if let Some(damage) = damage {
         eprintln!("xtask: {damage}");
     }
@@ -104,6 +104,8 @@ fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
     // A part that took longer than expected must not move the end of the slice: what does not fit runs in the next one.
     let fits = |name: &str| !wish.only.is_empty() || start.elapsed() + ledger.expected(name) <= whole::SLICE;
     let done = run_once(&slice, &fits)?;
+    // Another run may have ended meanwhile.
+    let (mut ledger, _) = whole::Ledger::read(target);
     if let Some(commit) = &commit {
         ledger.record(&done.rows, commit);
         ledger.write(target)?;
