@@ -75,11 +75,8 @@ pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// CPU has, and an interrupt just then carries them into the kernel. Debian's 6.12.107, whose allocator uses that instruction,
 /// died in 40 of 115 boots of it; without the instruction, in none of 61. From 7.0 on the allocator does not use it in that form, and gives programs
 /// in the kernel no memory for threads without it.
-const fn cpu_model(series: Series) -> &'static str {
-    match series {
-        Series::V6_1 | Series::V6_12 | Series::V6_17 => "max,cx16=off",
-        Series::V7_0 | Series::V7_2 | Series::V7_3 => "max",
-    }
+fn cpu_model(series: Series) -> &'static str {
+    if series < Series::V7_0 { "max,cx16=off" } else { "max" }
 }
 
 /// What a kernel, its caches and the image need, and what each CPU adds. The kernel gives the image half of it at most; our programs, built for tests,

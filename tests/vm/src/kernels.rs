@@ -14,21 +14,51 @@ use crate::apt::{Apt, debs_in};
 use crate::cache::{Cache, Lock};
 use crate::capability::Unavailable;
 
-/// A line of kernels that tests are written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Series {
+/// A line for each series: its name, the first two numbers of its releases, and the suites that have it, or had it once; the suite that keeps old
+/// kernels longest comes first.
+macro_rules! series {
+    ($($(#[$about:meta])* $name:ident $number:literal $suites:expr;)+) => {
+        /// A series of kernels that tests are written for, the oldest first.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Series {
+            $($(#[$about])* $name,)+
+        }
+
+        impl Series {
+            /// Every series.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The first two numbers of its releases.
+            #[must_use]
+            pub fn number(self) -> &'static str {
+                match self {
+                    $(Self::$name => $number,)+
+                }
+            }
+
+            fn suites(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$name => &$suites,)+
+                }
+            }
+        }
+    };
+}
+
+// A new kernel is one line here: every group of cases runs on it.
+series! {
     /// Debian 12: cgroup v1 cpusets, no `cpuset.cpus.exclusive`.
-    V6_1,
+    V6_1 "6.1" ["bookworm"];
     /// Debian 13: no v1 cpusets, no `sched_ext`.
-    V6_12,
+    V6_12 "6.12" ["trixie"];
     /// Debian 13 backports: `sched_ext`, the old overlap rules.
-    V6_17,
-    /// Debian 13 backports: partition rules as changed there; `sched_ext` keeps a part of each CPU from real-time threads.
-    V7_0,
-    /// Debian 13 backports, 14 and sid.
-    V7_2,
+    V6_17 "6.17" ["trixie-backports"];
+    /// Debian 13 backports: partition rules as changed there; `sched_ext` keeps a part of each CPU from real-time threads. Only its image is left.
+    V7_0 "7.0" ["trixie-backports"];
+    /// Debian 14 and sid. 7.2.13 of sid is the first that describes functions of `sched_ext` right; backports have 7.2.12.
+    V7_2 "7.2" ["sid", "forky", "trixie-backports"];
     /// Debian 13 backports: the newest.
-    V7_3,
+    V7_3 "7.3" ["trixie-backports", "forky", "sid"];
 }
 
 /// How Debian configured it.
@@ -53,9 +83,7 @@ pub struct KernelId {
 
 /// A word that names no kernel we know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot name a kernel {0:?}: known are 6.1, 6.12, 6.17, 7.0, 7.2 and 7.3, alone or with -generic or -rt"
-)]
+#[error("cannot name a kernel {0:?}: known are {known}, alone or with -generic or -rt", known = Series::ALL.iter().map(|series| series.number()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownKernel(String);
 
 /// An unpacked kernel in the cache.
@@ -71,35 +99,6 @@ pub struct Kernel {
     pub modules: PathBuf,
     /// Name of its directories in the cache: release and package version.
     pub(crate) key: String,
-}
-
-impl Series {
-    const ALL: [Self; 6] = [Self::V6_1, Self::V6_12, Self::V6_17, Self::V7_0, Self::V7_2, Self::V7_3];
-
-    /// The first two numbers of its releases.
-    #[must_use]
-    pub fn number(self) -> &'static str {
-        match self {
-            Self::V6_1 => "6.1",
-            Self::V6_12 => "6.12",
-            Self::V6_17 => "6.17",
-            Self::V7_0 => "7.0",
-            Self::V7_2 => "7.2",
-            Self::V7_3 => "7.3",
-        }
-    }
-
-    /// Suites that have, or had at the time of writing, this series; the one that keeps old kernels longest first. Of 7.2 Debian's 7.2.13 is the first that describes
-    /// functions of `sched_ext` right, and backports have 7.2.12.
-    fn suites(self) -> &'static [&'static str] {
-        match self {
-            Self::V6_1 => &["bookworm"],
-            Self::V6_12 => &["trixie"],
-            Self::V6_17 | Self::V7_0 => &["trixie-backports"],
-            Self::V7_2 => &["sid", "forky", "trixie-backports"],
-            Self::V7_3 => &["trixie-backports", "forky", "sid"],
-        }
-    }
 }
 
 impl Flavour {
@@ -155,8 +154,8 @@ impl FromStr for KernelId {
             Some((number, "rt")) => (number, Flavour::Rt),
             Some(_) => return Err(UnknownKernel(text.to_owned())),
         };
-        let series = Series::ALL.into_iter().find(|s| s.number() == number);
-        series.map(|series| Self { series, flavour }).ok_or_else(|| UnknownKernel(text.to_owned()))
+        let series = Series::ALL.iter().find(|s| s.number() == number);
+        series.map(|&series| Self { series, flavour }).ok_or_else(|| UnknownKernel(text.to_owned()))
     }
 }
 
