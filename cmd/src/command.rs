@@ -1,8 +1,9 @@
 //! A command, how one is found and run, and how its failure is told.
 
 use crate::ctx::Ctx;
+use crate::elsewhere::instead_of;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{Misused, Parsed, Spec, help, nearest};
+use millpond_cli::{COMMON, Misused, Parsed, Spec, help, nearest};
 use millpond_session::reason;
 use std::ffi::OsString;
 use std::path::Path;
@@ -30,7 +31,7 @@ pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
     let exit = match find(words, ctx) {
         Ok((command, rest)) => {
             ctx.prog = command.spec.prog();
-            dispatch(command, rest, ctx)
+            dispatch(command, &rest, ctx)
         }
         Err(exit) => exit(ctx),
     };
@@ -47,12 +48,12 @@ pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
 
 type Otherwise = Box<dyn FnOnce(&mut Ctx<'_>) -> Exit>;
 
-fn find<'w>(words: &'w [OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, &'w [OsString]), Otherwise> {
+fn find(words: &[OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, Vec<OsString>), Otherwise> {
     let commands = ctx.commands();
     let called = words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     let applet = Command::named(&called.to_string_lossy(), commands).filter(|command| command.spec.applet);
     if let Some(applet) = applet {
-        return Ok((applet, &words[1..]));
+        return Ok((applet, words[1..].to_vec()));
     }
     let Some(word) = words.get(1) else { return Err(Box::new(|ctx| unknown(None, ctx))) };
     let word = match word.to_string_lossy().into_owned().as_str() {
@@ -61,23 +62,44 @@ fn find<'w>(words: &'w [OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, &
         word => word.to_owned(),
     };
     match Command::named(&word, commands) {
-        Some(command) => Ok((command, &words[2..])),
+        Some(command) => Ok((command, words[2..].to_vec())),
+        None if word.starts_with('-') => behind_options(&words[1..], commands),
         None => Err(Box::new(move |ctx| unknown(Some(&word), ctx))),
     }
 }
 
-/// Commands of Solaris that the shell of a simulated machine has, and what does the same on Linux.
-const ELSEWHERE: [(&str, &str); 6] = [
-    (
-        "svcs",
-        "systemctl status poold.service, millpond-pools.service; millpond sim has svcs of simulated machines",
-    ),
-    ("svcadm", "systemctl enable --now poold.service; millpond sim has svcadm of simulated machines"),
-    ("zoneadm", "millpond zones lists units, containers and other cgroups; millpond sim has zoneadm"),
-    ("zlogin", "poolbind -p POOL --unit UNIT binds a unit to a pool; millpond sim has zlogin"),
-    ("newtask", "systemd-run starts a program in a slice; millpond sim has newtask"),
-    ("projects", "millpond zones lists slices; millpond sim has projects"),
-];
+/// The command behind options that every command takes: these are moved behind its name. Any other option there is answered with the right
+/// order.
+fn behind_options(
+    words: &[OsString],
+    commands: &'static [Command],
+) -> Result<(&'static Command, Vec<OsString>), Otherwise> {
+    let named = |word: &OsString| Command::named(&word.to_string_lossy(), commands);
+    let mut at = 0;
+    while let Some(option) = words.get(at).filter(|word| word.to_string_lossy().starts_with('-')) {
+        let option = option.to_string_lossy().into_owned();
+        let (name, value) =
+            option.split_once('=').map_or((option.as_str(), None), |(name, value)| (name, Some(value)));
+        let Some(flag) = COMMON.iter().find(|flag| flag.spellings().iter().any(|known| known == name)) else {
+            let command = words.iter().find_map(named).map_or("COMMAND", |command| command.spec.name);
+            return Err(Box::new(move |ctx| {
+                ctx.prog = "millpond".into();
+                ctx.warn(format_args!("there is no command before the option {option}"));
+                ctx.hint(&format!("the command comes first: millpond {command} {option}"));
+                Exit::USAGE
+            }));
+        };
+        at += if flag.value.is_some() && value.is_none() { 2 } else { 1 };
+    }
+    let Some(word) = words.get(at) else { return Err(Box::new(|ctx| unknown(None, ctx))) };
+    match named(word) {
+        Some(command) => Ok((command, [&words[..at], &words[at + 1..]].concat())),
+        None => {
+            let word = word.to_string_lossy().into_owned();
+            Err(Box::new(move |ctx| unknown(Some(&word), ctx)))
+        }
+    }
+}
 
 /// There is no such command, or none was named.
 fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
@@ -88,7 +110,7 @@ fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
         return Exit::USAGE;
     };
     ctx.warn(format_args!("there is no command `{word}`"));
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| *name == word) {
+    if let Some(instead) = instead_of(word) {
         ctx.hint(instead);
         return Exit::USAGE;
     }

@@ -48,6 +48,7 @@ mod diagnose;
 mod dispadmin;
 mod doctor;
 mod dress;
+mod elsewhere;
 mod experiment;
 #[cfg(feature = "export")]
 mod export;

@@ -41,7 +41,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "capture",
         summary: "copy the description of this machine to a directory, for --root",
-        group: Group::Simulate,
+        group: Group::Machine,
         forms: &["directory"],
         operands: Operands { shown: "dir", kinds: &[ValueKind::Directory] },
         examples: &[Example { words: "here", what: "capture this machine in the directory here" }],

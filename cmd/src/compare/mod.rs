@@ -61,7 +61,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "compare",
         summary: "compare two recordings of cpustat",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &["recording recording"],
         permutes: true,
         operands: Operands { shown: "recording recording", kinds: &[ValueKind::File] },

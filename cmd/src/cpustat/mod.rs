@@ -64,7 +64,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "cpustat",
         applet: true,
         summary: "count hardware events on each CPU: cycles, instructions, misses",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &[
             "-c spec [-c spec]... [-p period] [-T u|d] [-sntD] [--all] [--cpi] [--record \
                  file] [interval [count]]",

@@ -54,7 +54,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "cputrack",
         applet: true,
         summary: "count hardware events per thread of a program",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &["[-T secs] [-N count] [-Defhnvt] [-o file] -c events [command [args] | -p pid]", "-h"],
         flags: &[
             Flag::letter(

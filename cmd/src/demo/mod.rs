@@ -51,7 +51,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "demo",
         summary: "run two programs mixed and in pools, and compare their speeds",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--seconds N] [--svg]"],
         flags: &[
             Flag::long(

@@ -106,7 +106,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "diagnose",
         summary: "find the bottleneck of a process or a pool",
-        group: Group::Diagnose,
+        group: Group::Slow,
         forms: &["[--for time] pid | pool", "[--for time] --pool pool"],
         flags: &[
             Flag::long("for", "how long to watch: 10s, 500ms, 2m, or seconds; 5 s if not given")

@@ -45,7 +45,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "doctor",
         summary: "check what the machine supports and whether its state is correct; repair it",
         section: 8,
-        group: Group::Diagnose,
+        group: Group::Machine,
         forms: &["[--repair]"],
         flags: &[Flag::long(
             "repair",

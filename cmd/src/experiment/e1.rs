@@ -32,7 +32,7 @@ pub(super) const E1: Spec = Spec {
     applet: false,
     summary: "processor sets and interrupts: on this machine, or on a simulated one",
     section: 1,
-    group: Group::Experiments,
+    group: Group::Try,
     forms: &["[--seconds N] [--nics A,B] [--full] [--svg]", "--machine t2000 [option ...]"],
     flags: &[
         Flag::long("seconds", "how long each phase is measured (10)").value("n", ValueKind::Text),

@@ -29,7 +29,7 @@ use std::path::Path;
 const E7: Spec = Spec {
     name: "experiment e7",
     summary: "stacks of threads, and how much of them is in memory",
-    group: Group::Experiments,
+    group: Group::Try,
     forms: &["[--library PATH] [--csv | --json]"],
     flags: WITH_LIBRARY,
     status: COMPARES,

@@ -43,7 +43,7 @@ use std::ffi::OsString;
 const INVERSION: Spec = Spec {
     name: "experiment inversion",
     summary: "three threads and a lock, on the machine at hand",
-    group: Group::Experiments,
+    group: Group::Try,
     forms: &["[--library PATH] [--csv | --json]"],
     flags: WITH_LIBRARY,
     status: &[

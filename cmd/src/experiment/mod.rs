@@ -60,7 +60,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "experiment",
         summary: "run an experiment, and compare with published figures",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &[
             "e1|e2|e3|e4|e5|e6 [--machine NAME|real] [option ...]",
             "e7|inversion [option ...]",

@@ -30,7 +30,7 @@ pub(super) const REAL: Spec = Spec {
     applet: false,
     summary: "two jobs share the machine at hand",
     section: 1,
-    group: Group::Experiments,
+    group: Group::Try,
     forms: &["[--arm NAME,...] [--seconds N] [--svg]"],
     flags: &[
         Flag::long(

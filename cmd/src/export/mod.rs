@@ -45,7 +45,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "export",
         summary: "write a recording as CSV, Parquet or a trace for Perfetto",
-        group: Group::Watch,
+        group: Group::Past,
         forms: &[
             "--csv [--table table] [--from moment] [--until moment] [--output file] [recording]",
             "--parquet --output file [--table table] [--from moment] [--until moment] [recording]",

@@ -193,7 +193,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "fence",
         summary: "fence CPUs off, for a command or until it is taken down",
         section: 8,
-        group: Group::Sets,
+        group: Group::Isolate,
         forms: &[
             "[--profile profile] [--smt off] [--flush] [--global] [-F] cpus command [argument ...]",
             "[option ...] --name name cpus | --cores number [--near device]",

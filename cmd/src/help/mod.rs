@@ -1,4 +1,4 @@
-//! Lists the commands, or shows the manual of one of them.
+//! Lists the commands, shows the manual of one of them, or explains a term.
 //!
 //! # Environment
 //!
@@ -10,8 +10,11 @@
 //! TZ                   the time zone in which times are shown
 //! ```
 
+mod terms;
+
 use crate::command::Command;
 use crate::ctx::Ctx;
+use crate::elsewhere::instead_of;
 use crate::failure::{Complaint, Exit, Failure};
 use crate::json::Describe;
 use millpond_cli::complete::Shell;
@@ -23,9 +26,15 @@ pub(crate) const DOCUMENTS: &[Describe] = &[];
 pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "help",
-        summary: "list the commands, or show the manual of one",
+        summary: "list the commands, show the manual of one, or explain a term",
         group: Group::Other,
-        forms: &["", "[--man | --markdown] command", "--completions bash|zsh|fish [name ...]", "--names"],
+        forms: &[
+            "",
+            "[--man | --markdown] command",
+            "term",
+            "--completions bash|zsh|fish [name ...]",
+            "--names",
+        ],
         flags: &[
             Flag::long("man", "print the manual page, for man").conflicts(&["markdown"]),
             Flag::long("markdown", "print the manual as Markdown"),
@@ -41,6 +50,7 @@ pub(crate) const COMMAND: Command = Command {
         permutes: true,
         examples: &[
             Example { words: "psrset", what: "show the manual of psrset" },
+            Example { words: "strand", what: "explain a term" },
             Example { words: "", what: "list the commands" },
         ],
         prose: millpond_cli::head!(include_str!("mod.rs")),
@@ -49,11 +59,8 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// Shown first, in this order: what most people come for.
-const FIRST: [&str; 12] = [
-    "psrinfo", "psrset", "fence", "poolstat", "mpstat", "prstat", "top", "quiet", "diagnose", "record",
-    "doctor", "sim",
-];
+/// Shown first, in this order. Each is listed with its question again.
+const FIRST: [&str; 8] = ["fence", "top", "gauge", "record", "quiet", "diagnose", "doctor", "sim"];
 
 /// The program.
 const PROGRAM: &str = "millpond";
@@ -92,39 +99,51 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         }
         [] => ctx.out.text(&overview(ctx)),
         [name] => {
-            let spec = ctx.specs().find(|spec| spec.name == name).ok_or_else(|| unknown(name, ctx))?;
+            let spec = ctx.specs().find(|spec| spec.name == name);
+            if let (None, Some(term)) = (spec, terms::named(name)) {
+                ctx.out.text(&term.text());
+                return Ok(Exit::DONE);
+            }
+            let spec = spec.ok_or_else(|| unknown(name, ctx))?;
             ctx.out.text(&match (parsed.long("man"), parsed.long("markdown")) {
                 (true, _) => man::page(spec, env!("CARGO_PKG_VERSION"), PAGES_DATE),
                 (_, true) => markdown::page(spec),
                 _ => help::manual(spec),
             });
         }
-        _ => return Err(Failure::Usage("one command at a time".into())),
+        words => match terms::named(&words.join(" ")) {
+            Some(term) => ctx.out.text(&term.text()),
+            None => return Err(Failure::Usage("one command at a time".into())),
+        },
     }
     Ok(Exit::DONE)
 }
 
 fn unknown(name: &str, ctx: &Ctx<'_>) -> Failure {
-    let complaint = Complaint::new(format!("show the manual of {name}"), "there is no such command");
-    match nearest(name, ctx.specs().map(|spec| spec.name)) {
+    let complaint = Complaint::new(format!("explain {name}"), "it is no command and no known term");
+    if let Some(instead) = instead_of(name) {
+        return complaint.hint(instead).into();
+    }
+    let terms = terms::TERMS.iter().flat_map(|term| term.names.iter().copied());
+    match nearest(name, ctx.specs().map(|spec| spec.name).chain(terms)) {
         Some(meant) => complaint.hint(format!("did you mean {meant}?")),
         None => complaint.hint("millpond help lists them"),
     }
     .into()
 }
 
-/// What `millpond help` shows: twelve commands to begin with, then all others by what a person wants.
+/// What `millpond help` shows: commands to begin with, then all by the question that they answer.
 fn overview(ctx: &Ctx<'_>) -> String {
     let first = FIRST.iter().filter_map(|name| ctx.specs().find(|spec| spec.name == *name));
     let mut text = String::from("usage: millpond command [options] [operands]\n\nBegin with these\n");
     text += &help::list(first.map(|spec| (spec.name, spec.summary)));
     for group in Group::ALL {
-        let rest = ctx.specs().filter(|spec| spec.group == group && !FIRST.contains(&spec.name));
-        text += &format!("\n{}\n{}", group.title(), help::list(rest.map(|spec| (spec.name, spec.summary))));
+        let all = ctx.specs().filter(|spec| spec.group == group);
+        text += &format!("\n{}\n{}", group.title(), help::list(all.map(|spec| (spec.name, spec.summary))));
     }
     let applets: Vec<&str> = ctx.specs().filter(|spec| spec.applet).map(|spec| spec.name).collect();
     text += &format!("\nCan also be called by their own names\n{}", help::paragraph(&applets.join(", ")));
-    text + "\nmillpond help COMMAND shows a manual, COMMAND --help its options.\n"
+    text + "\nmillpond help COMMAND shows a manual, COMMAND --help its options, millpond help WORD a term: strand, pool, PRESS.\n"
 }
 
 /// The page of the program itself.

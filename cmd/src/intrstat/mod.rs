@@ -47,7 +47,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "intrstat",
         applet: true,
         summary: "show device interrupts per second on each CPU, and their time",
-        group: Group::Watch,
+        group: Group::Noise,
         forms: &[
             "[-C psrset | -c cpulist] [-x opt[=val]] [-T d | u] [--by-counts] [--from recording [--at moment]] [interval [count]]",
         ],

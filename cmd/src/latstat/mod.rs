@@ -85,7 +85,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "latstat",
         applet: true,
         summary: "measure timer wake-up latency, stage by stage",
-        group: Group::RealTime,
+        group: Group::Noise,
         forms: &[
             "[--samples N] [--duration TIME] [--cpu N] [--keep-others] [--level N] [--interval TIME] [--plain | --timerlat] \
          [--above LIST] [--max TIME] [--save FILE | --resume FILE] [--plot DIR] [--compare cyclictest] [--load LIST]",

@@ -61,7 +61,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "lgrpinfo",
         applet: true,
         summary: "show locality groups (NUMA nodes): CPUs, memory, latency",
-        group: Group::Sets,
+        group: Group::Machine,
         forms: &[
             "[-aceGlLmrt] [-u unit] [-C | -P] [lgrp ...]",
             "-I [-c] [-G] [-C | -P] [lgrp ...]",

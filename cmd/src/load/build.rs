@@ -12,7 +12,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load build",
         summary: "compilers that start, run and exit",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--jobs N] [--seconds T] [--compiler FILE]"],
         flags: &[
             Flag::long("jobs", "how many at once (as many as the CPUs it may use)")

@@ -13,7 +13,7 @@ pub(super) const LOAD: Load = Load {
         name: "load cg",
         summary: "NPB CG: a sparse eigenvalue problem whose threads meet at a barrier every few \
                  microseconds",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--class S|W|A|B] [--threads N] [--barrier spin|block] [--malleable] [--seconds T]"],
         flags: &[
             Flag::long("class", "the size of the problem (S)")

@@ -11,7 +11,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load hackbench",
         summary: "groups of tasks that pass small messages: the cost of wake-ups and switches",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--groups N] [--pairs N] [--loops N] [--bytes N] [--tasks KIND] [--transport \
                  KIND] [--fifo]"],
         flags: &[

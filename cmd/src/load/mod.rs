@@ -96,7 +96,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "load",
         summary: "run a benchmark: NPB CG, hackbench, a stream, a service, spinning threads, builds",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &[
             "cg [option ...]",
             "hackbench [option ...]",

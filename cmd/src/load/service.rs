@@ -15,7 +15,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load service",
         summary: "requests that arrive at random, and how long each takes",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--threads N] [--rate N] [--work MS] [--seed N] [--settle T] [--seconds T]"],
         flags: &[
             Flag::long("threads", "how many threads answer (2)").value("n", ValueKind::Text),

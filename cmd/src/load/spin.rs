@@ -11,7 +11,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load spin",
         summary: "threads that use all CPU time they get, and what each gets",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--threads N] [--seconds T] [--duty N [--period T]] [--interval T] [--memory MIB]"],
         flags: &[
             Flag::long("threads", "how many (as many as the CPUs it may use)").value("n", ValueKind::Text),

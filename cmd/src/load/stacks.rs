@@ -10,7 +10,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load stacks",
         summary: "how many pages of a stack are in memory",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &[""],
         flags: &[],
         shared: SHARED,

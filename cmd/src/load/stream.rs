@@ -17,7 +17,7 @@ pub(super) const LOAD: Load = Load {
     spec: Spec {
         name: "load stream",
         summary: "a two-way TCP stream: interrupts and system calls",
-        group: Group::Experiments,
+        group: Group::Try,
         forms: &["[--seconds T] [--bytes N] [--spin] [--namespaces | --server ADDR | --connect \
                  ADDR [--from ADDRESS]] [--nic DEVICE --address A/BITS]"],
         flags: &[

@@ -99,7 +99,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "mpstat",
         applet: true,
         summary: "show interrupts, context switches and use of each CPU",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &["[-qv] [-a | -A core|chip|set] [-p | -P set] [-T u | d] [--steal] \
                  [--touch-fenced] [--from recording [--at moment]] [interval [count]]"],
         flags: &[

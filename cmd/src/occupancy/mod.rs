@@ -64,7 +64,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "occupancy",
         summary: "show on which CPUs a program runs, in percent of time",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &[
             "[--frequency hz] pid | name ... [interval [count]]",
             "[--frequency hz] -z zone,... [interval [count]]",

@@ -72,7 +72,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "bind processes and threads to CPUs",
         section: 8,
-        group: Group::Sets,
+        group: Group::Isolate,
         forms: &[
             "-b processor pid[/lwps] ...",
             "-c processors pid[/lwps] ...",

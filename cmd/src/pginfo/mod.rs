@@ -95,7 +95,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "pginfo",
         applet: true,
         summary: "show which CPUs share pipelines, caches, chips and NUMA nodes",
-        group: Group::Sets,
+        group: Group::Machine,
         forms: &[
             "[-T] [-p] [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",
             "-s [-v] [-r string] [-R string] [pg ... | -c processor_id ...]",

@@ -76,7 +76,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "pgstat",
         applet: true,
         summary: "show the utilization of CPUs that share pipelines, caches, chips",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &[
             "[-A] [-C] [-p] [-s key | -S key] [-t number] [-T u | d] [-v] [-r string] [-R string] [-P pg ...] [-c processor_id ...] \
          [--from recording [--at moment]] [interval [count]]",

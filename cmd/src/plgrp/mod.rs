@@ -84,7 +84,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "show and set home lgroups (NUMA nodes) of threads, and their affinities",
         section: 8,
-        group: Group::Sets,
+        group: Group::Machine,
         forms: &[
             "pid[/lwps] ...",
             "[-F] -a lgroup_list pid[/lwps] ...",

@@ -58,7 +58,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "enable pools, apply a configuration file, and save the running configuration",
         section: 8,
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &["", "[-n] [-s] [-c] [filename]", "[-n] -x", "-d | -e [--keep-others]"],
         flags: &[
             Flag::letter(

@@ -165,7 +165,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "bind processes, units and containers to pools",
         section: 8,
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &[
             "-p pool_name -e [--view] command [arguments...]",
             "-p pool_name [-i pid | -i taskid | -i projid | -i zoneid] id ...",

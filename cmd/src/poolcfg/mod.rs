@@ -86,7 +86,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "edit pools and processor sets, in a file or on the machine",
         section: 8,
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &["-c command [-d | filename]", "-f command_file [-d | filename]", "-h"],
         flags: &[
             Flag::letter('c', "execute these commands").value("commands", ValueKind::Text),

@@ -130,7 +130,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "poolstat",
         applet: true,
         summary: "show size, use and load of pools, and the decisions of poold",
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &[
             "[-p pool-list] [-r rset-list] [-T d|u] [--from recording [--at moment]] [interval [count]]",
             "[-p pool-list] [-o format -r rset-list] [-T d|u] [--from recording [--at moment]] [interval [count]]",

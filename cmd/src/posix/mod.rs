@@ -69,7 +69,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "posix",
         summary: "list the real-time options of POSIX that the system has",
-        group: Group::RealTime,
+        group: Group::Machine,
         forms: &["[--csv]"],
         flags: &[Flag::long("csv", "print CSV, for spreadsheets")],
         examples: &[Example {

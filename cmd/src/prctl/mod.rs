@@ -91,7 +91,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "show and set CPU shares and CPU caps of processes, projects and zones",
         section: 8,
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &["[-P] [-t [basic | privileged | system]] [-n name [-srx] [-v value] [-e | -d \
                  action] [-p pid]] [-i idtype] id ..."],
         flags: &[

@@ -128,7 +128,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "prstat",
         applet: true,
         summary: "show the busiest processes or threads, and where their time goes",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &[
             "[-acHJLmrRtTvWZ] [-n nproc[,nusers]] [-s key | -S key] [-d u | d] [-C psets] [-h lgroups] [-j projects] \
          [-k tasks] [-p pids] [-P cpus] [-u euids] [-U uids] [-z zones] [--pool pools] [--set sets] [--calls] [--caps] [--shares] [--explain] [--from recording [--at moment]] [interval [count]]",

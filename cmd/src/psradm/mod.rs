@@ -48,7 +48,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "set CPUs on-line, off-line or no-intr",
         section: 8,
-        group: Group::Sets,
+        group: Group::Isolate,
         forms: &[
             "[-F] -f | -n | -i | -s [-v] processor ...",
             "[-F] -a -f | -n | -i | -s [-v]",

@@ -109,7 +109,7 @@ pub(crate) const COMMAND: Command = Command {
         name: "psrinfo",
         applet: true,
         summary: "list CPUs with their states, cores and chips",
-        group: Group::Sets,
+        group: Group::Machine,
         forms: &[
             "[-v] [-p] [processor ...]",
             "-s [-p] processor",

@@ -99,7 +99,7 @@ pub(crate) const COMMAND: Command = Command {
         applet: true,
         summary: "create processor sets, and bind processes to them",
         section: 8,
-        group: Group::Sets,
+        group: Group::Isolate,
         forms: &[
             "-c [-F] [--keep-others] [--whole-cores] [processor ...]",
             "-d [-F] processor_set ...",

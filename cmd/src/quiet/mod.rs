@@ -88,7 +88,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "quiet",
         summary: "measure OS noise on the CPUs of a set, by cause, against a limit",
-        group: Group::RealTime,
+        group: Group::Noise,
         forms: &[
             "[--for time] [--max time | n/s] [--strict] [--by-counts] [--all] [--report \
                  file] [--from recording [--at moment]] set [-- command ...]",

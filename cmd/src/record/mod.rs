@@ -87,7 +87,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "record",
         summary: "record what top shows into files of bounded size",
-        group: Group::Watch,
+        group: Group::Past,
         forms: &[
             "[--to directory] [--max-size size] [--max-age time] [--threads time] [--events] [--noise] [--load workload] [--for time] [interval]",
             "--show [recording]",

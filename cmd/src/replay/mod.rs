@@ -78,7 +78,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "replay",
         summary: "show what another policy of poold would have decided on recorded data",
-        group: Group::Pools,
+        group: Group::Past,
         forms: &[
             "log [--policy name] [--followed] [-v]",
             "recording [--at moment] [--every time] [--policy name] [--followed] [-v]",

@@ -154,7 +154,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "sim",
         summary: "start a shell on a simulated machine",
-        group: Group::Simulate,
+        group: Group::Try,
         forms: &["[--echo] [--keep-going] [--state file] machine [script]", "--calibrate [--json] like-host"],
         flags: &[
             Flag::long("echo", "print each line of a script behind the prompt"),

@@ -81,7 +81,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "top",
         summary: "show sets, pools, CPUs and threads on one screen, live",
-        group: Group::Watch,
+        group: Group::Slow,
         forms: &[
             "[--view view] [--sort field] [--filter text] [--load workload] [--events] [--noise] [interval]",
             "--batch | --once [-n lines] [--view view] [--sort field] [--filter text] [--load workload] [--events] [--noise] [interval [count]]",

@@ -106,7 +106,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "umem",
         summary: "find leaks and corruption in the object caches of a process or a core",
-        group: Group::Diagnose,
+        group: Group::Slow,
         forms: &[
             "stat [-u] [--csv] pid | core",
             "status | verify [--csv] pid | core",

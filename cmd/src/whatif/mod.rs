@@ -61,7 +61,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "whatif",
         summary: "play a recorded day under another configuration of pools or another policy of poold",
-        group: Group::Pools,
+        group: Group::Past,
         forms: &["[file] --recorded recording [--at moment] [--every time] [--policy name]"],
         flags: &[
             Flag::long("recorded", "the recording: a directory or file of millpond record")

@@ -123,7 +123,7 @@ pub(crate) const COMMAND: Entry = Entry {
         applet: true,
         summary: "cap the CPU time of a zone, or dedicate CPUs to it",
         section: 8,
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &["[--keep-others] -z zonename subcommand", "[--keep-others] -z zonename -f command_file"],
         flags: &[
             Flag::letter('z', "the zone").value("zone", ValueKind::Zone),

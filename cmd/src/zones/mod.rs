@@ -65,7 +65,7 @@ pub(crate) const COMMAND: Command = Command {
     spec: Spec {
         name: "zones",
         summary: "list systemd units, containers and cgroups that can be bound",
-        group: Group::Pools,
+        group: Group::Divide,
         forms: &[""],
         in_shell: true,
         examples: &[Example {

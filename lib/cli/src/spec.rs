@@ -211,25 +211,25 @@ pub const COMMON: &[Flag] = &[
     Flag::long("version", "print the version"),
 ];
 
-/// What a user wants of a command: the parts of `millpond help`.
+/// The question that a command answers: the parts of `millpond help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Processors, sets and bindings.
-    Sets,
+    /// CPUs for a program alone.
+    Isolate,
+    /// Interrupts, kernel threads and latency.
+    Noise,
+    /// Use of CPUs, and what threads wait for.
+    Slow,
     /// Pools, shares and caps.
-    Pools,
+    Divide,
+    /// Recordings.
+    Past,
     /// Scheduling classes.
     Classes,
-    /// Watching the machine.
-    Watch,
-    /// Finding what is wrong.
-    Diagnose,
-    /// Real-time work.
-    RealTime,
-    /// Simulated machines.
-    Simulate,
-    /// Experiments and loads.
-    Experiments,
+    /// The hardware and the kernel.
+    Machine,
+    /// Simulated machines, experiments and loads.
+    Try,
     /// Everything else.
     Other,
 }
@@ -237,14 +237,14 @@ pub enum Group {
 impl Group {
     /// All, in the order of help.
     pub const ALL: [Group; 9] = [
-        Group::Sets,
-        Group::Pools,
+        Group::Isolate,
+        Group::Noise,
+        Group::Slow,
+        Group::Divide,
+        Group::Past,
         Group::Classes,
-        Group::Watch,
-        Group::Diagnose,
-        Group::RealTime,
-        Group::Simulate,
-        Group::Experiments,
+        Group::Machine,
+        Group::Try,
         Group::Other,
     ];
 
@@ -252,14 +252,14 @@ impl Group {
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
-            Group::Sets => "Processor sets and bindings",
-            Group::Pools => "Resource pools, shares and caps",
-            Group::Classes => "Scheduling classes",
-            Group::Watch => "Watch the machine",
-            Group::Diagnose => "Find what is wrong",
-            Group::RealTime => "Real time",
-            Group::Simulate => "Simulated and captured machines",
-            Group::Experiments => "Experiments and loads",
+            Group::Isolate => "Isolate CPUs for a program",
+            Group::Noise => "What interrupts it?",
+            Group::Slow => "Why is it slow?",
+            Group::Divide => "Divide CPUs among programs, and limit them",
+            Group::Past => "What happened at 09:41?",
+            Group::Classes => "Which thread runs first?",
+            Group::Machine => "What machine is this, and what does it support?",
+            Group::Try => "Try it without risk, and measure it",
             Group::Other => "Other",
         }
     }

@@ -11,7 +11,7 @@ pub const SPEC: Spec = Spec {
     applet: true,
     summary: "give the nodes of a Kubernetes cluster their pools",
     section: 8,
-    group: Group::Pools,
+    group: Group::Divide,
     forms: &[
         "[--namespace name] [--config-map name] [--token-file file] [--port number]",
         "--crd",

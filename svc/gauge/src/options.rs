@@ -14,7 +14,7 @@ pub const SPEC: Spec = Spec {
     applet: false,
     summary: "serve metrics, JSON and a dashboard over HTTP, read-only",
     section: 8,
-    group: Group::Watch,
+    group: Group::Slow,
     forms: &[
         "[--listen address] [--token-file file] [--allow user] [--interval time] [--threads time] [--events] [--noise] [[--machine name] [--state file] [--load workload] [--speed number] [--stand time]]",
         "--help | --version",

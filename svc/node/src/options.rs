@@ -12,7 +12,7 @@ pub const SPEC: Spec = Spec {
     applet: false,
     summary: "keep the containers of a Kubernetes node in pools",
     section: 8,
-    group: Group::Pools,
+    group: Group::Divide,
     forms: &[
         "[--conf path [--node name]] [--unknown-pool refuse|default] [--fence-namespaces list --fence-profiles list --fence-cpus list] [--socket path] [--kubelet-dir dir] [--state-dir dir]",
         "--help | --version",

@@ -13,7 +13,7 @@ pub const SPEC: Spec = Spec {
     applet: true,
     summary: "resize pools by load: move CPUs between processor sets",
     section: 8,
-    group: Group::Pools,
+    group: Group::Divide,
     forms: &[
         "[-l level] [--policy millpond|solaris] [--interval time] [--record] [--for time] [--dry-run] \
          [--machine name] [--state file] [--root dir] [--state-dir dir]",

@@ -82,6 +82,52 @@ fn words_that_pick_nothing_are_refused() {
 }
 
 #[test]
+fn options_in_front_of_the_command_are_moved_behind_it_or_answered_with_the_order() {
+    assert_eq!(out(&run(["--machine", "x4200", "psrinfo", "-t"])), "4\n");
+    assert_eq!(out(&run(["--machine=x4200", "psrinfo", "-t"])), "4\n");
+    let wrong = run(["-c", "2", "psrset"]);
+    assert_eq!(
+        (wrong.status.code(), err(&wrong).as_str()),
+        (
+            Some(2),
+            "millpond: there is no command before the option -c\nhint: the command comes first: millpond psrset -c\n"
+        )
+    );
+    let none = run(["--json"]);
+    assert_eq!(err(&none), "millpond: which command?\nhint: millpond help lists them\n");
+}
+
+#[test]
+fn words_of_the_field_name_the_command_and_terms_are_explained() {
+    let isolate = run(["isolate"]);
+    assert_eq!(
+        (isolate.status.code(), err(&isolate).as_str()),
+        (
+            Some(2),
+            "millpond: there is no command `isolate`\nhint: millpond fence --cores 2 COMMAND gives a program cores of its own; psrset -c 2-3 makes a set of CPUs\n"
+        )
+    );
+    assert_eq!(
+        out(&run(["help", "Default", "set"])),
+        "default set\n  The CPUs that are in no processor set. Processes run there unless they are bound\n  to a set. At least one CPU stays in it.\nsee: psrset\n"
+    );
+    let unknown = run(["help", "taskset"]);
+    assert_eq!(
+        err(&unknown),
+        "millpond help: cannot explain taskset: it is no command and no known term\nhint: pbind -b 3 PID binds a process to a CPU; psrset -b SET PID to a set\n"
+    );
+    let help = out(&run(["help"]));
+    let first = help.split("\n\n").nth(1).unwrap();
+    for name in ["fence", "top", "gauge", "record"] {
+        assert!(first.contains(&format!("\n  {name} ")), "{first}");
+    }
+    assert!(
+        help.contains("\nIsolate CPUs for a program\n") && help.contains("\nWhat happened at 09:41?\n"),
+        "{help}"
+    );
+}
+
+#[test]
 fn help_and_version_are_there_for_all() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(out(&run(["--version"])), format!("millpond {version}\n"));
