@@ -1,4 +1,4 @@
-//! The shared library's name for those that are linked with it: its number changes when a call does.
+//! Sets the soname of the shared library. Its number changes with each incompatible change of a call.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmillpond_pool.so.0");

@@ -1,4 +1,4 @@
-//! The shared library's own name. Without one it would get that of the library that it is made of, and a program that needs that one would get this.
+//! Sets the soname of the shared library. Otherwise it gets that of `millpond-rt`, and programs that need that library would get this one.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmillpond_malloc.so");

@@ -1,11 +1,10 @@
 /*
- * Jacobi's iteration on as many threads as the pool has processors, looking again between sweeps.
+ * Jacobi's iteration on as many threads as the pool has CPUs. It reads the size of the pool between sweeps.
  *
  *     cc -fopenmp jacobi.c -lmillpond_pool -o jacobi
  *     poolbind -p web -e ./jacobi
  *
- * Says with how many threads it goes on whenever that changes. Ends with its pool, after so many sweeps (./jacobi 100000), or when it is
- * stopped.
+ * Prints the number of threads at each change. Ends with its pool, after a number of sweeps (./jacobi 100000), or when it is stopped.
  */
 #include <errno.h>
 #include <millpond_pool.h>
@@ -18,7 +17,7 @@
 
 static double from[ROWS][ROWS], to[ROWS][ROWS];
 
-/* One sweep; gives how many threads made it. */
+/* Makes one sweep. Returns the number of threads that made it. */
 static int sweep(void)
 {
 	int threads = 1;
@@ -49,7 +48,7 @@ int main(int argc, char **argv)
 	}
 	for (int j = 0; j < ROWS; j++)
 		from[0][j] = to[0][j] = 1.0;
-	/* The size of the pool is what is wanted, not what OpenMP thinks best. */
+	/* Use the size of the pool, not OpenMP's own choice. */
 	omp_set_dynamic(0);
 	for (long sweeps = 0; sweeps_max < 0 || sweeps < sweeps_max; sweeps++) {
 		int size = mp_pool_size(pool, NULL);
@@ -58,7 +57,7 @@ int main(int argc, char **argv)
 			printf("pool %s is gone\n", mp_pool_name(pool));
 			break;
 		}
-		/* A pool that is empty for a moment leaves us where we are. */
+		/* If the pool is empty for a moment, keep the number of threads. */
 		if (size > 0)
 			omp_set_num_threads(size);
 		int threads = sweep();

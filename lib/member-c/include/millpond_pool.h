@@ -1,8 +1,8 @@
 /*
- * millpond_pool.h - for programs in a pool: how large it is, and being told when that changes.
+ * millpond_pool.h - for programs in a pool: its size, and notification of changes.
  *
  *     struct mp_pool *pool;
- *     int error = mp_pool_open(NULL, &pool);          // the pool that this process is in
+ *     int error = mp_pool_open(NULL, &pool);          // the pool of this process
  *     if (error < 0)
  *             return fail(strerror(-error));
  *     for (;;) {
@@ -14,23 +14,22 @@
  *
  * Link with -lmillpond_pool, or with libmillpond_pool.a -lgcc_s -lpthread -ldl -lm.
  *
- * No rights are needed. A change is told when it is done: a program that is told of more processors has them, one that is told of fewer has
- * lost them already and runs on those that are left. Changes that follow each other fast may be told as one, the latest; the last one is never
- * missed.
+ * No rights are needed. A change is reported after it is made: a program that sees more CPUs has them, one that sees fewer has lost them already and
+ * runs on the remaining ones. Changes in quick succession may be reported as one, the latest. The last one is never missed.
  *
- * A handle is used by one thread at a time. A child that is forked opens one of its own; across an exec it is closed.
+ * A handle is used by one thread at a time. The child of a fork opens one of its own. An exec closes it.
  *
- * Calls give an error as a negative errno:
+ * Calls return an error as a negative errno:
  *
  *     -ENODEV          pools are disabled, or MILLPOND_STATE names another directory
- *     -ENOENT          there are pools, and none of that name
- *     -EIDRM           the pool is gone, was renamed, or pools were disabled meanwhile: the handle is good for mp_pool_close only. A process
- *                      whose pool is gone is in the default pool; who wants to follow that one opens it
- *     -EBADMSG         what is told of the pool makes no sense; the next call tries again
+ *     -ENOENT          there are pools, but none of that name
+ *     -EIDRM           the pool was destroyed or renamed, or pools were disabled meanwhile: only mp_pool_close is valid for the handle. A process
+ *                      whose pool was destroyed is in the default pool; to follow that one, open it
+ *     -EBADMSG         the notice of the pool is invalid; the next call tries again
  *     -EINVAL          a pointer is null that must not be, or the name is not UTF-8
- *     -ERANGE          a processor has no place in a mask
+ *     -ERANGE          a CPU number exceeds the mask
  *     -ENOTRECOVERABLE a defect of the library
- *     and what the system says: -EMFILE (too many inotify instances), -EACCES, -ENOMEM, ...
+ *     and errors of the system: -EMFILE (too many inotify instances), -EACCES, -ENOMEM, ...
  */
 #ifndef MILLPOND_POOL_H
 #define MILLPOND_POOL_H
@@ -42,27 +41,27 @@
 extern "C" {
 #endif
 
-/* A pool that is followed. */
+/* A subscription to a pool. */
 struct mp_pool;
 
-/* The size of a pool at a moment. */
+/* The size of a pool at one time. */
 struct mp_pool_info {
-	/* How many processors it has; those that are off-line do not count. 0 is possible. */
+	/* Number of on-line CPUs. It can be 0. */
 	uint32_t size;
 	/* Always 0. */
 	uint32_t reserved;
-	/* How often the processors were others since the pool was made, from 1. */
+	/* Number of changes of the CPUs since the pool was created, from 1. */
 	uint64_t serial;
 };
 
 /*
- * Follows the pool of that name. NULL: the one that MILLPOND_POOL names (poolbind -e sets it), else the one that the process is in by its
- * cgroup, else the default pool. Gives 0 and a handle in *pool, or an error and NULL there.
+ * Follows the pool of that name. NULL: the pool that MILLPOND_POOL names (poolbind -e sets it), else the one of the process's cgroup, else the
+ * default pool. Returns 0 and a handle in *pool, or an error and NULL there.
  */
 int mp_pool_open(const char *name, struct mp_pool **pool);
 
 /*
- * What can be read from when the size may have changed: for poll, select and epoll. Call mp_pool_size then; do not read from it, and do not
+ * A descriptor that is readable when the size may have changed: for poll, select and epoll. Then call mp_pool_size. Do not read from it, and do not
  * close it.
  */
 int mp_pool_fd(const struct mp_pool *pool);
@@ -70,22 +69,22 @@ int mp_pool_fd(const struct mp_pool *pool);
 /* The name of the pool; lives as long as the handle. NULL for a null handle. */
 const char *mp_pool_name(const struct mp_pool *pool);
 
-/* The size now, 0 or more, which the caller knows then: mp_pool_wait waits for another one. info may be NULL. */
+/* The current size, 0 or more. mp_pool_wait then waits for another one. info may be NULL. */
 int mp_pool_size(struct mp_pool *pool, struct mp_pool_info *info);
 
 /*
- * The processors that mp_pool_size or mp_pool_wait told last, as a mask: in the form of a cpu_set_t, of so many bytes (a multiple of
- * sizeof(unsigned long)). Gives their number.
+ * The CPUs that mp_pool_size or mp_pool_wait returned last, as a mask: in the form of a cpu_set_t, of this many bytes (a multiple of
+ * sizeof(unsigned long)). Returns their number.
  */
 int mp_pool_cpus(const struct mp_pool *pool, unsigned long *mask, size_t bytes);
 
 /*
- * Waits until the pool has another size than the one that the caller knows, for at most so many milliseconds; for ever if that is negative.
- * 1: it has, and it is in *info (which may be NULL); 0: the time is up. A signal does not end it.
+ * Waits until the pool has another size than the one that the caller knows, for at most timeout_ms milliseconds; for ever if that is negative.
+ * 1: the size changed, and is in *info (which may be NULL). 0: timeout. A signal does not end the wait.
  */
 int mp_pool_wait(struct mp_pool *pool, int timeout_ms, struct mp_pool_info *info);
 
-/* Ends it. NULL is fine. */
+/* Closes it. NULL has no effect. */
 void mp_pool_close(struct mp_pool *pool);
 
 #ifdef __cplusplus

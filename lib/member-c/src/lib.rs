@@ -1,6 +1,6 @@
-//! `millpond-member` for programs in C. What each call promises stands in `include/millpond_pool.h`, which belongs to this file.
+//! `millpond-member` for programs in C. `include/millpond_pool.h` documents each call, and belongs to this file.
 //!
-//! Nothing is decided here: pointers are checked, errors become numbers, and a panic ends at the border.
+//! This layer makes no decisions: it checks pointers, converts errors to errno, and catches panics.
 
 use libc::{c_char, c_int, c_ulong, size_t};
 use millpond_member::{MemberError, PoolSize, Subscription};
@@ -10,16 +10,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Duration;
 
-/// A pool that is followed.
+/// A subscription to a pool.
 #[allow(non_camel_case_types, reason = "the name in C")]
 pub struct mp_pool {
     subscription: Subscription,
     name: CString,
-    /// What was told last.
+    /// The size that was returned last.
     told: Option<PoolSize>,
 }
 
-/// The size of a pool at a moment.
+/// The size of a pool at one time.
 #[repr(C)]
 #[allow(non_camel_case_types, reason = "the name in C")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl From<MemberError> for Errno {
     }
 }
 
-/// What a call gives: the number, or the errno as a negative one. A panic stays on this side.
+/// The result of a call: a number, or a negated errno. A panic becomes an error.
 fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(number)) => number,
@@ -55,16 +55,16 @@ fn answer(call: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
 
 const INVALID: Errno = Errno(libc::EINVAL);
 
-/// Notes what was told, for the caller and for [`mp_pool_cpus`]; gives how many processors that are.
+/// Stores a size for the caller and for [`mp_pool_cpus`]. Returns the number of CPUs.
 ///
 /// # Safety
-/// `info` is null, or may be written to.
+/// `info` is null or writable.
 unsafe fn tell(pool: &mut mp_pool, size: PoolSize, info: *mut mp_pool_info) -> c_int {
     let count = size.size();
     if !info.is_null() {
         let value =
             mp_pool_info { size: u32::try_from(count).unwrap_or(u32::MAX), reserved: 0, serial: size.serial };
-        // SAFETY: it is not null, so that the caller of this function promises that it may be written to; nothing of it is read.
+        // SAFETY: it is not null, so by the caller's promise it is writable; it is not read.
         unsafe { info.write(value) };
     }
     pool.told = Some(size);
@@ -74,19 +74,19 @@ unsafe fn tell(pool: &mut mp_pool, size: PoolSize, info: *mut mp_pool_info) -> c
 /// See the header.
 ///
 /// # Safety
-/// `name` is null or a text that ends in a zero; `pool` is null or may be written to.
+/// `name` is null or a zero-terminated string; `pool` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_open(name: *const c_char, pool: *mut *mut mp_pool) -> c_int {
     if pool.is_null() {
         return -libc::EINVAL;
     }
-    // SAFETY: it is not null, and the caller promises that it may be written to.
+    // SAFETY: it is not null, so by the caller's promise it is writable.
     unsafe { pool.write(ptr::null_mut()) };
     answer(|| {
         let subscription = if name.is_null() {
             Subscription::of_own()?
         } else {
-            // SAFETY: it is not null, and the caller promises that it ends in a zero and stays as it is during the call.
+            // SAFETY: it is not null; by the caller's promise it is zero-terminated and does not change during the call.
             let name = unsafe { CStr::from_ptr(name) };
             Subscription::to(name.to_str().map_err(|_| INVALID)?)?
         };
@@ -101,10 +101,10 @@ pub unsafe extern "C" fn mp_pool_open(name: *const c_char, pool: *mut *mut mp_po
 /// See the header.
 ///
 /// # Safety
-/// `pool` is null, or came from [`mp_pool_open`] and was not closed.
+/// `pool` is null, or from [`mp_pool_open`] and not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_fd(pool: *const mp_pool) -> c_int {
-    // SAFETY: null, or a pool that the caller promises to be open; nobody else changes it meanwhile.
+    // SAFETY: null, or by the caller's promise an open pool that no other thread changes meanwhile.
     let pool = unsafe { pool.as_ref() };
     answer(|| Ok(pool.ok_or(INVALID)?.subscription.fd().as_raw_fd()))
 }
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn mp_pool_fd(pool: *const mp_pool) -> c_int {
 /// As for [`mp_pool_fd`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_name(pool: *const mp_pool) -> *const c_char {
-    // SAFETY: null, or a pool that the caller promises to be open.
+    // SAFETY: null, or by the caller's promise an open pool.
     let pool = unsafe { pool.as_ref() };
     pool.map_or(ptr::null(), |pool| pool.name.as_ptr())
 }
@@ -123,15 +123,15 @@ pub unsafe extern "C" fn mp_pool_name(pool: *const mp_pool) -> *const c_char {
 /// See the header.
 ///
 /// # Safety
-/// `pool` is null, or came from [`mp_pool_open`], was not closed, and is used by nobody else; `info` is null or may be written to.
+/// `pool` is null, or from [`mp_pool_open`], not closed, and not in use by another thread; `info` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_size(pool: *mut mp_pool, info: *mut mp_pool_info) -> c_int {
-    // SAFETY: null, or a pool that the caller promises to be open and to use nowhere else.
+    // SAFETY: null, or by the caller's promise an open pool that is not used elsewhere.
     let pool = unsafe { pool.as_mut() };
     answer(|| {
         let pool = pool.ok_or(INVALID)?;
         let size = pool.subscription.size()?;
-        // SAFETY: our caller promises what it needs.
+        // SAFETY: by the caller's promise.
         Ok(unsafe { tell(pool, size, info) })
     })
 }
@@ -139,18 +139,17 @@ pub unsafe extern "C" fn mp_pool_size(pool: *mut mp_pool, info: *mut mp_pool_inf
 /// See the header.
 ///
 /// # Safety
-/// `pool` as for [`mp_pool_fd`]; `mask` is null, or `bytes` bytes of it may be written to.
+/// `pool` as for [`mp_pool_fd`]; `mask` is null, or `bytes` bytes of it are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_cpus(pool: *const mp_pool, mask: *mut c_ulong, bytes: size_t) -> c_int {
-    // SAFETY: null, or a pool that the caller promises to be open.
+    // SAFETY: null, or by the caller's promise an open pool.
     let pool = unsafe { pool.as_ref() };
     answer(|| {
         let told = pool.ok_or(INVALID)?.told.as_ref();
         if mask.is_null() || !bytes.is_multiple_of(size_of::<c_ulong>()) {
             return Err(INVALID);
         }
-        // SAFETY: it is not null, as aligned as its type asks, and the caller promises that so many bytes may be written to; every pattern
-        // of bits is a number.
+        // SAFETY: it is not null, aligned for its type, and by the caller's promise has that many writable bytes. Any bits are a valid number.
         let words = unsafe {
             ptr::write_bytes(mask, 0, bytes / size_of::<c_ulong>());
             std::slice::from_raw_parts_mut(mask, bytes / size_of::<c_ulong>())
@@ -176,13 +175,13 @@ pub unsafe extern "C" fn mp_pool_wait(
     timeout_ms: c_int,
     info: *mut mp_pool_info,
 ) -> c_int {
-    // SAFETY: null, or a pool that the caller promises to be open and to use nowhere else.
+    // SAFETY: null, or by the caller's promise an open pool that is not used elsewhere.
     let pool = unsafe { pool.as_mut() };
     answer(|| {
         let pool = pool.ok_or(INVALID)?;
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let Some(size) = pool.subscription.wait(timeout)? else { return Ok(0) };
-        // SAFETY: our caller promises what it needs.
+        // SAFETY: by the caller's promise.
         unsafe { tell(pool, size, info) };
         Ok(1)
     })
@@ -191,11 +190,11 @@ pub unsafe extern "C" fn mp_pool_wait(
 /// See the header.
 ///
 /// # Safety
-/// `pool` is null, or came from [`mp_pool_open`], was not closed, and is not used any more.
+/// `pool` is null, or from [`mp_pool_open`], not closed, and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mp_pool_close(pool: *mut mp_pool) {
     if !pool.is_null() {
-        // SAFETY: it came from a box, and the caller promises that it does so for the last time.
+        // SAFETY: it came from a box, and by the caller's promise this is its last use.
         let pool = unsafe { Box::from_raw(pool) };
         answer(|| {
             drop(pool);
@@ -216,7 +215,7 @@ mod tests {
     #[test]
     fn null_is_refused_and_never_followed() {
         let (none, info) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: null is what each of them allows.
+        // SAFETY: each of them allows null.
         unsafe {
             assert_eq!(mp_pool_open(ptr::null(), ptr::null_mut()), -libc::EINVAL);
             assert_eq!(mp_pool_fd(none), -libc::EINVAL);

@@ -1,4 +1,4 @@
-//! Programs in C, compiled against the header and linked with both libraries. What a writer of the machine tells is told here by the test.
+//! Programs in C, compiled against the header and linked with both libraries. The test writes the notices that the machine's writer would write.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-/// Both libraries, built as this test was.
+/// Both libraries, built with the profile of this test.
 fn libraries() -> &'static [PathBuf] {
     static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -37,7 +37,7 @@ fn library(extension: &str) -> &'static Path {
     libraries().iter().find(|file| file.extension().is_some_and(|e| e == extension)).unwrap()
 }
 
-/// A state directory, and a place for programs.
+/// A state directory that also has a place for programs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -57,7 +57,7 @@ impl Place {
         fs::remove_file(self.0.path().join("pools/web")).unwrap();
     }
 
-    /// Compiles a program with a library. `Err` says why this machine cannot.
+    /// Compiles a program with a library. `Err`: why this machine cannot.
     fn compile(&self, source: &Path, extension: &str, openmp: bool) -> Result<Command, String> {
         let library = library(extension);
         let program = self.0.path().join("program");
@@ -77,7 +77,7 @@ impl Place {
         if extension == "a" {
             cc.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
         } else {
-            // Where it is installed nobody needs this: the name that it is looked for by.
+            // The loader finds the library by its soname. An installed library has that name.
             let named = self.0.path().join("libmillpond_pool.so.0");
             fs::copy(library, &named).unwrap();
             cc.arg(format!("-Wl,-rpath,{}", self.0.path().display()));
@@ -148,7 +148,7 @@ fn an_openmp_program_follows_its_pool_with_the_shared_library() {
     an_openmp_program_follows("an_openmp_program_follows_its_pool_with_the_shared_library", "so");
 }
 
-/// Says what each call gives, line by line; a line of input lets it go on.
+/// The program prints the result of each call, line by line.
 #[test]
 fn every_call_does_what_the_header_says() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-/* Every call of millpond_pool.h, and what it gives. Who starts it tells of the pool "web" meanwhile. */
+/* Every call of millpond_pool.h, and its result. The test that starts it writes notices of the pool "web" meanwhile. */
 #include <errno.h>
 #include <millpond_pool.h>
 #include <poll.h>

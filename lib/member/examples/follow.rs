@@ -1,4 +1,4 @@
-//! Says the size of its pool, now and at each change, until the pool is gone. `cargo run -p millpond-member --example follow -- [POOL]`
+//! Prints the size of a pool, now and at each change, until the pool is destroyed. `cargo run -p millpond-member --example follow -- [POOL]`
 
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 

@@ -1,13 +1,13 @@
-//! For programs in a pool: its name and its size, and a notice when the size changes.
+//! For programs in a pool: its name, its size, and notification of size changes.
 //!
-//! A pool's set gets and loses processors while programs run in it. A program that can run on any number of threads asks between two pieces of
-//! work:
+//! The processor set of a pool gains and loses CPUs while programs run in it. A program that can run on any number of threads reads the size between
+//! two pieces of work:
 //!
 //! ```
 //! use millpond_member::Subscription;
 //! use std::thread::available_parallelism;
 //!
-//! // None: this machine has no pools.
+//! // `None`: this machine has no pools.
 //! let mut pool = Subscription::of_own().ok();
 //! for piece in 1..=3 {
 //!     let threads = match pool.as_mut().and_then(|pool| pool.size().ok()) {
@@ -19,26 +19,27 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! One that has nothing to do meanwhile waits ([`Subscription::wait`]), or has its own loop wait ([`Subscription::fd`] for poll and epoll).
+//! A program that has nothing to do meanwhile waits ([`Subscription::wait`]), or lets its event loop wait ([`Subscription::fd`] for poll and epoll).
 //!
-//! # How it is told
+//! # How it works
 //!
-//! The writer of pools keeps a file for each pool, in one stroke ([`millpond_model::pools::PoolNotice`]), into the directory `pools` of the state
-//! directory. A subscription watches that directory by inotify and begins to watch before it reads, so that no change is missed; several changes
-//! may be told as one, the latest. A change is told when it is done: a program that is told of more processors has them, one that is told of fewer
-//! has lost them already and runs on those that are left.
+//! The writer of pools keeps a file for each pool ([`millpond_model::pools::PoolNotice`]) in the directory `pools` of the state directory, and
+//! replaces it atomically. A subscription watches that directory by inotify. It begins to watch before it reads, so that no change is missed. Several
+//! changes may be reported as one, the latest. A change is reported after it is made: a program that sees more CPUs has them, one that sees fewer has
+//! lost them already and runs on the remaining ones.
 //!
-//! No rights are needed, and nothing is asked of any process. Asking for the size when nothing has changed costs one system call.
+//! No rights are needed, and no other process is contacted. Reading the size when nothing has changed costs one system call.
 //!
 //! # Which pool
 //!
-//! [`Subscription::of_own`] takes the pool that the environment names (`MILLPOND_POOL`, which `poolbind -e` sets), else the one that the process is
-//! in by its cgroup, else the default pool. The state directory is the one that `MILLPOND_STATE` names, else `/run/millpond`.
+//! [`Subscription::of_own`] follows the pool that the environment names (`MILLPOND_POOL`, which `poolbind -e` sets), else the pool of the process's
+//! cgroup, else the default pool. The state directory is the one that `MILLPOND_STATE` names, else `/run/millpond`.
 //!
 //! # What it does not do
 //!
-//! It does not bind, and it does not change how a program runs. A subscription belongs to the pool of its name: when that pool goes, is renamed, or pools are disabled, it ends
-//! ([`MemberError::Ended`]), once and for all. A process whose pool is gone is in the default pool; to follow that one, subscribe anew.
+//! It does not bind, and it does not change how a program runs. A subscription belongs to the pool of its name. When that pool is destroyed or
+//! renamed, or pools are disabled, it ends for ever ([`MemberError::Ended`]). A process whose pool was destroyed is in the default pool; to follow
+//! that one, subscribe again.
 
 mod own;
 mod subscription;
@@ -52,16 +53,16 @@ use millpond_model::pools::NoticeError;
 use std::io;
 use std::path::PathBuf;
 
-/// A pool cannot be followed, or not any more.
+/// Why a pool cannot be followed, or not any more.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     /// There are no notices of pools: pools are disabled, or the state directory is another one.
     #[error("there are no pools: {} does not exist", .0.display())]
     NoPools(PathBuf),
-    /// There are pools, and none of that name.
+    /// There are pools, but none of that name.
     #[error("there is no pool {0}")]
     NoSuchPool(String),
-    /// The pool that was followed is gone.
+    /// The pool was destroyed or renamed.
     #[error("pool {0} is gone")]
     Ended(String),
     /// Its notice is invalid.
@@ -69,15 +70,15 @@ pub enum MemberError {
     NoNotice {
         /// The pool.
         pool: String,
-        /// Why.
+        /// What is invalid.
         source: NoticeError,
     },
-    /// The system refuses.
+    /// An error of the system.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The pool of this process, and the file of its notices.
+//! The pool of this process, by environment or cgroup.
 
 use millpond_model::PoolId;
 use millpond_model::pools::PoolNotice;
@@ -7,25 +7,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the pool.
+/// Environment variable with the name of the pool.
 pub const POOL_VARIABLE: &str = "MILLPOND_POOL";
 
-/// The variable that names the state directory.
+/// Environment variable with the state directory.
 pub const STATE_VARIABLE: &str = "MILLPOND_STATE";
 
-/// The state directory of the system.
+/// The default state directory.
 const STATE: &str = "/run/millpond";
 
-/// Where the kernel says in which cgroups this process is.
+/// The file with the cgroups of this process.
 const CGROUPS: &str = "/proc/self/cgroup";
 
-/// The state directory of the system, which programs look at where the environment names no other.
+/// The default state directory, for environments that name no other.
 #[must_use]
 pub fn usual_state_dir() -> &'static Path {
     Path::new(STATE)
 }
 
-/// The state directory that this program looks at.
+/// The state directory of this program.
 pub(crate) fn state_dir() -> PathBuf {
     variable(STATE_VARIABLE).map_or_else(|| PathBuf::from(STATE), PathBuf::from)
 }
@@ -44,17 +44,17 @@ pub(crate) fn cgroups() -> io::Result<Vec<String>> {
     Ok(paths(&fs::read_to_string(CGROUPS)?))
 }
 
-/// The paths of `4:cpuset:/a` and `0::/a`.
+/// The path fields of lines such as `4:cpuset:/a` and `0::/a`.
 fn paths(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| Some(line.splitn(3, ':').nth(2)?.to_owned())).collect()
 }
 
-/// The pool of a process in these cgroups; the default one where none of them belongs to another.
+/// The pool of a process in these cgroups; the default pool if none of them belongs to another.
 ///
 /// ```text
-/// …/mpset1/pool7+a                      a leaf of pool 7, and all below it; also mpdefault
-/// …/mpset1.slice/mpset1-pool7-204-1.scope  a scope of pool 7 where systemd owns the tree
-/// /system.slice/a.service               a standing group, if a notice names it
+/// …/mpset1/pool7+a                      a leaf of pool 7, and all groups below it; also in mpdefault
+/// …/mpset1.slice/mpset1-pool7-204-1.scope  a scope of pool 7 if systemd owns the tree
+/// /system.slice/a.service               a group that existed before, if a notice names it as a zone
 /// ```
 pub(crate) fn pool_of(cgroups: &[String], notices: &[PoolNotice]) -> PoolId {
     let by_leaf = cgroups.iter().find_map(|path| by_leaf(path));
@@ -63,7 +63,7 @@ pub(crate) fn pool_of(cgroups: &[String], notices: &[PoolNotice]) -> PoolId {
         let holds = |zone: &str, path: &String| {
             path.strip_prefix(zone).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // The innermost one counts.
+        // The innermost zone counts.
         let mine = zones.filter(|(zone, _)| cgroups.iter().any(|path| holds(zone, path)));
         mine.max_by_key(|(zone, _)| zone.len()).map(|(_, pool)| pool)
     };

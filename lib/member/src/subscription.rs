@@ -1,4 +1,4 @@
-//! Subscriptions: a watch on the directory of notices, and the size of the last one.
+//! Subscriptions: an inotify watch on the directory of notices, and the latest size.
 
 use crate::{MemberError, own};
 use millpond_model::PoolId;
@@ -14,19 +14,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Room for several events: one has at most 16 bytes and a name of 256.
+/// Buffer size for several events: one has at most 16 bytes and a name of 256.
 const EVENTS_BYTES: usize = 4096;
 
-/// The longest notice: thousands of zones with the longest paths that systems have.
+/// Maximum size of a notice: thousands of zones with the longest possible paths.
 const NOTICE_BYTES_MAX: u64 = 16 << 20;
 
 /// The directory of notices in a state directory.
 const DIR: &str = "pools";
 
-/// Follows one pool. See the head of the crate.
+/// A subscription to one pool. See the head of the crate.
 ///
-/// It belongs to one thread at a time. A child that is forked shares the watch with its parent, and each takes events from the other: the child
-/// should make its own.
+/// One thread uses it at a time. The child of a fork shares the watch with its parent, and each takes events from the other: the child should
+/// create its own.
 #[derive(Debug)]
 pub struct Subscription {
     watch: OwnedFd,
@@ -35,7 +35,7 @@ pub struct Subscription {
     notice: PoolNotice,
     /// The serial that the caller knows.
     told: Option<u64>,
-    /// The file is another one than when it was last read.
+    /// The file changed after it was last read.
     is_stale: bool,
     has_ended: bool,
 }
@@ -44,12 +44,12 @@ impl Subscription {
     /// Follows the pool of that name.
     ///
     /// # Errors
-    /// [`MemberError`] when there is none, or the system does not allow watching it.
+    /// [`MemberError`] if there is no such pool, or the system does not allow watching it.
     pub fn to(pool: &str) -> Result<Subscription, MemberError> {
         Subscription::in_dir(&own::state_dir(), pool)
     }
 
-    /// Follows the pool that this process is in.
+    /// Follows the pool of this process.
     ///
     /// # Errors
     /// As for [`Subscription::to`].
@@ -62,7 +62,7 @@ impl Subscription {
         Subscription::of_cgroups(&own::state_dir(), &cgroups)
     }
 
-    /// Follows a pool that is told of in another state directory.
+    /// Follows a pool of another state directory.
     ///
     /// # Errors
     /// As for [`Subscription::to`].
@@ -70,8 +70,7 @@ impl Subscription {
         Subscription::begin(watch(&state.join(DIR))?, &state.join(DIR), pool)
     }
 
-    /// A pool that is told of in another state directory, as it is now: its number and its size. Nothing is watched: to stop watching takes Linux some ten
-    /// milliseconds.
+    /// The current number and size of a pool of another state directory. It sets up no watch, because removing one takes Linux some ten milliseconds.
     ///
     /// # Errors
     /// As for [`Subscription::to`].
@@ -85,13 +84,13 @@ impl Subscription {
 
     fn of_cgroups(state: &Path, cgroups: &[String]) -> Result<Subscription, MemberError> {
         let dir = state.join(DIR);
-        // Watched before anything is read, so that nothing changes unseen in between.
+        // Watch before reading, so that no change in between is missed.
         let watch = watch(&dir)?;
         let cannot = |source| MemberError::System { what: "list the pools", source };
         let (mut names, mut notices) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&dir).map_err(cannot)? {
             let name = entry.map_err(cannot)?.file_name().to_string_lossy().into_owned();
-            // One that goes meanwhile, or cannot be understood, is not ours.
+            // A notice that is removed meanwhile, or is invalid, is not that of this process.
             if let Ok(notice) = read(&dir.join(&name), &name) {
                 names.push(name);
                 notices.push(notice);
@@ -116,31 +115,31 @@ impl Subscription {
         &self.name
     }
 
-    /// Whether it is the default pool, in which everything is that is in no other.
+    /// Whether it is the default pool, which has all processes that are in no other.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.notice.pool == PoolId::DEFAULT
     }
 
-    /// What can be read from when the size may have changed: for poll, select and epoll. Do not read from it; [`Subscription::size`]
-    /// does, and it is quiet then until the next change of any pool.
+    /// A descriptor that is readable when the size may have changed: for poll, select and epoll. Do not read from it. [`Subscription::size`] does,
+    /// and then it is not readable until the next change of any pool.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
 
-    /// The size of the pool now. That is known to the caller then: [`Subscription::wait`] waits for another one.
+    /// The current size of the pool. [`Subscription::wait`] then waits for another one.
     ///
     /// # Errors
-    /// [`MemberError::Ended`] when the pool is gone, from then on; other ones when the system refuses, and the next call tries again.
+    /// [`MemberError::Ended`] if the pool is gone, then and in all later calls. After other errors, the next call tries again.
     pub fn size(&mut self) -> Result<PoolSize, MemberError> {
         self.catch_up()?;
         self.told = Some(self.notice.size.serial);
         Ok(self.notice.size.clone())
     }
 
-    /// Waits until the pool has another size than the one that the caller knows, and gives it; at once if this is the first call, or it has one
-    /// already. `None` when the time is up; without a timeout it waits for ever. A signal does not end it.
+    /// Waits until the pool has another size than the one that the caller knows, and returns it. It returns at once in the first call, or if the size
+    /// changed already. `None`: timeout; without a timeout it waits for ever. A signal does not end the wait.
     ///
     /// # Errors
     /// As for [`Subscription::size`].
@@ -164,12 +163,12 @@ impl Subscription {
         }
     }
 
-    /// Takes the events, and reads again if one concerned this pool.
+    /// Takes the events, and reads the notice again if one of them concerned it.
     fn catch_up(&mut self) -> Result<(), MemberError> {
         self.take_events()?;
         if !self.has_ended && self.is_stale {
             match read(&self.file, &self.name) {
-                // Another pool took the name over.
+                // Another pool has the name now.
                 Ok(notice) if notice.pool != self.notice.pool => self.has_ended = true,
                 Ok(notice) => {
                     self.notice = notice;
@@ -197,7 +196,7 @@ impl Subscription {
             let (is, all_gone) =
                 (event.events(), ReadFlags::IGNORED | ReadFlags::DELETE_SELF | ReadFlags::UNMOUNT);
             if is.intersects(all_gone) {
-                // The directory may be there again, but this watch looks at the old one.
+                // A new directory may exist, but this watch is on the old one.
                 self.has_ended = true;
             } else if is.contains(ReadFlags::QUEUE_OVERFLOW) {
                 self.is_stale = true;
@@ -232,7 +231,7 @@ fn watch(dir: &Path) -> Result<OwnedFd, MemberError> {
     }
 }
 
-/// Reads the notice of a pool in a directory of them.
+/// Reads the notice of a pool in a directory.
 fn find(dir: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
     match read(&dir.join(notice_file(pool)), pool) {
         Err(MemberError::Ended(name)) => Err(MemberError::NoSuchPool(name)),
@@ -240,7 +239,7 @@ fn find(dir: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
     }
 }
 
-/// Reads a notice. One that is not there is one of a pool that has ended.
+/// Reads a notice. If it does not exist, the pool has ended.
 fn read(file: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
     let text = match read_plain(file) {
         Ok(text) => text,
@@ -252,7 +251,7 @@ fn read(file: &Path, pool: &str) -> Result<PoolNotice, MemberError> {
     text.parse().map_err(|source| MemberError::NoNotice { pool: pool.to_owned(), source })
 }
 
-/// The text of a file that may be anything: no FIFO or device is waited for, and no more is read than a notice can have.
+/// The text of a file that may be of any kind: it does not wait for a FIFO or device, and reads no more than the maximum size of a notice.
 fn read_plain(path: &Path) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty())?);
@@ -276,7 +275,7 @@ fn refused(what: &'static str, error: Errno) -> MemberError {
 mod tests {
     use super::*;
 
-    /// A state directory in which a test tells of pools as the machine's writer does.
+    /// A state directory in which a test writes notices as the machine's writer does.
     struct State(tempfile::TempDir);
 
     impl State {
@@ -453,7 +452,7 @@ mod tests {
         assert_eq!(none.to_string(), "there is no pool with number 9");
     }
 
-    /// The writer changes the pool as fast as it can; whoever waits sees sizes in their order, and the last one always.
+    /// The writer changes the pool as fast as it can. The waiting thread sees sizes in their order, and always the last one.
     #[test]
     fn no_last_change_is_ever_missed() {
         let state = State::new();

@@ -1,16 +1,16 @@
-//! Caches: what stands in each, and the list of all.
+//! Caches, and the list of all caches.
 
 use crate::memory::Memory;
 use millpond_rt_layout::{self as layout, CHUNKS};
 
-/// No process has more.
+/// Maximum number of caches in a process.
 const CACHES_MAX: usize = 1 << 16;
 
-/// Buffers of one size, as the layout has them.
+/// A cache of buffers of one size: a copy of the record of the layout.
 pub struct Cache {
-    /// Where it is.
+    /// Address of the record.
     pub at: u64,
-    /// What it is called.
+    /// Name of the cache.
     pub name: String,
     record: layout::Cache,
 }
@@ -24,18 +24,18 @@ impl std::ops::Deref for Cache {
 }
 
 impl Cache {
-    /// Uppermost magazines of the depot, full and empty ones of each share.
+    /// Top magazines of the depot: the full and the empty pile of each share.
     pub(crate) fn piles(&self) -> impl Iterator<Item = u64> {
         let shares = self.record.depot.shares.iter();
         shares.flat_map(|share| [&share.full, &share.empty]).map(|pile| pile.top.addr() as u64)
     }
 
-    /// Whether a thread is at its slabs, or at its depot.
+    /// Whether a thread holds a lock of its slabs or its depot.
     pub(crate) fn is_locked(&self) -> bool {
         self.record.slabs.lock != 0 || self.record.depot.shares.iter().any(|share| share.lock != 0)
     }
 
-    /// The first of its figures that is invalid.
+    /// The first invalid field.
     fn nonsense(&self) -> Option<&'static str> {
         let fits = |place: usize| place == 0 || (place <= self.chunk && place.is_multiple_of(8));
         let chunks = self.chunks as usize;
@@ -55,14 +55,14 @@ impl Cache {
         None
     }
 
-    /// Whether it checks that.
+    /// Whether a check flag is set.
     #[must_use]
     pub fn checks(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// A name: up to the first zero, with marks for what cannot be shown.
+/// The text up to the first zero; unprintable bytes become question marks.
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     bytes
@@ -71,7 +71,7 @@ fn text(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// All caches in the order of their list. What breaks the list, or a cache, is added to `problems`.
+/// All caches in the order of their list. A broken list or invalid cache is added to `problems`.
 pub(crate) fn all(memory: &Memory<'_>, first: u64, problems: &mut Vec<String>) -> Vec<Cache> {
     let mut caches = Vec::new();
     let whole = memory.list("caches", first, CACHES_MAX, |at| {

@@ -1,4 +1,4 @@
-//! The heap of one copy of the library: everything that can be reached from its root.
+//! The heap of one copy of the library: everything that is reachable from its root.
 
 use crate::cache::{self, Cache};
 use crate::magazines::Magazines;
@@ -10,29 +10,29 @@ use millpond_rt_layout as layout;
 use std::collections::BTreeMap;
 use std::mem::size_of;
 
-/// How often a process is stopped until no thread in it is moving buffers.
+/// Maximum number of stops until no thread is moving buffers.
 const ATTEMPTS: usize = 50;
 
-/// Why there is nothing to look at.
+/// Why no heap was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// No root is there.
+    /// The memory contains no root.
     #[error("it has no object caches of ours")]
     NoCaches,
-    /// Its library is of another version.
+    /// The library has another version of the layout.
     #[error(
         "its object caches are laid out as version {theirs} has it, and this program knows version {ours}"
     )]
     OtherLayout {
-        /// What is there.
+        /// The version of the library.
         theirs: u32,
-        /// What is known here.
+        /// The version of this program.
         ours: u32,
     },
-    /// The root that was there cannot be read any more.
+    /// The root cannot be read any more.
     #[error("the root of its object caches cannot be read")]
     Unreadable,
-    /// The memory cannot be looked at.
+    /// The memory cannot be read.
     #[error("{}", .0.reason)]
     Refused(Refusal),
 }
@@ -43,51 +43,51 @@ impl From<Refusal> for FindError {
     }
 }
 
-/// What one buffer is at.
+/// State of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// A thread has it.
+    /// Allocated.
     Allocated,
-    /// It is free in its slab.
+    /// Free in its slab.
     Free,
-    /// It is free in a magazine.
+    /// Free in a magazine.
     InMagazine,
 }
 
-/// How pages are used.
+/// Statistics of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pages {
     /// Bytes in slabs and large buffers.
     pub used: usize,
     /// Bytes in large buffers.
     pub large: usize,
-    /// Large buffers.
+    /// Number of large buffers.
     pub large_buffers: u64,
-    /// Large buffers that were ever given.
+    /// Total allocations of large buffers.
     pub large_allocs: u64,
 }
 
-/// Everything of one copy of the library, as it was when it was read.
+/// A copy of the data of one copy of the library.
 pub struct Heap<'a> {
     pub(crate) memory: &'a Memory<'a>,
     /// The root.
     pub root: Root,
-    /// All caches that make sense, in the order of their list.
+    /// All valid caches, in the order of their list.
     pub caches: Vec<Cache>,
-    /// All spans, ascending by address; none before [`Heap::survey`].
+    /// All spans, ascending by address. Empty before [`Heap::survey`].
     pub spans: Vec<Span>,
-    /// What made no sense, in sentences.
+    /// Reports of invalid data, in sentences.
     pub problems: Vec<String>,
     pub(crate) magazines: Magazines,
-    /// What the library mapped for itself.
+    /// The library's own memory.
     regions: Vec<(u64, u64)>,
 }
 
 impl<'a> Heap<'a> {
-    /// Looks for every copy of the library, and reads its caches and magazines.
+    /// Finds every copy of the library, and reads its caches and magazines.
     ///
     /// # Errors
-    /// [`FindError`] when there is none that can be understood.
+    /// [`FindError`] if no copy can be read.
     pub fn find(memory: &'a Memory<'a>) -> Result<Vec<Heap<'a>>, FindError> {
         let mappings = memory.image().mappings()?;
         let places = root::places(memory, &mappings);
@@ -101,10 +101,10 @@ impl<'a> Heap<'a> {
         Ok(heaps.into_iter().flatten().collect())
     }
 
-    /// Reads the one whose root is there.
+    /// Reads the heap with the root at an address.
     ///
     /// # Errors
-    /// [`FindError`] when it cannot be understood.
+    /// [`FindError`] if it cannot be read.
     pub fn at(memory: &'a Memory<'a>, at: u64) -> Result<Heap<'a>, FindError> {
         let (version, size) = root::version(memory, at).ok_or(FindError::Unreadable)?;
         if version != layout::Root::VERSION || size as usize != size_of::<layout::Root>() {
@@ -139,7 +139,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// What a chunk of a slab is at.
+    /// State of a chunk of a slab.
     #[must_use]
     pub fn state(&self, span: &Span, cache: &Cache, chunk: u32) -> State {
         if span.is_free(chunk) {
@@ -151,7 +151,7 @@ impl<'a> Heap<'a> {
         if is_round { State::InMagazine } else { State::Allocated }
     }
 
-    /// How many buffers of each cache are in magazines.
+    /// Number of buffers in magazines for each cache.
     #[must_use]
     pub fn in_magazines(&self) -> BTreeMap<usize, u64> {
         let mut counts = BTreeMap::new();
@@ -159,7 +159,7 @@ impl<'a> Heap<'a> {
         counts
     }
 
-    /// How pages are used. Large buffers that threads keep for their next requests are not in use.
+    /// Statistics of pages. Large buffers that threads keep for their next requests do not count as in use.
     #[must_use]
     pub fn pages(&self) -> Pages {
         let (heap, kept) = (&self.root.heap, &self.magazines);
@@ -173,22 +173,22 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Blocks that threads have their magazines in.
+    /// Number of thread blocks.
     #[must_use]
     pub fn thread_blocks(&self) -> usize {
         self.magazines.threads
     }
 
-    /// Whether a thread is just moving buffers from one place to another: those may be in neither.
+    /// Whether a thread is moving buffers: these may be in neither of two places.
     fn is_at_work(&self) -> bool {
         self.magazines.busy || self.caches.iter().any(Cache::is_locked)
     }
 
-    /// Stops the process at a moment at which no thread is moving buffers, and reads its heap with all spans. The caller lets it go on, whatever
-    /// comes out. A thread that stays in the middle (it died there, or another one holds it up) is told among the problems.
+    /// Stops the process when no thread is moving buffers, and reads its heap with all spans. The caller must let it continue, also after an error.
+    /// If a thread stays in the middle of a move (it died, or is blocked), this is added to `problems`.
     ///
     /// # Errors
-    /// [`FindError`] when it cannot be stopped, or its caches cannot be understood.
+    /// [`FindError`] if it cannot be stopped, or its caches cannot be read.
     pub fn stopped(memory: &'a Memory<'a>, root: u64) -> Result<Heap<'a>, FindError> {
         let image = memory.image();
         let mut attempt = 1;
@@ -209,7 +209,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Where what the library itself keeps lies, ascending, none touching another: no pointer there makes a buffer reachable.
+    /// The library's own memory, as ascending ranges with gaps between them. Pointers there do not make a buffer reachable.
     #[must_use]
     pub fn own_places(&self) -> Vec<(u64, u64)> {
         let root = (self.root.at, self.root.at.saturating_add(size_of::<layout::Root>() as u64));
@@ -217,7 +217,7 @@ impl<'a> Heap<'a> {
     }
 }
 
-/// Ranges, ascending, those that touch as one.
+/// Sorts ranges, and merges those that touch or overlap.
 pub(crate) fn together(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -230,7 +230,7 @@ pub(crate) fn together(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-/// What of a range is in none of some ascending ranges.
+/// The parts of a range that are in none of the ascending ranges `taken`.
 pub(crate) fn without((begin, end): (u64, u64), taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut at = begin;

@@ -5,41 +5,41 @@ use crate::root::Ring;
 use millpond_rt_layout::{Bufctl, logs};
 use std::collections::HashSet;
 
-/// Return addresses that are believed.
+/// Maximum number of return addresses.
 const FRAMES_MAX: u32 = 256;
-/// Records of a log that are believed.
+/// Maximum number of records of a log.
 const ENTRIES_MAX: u64 = 1 << 24;
 
-/// Logs by name, in the order of the root. That of contents has bytes of buffers and no transactions.
+/// Names of logs, in the order of the root. The log of contents has bytes of buffers and no transactions.
 pub const LOGS: [&str; 4] = ["transaction", "contents", "fail", "slab"];
 
-/// One time that a buffer was allocated or freed.
+/// An allocation or a free of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Where this is written.
+    /// Address of the record.
     pub at: u64,
     /// The buffer.
     pub buffer: u64,
-    /// Its cache, by its place among the caches.
+    /// Index of its cache.
     pub cache: Option<usize>,
-    /// When: nanoseconds of the monotonic clock.
+    /// Time in nanoseconds of the monotonic clock.
     pub time: u64,
-    /// The kernel's number of the thread.
+    /// Kernel thread ID of the caller.
     pub thread: u32,
-    /// Whether it was allocated.
+    /// True: an allocation; false: a free.
     pub allocated: bool,
     /// Return addresses, innermost first.
     pub stack: Vec<u64>,
-    /// Its record in the log; 0: none.
+    /// Address of its record in the log; 0: none.
     pub log: u64,
-    /// What the log had of the buffer before; 0: nothing.
+    /// Address of the buffer's previous record in the log; 0: none.
     pub before: u64,
-    /// What was in the buffer, in the log of contents; 0: not kept.
+    /// Address of the buffer's saved contents in the log of contents; 0: none.
     pub contents: u64,
 }
 
 impl Transaction {
-    /// Reads one, with as many return addresses as it has room for.
+    /// Reads a record, with its return addresses.
     pub(crate) fn read(heap: &Heap<'_>, at: u64) -> Option<Transaction> {
         let record: Bufctl = heap.memory.get(at)?;
         let depth = record.depth.min(heap.root.frames).min(FRAMES_MAX);
@@ -61,18 +61,18 @@ impl Transaction {
     }
 }
 
-/// The records of a log that can be had, newest first, at most so many. None: there is no such log.
+/// The available records of a log, newest first, at most `most`. `None`: no such log.
 #[must_use]
 pub fn log(heap: &Heap<'_>, which: usize, most: usize) -> Option<Vec<Transaction>> {
     let ring = heap.root.logs.get(which).filter(|ring| which != logs::CONTENTS && ring.bytes().is_some())?;
     let kept = ring.next.min(ring.entries).min(ENTRIES_MAX);
     let newest = (ring.next - kept..ring.next).rev();
     let record = |index: u64| Transaction::read(heap, ring.base + index % ring.entries * ring.stride);
-    // One that was begun and not ended has no time yet.
+    // An incomplete record has no time yet.
     Some(newest.filter_map(record).filter(|record| record.time != 0).take(most).collect())
 }
 
-/// What is known of a buffer: what its bufctl says, and what the log has of it before, newest first.
+/// The history of a buffer: its bufctl, and its earlier records in the log, newest first.
 #[must_use]
 pub fn of_bufctl(heap: &Heap<'_>, bufctl: u64) -> Vec<Transaction> {
     let Some(latest) = Transaction::read(heap, bufctl) else { return Vec::new() };
@@ -83,7 +83,7 @@ pub fn of_bufctl(heap: &Heap<'_>, bufctl: u64) -> Vec<Transaction> {
         .map_or(0, |record| record.before);
     let mut known = vec![latest];
     while at != 0 && is_record(&ring, at) && seen.insert(at) {
-        // The ring may have come around since: another buffer's record, or one that is later, ends the history.
+        // The ring may have wrapped around: a record of another buffer, or a later one, ends the history.
         let Some(record) = Transaction::read(heap, at) else { break };
         let later = &known[known.len() - 1];
         if record.buffer != later.buffer || record.time > later.time {
@@ -99,7 +99,7 @@ fn same(record: &Transaction, latest: &Transaction) -> bool {
     (record.buffer, record.time) == (latest.buffer, latest.time)
 }
 
-/// Whether a record of the ring begins there.
+/// Whether a record of the ring begins at an address.
 fn is_record(ring: &Ring, at: u64) -> bool {
     let inside = ring.bytes().zip(at.checked_sub(ring.base)).filter(|(bytes, from)| from < bytes);
     inside.is_some_and(|(_, from)| from.is_multiple_of(ring.stride))

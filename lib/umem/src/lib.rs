@@ -3,25 +3,25 @@
 //! # Terms
 //!
 //! An image ([`millpond_machine::facets::Image`]) is the memory of a process: bytes by address. [`Memory`] reads numbers from it. [`Heap::find`]
-//! looks for a [`Heap`]: the caches of one copy of the library, as `millpond-rt-layout` describes them, with every [`Span`] of theirs.
+//! finds a [`Heap`]: the caches of one copy of the library, as `millpond-rt-layout` describes them, with their [`Span`]s.
 //!
 //! ```text
 //!   Image ──▶ Memory ──▶ Heap::find ──▶ Heap { Root, Cache…, Span…, magazines }
-//!                                        ├──▶ statistics   figures of caches                  runs on
-//!                                        ├──▶ leaks        what no pointer reaches                stopped while words are gathered
-//!                                        ├──▶ verify       what was written past, or late      stopped
-//!                                        ├──▶ whatis       what an address is                  runs on
-//!                                        └──▶ history      logs, bufctls, messages             runs on
+//!                                        ├──▶ statistics   figures of caches                  running
+//!                                        ├──▶ leaks        unreachable buffers                stopped while words are gathered
+//!                                        ├──▶ verify       overflows and use after free       stopped
+//!                                        ├──▶ whatis       the use of an address              running
+//!                                        └──▶ history      logs, bufctls, messages            running
 //! ```
 //!
 //! # All input is untrusted
 //!
-//! The process may be corrupt or running. Each pointer is read as a number and followed only where something is mapped, and no list is followed for longer
-//! than a list can be. Invalid figures end the look at that thing, and are reported in [`Heap::problems`]. No code dereferences an address of another process.
+//! The process may be corrupt or running. Each pointer is read as a number and followed only if its target is mapped, and no list is followed without
+//! a limit. An invalid record is skipped and reported in [`Heap::problems`]. No code dereferences an address of another process.
 //!
 //! # What it does not do
 //!
-//! It opens nothing, prints nothing, and reads no clock. How a process is stopped and how long that took is the image's business.
+//! It opens nothing, prints nothing, and reads no clock. Stopping a process and measuring the pause is up to the image.
 
 mod cache;
 mod heap;
@@ -35,7 +35,7 @@ pub mod statistics;
 pub mod verify;
 pub mod whatis;
 
-/// An address in JSON.
+/// Serialises an address as hexadecimal text.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
 fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{address:x}"))

@@ -1,4 +1,4 @@
-//! What is free above slabs and pages: magazines, with threads and in depots, and large buffers that threads keep.
+//! Free buffers outside of slabs: magazines of threads and depots, and large buffers that threads keep.
 
 use crate::cache::Cache;
 use crate::memory::{Memory, half_at, word_at};
@@ -6,31 +6,31 @@ use millpond_rt_layout::{KEPT, Magazine, PAGE, PAIRS, Pair, Thread};
 use std::collections::HashSet;
 use std::mem::{offset_of, size_of};
 
-/// Rounds that a magazine can have.
+/// Maximum rounds of a magazine.
 const ROUNDS_MAX: u64 = u16::MAX as u64;
-/// Blocks of threads that there can be, and magazines of a depot.
+/// Maximum number of thread blocks, and of magazines in a depot.
 const LIST_MAX: usize = 1 << 22;
 
-/// What all magazines hold.
+/// Contents of all magazines.
 #[derive(Debug, Default)]
 pub(crate) struct Magazines {
-    /// Buffers with the place of their cache, ascending by address.
+    /// Buffers with the index of their cache, ascending by address.
     pub(crate) rounds: Vec<(u64, usize)>,
-    /// Allocations by threads that live, for each cache.
+    /// Allocations of live threads for each cache.
     pub(crate) allocs: Vec<u64>,
     pub(crate) threads: usize,
-    /// Whether a thread is just exchanging magazines.
+    /// Whether a thread is exchanging magazines.
     pub(crate) busy: bool,
-    /// Large buffers that threads keep.
+    /// Number of large buffers that threads keep.
     pub(crate) kept: u64,
-    /// Bytes of those.
+    /// Their total bytes.
     pub(crate) kept_bytes: u64,
-    /// Large buffers that came from there.
+    /// Large allocations that were served by kept buffers.
     pub(crate) reused: u64,
 }
 
 impl Magazines {
-    /// Looks into every thread's pairs, and every depot.
+    /// Reads every thread's pairs, and every depot.
     pub(crate) fn read(
         memory: &Memory<'_>,
         threads: u64,
@@ -78,7 +78,7 @@ impl Magazines {
         cache: &Cache,
         problems: &mut Vec<String>,
     ) {
-        // The end of a block that was never touched may not be there, in a core.
+        // In a core, the end of a block that was never touched may be missing.
         let Some(pair) = memory.get::<Pair>(at) else { return };
         self.allocs[place] = self.allocs[place].wrapping_add(pair.allocs);
         let [top, base, limit] = [pair.top, pair.base, pair.limit].map(|pointer| pointer.addr() as u64);
@@ -116,7 +116,7 @@ impl Magazines {
         self.rounds.extend(words.into_iter().map(|buffer| (buffer, place)));
     }
 
-    /// Magazines of a depot, one upon the other.
+    /// Reads a pile of magazines of a depot.
     fn pile(
         &mut self,
         memory: &Memory<'_>,

@@ -1,24 +1,24 @@
-//! Records and numbers out of an image, with a cache of its pages.
+//! Reads records and numbers from an image, with a cache of its pages.
 
 use millpond_machine::facets::Image;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// What is kept at a time.
+/// Unit of the cache.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = PAGE as u64;
-/// What is longer is read as it is, and not kept.
+/// Longer reads bypass the cache.
 const KEPT_BYTES: usize = 2 * PAGE;
-/// No record of the library is longer, and none that says so is believed.
+/// Maximum size of a record. Larger sizes are invalid.
 const RECORD_MAX: usize = 1 << 24;
-/// Pages that are kept; more than that and all are forgotten.
+/// Maximum number of cached pages. If it is exceeded, the cache is cleared.
 const KEPT: usize = 1 << 16;
 
-/// A record of the layout, as it lies in the other process. Its pointers are addresses there.
+/// A record of the layout, as in the memory of the other process. Its pointers are addresses there.
 ///
 /// # Safety
-/// Any bytes are a value of it: it has numbers, raw pointers, functions that may be missing, and arrays and records of such only.
+/// Any bytes are a valid value: it contains only numbers, raw pointers, optional functions, and arrays and records of these.
 pub(crate) unsafe trait Plain: Sized {}
 
 macro_rules! plain {
@@ -32,14 +32,14 @@ macro_rules! plain {
 
 plain! { Root Cache Span Region Pair Bufctl }
 
-/// Reads numbers from an image. Pages are kept until [`Memory::forget`].
+/// Reads numbers from an image. Pages are cached until [`Memory::forget`].
 pub struct Memory<'a> {
     image: &'a dyn Image,
     pages: RefCell<HashMap<u64, Option<Rc<[u8]>>>>,
 }
 
 impl<'a> Memory<'a> {
-    /// Of that image.
+    /// A reader of an image.
     #[must_use]
     pub fn of(image: &'a dyn Image) -> Self {
         Memory { image, pages: RefCell::default() }
@@ -51,7 +51,7 @@ impl<'a> Memory<'a> {
         self.image
     }
 
-    /// Reads from the image again from now on.
+    /// Clears the cache.
     pub fn forget(&self) {
         self.pages.borrow_mut().clear();
     }
@@ -70,7 +70,7 @@ impl<'a> Memory<'a> {
         page
     }
 
-    /// So many bytes from an address on; `None` where one of them cannot be read.
+    /// `count` bytes at an address; `None` if one of them cannot be read.
     #[must_use]
     pub fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         let end = address.checked_add(count as u64)?;
@@ -93,23 +93,23 @@ impl<'a> Memory<'a> {
         Some(found)
     }
 
-    /// A record; `None` where one of its bytes cannot be read.
+    /// The record at an address; `None` if one of its bytes cannot be read.
     pub(crate) fn get<T: Plain>(&self, address: u64) -> Option<T> {
         let bytes = (address != 0).then(|| self.bytes(address, size_of::<T>())).flatten()?;
-        // SAFETY: there are as many bytes as the record has, and any bytes are one.
+        // SAFETY: there are as many bytes as the record has, and any bytes are a valid record.
         Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
     }
 
-    /// So many words from an address on.
+    /// `count` words at an address.
     pub(crate) fn words(&self, address: u64, count: usize) -> Option<Vec<u64>> {
         let bytes = self.bytes(address, count.checked_mul(8)?)?;
         Some(bytes.chunks_exact(8).map(|word| word_at(word, 0)).collect())
     }
 
-    /// Follows a list of at most so many: `next` reads what stands at an address, and gives the next one; 0 is the end.
+    /// Follows a list of at most `most` elements. `next` reads the element at an address and returns the address of the next one; 0 is the end.
     ///
     /// # Errors
-    /// It comes round or leads to what cannot be read, in a sentence.
+    /// The list has a cycle, or leads to unreadable memory, as a sentence.
     pub(crate) fn list(
         &self,
         of: &str,
@@ -129,7 +129,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// A word.
+    /// The word at an address.
     #[must_use]
     pub fn word(&self, address: u64) -> Option<u64> {
         self.bytes(address, 8).map(|bytes| word_at(&bytes, 0))
@@ -140,12 +140,12 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// The eight bytes at a place; 0: they are not all there.
+/// The eight bytes at an offset; 0 if they are incomplete.
 pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(bytes, at))
 }
 
-/// The four bytes at a place; 0: they are not all there.
+/// The four bytes at an offset; 0 if they are incomplete.
 pub(crate) fn half_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(array(bytes, at))
 }

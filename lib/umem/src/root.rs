@@ -1,22 +1,22 @@
-//! The root of a copy of the library: where it is, and what stands in it.
+//! The root of a copy of the library: how it is found, and its contents.
 
 use crate::memory::{Memory, half_at, word_at};
 use millpond_machine::facets::Mapping;
 use millpond_rt_layout::{self as layout, Log, MESSAGES, Region, state};
 use std::mem::{offset_of, size_of};
 
-/// Roots begin at multiples of this.
+/// Alignment of roots.
 const ALIGN: usize = 64;
-/// How much is looked through at once.
+/// Bytes per read.
 const PIECE: u64 = 256 << 10;
 
-/// The root of everything, as it was when it was read.
+/// A copy of the root.
 pub struct Root {
-    /// Where it is.
+    /// Its address.
     pub at: u64,
     /// The four logs.
     pub logs: [Ring; 4],
-    /// What was said last, oldest first.
+    /// The latest messages, oldest first.
     pub messages: Vec<u8>,
     record: Box<layout::Root>,
 }
@@ -32,13 +32,13 @@ impl std::ops::Deref for Root {
 /// A log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ring {
-    /// Where its records stand; 0: there is no such log.
+    /// Address of its records; 0: no such log.
     pub base: u64,
-    /// From one record to the next, in bytes.
+    /// Size of a record in bytes.
     pub stride: u64,
-    /// Records of the ring.
+    /// Capacity in records.
     pub entries: u64,
-    /// Records ever begun.
+    /// Total number of records.
     pub next: u64,
 }
 
@@ -49,7 +49,7 @@ impl Ring {
         Ring { base, stride, entries, next }
     }
 
-    /// Its length in bytes, if there is such a log and its figures make sense.
+    /// Its size in bytes, if the log exists and is valid.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         let bytes = self.stride.checked_mul(self.entries)?;
@@ -57,12 +57,12 @@ impl Ring {
     }
 }
 
-/// Where roots are, whatever their version: [`layout::Root::magic`] and its own address behind it.
+/// Addresses of roots of any version: [`layout::Root::magic`], followed by the root's own address.
 pub(crate) fn places(memory: &Memory<'_>, mappings: &[Mapping]) -> Vec<u64> {
     let mut found = Vec::new();
     let mut last_end = None;
     for mapping in mappings {
-        // What a file's data have behind the end of the file has no name, and begins where these end.
+        // The part of a data segment beyond the end of the file (.bss) has no name, and begins where the named part ends.
         let of_file =
             mapping.file.contains('/') || (mapping.file.is_empty() && last_end == Some(mapping.begin));
         if !(of_file && mapping.readable && !mapping.shared) {
@@ -94,14 +94,14 @@ fn look_through(memory: &Memory<'_>, begin: u64, end: u64, found: &mut Vec<u64>)
     }
 }
 
-/// The version of the layout there, and how long a root is.
+/// Version of the layout and size of the root at an address.
 pub(crate) fn version(memory: &Memory<'_>, at: u64) -> Option<(u32, u32)> {
     let head = memory.bytes(at, offset_of!(layout::Root, state))?;
     Some((half_at(&head, offset_of!(layout::Root, version)), half_at(&head, offset_of!(layout::Root, size))))
 }
 
 impl Root {
-    /// How far initialisation is, in libumem's words.
+    /// State of initialisation, in libumem's words.
     #[must_use]
     pub fn status(&self) -> String {
         match self.state {
@@ -119,10 +119,10 @@ impl Root {
     }
 }
 
-/// Regions that there can be.
+/// Maximum number of regions.
 const REGIONS_MAX: usize = 1 << 22;
 
-/// What the library mapped for itself, in the order of its list, with the records of that. What breaks the list is added to `problems`.
+/// The library's own memory, in the order of its list, with the list's records. A broken list is added to `problems`.
 pub(crate) fn regions(memory: &Memory<'_>, root: &Root, problems: &mut Vec<String>) -> Vec<(u64, u64)> {
     let mut regions = Vec::new();
     let whole = memory.list("regions", root.regions.addr() as u64, REGIONS_MAX, |at| {
@@ -136,7 +136,7 @@ pub(crate) fn regions(memory: &Memory<'_>, root: &Root, problems: &mut Vec<Strin
     regions
 }
 
-/// What was said, oldest first: the ring is full once more was said than it holds.
+/// The messages, oldest first. The ring has wrapped around if it got more bytes than its size.
 fn messages(root: &layout::Root) -> Vec<u8> {
     let (new, old) = root.messages.split_at(root.message_end % MESSAGES);
     if root.message_end < MESSAGES { new.to_vec() } else { [old, new].concat() }

@@ -5,39 +5,39 @@ use crate::memory::Memory;
 use millpond_rt_layout::{self as layout, CHUNKS, PAGE, TABLE, kind};
 use std::collections::{HashMap, HashSet};
 
-/// What a span is used for.
+/// Use of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing, or a thread keeps it for its next request.
+    /// Free, or kept by a thread for its next request.
     Free,
-    /// Chunks of a cache, by its place among the caches.
+    /// A slab; the index of its cache.
     Slab(usize),
-    /// One buffer, of so many bytes.
+    /// A large buffer; its size in bytes.
     Large(u64),
 }
 
 /// A run of pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Where its record is.
+    /// Address of its record.
     pub at: u64,
     /// Its first byte.
     pub base: u64,
-    /// In bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What for.
+    /// Its use.
     pub used: Use,
-    /// Of a slab: chunks that are not free, as it says.
+    /// Slab: chunks that are not free, by the record.
     pub taken: u32,
-    /// Of a slab: its first buffer.
+    /// Slab: address of its first buffer.
     pub first: u64,
-    /// Of a slab: its bufctls; 0: none.
+    /// Slab: address of its bufctls; 0: none.
     pub bufctls: u64,
     free: [u64; CHUNKS / 64],
 }
 
 impl Span {
-    /// Behind its last byte.
+    /// The address after its last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base + self.bytes
@@ -50,20 +50,20 @@ impl Span {
         self.free.get(chunk / 64).is_some_and(|bits| bits >> (chunk % 64) & 1 == 1)
     }
 
-    /// Where the buffer of a chunk is.
+    /// Address of a chunk's buffer.
     #[must_use]
     pub fn buffer(&self, cache: &Cache, chunk: u32) -> u64 {
         self.first + cache.chunk as u64 * u64::from(chunk)
     }
 
-    /// Where the bufctl of a chunk is, if it has one.
+    /// Address of a chunk's bufctl, if it has one.
     #[must_use]
     pub fn bufctl(&self, cache: &Cache, chunk: u32) -> Option<u64> {
         let has = self.bufctls != 0 && cache.bufctl != 0;
         has.then(|| self.bufctls.wrapping_add(cache.bufctl as u64 * u64::from(chunk)))
     }
 
-    /// The chunk that an address lies in.
+    /// The chunk that contains an address.
     #[must_use]
     pub fn chunk(&self, cache: &Cache, address: u64) -> Option<u32> {
         let chunk = address.checked_sub(self.first)?.checked_div(cache.chunk as u64)?;
@@ -71,13 +71,13 @@ impl Span {
     }
 }
 
-/// What the tables of the map and the spans are read from.
+/// State of the traversal of the page map.
 struct Walk<'a> {
     memory: &'a Memory<'a>,
     caches: &'a [Cache],
     by_address: HashMap<u64, usize>,
     tables: HashSet<u64>,
-    /// Of each span that was seen the page behind it; 0: it is free, or invalid.
+    /// For each span, the page after it; 0: it is free or invalid.
     behind: HashMap<u64, u64>,
     spans: Vec<Span>,
     problems: &'a mut Vec<String>,
@@ -104,7 +104,7 @@ pub(crate) fn all(memory: &Memory<'_>, map: u64, caches: &[Cache], problems: &mu
 }
 
 impl Walk<'_> {
-    /// A table of the map: of pointers to tables, or on the lowest level to spans. `page` is the first page that it is about.
+    /// Reads a table of the map, whose entries are tables, or spans on the lowest level. `page` is the first page that it maps.
     fn table(&mut self, at: u64, page: u64, level: u32) {
         if !self.tables.insert(at) {
             return self.problems.push(format!("the page map has the table {at:x} twice"));
@@ -127,9 +127,9 @@ impl Walk<'_> {
         }
     }
 
-    /// The span of a page; the first page that it is not about.
+    /// Reads the span of a page. Returns the next page to examine.
     fn span(&mut self, at: u64, page: u64) -> u64 {
-        // The last page of a free one, or the next table of a long one.
+        // The last page of a free span, or another table of a long one.
         if let Some(behind) = self.behind.get(&at) {
             return (page + 1).max(*behind);
         }

@@ -43,7 +43,7 @@ pub struct Row {
     pub failures: u64,
 }
 
-/// A row for each cache, by name and where it is. Of a process that runs, figures of one row may be of different moments.
+/// A row for each cache, by name and address. If the process is running, the figures of a row may be of different times.
 #[must_use]
 pub fn rows(heap: &Heap<'_>) -> Vec<Row> {
     let in_magazines = heap.in_magazines();
@@ -67,7 +67,7 @@ pub fn rows(heap: &Heap<'_>) -> Vec<Row> {
     rows
 }
 
-/// By words, and numbers by their size: `umem_alloc_8` before `umem_alloc_16`.
+/// Compares names by text, then by the number at the end: `umem_alloc_8` before `umem_alloc_16`.
 fn natural(a: &str, b: &str) -> std::cmp::Ordering {
     let split = |name: &str| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,4 +1,4 @@
-//! Tests on memory that is laid out by hand, sound and corrupt.
+//! Tests on synthetic images, valid and corrupt.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
-//! What was written where it should not have been: patterns of free buffers, what lies behind buffers, and whether figures agree.
+//! Memory corruption: patterns of free buffers, tags after buffers, and inconsistent counters.
 //!
-//! The process stands still meanwhile, or a buffer that is just being freed would look corrupt.
+//! The process is stopped meanwhile. Otherwise a buffer that is just being freed would look corrupt.
 
 use crate::cache::Cache;
 use crate::heap::{FindError, Heap, State};
@@ -10,33 +10,33 @@ use millpond_model::Nanos;
 use millpond_rt_layout::{Bufctl, Buftag, flags, patterns};
 use std::mem::{offset_of, size_of};
 
-/// What is wrong with a buffer.
+/// The kind of corruption of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Written to after it was freed: at that address.
+    /// Use after free: written at this address.
     FreeModified(u64),
-    /// What lies behind a free one.
+    /// The redzone after a free buffer.
     FreeRedzone,
-    /// The size behind an allocated one.
+    /// The size encoded after an allocated buffer.
     Size,
-    /// The byte behind the size, or the mark before it.
+    /// The byte after the requested size, or the redzone.
     Redzone,
-    /// The words by which it finds its bufctl.
+    /// The link from the tag to its bufctl.
     Buftag,
-    /// Its bufctl speaks of another buffer.
+    /// Its bufctl is of another buffer.
     Bufctl(u64),
     /// It cannot be read.
     Unreadable,
 }
 
-/// A buffer that is corrupt.
+/// A corrupt buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrupt {
-    /// Where it is.
+    /// Its address.
     pub buffer: u64,
     /// Whether it is allocated.
     pub allocated: bool,
-    /// What is wrong.
+    /// The kind of corruption.
     pub fault: Fault,
 }
 
@@ -82,33 +82,33 @@ pub struct Verdict {
     pub disagreements: Vec<String>,
 }
 
-/// All caches.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// In the order of their list.
+    /// Results of caches, in the order of their list.
     pub caches: Vec<Verdict>,
-    /// What made no sense before one came to buffers.
+    /// Reports of invalid data other than buffers.
     pub problems: Vec<String>,
-    /// How long the process stood still at a time; none: it does not run.
+    /// The longest pause; `None`: it is not running.
     pub pause: Option<Nanos>,
 }
 
 impl Verified {
-    /// Whether nothing is wrong with any cache.
+    /// Whether no cache has an error.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.caches.iter().all(|cache| cache.corrupt.is_empty() && cache.disagreements.is_empty())
     }
 }
 
-/// Looks at every cache of the heap whose root is there.
+/// Verifies every cache of the heap with the root at an address.
 ///
 /// # Errors
-/// [`FindError`] when the process cannot be stopped, or its caches cannot be understood.
+/// [`FindError`] if the process cannot be stopped, or its caches cannot be read.
 pub fn verify(memory: &Memory<'_>, root: u64) -> Result<Verified, FindError> {
     let first = look(memory, root)?;
     let Some(pause) = first.pause.filter(|_| !first.is_clean()) else { return Ok(first) };
-    // A thread may have stood between two steps of one allocation: what is wrong is wrong the next time, too.
+    // A thread may have been stopped in the middle of an allocation. Real corruption is found the next time, too.
     let mut second = look(memory, root)?;
     for verdict in &mut second.caches {
         let Some(before) = first.caches.iter().find(|before| before.at == verdict.at) else { continue };
@@ -233,7 +233,7 @@ impl Looked<'_> {
         self.control(patterns::FREED as u64)
     }
 
-    /// Whether the word there, as far as it is compared, is not that of free buffers.
+    /// Whether the compared part of a word differs from the pattern of free buffers.
     fn differs(&self, at: usize) -> bool {
         let count = (self.cache.verify - at).min(8);
         self.bytes.get(at..at + count) != Some(&patterns::FREE.to_le_bytes()[..count])
@@ -246,7 +246,7 @@ impl Looked<'_> {
             let Some(size) = size.filter(|size| *size <= self.cache.tag) else {
                 return Some(Fault::Size);
             };
-            // A size that ends where the tag begins has its byte in the mark.
+            // If the size ends where the tag begins, the end byte is the first byte of the redzone.
             let mark = patterns::REDZONE & 0xffff_ffff;
             let byte = u64::from(patterns::REDZONE_BYTE);
             let mark = if size == self.cache.tag { mark & !0xff | byte } else { mark };
@@ -257,7 +257,7 @@ impl Looked<'_> {
         self.control(patterns::ALLOCATED as u64)
     }
 
-    /// The words by which the tag finds the bufctl, and the bufctl itself.
+    /// Checks the link from the tag to the bufctl, and the bufctl itself.
     fn control(&self, state: u64) -> Option<Fault> {
         if self.cache.tag == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! What an address is.
+//! Identifies the use of an address.
 
 use crate::heap::{Heap, State};
 use crate::root::Root;
@@ -7,53 +7,53 @@ use millpond_machine::facets::{Mapping, Symbol};
 use millpond_rt_layout as layout;
 use std::mem::size_of;
 
-/// What an address is.
+/// The use of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thing {
-    /// In a buffer of a cache, by its place among the caches.
+    /// In a buffer of a cache.
     Buffer {
-        /// Where it begins.
+        /// Address of the buffer.
         buffer: u64,
-        /// Its cache.
+        /// Index of its cache.
         cache: usize,
-        /// What it is at.
+        /// Its state.
         state: State,
         /// Its bufctl, if it has one.
         bufctl: Option<u64>,
     },
-    /// In a large buffer of so many bytes, which begins there.
+    /// In a large buffer: its address and size in bytes.
     Large(u64, u64),
     /// In free pages.
     FreePages(u64),
-    /// In a slab, and in none of its buffers.
+    /// In a slab, but in none of its buffers.
     SlabEdge(u64, usize),
-    /// The bufctl of a buffer.
+    /// In the bufctl of a buffer.
     Bufctl {
-        /// Where it begins.
+        /// Address of the bufctl.
         bufctl: u64,
-        /// The buffer.
+        /// Address of the buffer.
         buffer: u64,
-        /// The cache.
+        /// Index of the cache.
         cache: usize,
     },
-    /// In the description of a cache.
+    /// In the record of a cache.
     Cache(usize),
-    /// In the description of a span.
+    /// In the record of a span.
     Span(u64),
-    /// In a log, by its place.
+    /// In a log, by its index.
     Log(usize),
     /// In the root.
     Root,
-    /// In something else that the library keeps.
+    /// In other memory of the library's own.
     Own,
-    /// In code or data of a file, or in a mapping of another kind.
+    /// In code or data of a file, or in another mapping.
     Mapped(Mapping, Option<Symbol>),
-    /// Nothing is there.
+    /// Unmapped.
     Nothing,
 }
 
 impl Heap<'_> {
-    /// What an address is. Wants a [survey](Heap::survey).
+    /// Identifies the use of an address. Requires a [survey](Heap::survey).
     #[must_use]
     pub fn whatis(&self, address: u64, mappings: &[Mapping]) -> Thing {
         self.in_span(address).or_else(|| self.in_own(address)).unwrap_or_else(|| {

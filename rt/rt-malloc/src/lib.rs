@@ -1,14 +1,14 @@
-//! The object caches of `millpond-rt` in the place of the C library's `malloc`, for programs that do not know of them:
+//! The object caches of `millpond-rt` as a replacement of the C library's `malloc`, for unmodified programs:
 //!
 //! ```text
 //! LD_PRELOAD=libmillpond_malloc.so UMEM_DEBUG=default program
 //! ```
 //!
-//! Every function of the family is here, so that no buffer of one allocator meets another's. What each does stands in `malloc(3)` of the system;
-//! what is different: `malloc_usable_size` gives the size that was asked for and not more, so that no program writes behind it; tuning by `mallopt` and
-//! figures by `mallinfo` are the C library's, whose heap then is empty. `UMEM_DEBUG` and the others choose what is checked, `millpond umem` looks in from outside.
+//! It defines every function of the family, so that no buffer of one allocator is passed to another. `malloc(3)` documents each. Differences:
+//! `malloc_usable_size` returns the requested size and not more, so that no program writes after it. `mallopt` and `mallinfo` are still those of the
+//! C library, whose heap is empty. `UMEM_DEBUG` and the other variables select checks. `millpond umem` reads the caches from outside.
 //!
-//! "Our caller" in a SAFETY comment is the program: it promises what the manual page of the function demands of it.
+//! "Our caller" in a SAFETY comment is the program, which must fulfil the demands of the function's manual page.
 
 use libc::{c_int, c_void, size_t};
 use millpond_rt::malloc as umem;
@@ -20,7 +20,7 @@ extern "C" fn malloc(size: size_t) -> *mut c_void {
     umem::malloc(size).cast()
 }
 
-/// As `free(3)`. errno stays as it is.
+/// As `free(3)`. errno is preserved.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn free(data: *mut c_void) {
@@ -47,7 +47,7 @@ unsafe extern "C" fn realloc(data: *mut c_void, size: size_t) -> *mut c_void {
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn reallocarray(data: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
-    // A product that is too large is a size that does not exist.
+    // An overflow becomes a size that always fails.
     let bytes = count.checked_mul(size).unwrap_or(size_t::MAX);
     // SAFETY: our caller promises it.
     unsafe { umem::realloc(data.cast(), bytes) }.cast()
@@ -67,14 +67,14 @@ extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
     umem::memalign(align, size).cast()
 }
 
-/// As `posix_memalign(3)`: errno stays as it is.
+/// As `posix_memalign(3)`: errno is preserved.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
     if !align.is_power_of_two() || align < size_of::<*mut c_void>() {
         return libc::EINVAL;
     }
-    // SAFETY: the calling thread's own number.
+    // SAFETY: errno is thread-local.
     let (errno, before) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let data = umem::memalign(align, size);
     // SAFETY: as above.
@@ -104,14 +104,14 @@ extern "C" fn pvalloc(size: size_t) -> *mut c_void {
     }
 }
 
-/// As `malloc_usable_size(3)`: what was asked for, and more only where an alignment was asked for, too.
+/// As `malloc_usable_size(3)`: the requested size. For aligned buffers it can be more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc_usable_size(data: *mut c_void) -> size_t {
     // SAFETY: our caller promises it.
     unsafe { umem::usable_size(data.cast()) }
 }
 
-/// As `malloc_trim(3)`: what is free goes back to the kernel. 1: it may have.
+/// As `malloc_trim(3)`: returns free memory to the kernel. 1: memory may have been returned.
 #[unsafe(no_mangle)]
 extern "C" fn malloc_trim(_keep: size_t) -> c_int {
     millpond_rt::umem_reap();
@@ -119,11 +119,11 @@ extern "C" fn malloc_trim(_keep: size_t) -> c_int {
 }
 
 fn page_size() -> usize {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// As `cfree(3)` of old programs.
+/// As `cfree(3)`, for old programs.
 #[unsafe(no_mangle)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe extern "C" fn cfree(data: *mut c_void) {

@@ -1,4 +1,4 @@
-/* The family of malloc as its manual has it, in a program that knows of nothing. Says what failed, by line; C and C++ compile it. */
+/* Tests the malloc family against its manual, in an unmodified program. Prints the line of each failure. Compiles as C and C++. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@ static int failed;
 #define CHECK(what) do { if (!(what)) { printf("line %d: %s\n", __LINE__, #what); fflush(stdout); failed = 1; } } while (0)
 #define MANY(array) (sizeof (array) / sizeof *(array))
 
-/* Compilers know what malloc gives, and leave out what is checked. */
+/* Volatile, because compilers know the results of malloc, and omit the checks. */
 static volatile size_t size_max = SIZE_MAX;
 static volatile size_t no_power = 24;
 
@@ -65,7 +65,7 @@ static void sizes(void)
 
 static void refused(void)
 {
-	/* Nor do they believe that what could not be changed is still there. */
+	/* Volatile, too: compilers assume that the data is unchanged. */
 	unsigned char *volatile kept = (unsigned char *)malloc(100);
 	void *to = kept;
 	memset(kept, 5, 100);
@@ -125,7 +125,7 @@ static void alignments(void)
 		free(all[at]);
 }
 
-/* What the C library allocates, and the program frees. */
+/* Memory that the C library allocates, and the program frees. */
 static void of_the_library(void)
 {
 	char *line = NULL, *text = strdup("of the library"), *printed = NULL, *written = NULL;
@@ -154,7 +154,7 @@ static unsigned next_random(unsigned *state)
 	return *state >> 8;
 }
 
-/* Buffers that others free. */
+/* Buffers that other threads free. */
 static void *places[64];
 
 static int exchange(unsigned *state, int rounds)
@@ -199,7 +199,7 @@ static void threads_and_forks(void)
 		int status = 0;
 		if (child == 0) {
 			unsigned state = 99;
-			/* A child that waits for a lock that is never given back shall be seen. */
+			/* Detect a child that waits for ever for a lock. */
 			alarm(120);
 			_exit(exchange(&state, 200));
 		}

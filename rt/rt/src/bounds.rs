@@ -1,4 +1,4 @@
-//! Where the stack of the calling thread is: asked once, kept for each thread, and changed by those that switch stacks themselves.
+//! Bounds of the calling thread's stack: read once, cached for each thread, and set by threads that switch stacks themselves.
 
 use crate::StackError;
 use crate::stacks::page_size;
@@ -18,48 +18,48 @@ pub struct StackBounds {
 }
 
 impl StackBounds {
-    /// Whether an address is in it.
+    /// Whether the stack contains an address.
     #[must_use]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < self.size
     }
 }
 
-/// What is known of a thread's stack.
+/// Cached bounds of a thread's stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Record {
-    /// Not asked yet.
+    /// Not read yet.
     Unknown,
-    /// What the C library said.
+    /// From the C library.
     Asked(StackBounds),
-    /// What the thread said itself.
+    /// Set by the thread ([`stack_setbounds`]).
     Set(StackBounds),
 }
 
 thread_local! {
-    // Nothing to be made at first use and nothing to be cleaned up: signal handlers read it.
+    // Const initialisation and no destructor: signal handlers read it.
     static RECORD: Cell<Record> = const { Cell::new(Record::Unknown) };
 }
 
-/// What is known of the caller's stack, without a system call.
+/// The cached bounds of the caller's stack, without a system call.
 pub(crate) fn record() -> Record {
     RECORD.get()
 }
 
-/// How a stack must be aligned: as the calling conventions of all 64-bit CPUs want it.
+/// Alignment of stacks: the calling conventions of all supported 64-bit CPUs require it.
 const ALIGNMENT: usize = 16;
 
-/// The bounds of the calling thread's stack: those that it set itself ([`stack_setbounds`]), else those that the C library tells.
+/// Bounds of the calling thread's stack: those that it set itself ([`stack_setbounds`]), else those of the C library.
 ///
-/// * The stack of a thread is all of it, without its guard. The C library keeps a part at its upper end for itself.
-/// * The main stack grows down to its limit as it is used. Its bounds reach down to that limit, which is `RLIMIT_STACK` as it is at the moment of
-///   the call, in whole pages; when that is unlimited they reach to the nearest mapping below. Growth ends earlier where something was mapped into
-///   that place: 1 MB above it (`stack_guard_gap` of the kernel).
+/// * The bounds of a thread's stack contain all of it, without its guard. The C library uses a part at its upper end.
+/// * The main stack grows down to its limit as it is used. Its bounds reach down to that limit: `RLIMIT_STACK` at the moment of the call, in
+///   whole pages. If the limit is infinite, they reach to the nearest mapping below. Growth ends earlier if that range contains a mapping:
+///   1 MB above it (`stack_guard_gap` of the kernel).
 ///
 /// Not for signal handlers: the C library reads a file for the main stack.
 ///
 /// # Errors
-/// [`StackError::System`]: the C library does not know, for example because `/proc` is not mounted.
+/// [`StackError::System`]: the C library cannot find the bounds, for example because `/proc` is not mounted.
 pub fn stack_getbounds() -> Result<StackBounds, StackError> {
     if let Record::Set(bounds) = record() {
         return Ok(bounds);
@@ -69,13 +69,13 @@ pub fn stack_getbounds() -> Result<StackBounds, StackError> {
     Ok(bounds)
 }
 
-/// Tells the bounds of the stack that the calling thread runs on from now on, for those that switch stacks themselves.
+/// Sets the bounds of the stack that the calling thread runs on from now on. For threads that switch stacks themselves.
 ///
-/// Signals are blocked while the record is written: no handler sees half of it.
+/// Signals are blocked while the record is written, so that no handler reads half of it.
 ///
 /// # Errors
 /// [`StackError::Bounds`], and the record stays: the base is null, base or size is no multiple of 16, the size is less than `MINSIGSTKSZ`, or
-/// the end lies behind the end of memory.
+/// the end exceeds the address space.
 pub fn stack_setbounds(bounds: StackBounds) -> Result<(), StackError> {
     let StackBounds { base, size } = bounds;
     let aligned = base.is_multiple_of(ALIGNMENT) && size.is_multiple_of(ALIGNMENT);
@@ -86,9 +86,9 @@ pub fn stack_setbounds(bounds: StackBounds) -> Result<(), StackError> {
     Ok(())
 }
 
-/// Whether an address is in the calling thread's stack, by its record: one comparison. A thread that never asked for its bounds asks now.
+/// Whether an address is in the calling thread's stack, by the cached bounds: one comparison. If they are not cached yet, they are read first.
 ///
-/// False when the bounds cannot be known. In a signal handler only for a thread that has asked before.
+/// False if the bounds cannot be found. Call it in a signal handler only if the thread has its bounds cached.
 #[must_use]
 pub fn stack_inbounds(address: *const u8) -> bool {
     match record() {
@@ -97,15 +97,15 @@ pub fn stack_inbounds(address: *const u8) -> bool {
     }
 }
 
-/// How much can lie above the main stack's first frame, in bytes: arguments and environment, of which the kernel takes 6 MB at the most.
+/// Maximum size of arguments and environment above the main stack's first frame, in bytes. The kernel accepts 6 MB at the most.
 pub(crate) const ABOVE_MAX: usize = 8 << 20;
 
-/// Whether that is the stack that the kernel made for the program, which grows.
+/// Whether the bounds are those of the main stack, which grows.
 ///
-/// The kernel puts random bytes for the program (`AT_RANDOM`) right above that stack's first frame; between them are the pointers to arguments and
-/// environment. No mapping comes near from below: the kernel leaves 128 MB for the stack to grow.
+/// The kernel stores random bytes for the program (`AT_RANDOM`) directly above that stack's first frame. Only the pointers to arguments and
+/// environment are between them. No mapping is near from below: the kernel leaves 128 MB for the stack to grow.
 pub(crate) fn is_main(bounds: StackBounds) -> bool {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     let random = unsafe { libc::getauxval(libc::AT_RANDOM) };
     usize::try_from(random).is_ok_and(|random| random.wrapping_sub(bounds.base) < bounds.size + ABOVE_MAX)
 }
@@ -131,9 +131,9 @@ fn ask() -> Result<StackBounds, StackError> {
     if errno != 0 { Err(failed(errno)) } else { Ok(StackBounds { base: base.addr(), size }) }
 }
 
-/// Does something while no signal handler of the calling thread can run.
+/// Runs `body` while no signal handler of the calling thread can run.
 pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: a set of zeros is a set; the calls write to sets of this function, and cannot fail with these arguments.
+    // SAFETY: an all-zero signal set is valid. The calls write to sets of this function, and cannot fail with these arguments.
     unsafe {
         let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);

@@ -1,43 +1,43 @@
-//! What can be refused, and by which errno a program in C is told.
+//! Errors of calls about stacks, and the errno of each for programs in C.
 
 use crate::StackBounds;
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Something about a stack cannot be done.
+/// A failed operation on a stack.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StackError {
-    /// Not one of the sizes, or not the size of that stack. `EINVAL`.
+    /// Not an offered size, or not the size of that stack. `EINVAL`.
     Size(usize),
-    /// [`stack_alloc`](crate::stack_alloc) never gave that address. `EFAULT`.
+    /// [`stack_alloc`](crate::stack_alloc) never returned that address. `EFAULT`.
     Foreign(usize),
     /// The stack is free already. `EALREADY`.
     Twice(usize),
     /// The caller runs on it. `EBUSY`.
     InUse(usize),
-    /// There is no memory, or no address space, or there are too many mappings. `ENOMEM`.
+    /// Out of memory or address space, or too many mappings. `ENOMEM`.
     NoMemory(usize),
-    /// All future memory is to be locked, and so much must not be. `EAGAIN`.
+    /// All future memory is to be locked (`MCL_FUTURE`), and the stack exceeds the limit on locked memory. `EAGAIN`.
     LockLimit(usize),
-    /// These are no bounds of a stack. `EINVAL`.
+    /// Invalid bounds. `EINVAL`.
     Bounds(StackBounds),
     /// The main stack has no limit to which it could be locked. `ENOTSUP`.
     Unlimited,
     /// The main stack cannot grow to its limit. `ENOMEM`.
     Growth(usize),
-    /// What the system said otherwise; its errno.
+    /// Another error of the system; its errno.
     System {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl StackError {
-    /// The errno for it, positive.
+    /// Its errno, positive.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
@@ -52,7 +52,7 @@ impl StackError {
         }
     }
 
-    /// What the system said when a stack of that size was made.
+    /// The error of mapping a stack of that size.
     pub(crate) fn making(size: usize, action: &'static str, source: io::Error) -> StackError {
         match source.raw_os_error() {
             Some(libc::ENOMEM) => StackError::NoMemory(size),

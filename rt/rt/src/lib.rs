@@ -5,10 +5,10 @@
 //! use millpond_rt::{Mutex, ObjectCache};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let total = Mutex::new(0)?; // the thread that holds it inherits the priority of the first waiting one
-//! let buffers = ObjectCache::new(c"buffers", || vec![0_u8; 4096])?; // buffers are made once and used again
+//! let total = Mutex::new(0)?; // its holder inherits the priority of the first waiting thread
+//! let buffers = ObjectCache::new(c"buffers", || vec![0_u8; 4096])?; // freed buffers are reused without construction
 //!
-//! // A wish that is refused, for lack of rights for example, is an outcome with the reason. `require` makes it an error.
+//! // A wish may be refused, for example for lack of rights. The outcome has the reason. `require` makes a refusal an error.
 //! let realtime = Setup::new()
 //!     .wish(Want::Memory)
 //!     .wish(Want::Class(SchedulingClass::Fifo { priority: 10 }))
@@ -21,9 +21,9 @@
 //! let section = calm.begin();
 //! let buffer = buffers.get().ok_or("there is no memory")?;
 //! *total.lock().map_err(|error| error.to_string())? += buffer.len();
-//! println!("{}", section.end()); // page faults, context switches and migrations of this thread meanwhile
+//! println!("{}", section.end()); // page faults, context switches and migrations of this thread in the section
 //!
-//! drop(buffer); // it goes back to its cache
+//! drop(buffer); // returns it to its cache
 //! realtime.undo()?;
 //! # Ok(())
 //! # }
@@ -31,22 +31,23 @@
 //!
 //! # Terms
 //!
-//! * A *stack*: memory of one of a few *sizes*, with an inaccessible *guard* on each side. Every page of it was written to once.
-//! * A *lock*: a [`Mutex`], with a [`Condition`]. Its holder inherits the priority of the first waiting thread. When a thread ends with it, the next one is told.
-//! * A *set-up*: the seven things that a real-time thread needs, by one call, with a report and undo ([`realtime`]). In a *calm* section nothing disturbed
-//!   the thread, by count.
+//! * A *stack*: memory of one of a few *sizes*, with an inaccessible *guard* on each side. All its pages are pre-faulted.
+//! * A *lock*: a [`Mutex`], with a [`Condition`]. Its holder inherits the priority of the first waiting thread. When a thread ends
+//!   while it holds a lock, the next holder gets an error that says so.
+//! * A *set-up*: the seven settings that a real-time thread needs, by one call, with a report and undo ([`realtime`]). A *calm* section
+//!   is one in which the kernel counted no page fault, context switch or migration of the thread.
 //! * A *cache*: memory for objects of one size, which stay constructed while they are free ([`ObjectCache`], [`umem_cache_create`], [`umem_alloc`]).
 //!   [`malloc`] is the malloc family over caches. `UMEM_DEBUG` in the environment finds memory errors.
 //!
-//! The heads of `locks`, `realtime` and `umem` explain those. What follows is about stacks.
+//! The heads of `locks`, `realtime` and `umem` explain these. The rest of this page is about stacks.
 //!
 //! # Stacks
 //!
-//! A thread that touches a page for the first time waits for the kernel. On a stack this happens at the worst moment: deep in a call, once,
-//! and never in a test. Here it cannot happen. Two more terms:
+//! The first access to a page takes a page fault. On a usual stack this happens at the worst moment: deep in a call, once, and never in a test.
+//! On a stack of this library it cannot happen. Two more terms:
 //!
-//! * A *group*: sixty-four stacks of a size, and a word in which a bit is set for each that is free.
-//! * The *index*: from the address of a stack to its place in its group.
+//! * A *group*: 64 stacks of one size, and a word with a bit for each: set if the stack is free.
+//! * The *index*: a map from the address of a stack to its place in its group.
 //!
 //! ```text
 //!  address                                     address + size
@@ -56,29 +57,29 @@
 //!  └───────┴──────────────────────────────────┴───────┘
 //! ```
 //!
-//! [`stack_alloc`] takes a bit out of a word of its size; [`stack_free`] finds the place by the index and sets the bit again. Each is one atomic
-//! operation on that word. So no two callers get one stack, and of two that free it one fails. There is no lock, no list that suffers from the ABA
-//! problem, and no system call. Only when no bit is set a stack is mapped, faulted in, and entered into a group and the index. These only grow, so that
-//! readers need no lock. Nothing is kept in the stack itself.
+//! [`stack_alloc`] clears a bit in a word of its size. [`stack_free`] finds the place by the index and sets the bit again. Each is one atomic
+//! operation on that word. So no two callers get the same stack, and of two calls that free it one fails. There is no lock, no list with the
+//! ABA problem, and no system call. When no bit is set, a new stack is mapped, pre-faulted, and entered into a group and the index. Groups and
+//! the index only grow, so readers need no lock. Nothing is stored in the stack itself.
 //!
-//! The other calls are about the stack that a thread runs on, whatever made it. [`stack_getbounds`] says where it is and keeps that for the thread.
-//! [`stack_inbounds`] and [`stack_violation`] compare with it, the latter in signal handlers. [`stack_residency`] says how much of it is in memory, and
-//! [`stack_lock`] locks all of it.
+//! The other calls are about the stack of the calling thread, which may be any stack. [`stack_getbounds`] returns its bounds and caches them for
+//! the thread. [`stack_inbounds`] and [`stack_violation`] compare with the cached bounds, the latter in signal handlers. [`stack_residency`]
+//! counts its pages in memory, and [`stack_lock`] locks all of it.
 //!
 //! # What callers must do
 //!
-//! * Free a stack only when its thread has ended: after `pthread_join`. What can be detected is refused ([`StackError::InUse`]).
+//! * Free a stack only when its thread has ended: after `pthread_join`. Detected errors are refused ([`StackError::InUse`]).
 //! * Call `mlockall(MCL_CURRENT | MCL_FUTURE)` before the first stack if stacks shall be locked.
-//! * Fork before stacks are made, or not at all (`posix_spawn` and `vfork` share nothing). After a fork each first write to a page faults again, in parent and
-//!   child; locks are not inherited.
+//! * Fork before stacks are made, or not at all. (`posix_spawn` and `vfork` do no harm: they copy no page tables.) After a fork each first write
+//!   to a page faults again, in parent and child. Locks are not inherited.
 //!
 //! # What it does not do
 //!
-//! Stacks are not given back to the system, nor cleared between two users. The guards stop threads that walk off an end, not threads that jump over it by
-//! more than a page. The kernel can still cause a fault on a resident page when it moves it to another node (automatic NUMA balancing) or compacts
-//! memory: the administrator can switch that off. `examples/cost.rs` shows what a pair of calls costs here.
+//! Stacks are not returned to the system, and not cleared between two users. A guard stops a thread that steps over an end, not one that jumps
+//! over it by more than a page. The kernel can still cause a fault on a resident page when it moves it to another node (automatic NUMA balancing)
+//! or compacts memory. The administrator can disable both. `examples/cost.rs` measures the cost of a pair of calls.
 
-// Loom tries parts of it: `tests/loom.rs`.
+// Loom tests parts of the crate: `tests/loom.rs`.
 #![cfg(not(loom))]
 
 mod bounds;

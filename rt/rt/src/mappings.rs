@@ -1,4 +1,4 @@
-//! The mappings of the calling thread's stack, as the kernel lists them: where each begins and ends, and its flags.
+//! Mappings of the calling thread's stack, from the kernel's list: bounds and flags of each.
 
 use crate::StackError;
 use crate::bounds::{ABOVE_MAX, StackBounds, is_main, stack_getbounds};
@@ -6,44 +6,44 @@ use crate::realtime::mappings;
 use std::fmt;
 use std::io;
 
-/// A mapping of the kernel.
+/// A memory mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackMapping {
     /// Its first address.
     pub address: usize,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: usize,
-    /// What [`StackMapping::READ`] and its like stand for, added.
+    /// A sum of [`StackMapping::READ`] and the other flags.
     pub flags: u32,
 }
 
 impl StackMapping {
-    /// It can be read.
+    /// Readable.
     pub const READ: u32 = 1;
-    /// It can be written.
+    /// Writable.
     pub const WRITE: u32 = 2;
-    /// It can be executed.
+    /// Executable.
     pub const EXECUTE: u32 = 4;
-    /// It is locked in memory.
+    /// Locked in memory.
     pub const LOCKED: u32 = 8;
-    /// It grows down when an address below it is used: the main stack.
+    /// Grows down on an access below it: the main stack.
     pub const GROWS_DOWN: u32 = 16;
-    /// It is a guard: every use of it is a fault.
+    /// A guard: each access faults.
     pub const GUARD: u32 = 32;
 
-    /// In bytes.
+    /// Its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.end - self.address
     }
 
-    /// Whether it has that flag.
+    /// Whether it has a flag.
     #[must_use]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag == flag
     }
 
-    /// The first line that `smaps` has for a mapping: `7f0000000000-7f0000001000 rw-p …`.
+    /// Parses the first line of a mapping in `smaps`: `7f0000000000-7f0000001000 rw-p …`.
     fn head(line: &str) -> Option<StackMapping> {
         let (addresses, rest) = line.split_once(' ')?;
         let (begin, end) = addresses.split_once('-')?;
@@ -68,7 +68,7 @@ impl fmt::Display for StackMapping {
     }
 }
 
-/// All mappings of a text in the form of `smaps`, ascending.
+/// All mappings in a text of the format of `smaps`, ascending.
 pub(crate) fn parse(smaps: &str) -> impl Iterator<Item = StackMapping> {
     let mut mapping = None;
     smaps.lines().filter_map(move |line| {
@@ -88,13 +88,13 @@ pub(crate) fn parse(smaps: &str) -> impl Iterator<Item = StackMapping> {
     })
 }
 
-/// The mappings of the calling thread's stack, ascending: those with an address within its bounds, and the guard below, where that is a mapping of its own.
+/// The mappings of the calling thread's stack, ascending: those that intersect its bounds, and the guard below if it is a mapping of its own.
 ///
-/// * A mapping is told as the kernel has it: that of the main stack ends above the bounds, behind the environment. One that is locked in part is two.
-/// * Of a main stack only what exists is there. The kernel keeps its distance without a mapping.
-/// * A mapping can reach beyond the stack where the kernel has joined it with a neighbour of equal rights.
+/// * Mappings are reported as the kernel has them. That of the main stack ends above the bounds, after the environment. A partly locked one is two.
+/// * Of a main stack only the existing part is listed. Its guard gap is not a mapping.
+/// * A mapping can extend beyond the stack where the kernel merged it with a neighbour of equal rights.
 ///
-/// It reads `/proc/self/smaps`, for which the kernel looks at all memory of the process: not for moments that must not wait.
+/// It reads `/proc/self/smaps`, for which the kernel walks all memory of the process: not for time-critical code.
 ///
 /// # Errors
 /// Those of [`stack_getbounds`]; [`StackError::System`] with `ENOENT`: `/proc` is not mounted.
@@ -110,7 +110,7 @@ pub fn stack_mappings() -> Result<Vec<StackMapping>, StackError> {
 
 fn of(smaps: &str, bounds: StackBounds, is_main: bool) -> Vec<StackMapping> {
     let (begin, end) = (bounds.base, bounds.base + bounds.size);
-    // Where the main stack is locked, the environment above it can be a mapping of its own.
+    // If the main stack is locked, the environment above it can be a mapping of its own.
     let reach = if is_main { end + ABOVE_MAX } else { end };
     let belongs = |mapping: &StackMapping| {
         let is_within = mapping.address < end && mapping.end > begin;

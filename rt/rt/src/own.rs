@@ -1,11 +1,11 @@
-//! A word that each thread has for itself, for code inside an allocator.
+//! A thread-local word for code inside an allocator.
 //!
-//! The C library's way to a thread's variables may call the allocator: for a shared library it looks them up, and makes room for them, when others were
-//! loaded meanwhile. So the word is one whose place the loader fixes when it loads the library (the initial-exec model), for which stable Rust has no
-//! word: it is declared in assembly, and read and written by the instructions for that of the architectures that we know. The word is zero when a thread begins, and
-//! nothing is done when it ends.
+//! Access to a thread-local variable of a shared library may call the allocator: the C library looks the variable up and allocates memory for it, if
+//! other libraries were loaded meanwhile. So this word uses the initial-exec TLS model: the loader fixes its place when it loads the library.
+//! Stable Rust has no way to request that model. The word is declared in assembly, and read and written by instructions of the known
+//! architectures. It is zero when a thread begins, and has no destructor.
 
-/// Makes `get() -> *mut u8` and `set(*mut u8)` of the calling thread's word with that name, which nothing else in a program has.
+/// Defines `get() -> *mut u8` and `set(*mut u8)` for the calling thread's word of that name. The name is unique in the program.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 macro_rules! word_of_thread {
     ($name:literal) => {
@@ -25,7 +25,7 @@ macro_rules! word_of_thread {
         fn get() -> *mut u8 {
             let word;
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: eight bytes of this thread's own are read; the loader has put their distance from the thread pointer into the table.
+            // SAFETY: eight bytes of this thread are read; the loader has stored their offset from the thread pointer in the GOT.
             unsafe {
                 std::arch::asm!(
                     concat!("mov {at}, qword ptr [rip + ", $name, "@GOTTPOFF]"),
@@ -54,7 +54,7 @@ macro_rules! word_of_thread {
         #[inline(always)]
         fn set(word: *mut u8) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above; they are written.
+            // SAFETY: as above, but they are written.
             unsafe {
                 std::arch::asm!(
                     concat!("mov {at}, qword ptr [rip + ", $name, "@GOTTPOFF]"),
@@ -82,7 +82,7 @@ macro_rules! word_of_thread {
     };
 }
 
-/// The same by the standard library, where there is no assembly for it.
+/// The same by the standard library, for architectures without assembly here.
 #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 macro_rules! word_of_thread {
     ($name:literal) => {

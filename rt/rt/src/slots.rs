@@ -1,14 +1,14 @@
-//! Sixty-four places, each free or not: how stacks change hands.
+//! A lock-free set of 64 slots: how stacks are allocated and freed.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which of sixty-four places are free. All zero: none.
+/// A bit for each of 64 slots, set if it is free.
 ///
-/// All that a thread did before it frees a place is visible to the next thread that takes it. Both are one operation that cannot fail half way, so that a thread that
-/// is preempted, or killed, delays no other thread.
+/// All writes of a thread before it frees a slot are visible to the next thread that takes it. Both operations are one atomic instruction, so
+/// a thread that is preempted or killed delays no other.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Slots(AtomicU64);
@@ -16,13 +16,13 @@ pub(crate) struct Slots(AtomicU64);
 impl Slots {
     pub(crate) const COUNT: u32 = u64::BITS;
 
-    /// None is free.
+    /// All slots taken.
     #[cfg(any(test, loom))]
     pub(crate) fn new() -> Slots {
         Slots(AtomicU64::new(0))
     }
 
-    /// Takes a free place, the lowest: what was used last is likely to be among them, and the others stay cold.
+    /// Takes the lowest free slot. Recently used slots are likely to be low, so the others stay cold.
     pub(crate) fn take(&self) -> Option<u32> {
         let mut free = self.0.load(Ordering::Relaxed);
         while free != 0 {
@@ -36,7 +36,7 @@ impl Slots {
         None
     }
 
-    /// Gives a place back. False: it was free already.
+    /// Frees a slot. False: it was free already.
     #[must_use]
     pub(crate) fn give(&self, place: u32) -> bool {
         self.0.fetch_or(1 << place, Ordering::Release) & (1 << place) == 0
@@ -64,7 +64,7 @@ mod tests {
     }
 }
 
-/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom slots`.
+/// Every interleaving of the threads: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom slots`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;
@@ -73,14 +73,14 @@ mod orders {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Of three threads each may be interrupted three times; without a bound this takes half a minute and finds no more.
+    /// Each thread may be preempted three times. Without a bound the test takes half a minute and finds no more.
     fn every_order(model: impl Fn() + Sync + Send + 'static) {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(model);
     }
 
-    /// Places, and what lies in each. Loom fails where two threads are in one at a time, or a read is not ordered behind the write.
+    /// Slots, and a value in each. Loom fails if two threads access a value at a time, or if a read is not ordered after the write.
     struct Shared {
         slots: Slots,
         memory: [UnsafeCell<usize>; 2],
@@ -95,10 +95,10 @@ mod orders {
             Arc::new(shared)
         }
 
-        /// Takes a place, adds one to what lies in it, and gives it back; says whether there was one.
+        /// Takes a slot, increments its value, and frees it. False: no slot was free.
         fn use_one(&self) -> bool {
             let Some(place) = self.slots.take() else { return false };
-            // SAFETY: the place is this thread's until it is given back; loom checks it.
+            // SAFETY: the slot is this thread's until it is freed; loom checks it.
             self.memory[place as usize].with_mut(|memory| unsafe { *memory += 1 });
             assert!(self.slots.give(place));
             true

@@ -1,38 +1,39 @@
-//! Whether a fault was the end of a stack: for signal handlers.
+//! Classifies a fault as a stack overflow or underflow, in signal handlers.
 
 use crate::bounds::{Record, StackBounds, record};
 use crate::stacks;
 use libc::{c_int, c_void};
 
-/// How far below the stack pointer an instruction may write, in bytes. On x86-64 a function that calls no other uses 128 bytes there (the red
-/// zone of the System V calling convention), and a push is within them; on 64-bit ARM a store that moves the stack pointer by up to 512
-/// bytes faults before it has moved.
+/// Maximum distance below the stack pointer at which an instruction may write, in bytes. On x86-64 a leaf function uses 128 bytes there (the red
+/// zone of the System V calling convention), and a push is within them. On 64-bit ARM a store that moves the stack pointer by up to 512 bytes
+/// faults before it has moved.
 const BELOW: usize = if cfg!(target_arch = "aarch64") { 512 } else { 128 };
 
-/// Whether a fault looks as if the calling thread had left its stack. For a handler of `SIGSEGV` or `SIGBUS` that runs on a stack of its own
-/// (`sigaltstack`), with what the kernel gave it.
+/// Whether a fault looks as if the calling thread had left its stack. For a handler of `SIGSEGV` or `SIGBUS` that runs on an alternate stack
+/// (`sigaltstack`), with the arguments that the kernel passed to it.
 ///
-/// False for other signals, for null pointers and for a signal that a program sent. What is looked at is the stack pointer of the interrupted
-/// code, or the address of the fault when that lies right below it, where a push or a leaf function writes; the stack is left when that is outside
-/// its bounds. These are the thread's record (other than on Solaris: on Linux the context names the alternate stack only); for a thread that
-/// never asked for it, the stack of ours that stack pointer or address are in or beside. Neither: false.
+/// False for other signals, null pointers and signals that a program sent. The address to check is the stack pointer of the interrupted code, or
+/// the address of the fault if that is directly below it, where a push or a leaf function writes. The thread has left its stack if the address is
+/// outside its bounds. These are the thread's cached bounds. (On Linux, unlike Solaris, the context describes the alternate stack only.) For a
+/// thread without cached bounds they are those of the stack of this library that contains or adjoins the stack pointer or the address. If there
+/// is no such stack, the result is false.
 ///
 /// It makes no system call and allocates nothing.
 ///
 /// # Safety
-/// `info` and `context` are null, or what the kernel gave a handler that was set with `SA_SIGINFO`.
+/// `info` and `context` are null, or the arguments of a handler that was set with `SA_SIGINFO`.
 #[must_use]
 pub unsafe fn stack_violation(signal: c_int, info: *const libc::siginfo_t, context: *const c_void) -> bool {
     if !matches!(signal, libc::SIGSEGV | libc::SIGBUS) || context.is_null() {
         return false;
     }
-    // SAFETY: null, or our caller promises it.
+    // SAFETY: null, or valid by the caller's promise.
     let Some(info) = (unsafe { info.as_ref() }) else { return false };
-    // What the kernel itself found has a positive code.
+    // Signals of the kernel have a positive code.
     if info.si_code <= 0 {
         return false;
     }
-    // SAFETY: the record is that of a fault, which has an address; the context is not null, and our caller promises the rest.
+    // SAFETY: the record is that of a fault, which has an address. The context is not null, and valid by the caller's promise.
     let (fault, pointer) = unsafe { (info.si_addr().addr(), stack_pointer(context, info.si_addr().addr())) };
     let bounds = match record() {
         Record::Asked(bounds) | Record::Set(bounds) => Some(bounds),
@@ -46,13 +47,13 @@ fn leaves(bounds: StackBounds, pointer: usize, fault: usize) -> bool {
     !bounds.contains(if is_push { fault } else { pointer })
 }
 
-/// The stack pointer of the interrupted code.
+/// Stack pointer of the interrupted code.
 ///
 /// # Safety
-/// `context` is what the kernel gave a handler.
+/// `context` is the argument that the kernel passed to a handler.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stack_pointer(context: *const c_void, _: usize) -> usize {
-    // SAFETY: our caller promises it.
+    // SAFETY: valid by the caller's promise.
     let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     usize::try_from(registers[libc::REG_RSP as usize].cast_unsigned()).unwrap_or_default()
 }
@@ -63,14 +64,14 @@ unsafe fn stack_pointer(context: *const c_void, _: usize) -> usize {
 /// As above.
 #[cfg(target_arch = "aarch64")]
 unsafe fn stack_pointer(context: *const c_void, _: usize) -> usize {
-    // SAFETY: our caller promises it.
+    // SAFETY: valid by the caller's promise.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.sp as usize }
 }
 
-/// Where nothing is known of the registers, the address of the fault is all there is.
+/// Without knowledge of the registers, the address of the fault is used.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn stack_pointer(_: *const c_void, fault: usize) -> usize {
     fault

@@ -1,4 +1,4 @@
-//! Bounds, violations and residency of the stacks of threads: the C library's, and ours.
+//! Bounds, violations and residency of thread stacks: those of the C library and of `stack_alloc`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -86,7 +86,7 @@ fn bounds_that_are_none_are_refused_and_the_record_stays() {
     });
 }
 
-/// As E7 has it: one of our stacks is resident from the start, of a usual one only what was touched.
+/// As in experiment E7: a stack of this library is resident from the start; of a usual one only the touched pages are.
 #[test]
 fn our_stacks_are_resident_and_usual_ones_become_so() {
     let stack = ours();
@@ -99,7 +99,7 @@ fn our_stacks_are_resident_and_usual_ones_become_so() {
         assert!(before.resident < before.pages && before.mapped == before.pages, "{before:?}");
         touch_down_to(stack_getbounds().unwrap().base);
         let after = stack_residency().unwrap();
-        // What lies nearer to this frame is in use and was not touched.
+        // Pages near this frame are in use and were not touched.
         assert!(after.pages - after.resident <= 16 * 1024 / page_size(), "{after:?}");
         assert_eq!(after.mapped, after.pages);
     });
@@ -115,7 +115,7 @@ fn a_stack_that_is_locked_is_resident_and_counted_as_locked() {
             assert_eq!(after.resident, before.pages);
             let bounds = stack_getbounds().unwrap();
             assert_eq!(locked(bounds), bounds.size);
-            // SAFETY: it lives on unlocked.
+            // SAFETY: the memory stays in use, unlocked.
             assert_eq!(unsafe { libc::munlock(ptr::without_provenance(bounds.base), bounds.size) }, 0);
             assert_eq!(locked(bounds), 0);
         });
@@ -123,7 +123,7 @@ fn a_stack_that_is_locked_is_resident_and_counted_as_locked() {
     }
 }
 
-/// How much of what lies within bounds is marked as locked, in bytes. (`Locked:` would count half of what a forked test shares.)
+/// Bytes within the bounds that are marked as locked. (`Locked:` would count half of the memory that a forked test shares.)
 fn locked(bounds: StackBounds) -> usize {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let (mut range, mut bytes) = (0..0, 0);
@@ -152,7 +152,7 @@ fn a_stack_is_listed_with_its_guard_and_with_what_is_locked() {
         stack_lock().unwrap();
         let after = stack_of(&stack_mappings().unwrap());
         assert_eq!(after, StackMapping { flags: flags | StackMapping::LOCKED, ..whole });
-        // SAFETY: it lives on unlocked.
+        // SAFETY: the memory stays in use, unlocked.
         assert_eq!(unsafe { libc::munlock(ptr::without_provenance(base), SIZE) }, 0);
     });
     free(stack);
@@ -183,15 +183,15 @@ fn a_limit_on_locked_memory_is_told() {
 }
 
 extern "C" fn judge(signal: c_int, info: *const libc::siginfo_t, context: *const c_void) {
-    // SAFETY: what the kernel gave; no clean-up is due.
+    // SAFETY: the arguments are the kernel's; no clean-up is needed.
     unsafe { libc::_exit(if stack_violation(signal, info, context) { 10 } else { 11 }) }
 }
 
-/// What a handler says of a fault of a thread on one of our stacks.
+/// The verdict of a handler for a fault of a thread on a stack of this library.
 fn judged(knows_bounds: bool, body: impl FnOnce(usize)) -> End {
     child(|| {
         let stack = ours();
-        // SAFETY: the handler does what a handler may.
+        // SAFETY: the handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = judge as *const () as usize;
@@ -219,17 +219,17 @@ fn recurse(depth: usize) -> usize {
 #[test]
 fn leaving_the_stack_is_a_violation_and_a_wild_pointer_is_none() {
     let write = |address: usize| {
-        // SAFETY: it is meant to fault.
+        // SAFETY: a deliberate fault.
         unsafe { ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
     };
     for knows_bounds in [true, false] {
         let recursion = judged(knows_bounds, |_| _ = std::hint::black_box(recurse(0)));
         assert_eq!(recursion, End::Exit(10), "recursion, {knows_bounds}");
         assert_eq!(judged(knows_bounds, |_| write(8)), End::Exit(11), "null, {knows_bounds}");
-        // Beside the stack, but with the stack pointer far from there: a wild pointer, too.
+        // Next to the stack, but with the stack pointer far from there: a wild pointer, too.
         assert_eq!(judged(knows_bounds, |base| write(base - 8)), End::Exit(11), "wild, {knows_bounds}");
     }
-    // A thread that says that it runs elsewhere has left that.
+    // A thread that sets other bounds has left them.
     let elsewhere = judged(true, |_| {
         stack_setbounds(StackBounds { base: 0x10000, size: 0x4000 }).unwrap();
         write(8);
@@ -239,10 +239,10 @@ fn leaving_the_stack_is_a_violation_and_a_wild_pointer_is_none() {
 
 #[test]
 fn a_signal_that_somebody_sent_is_no_violation() {
-    // SAFETY: numbers only.
+    // SAFETY: integer arguments only.
     let sent = judged(true, |_| unsafe { _ = libc::raise(libc::SIGSEGV) });
     assert_eq!(sent, End::Exit(11));
-    // SAFETY: null is allowed; the record is of zeros.
+    // SAFETY: null is allowed; the record is zeroed.
     unsafe {
         let info: libc::siginfo_t = std::mem::zeroed();
         assert!(!stack_violation(libc::SIGSEGV, ptr::null(), (&raw const info).cast()));

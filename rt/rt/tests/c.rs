@@ -1,4 +1,4 @@
-//! Programs in C and C++, compiled against the header and linked with both libraries; and what the shared library exports.
+//! Programs in C and C++, compiled against the headers and linked with both libraries; and the exported symbols of the shared library.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Groups of `umem.c` that say by themselves what is wrong, with what is asked of the caches.
+/// Values of `UMEM_DEBUG`, each with groups of `umem.c` that check themselves.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("", &["calls", "objects", "no-memory", "limited", "threads", "many-caches", "caches-come-and-go"]),
     ("guards", &["guarded"]),
@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("default", &["calls", "no-memory", "limited", "threads", "many-caches", "caches-come-and-go"]),
 ];
 
-/// Runs a group of `umem.c`, which says nothing when all is well.
+/// Runs a group of `umem.c`, which prints nothing on success.
 fn run_group(program: &Program, debug: &str, group: &str) {
     let out = program.command().arg(group).env("UMEM_DEBUG", debug).output().unwrap();
     let (said, complained) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -46,7 +46,7 @@ fn every_call(test: &str, compilers: &[(&str, &[&str])]) {
     }
 }
 
-/// A program in C with the shared library, if there is a compiler.
+/// A program in C with the shared library. `None`: there is no compiler.
 fn shared(test: &str, source: &str) -> Option<Program> {
     if !has("cc") {
         println!("skipped: {test}: there is no C compiler");

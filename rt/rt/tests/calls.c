@@ -1,4 +1,4 @@
-/* Every call of the header, right and wrong. Says what failed, by line; C and C++ compile it. */
+/* Every call of the header, valid and invalid. Prints the line of each failure. Compiles as C and C++. */
 #define _GNU_SOURCE 1
 #include <millpond/rt.h>
 #include <errno.h>
@@ -14,13 +14,13 @@ static int failed;
 #define CHECK(what) do { if (!(what)) { printf("line %d: %s\n", __LINE__, #what); failed = 1; } } while (0)
 #define REFUSED(call, number) do { errno = 0; CHECK((call) == -1 && errno == (number)); } while (0)
 
-/* Asks for one item: its outcome, and what the call gave. */
+/* Sets up one item. Returns the result of the call, and its outcome. */
 static int ask(struct rt_setup *setup, struct rt_outcome *told)
 {
 	static struct rt_handle *handle;
 	int answer, number;
 
-	/* The texts live as long as the handle, until this is called again. */
+	/* The strings live as long as the handle, until the next call of this function. */
 	CHECK(rt_setup_undo(handle) == 0);
 	answer = rt_setup_begin(setup, &handle);
 	number = errno;
@@ -48,7 +48,7 @@ static void *count_elsewhere(void *calm)
 	return NULL;
 }
 
-/* A cancelled thread ends afterwards: nothing is done by half. */
+/* A thread is cancelled only after the calls: none is left half done. */
 static void *cancelled(void *done)
 {
 	struct rt_setup setup;
@@ -98,7 +98,7 @@ static void set_up(void)
 	REFUSED(rt_setup_report(NULL, &told, 1), EINVAL);
 	CHECK(rt_setup_undo(NULL) == 0);
 
-	/* Nothing is wanted, and that is had. */
+	/* An empty set-up succeeds. */
 	memset(&setup, 0, sizeof(setup));
 	CHECK(rt_setup_begin(&setup, &handle) == 0 && handle != NULL);
 	CHECK(rt_setup_report(handle, NULL, 0) == 0 && rt_setup_report(handle, &told, 1) == 0);
@@ -126,7 +126,7 @@ static void set_up(void)
 	setup.runtime_ns = 2;
 	CHECK(ask(&setup, &told) == -1 && strcmp(told.wanted, "DEADLINE, 2ns within 0ns of each 0ns") == 0);
 	setup.policy = SCHED_OTHER;
-	/* The value that there is: every thread may have that, and go back to it. */
+	/* The current value, which every thread may set and restore. */
 	setup.nice = getpriority(PRIO_PROCESS, 0);
 	snprintf(list, sizeof(list), "OTHER, nice %d", setup.nice);
 	CHECK(ask(&setup, &told) == 0 && strcmp(told.had, list) == 0);
@@ -165,9 +165,9 @@ static void set_up(void)
 	setup.required = RT_SETUP_HEAP;
 	CHECK(ask(&setup, &told) == -1 && told.error == EINVAL);
 	setup.heap_bytes = 1 << 20;
-	/* The allocator of a sanitizer, or of valgrind, keeps nothing, which is seen. */
+	/* The allocator of a sanitizer, or of valgrind, keeps nothing, which is detected. */
 	CHECK(ask(&setup, &told) == 0 ? strcmp(told.had, "1048576 bytes kept") == 0 : told.error == ENOTSUP);
-	/* Whether these are had is the machine's affair; that they are told is ours. */
+	/* Whether these succeed depends on the machine, but each must be reported. */
 	for (at = 0; at < 7; at++) {
 		setup.required = 0;
 		setup.wished = 1u << at;

@@ -14,7 +14,7 @@ fn one_cpu(cpu: usize) -> Setup {
     Setup::new().require(Want::Cpus(cpu.to_string().parse().unwrap()))
 }
 
-/// The CPUs that there are for the tests.
+/// The CPUs that the tests may use.
 fn cpus() -> Vec<usize> {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -36,7 +36,7 @@ fn the_first_use_of_a_page_is_a_fault() {
     let calm = Calm::open();
     let length = PAGES * page_size();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping where the kernel likes; it stays. Huge pages would fault once for many.
+    // SAFETY: a new mapping at an address of the kernel's choice, never unmapped. Huge pages would fault once for many pages.
     let memory = unsafe {
         let memory = libc::mmap(ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
@@ -76,7 +76,7 @@ fn of_two_on_one_cpu_each_is_interrupted() {
         let _one = one_cpu(cpu).begin().unwrap();
         let calm = Calm::open();
         let section = calm.begin();
-        // Until it happens: the kernel lets neither run for ever.
+        // Until it happens: the kernel preempts each of them at some time.
         while calm.begin().end().involuntary_switches == 0 {}
         assert!(section.end().involuntary_switches >= 1);
         done.store(true, Ordering::Relaxed);
@@ -96,7 +96,7 @@ fn a_thread_that_is_moved_has_migrated() {
     let found = section.end();
     assert!(found.migrations >= 1, "{found}");
     away.undo().unwrap();
-    // There and back between two looks.
+    // There and back within one section.
     let section = calm.begin();
     one_cpu(second).begin().unwrap().undo().unwrap();
     let found = section.end();

@@ -1,5 +1,5 @@
-//! Threads that use their whole stack, and the page faults that they meet. No test of this file may fork: what a child shares with its parent
-//! faults when it is written to, and the stacks of the parent do so, too.
+//! Page faults of threads that use their whole stack. No test of this file may fork: pages that a child shares with its parent fault on a write, also
+//! in the parent.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,11 +9,11 @@ use common::{faults, here, on_thread, touch_down_to};
 use millpond_rt::{fetch_stack_sizes, stack_alloc, stack_free};
 use std::ptr::NonNull;
 
-/// The faults of a thread that uses its whole stack, but for what it needs itself.
+/// Page faults of a thread that uses its whole stack, except for the part that it needs itself.
 fn faults_of_use(stack: Option<(NonNull<u8>, usize)>, low: impl Fn() -> usize) -> i64 {
     on_thread(stack, || {
         let low = low();
-        // Once before, so that nothing but the stack is new.
+        // Once before, so that only the stack is new.
         faults();
         let before = faults();
         touch_down_to(low);
@@ -30,6 +30,6 @@ fn a_thread_that_uses_its_whole_stack_meets_no_fault() {
         // SAFETY: its thread was joined.
         unsafe { stack_free(stack.as_ptr(), size) }.unwrap();
     }
-    // The same on a stack of the C library is full of faults: it is the stack that makes the difference.
+    // A stack of the C library faults: the difference is the stack.
     assert!(faults_of_use(None, || here() - (256 << 10)) > 4);
 }

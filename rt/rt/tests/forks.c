@@ -1,9 +1,9 @@
-/* Forks at moments that are hard for an allocator: while other threads are inside of it, while a thread that waits for nothing but
- * the allocator holds what fork() waits for, and in a signal handler that came inside of the allocator.
+/* Forks at difficult moments for an allocator: while other threads are inside it, while a thread that waits for the allocator only
+ * holds a lock that fork() needs, and in a signal handler that interrupted the allocator.
  *
  *     forks CASE
  *
- * With -DUMEM memory is umem's, else malloc's. Ends with 0, or says what is wrong; what hangs is ended by SIGALRM.
+ * With -DUMEM it uses umem, else malloc. Exits with 0, or prints the error. SIGALRM ends a deadlock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +32,7 @@
 #define EACH 24
 
 static const size_t sizes[SIZES] = {8, 40, 72, 200, 520, 1100, 3000, 9000, 40000, 140000};
-/* Of the thread that forks, from before: children give them back. */
+/* Allocated by the forking thread before; children free them. */
 static unsigned char *inherited[SIZES][EACH];
 
 static void end(const char *what) {
@@ -44,7 +44,7 @@ static void expect(int is_so, const char *what) {
     if (!is_so) end(what);
 }
 
-/* How many of a size: few of the large ones. */
+/* Number of buffers of a size: few of the large ones. */
 static int some(int size) { return sizes[size] > 5000 ? 2 : EACH; }
 
 static unsigned char mark_of(size_t size, int which) { return (unsigned char)(size * 31 + (size_t)which * 7 + 1); }
@@ -62,7 +62,7 @@ static void give_back(unsigned char *data, size_t size, int which) {
     put(data, size);
 }
 
-/* More of each size than magazines have, so that depots, slabs and pages are met; all at once, so that overlaps are seen. */
+/* More of each size than magazines have, so that depots, slabs and pages are used; all at the same time, so that overlaps are found. */
 static void work(void) {
     unsigned char *have[SIZES][EACH];
     for (int size = 0; size < SIZES; size++)
@@ -103,7 +103,7 @@ static void start(pthread_t *thread, void *(*body)(void *), void *with) {
     expect(pthread_create(thread, NULL, body, with) == 0, "no thread");
 }
 
-/* Waits until a thread has told its number and waits in the kernel. Nothing here allocates or uses streams. */
+/* Waits until a thread has stored its ID and sleeps in the kernel. Nothing here allocates or uses streams. */
 static void await_sleep(volatile pid_t *number) {
     for (int seen = 0; seen < 3;) {
         char path[64], text[256] = "";
@@ -118,7 +118,7 @@ static void await_sleep(volatile pid_t *number) {
     }
 }
 
-/* --- streams: fork() wants the list of streams, whose holder wants a stream, whose holder allocates. --- */
+/* --- streams: fork() needs the lock of the stream list; its holder needs a stream; the holder of that allocates. --- */
 
 static volatile pid_t flusher_number, forker_number;
 
@@ -175,7 +175,7 @@ static void handlers(void) {
     pthread_t thread;
     sem_init(&asked, 0, 0);
     sem_init(&answered, 0, 0);
-    /* The first to register are the last to be called before a fork, and the first after it. */
+    /* Handlers that are registered first are called last before a fork, and first after it. */
     expect(pthread_atfork(before_fork, work, work) == 0, "no handlers");
     inherit();
     start(&thread, answers, NULL);
@@ -183,7 +183,7 @@ static void handlers(void) {
     pthread_join(thread, NULL);
 }
 
-/* --- stopped: threads stand still where a signal met them, also inside of the allocator, while one forks. --- */
+/* --- stopped: a signal stops threads at any place, also inside the allocator, while another one forks. --- */
 
 #define STOPPED 3
 static int stops[2], goes[2];
@@ -204,7 +204,7 @@ static void *works(void *with) {
     return with;
 }
 
-/* Each thread has told that it stands still, or that it goes on. */
+/* Waits until each thread has stopped, or continues. */
 static void all_told(void) {
     char byte = 0;
     for (int which = 0; which < STOPPED; which++) while (read(stops[0], &byte, 1) != 1) continue;
@@ -218,7 +218,7 @@ static void stopped(int rounds) {
     sigaction(SIGUSR1, &action, NULL);
     for (int which = 0; which < STOPPED; which++) start(&threads[which], works, NULL);
     for (int round = 0; round < rounds; round++) {
-        /* From here on this thread must not allocate: others may stand still with what it needs. */
+        /* From here on this thread must not allocate: stopped threads may hold locks that it needs. */
         for (int which = 0; which < STOPPED; which++) pthread_kill(threads[which], SIGUSR1);
         all_told();
         fork_once();
@@ -230,7 +230,7 @@ static void stopped(int rounds) {
     for (int which = 0; which < STOPPED; which++) pthread_join(threads[which], NULL);
 }
 
-/* --- signal: a handler forks; the child goes on with what was interrupted. --- */
+/* --- signal: a handler forks; the child continues the interrupted code. --- */
 
 static volatile sig_atomic_t forks, is_child;
 
@@ -258,7 +258,7 @@ static void in_signal(int others, int rounds) {
     sigaction(SIGPROF, &action, NULL);
     sigemptyset(&only);
     sigaddset(&only, SIGPROF);
-    /* The others take no such signals. */
+    /* The other threads block the signal. */
     pthread_sigmask(SIG_BLOCK, &only, NULL);
     for (int which = 0; which < others; which++) start(&threads[which], works, NULL);
     pthread_sigmask(SIG_UNBLOCK, &only, NULL);
@@ -269,10 +269,10 @@ static void in_signal(int others, int rounds) {
     for (int which = 0; which < others; which++) pthread_join(threads[which], NULL);
 }
 
-/* --- steps: the CPU stops after each instruction of an allocation and of giving it back, and a handler forks there. --- */
+/* --- steps: single-steps the CPU through an allocation and its free; after each instruction a handler may fork. --- */
 
 #if defined(__x86_64__)
-#define TRAP 0x100L /* The flag that makes the CPU stop. */
+#define TRAP 0x100L /* The trap flag: the CPU stops after each instruction. */
 static volatile sig_atomic_t steps, fork_at;
 
 static void after_an_instruction(int signal, siginfo_t *info, void *context) {
@@ -288,7 +288,7 @@ static void after_an_instruction(int signal, siginfo_t *info, void *context) {
     }
 }
 
-/* How many instructions a round has. In the one numbered `at`, counted from 0, it forks. `flag` 0: it does not stop. */
+/* The number of instructions of a round. It forks in the one numbered `at`, counted from 0. `flag` 0: without single steps. */
 static int step_through(size_t size, int at, long flag) {
     steps = 0;
     fork_at = at;
@@ -299,13 +299,13 @@ static int step_through(size_t size, int at, long flag) {
     return steps;
 }
 
-/* So many rounds, or fewer where these would take more instructions: each costs a signal. */
+/* At most this many rounds, and fewer if they would take more instructions in total: each instruction costs a signal. */
 static void in_steps(int rounds, int instructions) {
     struct sigaction action = {.sa_sigaction = after_an_instruction, .sa_flags = SA_SIGINFO};
     sigaction(SIGTRAP, &action, NULL);
-    /* Without the largest, whose filling takes as many instructions as they have words. */
+    /* Without the largest size: filling it takes as many instructions as it has words. */
     for (int which = 0; which < SIZES - 1; which += 3) {
-        /* What is worked out once, as frames of the stack are, is worked out here. */
+        /* Values that are computed once, such as the rows of stack frames, are computed here. */
         step_through(sizes[which], -1, 0);
         int all = step_through(sizes[which], -1, TRAP);
         expect(all > 20, "the CPU did not stop");
@@ -323,7 +323,7 @@ static void in_steps(int rounds, int instructions) {
 static void in_steps(int rounds, int instructions) { (void)rounds, (void)instructions; }
 #endif
 
-/* --- registered: a handler of children that was registered before the first request allocates, while others allocate. --- */
+/* --- registered: a child handler that was registered before the first request allocates, while other threads allocate. --- */
 
 static const char *asked_for = "";
 
@@ -337,7 +337,7 @@ static void registered(int rounds) {
     for (int which = 0; which < STOPPED; which++) pthread_join(threads[which], NULL);
 }
 
-/* Before any constructor, of libraries too. */
+/* Before all constructors, also those of libraries. */
 static void before_all(int count, char **words, char **environment) {
     (void)environment;
     asked_for = count > 1 ? words[1] : "";
@@ -346,7 +346,7 @@ static void before_all(int count, char **words, char **environment) {
 
 __attribute__((section(".preinit_array"), used)) static void (*const place)(int, char **, char **) = before_all;
 
-/* --- without: children of which no handler knows. --- */
+/* --- without: children for which no fork handlers run. --- */
 
 static void without(int rounds) {
     pthread_t threads[STOPPED];
@@ -360,7 +360,7 @@ static void without(int rounds) {
     for (int which = 0; which < STOPPED; which++) pthread_join(threads[which], NULL);
 }
 
-/* --- loops: streams are opened and closed and flushed all the time, while one forks. --- */
+/* --- loops: streams are opened, closed and flushed all the time, while another thread forks. --- */
 
 static void *opens(void *with) {
     while (!is_over) {

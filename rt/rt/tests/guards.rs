@@ -1,4 +1,4 @@
-//! What lies beside a stack cannot be touched: children that try it die there.
+//! The guards around a stack are inaccessible: children that access them are killed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn the_bytes_before_and_behind_a_stack_kill() {
     for size in fetch_stack_sizes().iter().copied() {
         let low = stack_alloc(size).unwrap().addr().get();
         for address in [low - page_size(), low - 1, low + size, low + size + page_size() - 1] {
-            // SAFETY: it is meant to die of it.
+            // SAFETY: a deliberate fault.
             let touch = || unsafe { ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
             assert_eq!(address_of_death(touch), (address, KILLED), "{size}: {low:#x} {address:#x}");
             // SAFETY: as above.
@@ -25,7 +25,7 @@ fn the_bytes_before_and_behind_a_stack_kill() {
     }
 }
 
-/// Calls itself until there is no stack left.
+/// Recurses until the stack ends.
 #[inline(never)]
 #[allow(unconditional_recursion, reason = "it is meant to die of it")]
 fn recurse(depth: usize) -> usize {

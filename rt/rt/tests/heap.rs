@@ -1,5 +1,4 @@
-//! Memory that the allocator keeps. One test, alone in its process: what a child shares with its parent would fault, and other tests would use the
-//! memory.
+//! Memory that the allocator keeps. One test, alone in its process: pages shared with a child would fault, and other tests would use the memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +7,7 @@ mod common;
 use common::faults;
 use millpond_rt::realtime::{Setup, Want};
 
-/// Allocates so much in pieces, writes to all of it, and frees it; the faults of that.
+/// Allocates `bytes` in pieces, writes to them, and frees them. Returns the page faults.
 fn use_heap(bytes: usize) -> i64 {
     let before = faults();
     let pieces: Vec<Vec<u8>> =
@@ -26,21 +25,21 @@ fn is_kept(bytes: usize) {
         let kept = use_heap(bytes);
         assert_eq!(kept, 0, "of {bytes} bytes");
     }
-    // A large block is no mapping of its own.
+    // A large block has no mapping of its own.
     let before = faults();
     drop(std::hint::black_box(vec![1u8; 1 << 20]));
     assert_eq!(faults() - before, 0, "of {bytes} bytes");
     let said = realtime.outcomes()[0].to_string();
     assert_eq!(said, format!("heap: {} bytes kept", bytes + (1 << 20)));
     realtime.undo().unwrap();
-    // From now on what is freed is given back: of two more uses one faults it in again, the first where it went with the undoing.
+    // Now freed memory is returned to the kernel. Of two more uses one must fault: the first if the undo returned the memory, else the second.
     let again = use_heap(bytes).max(use_heap(bytes));
     assert!(again > 16, "{again} faults of {bytes} bytes");
 }
 
 #[test]
 fn a_heap_is_kept_and_meets_no_fault() {
-    // Beyond 64 MB glibc's memory for a thread has more than one part, of which it gives the last one back whatever it is told.
+    // Beyond 64 MB glibc's arena of a thread has several heaps, of which it frees the last one whatever its settings.
     for megabytes in [8, 70, 100] {
         std::thread::spawn(move || is_kept(megabytes << 20)).join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! The example in which three threads meet, judged by the order of events.
+//! The example of priority inversion with three threads, checked by the order of events.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Stacks where memory, or memory that may be locked, is limited. Each test has a process of its own, into which no other test's stacks come.
+//! Stacks under limits on memory or locked memory. Each test runs in a child process, without the stacks of other tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn without_address_space_there_is_an_error_and_nothing_is_lost() {
         limit(libc::RLIMIT_AS, 1 << 20);
         let refused = stack_alloc(2 << 20);
         assert!(matches!(refused, Err(StackError::NoMemory(size)) if size == 2 << 20));
-        // What is there is given again.
+        // An existing stack is reused.
         free(kept, 1 << 20);
         i32::from(stack_alloc(1 << 20).unwrap() != kept)
     });
@@ -30,7 +30,7 @@ fn without_address_space_there_is_an_error_and_nothing_is_lost() {
 #[test]
 fn a_stack_that_cannot_be_made_leaves_no_mapping_behind() {
     let end = child(|| {
-        // So much that its address space can be had, and its memory cannot: all of what is writable and private counts.
+        // The limit covers writable private memory: the address range can be mapped, but not made writable.
         limit(libc::RLIMIT_DATA, status_kb("VmData:") * 1024 + (256 << 10));
         let before = mappings();
         assert!(matches!(stack_alloc(2 << 20), Err(StackError::NoMemory(_))));
@@ -45,13 +45,13 @@ fn locked_memory_is_locked_within_its_limit_and_refused_beyond() {
     let end = child(|| {
         limit(libc::RLIMIT_MEMLOCK, 512 << 10);
         drop_rights();
-        // SAFETY: numbers only.
+        // SAFETY: integer arguments only.
         assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
         let refused = stack_alloc(1 << 20);
         assert!(matches!(refused, Err(StackError::LockLimit(size)) if size == 1 << 20), "{refused:?}");
         let first = stack_alloc(64 << 10).unwrap();
         assert_eq!(locked_kb(first.addr().get()), 64);
-        // Of the second one the stack counts, and its guards do not.
+        // The second stack counts without its guards.
         let before = status_kb("VmLck:");
         stack_alloc(64 << 10).unwrap();
         assert_eq!(status_kb("VmLck:") - before, 64);
@@ -60,7 +60,7 @@ fn locked_memory_is_locked_within_its_limit_and_refused_beyond() {
     assert_eq!(end, End::Exit(0));
 }
 
-/// What is locked of the mapping that begins at an address, in KB.
+/// Locked memory of the mapping at an address, in KB.
 fn locked_kb(address: usize) -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("{address:x}-")));
@@ -76,7 +76,7 @@ fn kb(text: &str) -> u64 {
     text.trim().split(' ').next().unwrap().parse().unwrap()
 }
 
-/// How many there are without access.
+/// Number of inaccessible mappings.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.contains("---p")).count()
 }

@@ -1,4 +1,4 @@
-/* Every call about locks, right and wrong, in threads and in processes. Says what failed, by line; C and C++ compile it. */
+/* Every call about locks, valid and invalid, in threads and in processes. Prints the line of each failure. Compiles as C and C++. */
 #define _GNU_SOURCE 1
 #include <millpond/rt.h>
 #include <errno.h>
@@ -162,7 +162,7 @@ static void processes(void)
 		while (shared->value == 0)
 			rt_cond_wait(&shared->cond, &shared->mutex);
 		shared->value = 2;
-		/* It ends with the mutex. */
+		/* It is killed while it holds the mutex. */
 		kill(getpid(), SIGKILL);
 	}
 	CHECK(child > 0 && rt_mutex_lock(&shared->mutex) == 0);

@@ -1,4 +1,4 @@
-//! Mutexes and conditions from Rust: threads that wait, that end with a mutex, that panic with it, and priorities that are inherited.
+//! Mutexes and conditions from Rust: contention, owners that end or panic, and priority inheritance.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -47,7 +47,7 @@ fn who_has_it_is_refused_and_who_comes_late_is_told() {
     }
 }
 
-/// A thread that ends while it holds it.
+/// A thread that ends while it holds the mutex.
 fn end_with(mutex: &Mutex<i32>) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -55,12 +55,12 @@ fn end_with(mutex: &Mutex<i32>) {
             *held = -1;
             std::mem::forget(held);
         });
-        // The end of the scope would wait for the closure only, not for the thread.
+        // The end of the scope waits for the closure only, not for the thread.
         thread.join().unwrap();
     });
 }
 
-/// A thread that panics while it holds it.
+/// A thread that panics while it holds the mutex.
 fn panic_with(mutex: &Mutex<i32>) {
     let ended = std::thread::scope(|scope| {
         scope
@@ -108,7 +108,7 @@ fn who_waits_when_the_owner_dies_is_told() {
         scope.spawn(|| {
             std::mem::forget(mutex.lock().unwrap());
             is_held.store(true, Ordering::Release);
-            // Long enough that the other one comes to wait; it is told either way.
+            // Long enough for the other thread to wait. Without waiting it gets the same error.
             std::thread::sleep(Duration::from_millis(5));
         });
         while !is_held.load(Ordering::Acquire) {
@@ -124,7 +124,7 @@ fn a_mutex_that_goes_while_a_guard_was_forgotten_harms_nobody() {
         let mutex = Mutex::new(vec![1]).unwrap();
         std::mem::forget(mutex.lock().unwrap());
         drop(mutex);
-        // The list of this thread is looked at when it ends.
+        // The kernel reads this thread's robust list when it ends.
         let other = Mutex::new(2).unwrap();
         assert_eq!(*other.lock().unwrap(), 2);
     })
@@ -167,7 +167,7 @@ fn a_condition_wakes_each_and_all_and_by_the_clock() {
     assert_eq!(refusal(mutex.try_lock()), libc::EBUSY);
 }
 
-/// The value, made consistent where its owner died.
+/// The value, made consistent if its owner died.
 fn repaired<'a>(locked: Result<MutexGuard<'a, i32>, LockError<'a, i32>>) -> MutexGuard<'a, i32> {
     match locked {
         Ok(held) => held,
@@ -196,7 +196,7 @@ fn who_waits_for_a_condition_is_told_that_the_owner_died() {
     assert_eq!(*mutex.lock().unwrap(), 1);
 }
 
-/// The priority at which the kernel runs the calling thread now, inherited or its own: field 18 of its record, -1 less FIFO priority.
+/// The kernel's current priority of the calling thread, inherited or its own: field 18 of `stat`, which is -1 minus the FIFO priority.
 fn priority_now() -> i32 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let behind = stat.rsplit(") ").next().unwrap();
@@ -205,18 +205,18 @@ fn priority_now() -> i32 {
 
 fn be_fifo(priority: c_int) -> bool {
     let wanted = libc::sched_param { sched_priority: priority };
-    // SAFETY: the record is read.
+    // SAFETY: the record is readable.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const wanted) == 0 }
 }
 
-/// What the holder's priority comes to while one of FIFO 20 waits, and after; `None` without the right to that class.
+/// The holder's priority while a FIFO 20 thread waits, and afterwards. `None`: no right to that class.
 fn inherited(mutex: &Mutex<()>) -> Option<(i32, i32)> {
     let (is_waiting, tid) = (AtomicBool::new(false), AtomicI32::new(0));
     let held = mutex.lock().unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let has_right = be_fifo(20);
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
             is_waiting.store(true, Ordering::Release);
             drop(mutex.lock().unwrap());
@@ -232,7 +232,7 @@ fn inherited(mutex: &Mutex<()>) -> Option<(i32, i32)> {
     })
 }
 
-/// Whether a thread waits in the system call for locks, in one of these operations; private or not.
+/// Whether a thread waits in `futex` with one of these operations, private or not.
 fn sleeps_in_futex(tid: i32, operations: &[c_int]) -> bool {
     let call = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).unwrap_or_default();
     let mut words = call.split(' ');
@@ -242,13 +242,13 @@ fn sleeps_in_futex(tid: i32, operations: &[c_int]) -> bool {
     is_futex && operation.is_some_and(|operation| operations.contains(&(operation & libc::FUTEX_CMD_MASK)))
 }
 
-/// Why priorities of others cannot be looked at here; `None` if they can.
+/// Why the waiting of other threads cannot be observed here; `None` if it can.
 fn blind() -> Option<&'static str> {
     let has_calls = std::fs::read_to_string("/proc/thread-self/syscall").is_ok();
     (!has_calls).then_some("the kernel does not tell in which system call a thread waits")
 }
 
-/// Waiting for a mutex that inherits, and for a plain one.
+/// Operations of waiting for a PI mutex, and for a plain one.
 const LOCKING: [c_int; 3] = [libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2, libc::FUTEX_WAIT];
 
 #[test]
@@ -283,7 +283,7 @@ fn who_was_woken_and_finds_the_mutex_held_lends_its_priority() {
         let waiter = scope.spawn(|| {
             let has_right = be_fifo(20);
             let mut held = mutex.lock().unwrap();
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             tid.store(unsafe { libc::gettid() }, Ordering::Release);
             while !*held {
                 held = changed.wait(held).unwrap();

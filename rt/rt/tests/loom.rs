@@ -1,4 +1,5 @@
-//! What threads do to each other in `src`, in every interleaving: each file has its model. `RUSTFLAGS="--cfg loom" cargo test --manifest-path rt/Cargo.toml -p millpond-rt --test loom`.
+//! Loom models of files in `src`, in every interleaving of threads: `RUSTFLAGS="--cfg loom" cargo test --manifest-path rt/Cargo.toml -p millpond-rt
+//! --test loom`.
 
 #![cfg(loom)]
 #![allow(

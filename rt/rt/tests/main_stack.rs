@@ -1,4 +1,4 @@
-//! The main stack. Tests run on threads, so each case is a process of its own: this program again, which does the case before its `main`.
+//! The main stack. Tests run on threads, so each case is a process of its own: this program again, which runs the case before its `main`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +12,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::ptr;
 
-/// Names the case.
+/// Environment variable with the name of the case.
 const CASE: &str = "MILLPOND_RT_CASE";
 
-/// What the C library calls before `main`, on the main stack.
+/// The C library calls it before `main`, on the main stack.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
@@ -26,7 +26,7 @@ extern "C" fn before_main() {
         Ok(()) => 0,
         Err(_) => 101,
     };
-    // SAFETY: there is nothing to clean up.
+    // SAFETY: no clean-up is needed.
     unsafe { libc::_exit(status) }
 }
 
@@ -59,7 +59,7 @@ fn passes(case: &str, limit_kb: Option<&str>) {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// The kernel's end of the main stack, and where it begins now.
+/// Current beginning and end of the main stack's mapping.
 fn mapped() -> (usize, usize) {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     let line = text.lines().find(|line| line.ends_with("[stack]")).unwrap();
@@ -84,7 +84,7 @@ fn the_bounds_of_the_main_stack_reach_down_to_its_limit() {
 
 fn limit_is_asked_again() {
     let before = stack_getbounds().unwrap();
-    // Half a page more does not count.
+    // Half a page more is rounded down.
     limit(libc::RLIMIT_STACK, (3 << 20) + 2048);
     let after = stack_getbounds().unwrap();
     assert_eq!(after.base - before.base, 1 << 20);
@@ -105,7 +105,7 @@ fn recurse(depth: usize) -> usize {
 
 fn on_fault(handler: extern "C" fn(c_int, *const libc::siginfo_t, *const c_void)) {
     handle_elsewhere();
-    // SAFETY: the handlers do what handlers may.
+    // SAFETY: the handlers are async-signal-safe.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -115,7 +115,7 @@ fn on_fault(handler: extern "C" fn(c_int, *const libc::siginfo_t, *const c_void)
 }
 
 extern "C" fn tell_address(_: c_int, info: *const libc::siginfo_t, _: *const c_void) {
-    // SAFETY: the kernel gave it; a number is written.
+    // SAFETY: the kernel passes the record; `write` is async-signal-safe.
     unsafe {
         let address = (*info).si_addr().addr();
         libc::write(1, (&raw const address).cast(), 8);
@@ -124,7 +124,7 @@ extern "C" fn tell_address(_: c_int, info: *const libc::siginfo_t, _: *const c_v
 
 fn grows_to_its_bounds() {
     let base = stack_getbounds().unwrap().base;
-    // SAFETY: a number is written.
+    // SAFETY: the number is readable.
     unsafe { libc::write(1, (&raw const base).cast(), 8) };
     on_fault(tell_address);
     std::hint::black_box(recurse(0));
@@ -140,7 +140,7 @@ fn the_main_stack_dies_just_below_its_bounds() {
 }
 
 extern "C" fn judge(signal: c_int, info: *const libc::siginfo_t, context: *const c_void) {
-    // SAFETY: what the kernel gave; no clean-up is due.
+    // SAFETY: the arguments are the kernel's; no clean-up is needed.
     unsafe { libc::_exit(if stack_violation(signal, info, context) { 0 } else { 11 }) }
 }
 
@@ -177,7 +177,7 @@ fn stack_end() -> usize {
     bounds.base + bounds.size
 }
 
-/// Solaris fills the gap when the lowest byte is touched (E7: 2,120 of 2,120 pages); here it takes this call.
+/// On Solaris touching the lowest byte fills the gap (E7: 2,120 of 2,120 pages). On Linux it takes `stack_lock`.
 #[test]
 fn a_main_stack_that_is_locked_is_there_down_to_its_limit() {
     passes("lock", Some("8192"));
@@ -214,14 +214,14 @@ fn a_main_stack_without_a_limit_cannot_be_locked() {
 fn blocked() {
     let before = stack_residency().unwrap();
     let inside = stack_getbounds().unwrap().base + (1 << 20);
-    // What the kernel would never do by itself: a mapping where the stack is to grow.
+    // The kernel avoids this by itself: a mapping in the range into which the stack grows.
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: nothing is there.
+    // SAFETY: the range is unmapped.
     let page = unsafe {
         libc::mmap(ptr::without_provenance_mut(inside), page_size(), libc::PROT_READ, flags, -1, 0)
     };
     assert_eq!(page.addr(), inside);
-    // The C library knows of it, and tells less.
+    // The C library sees the mapping, and reports smaller bounds.
     assert!(stack_getbounds().unwrap().base > inside);
     assert!(matches!(stack_lock(), Err(StackError::Growth(_))));
     assert_eq!(stack_residency().unwrap().mapped, before.mapped, "it is as it was");
@@ -244,9 +244,9 @@ fn real_time() {
     assert_eq!(realtime.outcomes()[0].to_string(), format!("stack: {pages} of {pages} pages resident"));
     realtime.undo().unwrap();
     assert_eq!((locked().as_str(), stack_getbounds().unwrap()), ("0 kB", bounds));
-    // It has grown for good, and is one mapping, as before.
+    // It stays at its full size, and is one mapping, as before.
     assert_eq!(mapped().0, bounds.base);
-    // What was locked before stays locked.
+    // Earlier locks are preserved.
     stack_lock().unwrap();
     let before = locked();
     Setup::new().require(Want::Stack).begin().unwrap().undo().unwrap();

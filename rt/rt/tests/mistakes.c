@@ -1,8 +1,8 @@
 /*
- * The mistakes that programs make with memory, one for each argument. With UMEM by the calls of umem.h, else by malloc. What is found ends the
- * program; when nothing is, it says so.
+ * Memory errors of programs, one for each argument. With UMEM by the calls of umem.h, else by malloc. A detected error ends the program; otherwise
+ * it prints that it went on.
  *
- * Functions have the names that stacks shall show, and are called by name only here.
+ * Function names are those that the reported stacks must contain.
  */
 #define _GNU_SOURCE 1
 #ifdef UMEM
@@ -16,7 +16,7 @@
 
 #define MANY(array) (sizeof (array) / sizeof *(array))
 
-/* Compilers know what malloc and free are, and would refuse what is done here. */
+/* Compilers know malloc and free, and would reject or remove the errors. */
 static void *forget(void *pointer)
 {
 	void *volatile forgotten = pointer;
@@ -49,7 +49,7 @@ struct record {
 
 struct record *make_record(const char *name)
 {
-	/* The published one: the size is the pointer's. */
+	/* The published error: the size is that of the pointer. */
 	struct record *record = (struct record *)get(sizeof (record));
 	memcpy(record->name, name, sizeof record->name);
 	record->next = NULL;
@@ -67,7 +67,7 @@ static void size_of_pointer(void)
 	end_record(make_record(name));
 }
 
-/* A string without room for its end. */
+/* A string without room for its terminator. */
 static void one_byte(void)
 {
 	volatile char *text = (volatile char *)get(20);
@@ -122,7 +122,7 @@ static void after_free(void)
 	int round;
 	free_first(buffer);
 	write_late(buffer);
-	/* Buffers come round late. */
+	/* Freed buffers are reused late. */
 	for (round = 0; round < 100000; round++)
 		give_back(get(64), 64);
 }

@@ -1,4 +1,4 @@
-//! The published mistakes by the calls of `umem.h`: what is found, and what is said. The texts are those of libumem.
+//! The published memory errors by the calls of `umem.h`: detection and reports. The texts are those of libumem.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,10 +9,10 @@ use common::said::{assert_ended, corrupted};
 use libc::{SIGABRT, SIGSEGV};
 use std::process::Output;
 
-/// Names of functions stay in the program, and each has a frame.
+/// Keeps function names in the program, and a frame for each function.
 const WITH_NAMES: [&str; 5] = ["-g", "-DUMEM", "-rdynamic", "-fno-inline", "-fno-optimize-sibling-calls"];
 
-/// The program with the compilers that there are, and both libraries.
+/// The program, built with the available compilers and both libraries.
 fn programs(test: &str) -> Vec<Program> {
     let pairs = [("gcc", "so"), ("clang", "a"), ("clang-19", "a")];
     let there: Vec<_> = pairs.into_iter().filter(|(compiler, _)| has(compiler)).collect();
@@ -27,7 +27,7 @@ fn run(program: &Program, mistake: &str, debug: &str) -> Output {
     program.command().arg(mistake).env("UMEM_DEBUG", debug).output().unwrap()
 }
 
-/// A mistake of programs that end by it, with what is said.
+/// An error that ends the program, with its report.
 fn is_found(test: &str, debug: &str, mistake: &str, wanted: &[impl AsRef<str>]) {
     let wanted: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
     for program in programs(test) {
@@ -147,7 +147,7 @@ fn wrong_sizes_are_found() {
             "> umem_free, give_back, main",
         ],
     );
-    // Large buffers know their size without being asked to check.
+    // Large buffers have their size even without checks.
     for (mistake, sentence) in [
         ("wrong-size-of-large", "umem allocator: bad free: free size (200001) != alloc size (200000)"),
         ("middle-of-large", "umem allocator: bad free: free address (*) != alloc address (*)"),

@@ -1,4 +1,4 @@
-/* Real time where there is no memory at all: refused, and nothing was done. Says what failed, by line. */
+/* Real-time set-up without any free memory: refused, and nothing changed. Prints the line of each failure. */
 #define _GNU_SOURCE 1
 #include <millpond/rt.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ int main(void)
 	memset(&setup, 0, sizeof(setup));
 	setup.required = RT_SETUP_TIMER_SLACK;
 	setup.timer_slack_ns = 1234;
-	/* The text is written by memory of its own. */
+	/* Without a buffer, stdout needs no memory. */
 	setvbuf(stdout, NULL, _IONBF, 0);
 	CHECK(getrlimit(RLIMIT_AS, &before) == 0);
 	limit = before;

@@ -1,4 +1,4 @@
-//! Real-time threads: set up, refused and put back. What is changed is the process's, so that each test is a child of its own.
+//! Real-time set-up: success, refusal and undo. It changes the process, so each test is a child of its own.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -15,13 +15,13 @@ use std::time::Duration;
 const FIFO: Want = Want::Class(SchedulingClass::Fifo { priority: 10 });
 const SLACK: Duration = Duration::from_nanos(1234);
 
-/// Of each period of 10 ms so many.
+/// This many milliseconds in each period of 10 ms.
 fn deadline(milliseconds: u64) -> Want {
     let (runtime, period) = (Duration::from_millis(milliseconds), Duration::from_millis(10));
     Want::Class(SchedulingClass::Deadline { runtime, deadline: period, period })
 }
 
-/// Time that is promised to deadline threads is the machine's: one test at a time.
+/// The bandwidth of deadline threads is shared by the machine: one test at a time.
 fn deadlines() -> MutexGuard<'static, ()> {
     static DEADLINES: Mutex<()> = Mutex::new(());
     DEADLINES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -35,10 +35,10 @@ fn passes(body: impl FnOnce()) {
     assert_eq!(end, End::Exit(0));
 }
 
-/// Whether the tests may do everything; says so when they may not.
+/// Whether the tests have all rights; prints the reason if not.
 fn is_root(test: &str) -> bool {
     let end = child(|| i32::from(Setup::new().require(FIFO).require(Want::Memory).begin().is_err()));
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     let is_root = unsafe { libc::geteuid() } == 0 && end == End::Exit(0);
     if !is_root {
         println!("skipped: {test}: it takes root, with CAP_SYS_NICE and CAP_IPC_LOCK");
@@ -54,24 +54,24 @@ fn is_there(test: &str, what: bool, missing: &str) -> bool {
 }
 
 fn policy() -> c_int {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     unsafe { libc::sched_getscheduler(0) }
 }
 
 fn priority() -> c_int {
     let mut parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the record is written to.
+    // SAFETY: `parameters` is writable.
     assert_eq!(unsafe { libc::sched_getparam(0, &raw mut parameters) }, 0);
     parameters.sched_priority
 }
 
 fn slack() -> c_int {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
 }
 
 fn nice() -> c_int {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
@@ -92,7 +92,7 @@ fn files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Of the CPUs that there are, the last.
+/// The last of the available CPUs.
 fn last_cpu() -> CpuMask {
     cpus().parse::<CpuMask>().unwrap().iter().last().unwrap().to_string().parse().unwrap()
 }
@@ -108,7 +108,7 @@ fn refused(setup: &Setup) -> Vec<Outcome> {
     }
 }
 
-/// The errno and the sentence of the last outcome.
+/// Errno and text of the last outcome.
 fn refusal(setup: Setup) -> (i32, String) {
     let refusal = refused(&setup).pop().unwrap().refusal.unwrap();
     (refusal.errno, refusal.reason)
@@ -194,7 +194,7 @@ fn a_required_thing_that_cannot_be_had_undoes_the_rest() {
              (ulimit -r, LimitRTPRIO=), or give CAP_SYS_NICE"
         );
         assert_eq!(setup.begin().unwrap_err().errno(), libc::EPERM);
-        // The same as a wish is told, and the rest is had.
+        // The same as a wish is reported, and the rest is set up.
         let realtime = setup.wish(FIFO).begin().unwrap();
         assert!(!realtime.is_whole());
         assert_eq!((slack(), policy()), (1234, libc::SCHED_OTHER));
@@ -220,7 +220,7 @@ fn priorities_up_to_the_limit_take_no_rights() {
     const TEST: &str = "priorities_up_to_the_limit_take_no_rights";
     let can_raise = child(|| {
         let raised = libc::rlimit { rlim_cur: 10, rlim_max: 10 };
-        // SAFETY: the record is read.
+        // SAFETY: the record is readable.
         unsafe { libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const raised) }
     });
     if !is_root(TEST)
@@ -270,7 +270,7 @@ fn a_nice_value_is_a_class_too() {
         return println!("skipped: a_nice_value_is_a_class_too: the tests run with nice {} already", nice());
     }
     passes(|| {
-        // SAFETY: numbers only.
+        // SAFETY: `limit` is writable.
         let limit = unsafe {
             let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             libc::getrlimit(libc::RLIMIT_NICE, &raw mut limit);
@@ -282,7 +282,7 @@ fn a_nice_value_is_a_class_too() {
             Setup::new().require(Want::Class(SchedulingClass::Other { nice: 15 })).begin().unwrap();
         assert_eq!(nice(), 15);
         drop_rights();
-        // Any user can lower it, and not raise it.
+        // Any user may increase the nice value, but not decrease it.
         let error = realtime.undo().unwrap_err();
         assert!(matches!(&error, RealtimeError::Undo(outcomes) if outcomes.len() == 1), "{error:?}");
         assert_eq!(error.errno(), libc::EPERM);
@@ -325,7 +325,7 @@ fn a_deadline_is_had_and_left() {
         let realtime = Setup::new().require(deadline(1)).begin().unwrap();
         assert_eq!(policy(), libc::SCHED_DEADLINE);
         assert_eq!(had(&realtime, Item::Class), "DEADLINE, 1ms within 10ms of each 10ms");
-        // It runs on all CPUs, or on none.
+        // A deadline thread must be allowed on all CPUs.
         let (errno, reason) = refusal(Setup::new().require(Want::Cpus(last_cpu())));
         if cpus().contains(['-', ',']) {
             assert_eq!(errno, libc::EBUSY);
@@ -367,7 +367,7 @@ fn more_deadlines_than_there_is_time_for_are_refused() {
         return;
     }
     passes(|| {
-        // One more than there are CPUs.
+        // One more than the number of CPUs.
         let count = cpus().parse::<CpuMask>().unwrap().iter().count() + 1;
         let refused = nest(count).expect("each of them was let in");
         assert_eq!(refused.0, libc::EBUSY);
@@ -376,7 +376,8 @@ fn more_deadlines_than_there_is_time_for_are_refused() {
     });
 }
 
-/// So many threads with nine tenths of a CPU at once; the first refusal. Each is there before it gets its class: deadline threads cannot create any.
+/// Begins this many threads with nine tenths of a CPU each, at the same time. Returns the first refusal. Each thread is created before the previous
+/// one gets its class, because deadline threads cannot create threads.
 fn nest(count: usize) -> Option<(i32, String)> {
     if count == 0 {
         return None;
@@ -393,7 +394,7 @@ fn nest(count: usize) -> Option<(i32, String)> {
                     (refusal.errno, refusal.reason)
                 }))
                 .unwrap();
-            // Until the sender is gone.
+            // Until the sender is dropped.
             let _ = told.recv();
         });
         answer = is_ready.recv().unwrap().or_else(|| nest(count - 1));
@@ -497,10 +498,10 @@ fn a_limit_on_locked_memory_is_told() {
     });
 }
 
-/// A page of its own, which the kernel puts together with no other.
+/// A mapped page that the kernel does not merge with another mapping.
 fn page() -> *mut libc::c_void {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping where the kernel likes.
+    // SAFETY: a new mapping at an address of the kernel's choice.
     let page =
         unsafe { libc::mmap(ptr::null_mut(), page_size(), libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     assert_ne!(page, libc::MAP_FAILED);
@@ -513,7 +514,7 @@ fn what_was_locked_before_is_locked_after() {
         return;
     }
     passes(|| {
-        // SAFETY: the page is ours.
+        // SAFETY: the page is this test's.
         assert_eq!(unsafe { libc::mlock(page(), page_size()) }, 0);
         let before = locked_kb();
         let realtime = Setup::new().require(Want::Memory).require(Want::Stack).begin().unwrap();
@@ -524,7 +525,7 @@ fn what_was_locked_before_is_locked_after() {
         assert_eq!(locked_kb(), before, "what is mapped now is not locked");
     });
     passes(|| {
-        // SAFETY: numbers only.
+        // SAFETY: integer arguments only.
         assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }, 0);
         Setup::new().require(Want::Memory).require(Want::Stack).begin().unwrap().undo().unwrap();
         let before = locked_kb();
@@ -563,7 +564,7 @@ fn memory_stays_locked_until_the_last_who_wants_it() {
         assert!(locked_kb() > 0);
         second.undo().unwrap();
         assert_eq!(locked_kb(), 0);
-        // A stack is memory, too, in either order.
+        // A stack counts with memory, in either order.
         for (first, second) in [(Want::Memory, Want::Stack), (Want::Stack, Want::Memory)] {
             let first = Setup::new().require(first).begin().unwrap();
             let second = Setup::new().require(second).begin().unwrap();
@@ -590,7 +591,7 @@ fn a_heap_that_there_is_no_memory_for_is_refused() {
             reason,
             "cannot fault in 67108864 bytes: the allocator has not so much; raise the limits (ulimit -v, -d, -l)"
         );
-        // Everything else goes on.
+        // Other allocations still work.
         assert_eq!(vec![1u8; 100_000].len(), 100_000);
     });
 }
@@ -636,7 +637,7 @@ fn timer_slack_is_set_and_zero_is_none() {
             "cannot set timer slack to 0ns: 1ns is the least, and a few hundred years the most"
         );
         assert_eq!(refusal(Setup::new().require(Want::TimerSlack(Duration::MAX))).0, libc::EINVAL);
-        // Longer than an int counts.
+        // A value that does not fit into an int.
         let longer = Want::TimerSlack(Duration::from_secs(5));
         let realtime = Setup::new().require(longer).begin().unwrap();
         assert_eq!(had(&realtime, Item::TimerSlack), "5s");
@@ -654,10 +655,10 @@ fn a_child_undoes_nothing() {
         let realtime = Setup::new().require(FIFO).require(Want::Memory).begin().unwrap();
         let copy = &raw const realtime;
         let end = child(|| {
-            // SAFETY: the child's own copy, which it reads once; it ends without dropping the other.
+            // SAFETY: the child's own copy, which it reads once; it exits without dropping the original.
             drop(unsafe { copy.read() });
             assert_eq!((policy(), locked_kb()), (libc::SCHED_FIFO, 0));
-            // It begins by itself.
+            // It can begin by itself.
             Setup::new().require(Want::Memory).begin().unwrap().undo().unwrap();
             i32::from(locked_kb() != 0)
         });

@@ -1,4 +1,4 @@
-//! Stacks that are given, freed and given again; invalid frees.
+//! Allocation, release and reuse of stacks; invalid frees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ fn threads_of_every_size_run_on_them() {
 
 #[test]
 fn a_stack_that_was_freed_is_given_again() {
-    // In a process of its own no other thread frees or takes.
+    // In a process of its own, without other threads that allocate or free.
     let end = child(|| {
         let first = stack_alloc(64 << 10).unwrap();
         free(first, 64 << 10).unwrap();
@@ -65,8 +65,8 @@ fn reuse_makes_no_system_call() {
         for (stack, size) in &warm {
             free(*stack, *size).unwrap();
         }
-        // From here on any call but read, write and exit kills.
-        // SAFETY: numbers only.
+        // From here on any system call except read, write and exit kills the process.
+        // SAFETY: integer arguments only.
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) };
         for _ in 0..1000 {
             for size in fetch_stack_sizes().iter().copied() {
@@ -74,7 +74,7 @@ fn reuse_makes_no_system_call() {
                 // SAFETY: no thread uses it.
                 let freed = unsafe { stack_free(stack.as_ptr(), size) };
                 if freed.is_err() || unsafe_free_is_refused(stack, size) {
-                    // SAFETY: a number only; the usual way out makes a call that is not allowed.
+                    // SAFETY: an integer argument only; the usual exit makes a forbidden call.
                     unsafe { libc::syscall(libc::SYS_exit, 1) };
                 }
             }
@@ -93,9 +93,9 @@ fn unsafe_free_is_refused(stack: NonNull<u8>, size: usize) -> bool {
 
 #[test]
 fn a_new_stack_does_make_system_calls() {
-    // What the test above would look like if it were not so.
+    // The counterpart of the test above: here system calls are made.
     let end = child(|| {
-        // SAFETY: numbers only.
+        // SAFETY: integer arguments only.
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) };
         let mut kept = 0;
         while stack_alloc(32 << 10).is_ok() && kept < 10_000 {
@@ -130,7 +130,7 @@ fn addresses_of_others_are_refused_and_never_followed() {
     for address in
         [0, 1, 8, inside, (&raw const local).addr(), (&raw const *heap).addr(), usize::MAX, 1 << 63]
     {
-        // SAFETY: nothing is asked for what is not a stack.
+        // SAFETY: addresses that are not stacks have no requirement.
         let refused = unsafe { stack_free(ptr::without_provenance(address), size) };
         assert!(matches!(refused, Err(StackError::Foreign(told)) if told == address), "{address:#x}");
     }
@@ -157,13 +157,13 @@ fn who_runs_on_a_stack_cannot_free_it() {
     free(stack, size).unwrap();
 }
 
-/// Random calls, right and wrong ones, beside a list of what must come of them.
+/// Random calls, valid and invalid, compared with a model of owned and freed stacks.
 #[test]
 fn random_calls_do_what_a_list_of_owners_says() {
     for seed in 1..=20 {
         let mut random = Random(seed * 0x9e37_79b9);
         let sizes = fetch_stack_sizes();
-        // Stacks in use, and stacks that this test has freed. In a process of its own no other thread takes those.
+        // Stacks in use, and stacks that this test has freed. In a process of its own, because other threads could take those.
         let end = child(move || {
             let mut owned: Vec<(NonNull<u8>, usize)> = Vec::new();
             let mut freed: Vec<(NonNull<u8>, usize)> = Vec::new();
@@ -236,12 +236,12 @@ fn threads_that_take_and_free_at_once_never_share_a_stack() {
                 for _ in 0..5000 {
                     if random.below(2) == 0 && mine.len() < 30 {
                         let stack = stack_alloc(32 << 10).unwrap();
-                        // SAFETY: it is ours.
+                        // SAFETY: the stack is this thread's.
                         unsafe { stack.write_volatile(me) };
                         mine.push(stack);
                     } else if !mine.is_empty() {
                         let stack = mine.swap_remove(random.below(mine.len()));
-                        // SAFETY: it is ours.
+                        // SAFETY: the stack is this thread's.
                         assert_eq!(unsafe { stack.read_volatile() }, me);
                         free(stack, 32 << 10).unwrap();
                     }

@@ -1,4 +1,4 @@
-/* The header with a strict standard, in front of all other headers and behind them, with and without the types of POSIX; and the published declaration. */
+/* The header with strict standards, before and after all other headers, with and without POSIX types; and the published declaration. */
 #ifdef LAST
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Every call of umem.h, right and wrong: a group of checks for each argument. Says what failed, by line; C and C++ compile it. */
+/* Every call of umem.h, valid and invalid: a group of checks for each argument. Prints the line of each failure. Compiles as C and C++. */
 #define _GNU_SOURCE 1
 #include <millpond/umem.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ static int failed;
 
 /* More than any memory. */
 static const size_t HUGE_SIZE = (size_t)1 << 62;
-/* Less than all addresses, and more than can be free of them. */
+/* Less than the address space, but more than its free part. */
 static const size_t MOST_SIZE = ((size_t)1 << 47) - ((size_t)1 << 40);
 
 struct object {
@@ -30,19 +30,19 @@ struct object {
 
 #define MARK 0x6d696c6c706f6e64u
 
-/* What the functions of a cache were called for; changed by many threads. */
+/* Calls of a cache's functions, counted from many threads. */
 struct counts {
 	int made;
 	int ended;
 	int reclaims;
 	int wrong;
-	/* The constructor cannot, and how often it was asked. */
+	/* Whether the constructor fails, and how often it did. */
 	int cannot;
 	int refused;
-	/* Given back by the reclaim function. */
+	/* Freed by the reclaim function. */
 	umem_cache_t *cache;
 	void *kept;
-	/* The cache is no more. */
+	/* The cache is destroyed. */
 	int gone;
 };
 
@@ -98,7 +98,7 @@ static umem_cache_t *objects(struct counts *counts, int cflags)
 	return umem_cache_create("objects", sizeof (struct object), 0, make, end, reclaim, counts, NULL, cflags);
 }
 
-/* How a child ended: its status, or minus its signal. */
+/* The status of a child, or minus its signal. */
 static int ended(pid_t child)
 {
 	int status = 0;
@@ -139,7 +139,7 @@ static void calls(void)
 		umem_free(buffer, size);
 		umem_free(zeros, size);
 		CHECK(errno == 77);
-		/* What was written to is zero again. */
+		/* Memory that was written to is zeroed again. */
 		zeros = (char *)umem_zalloc(size, UMEM_DEFAULT);
 		for (byte = 0; byte < size; byte++)
 			if (zeros[byte] != 0)
@@ -187,7 +187,7 @@ static void calls(void)
 		umem_cache_destroy(cache);
 	}
 	{
-		/* A cache of impossible sizes can be made; buffers of it cannot. */
+		/* A cache of a huge size can be created, but not its buffers. */
 		umem_cache_t *cache = umem_cache_create("a name that is longer than what is kept of it", HUGE_SIZE / 64, 0,
 		    NULL, NULL, NULL, NULL, NULL, 0);
 		CHECK(cache != NULL);
@@ -218,7 +218,7 @@ static void stay_constructed(void)
 		}
 		for (at = 0; at < MANY(all); at++)
 			umem_cache_free(cache, all[at]);
-		/* Constructed once each, and not ended by being free. */
+		/* Each object was constructed once, and none was destroyed when it was freed. */
 		CHECK(counts.made == (int)MANY(all) && counts.ended == 0);
 	}
 	umem_cache_destroy(cache);
@@ -236,10 +236,10 @@ static void are_reclaimed(void)
 	CHECK(counts.reclaims == 1 && counts.kept == NULL);
 	umem_reap();
 	CHECK(counts.reclaims == 2);
-	/* No cache is asked for what no address space holds. */
+	/* No reclaim function is called for a size that exceeds the address space. */
 	CHECK(umem_alloc(SIZE_MAX / 2 - 100, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
 	CHECK(umem_alloc((size_t)1 << 60, UMEM_DEFAULT) == NULL && counts.reclaims == 2);
-	/* When there is no memory at all, too. */
+	/* They are called when memory runs out, too. */
 	counts.kept = umem_cache_alloc(cache, UMEM_DEFAULT);
 	CHECK(umem_alloc(MOST_SIZE, UMEM_DEFAULT) == NULL);
 	CHECK(counts.reclaims == 3 && counts.kept == NULL);
@@ -267,7 +267,7 @@ static void cannot_be_made(int cflags)
 
 	one = umem_cache_alloc(cache, UMEM_DEFAULT);
 	counts.cannot = 1;
-	/* What is constructed is given, as long as there is some. */
+	/* A constructed object is returned if there is one. */
 	umem_cache_free(cache, one);
 	if (cflags == 0)
 		CHECK((one = umem_cache_alloc(cache, UMEM_DEFAULT)) != NULL);
@@ -302,7 +302,7 @@ static void cannot_be_made(int cflags)
 	CHECK(counts.made == counts.ended && counts.wrong == 0);
 }
 
-/* Where each allocation constructs and each free ends. */
+/* If each allocation constructs and each free destroys. */
 static void are_made_each_time(int cflags)
 {
 	struct counts counts;
@@ -338,7 +338,7 @@ static void guarded(void)
 	are_made_each_time(0);
 	are_made_each_time(UMC_NOHASH);
 	cannot_be_made(UMC_NOMAGAZINE);
-	/* What is not checked stays constructed. */
+	/* Objects of a cache without checks stay constructed. */
 	cache = objects(&counts, UMC_NODEBUG);
 	umem_cache_free(cache, umem_cache_alloc(cache, UMEM_DEFAULT));
 	umem_cache_free(cache, umem_cache_alloc(cache, UMEM_DEFAULT));
@@ -350,7 +350,7 @@ static void guarded(void)
 		umem_free(words, 64);
 		words = (uint64_t *)umem_zalloc(60, UMEM_DEFAULT);
 		CHECK(words[0] == 0 && words[6] == 0);
-		/* The byte behind what was asked for. */
+		/* The byte after the requested size. */
 		CHECK(((unsigned char *)words)[60] == 0xbb);
 		umem_free(words, 60);
 	}
@@ -418,7 +418,7 @@ static void *want(void *unused)
 	return umem_zalloc(HUGE_SIZE, UMEM_NOFAIL);
 }
 
-/* Leaves from further down each time, as a program that looks for memory in many places does. */
+/* Leaves from deeper in the stack each time, like a program that allocates in many places. */
 static int want_deeply(int depth)
 {
 	volatile char room[256];
@@ -463,7 +463,7 @@ static void injected(void)
 	void *buffer;
 	umem_cache_t *sound = umem_cache_create("sound", 40, 0, NULL, NULL, NULL, NULL, NULL, UMC_NODEBUG);
 	for (at = 0; at < 7000; at++) {
-		/* Large ones, too. */
+		/* Large buffers, too. */
 		size_t size = at % 10 == 0 ? 200000 : 64;
 		errno = 0;
 		buffer = umem_alloc(size, UMEM_DEFAULT);
@@ -477,7 +477,7 @@ static void injected(void)
 		umem_cache_free(sound, buffer);
 	}
 	umem_cache_destroy(sound);
-	/* One of seven in the mean: 1000. The sequence is the same each time. */
+	/* One in seven on average: 1000. The sequence is always the same. */
 	CHECK(fails > 700 && fails < 1300);
 }
 
@@ -513,7 +513,7 @@ static int use_all(void)
 		}
 		CHECK(errno == ENOMEM && number > 1000 && number < 24 << 10);
 		if (round == 1) {
-			/* Nor is there memory for more caches, after some. */
+			/* After some caches, there is no memory for more. */
 			umem_cache_t *cache;
 			int caches = 0;
 			do {
@@ -543,7 +543,7 @@ static void limited(void)
 
 #define THREADS 4
 
-/* Buffers go round: a thread takes one out of a place, gives it back and puts another one there. */
+/* Buffers pass between threads: each puts a new buffer into a place, and frees the previous one. */
 static struct object *places[256];
 static umem_cache_t *shared;
 static int stop;
@@ -592,7 +592,7 @@ static void *some(void *unused)
 	return NULL;
 }
 
-/* Ends at the first point of cancellation; none of the calls is one. */
+/* Ends at the first cancellation point; none of the calls is one. */
 static void *cancelled(void *passed)
 {
 	umem_cache_t *cache = umem_cache_create("left", 100, 0, NULL, NULL, NULL, NULL, NULL, 0);
@@ -604,7 +604,7 @@ static void *cancelled(void *passed)
 	umem_free(buffer, 100);
 	umem_reap();
 	buffer = umem_cache_alloc(cache, UMEM_DEFAULT);
-	/* This has something to say. */
+	/* This prints a report. */
 	umem_cache_destroy(cache);
 	*(int *)passed = 1;
 	pthread_testcancel();
@@ -645,7 +645,7 @@ static void threads(void)
 	umem_cache_destroy(shared);
 	CHECK(counts.made == counts.ended && counts.wrong == 0);
 
-	/* What threads that end had is found by those after them: 200 threads do not need 200 times what one does. */
+	/* Later threads reuse the buffers of ended ones: 200 threads do not need 200 times as many as one. */
 	shared = objects(&counts, 0);
 	for (round = 0; round < 200; round++) {
 		CHECK(pthread_create(&all[0], NULL, some, NULL) == 0);
@@ -694,7 +694,7 @@ static int in_child(void)
 	unsigned state = 7;
 	int round;
 	pthread_t thread;
-	/* A child that waits for a lock that is never given back shall be seen. */
+	/* Detect a child that waits for ever for a lock. */
 	alarm(120);
 	for (round = 0; round < 200; round++) {
 		size_t size = 1 + next_random(&state) % 10000;
@@ -741,7 +741,7 @@ static void forks(void)
 
 static void many_caches(void)
 {
-	/* More than threads have places for. */
+	/* More caches than threads have pairs. */
 	static umem_cache_t *all[600];
 	static void *buffers[600];
 	size_t at;
@@ -797,7 +797,7 @@ static void *reap(void *unused)
 	return NULL;
 }
 
-/* Caches come and go while others look at all of them, and while threads end that had something of them. */
+/* Caches are created and destroyed while other threads visit all caches, and while threads end that used them. */
 static void caches_come_and_go(void)
 {
 	static struct counts counts[THREADS][ROUNDS];
@@ -816,7 +816,7 @@ static void caches_come_and_go(void)
 			CHECK(counts[at][round].wrong == 0);
 }
 
-/* With UMEM_DEBUG=verbose: what is said is looked at from outside. */
+/* With UMEM_DEBUG=verbose: the test checks the report. */
 static void not_empty(void)
 {
 	umem_cache_t *cache = umem_cache_create("kept", 48, 0, NULL, NULL, NULL, NULL, NULL, 0);

@@ -1,4 +1,4 @@
-//! What a program says by functions of its own: they are found by the linker, and the environment wins.
+//! Hooks of a program: the linker finds them, and the environment takes precedence.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use libc::c_char;
 use millpond_rt::umem_alloc;
 use std::process::Command;
 
-/// The pattern of a buffer that was just allocated, where buffers are checked (libumem's).
+/// The pattern of a new buffer of a cache with checks (libumem's).
 const UNINITIALISED: u64 = 0xbadd_cafe_badd_cafe;
 
 #[unsafe(no_mangle)]
@@ -20,7 +20,7 @@ extern "C" fn _umem_logging_init() -> *const c_char {
 }
 
 fn first_word() -> u64 {
-    // SAFETY: sixteen bytes are there; nothing wrote to them, but the allocator where it checks.
+    // SAFETY: the buffer has sixteen bytes. If the allocator checks, it has written a pattern; otherwise the value is arbitrary.
     unsafe { umem_alloc(16, 0).cast::<u64>().read() }
 }
 

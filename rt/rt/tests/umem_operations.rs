@@ -1,6 +1,6 @@
-//! Any sequence of calls against a model: what is in a buffer stays until its owner changes it, and buffers are where they may be.
+//! Any sequence of calls against a model: the contents of a buffer change only by its owner, and buffers have the right alignment.
 //!
-//! A sequence is bytes, three for a call. Each search runs once as it is, and once more in a child for each way in which caches can check.
+//! A sequence is a list of bytes, three for each call. Each search runs once without checks, and again in a child for each kind of checks.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -13,10 +13,10 @@ use std::process::Command;
 use std::ptr;
 use std::slice;
 
-/// What a sequence has got of each kind at the most.
+/// Maximum number of buffers of each kind in a sequence.
 const MOST: usize = 200;
 
-/// Something that a sequence has, and what it wrote there.
+/// A buffer of a sequence, and the seed of its contents.
 struct Owned {
     at: *mut u8,
     size: usize,
@@ -24,7 +24,7 @@ struct Owned {
 }
 
 impl Owned {
-    /// Writes to a new one. None: there was no memory, which is no mistake.
+    /// Fills a new buffer. `None`: out of memory, which is no error.
     fn new(at: *mut u8, size: usize, align: usize, seed: u8) -> Option<Owned> {
         if at.is_null() {
             return None;
@@ -36,7 +36,7 @@ impl Owned {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: it is the sequence's, and so long.
+        // SAFETY: the buffer is the sequence's, and has that size.
         unsafe { slice::from_raw_parts(self.at, self.size) }
     }
 
@@ -47,12 +47,12 @@ impl Owned {
 
     fn write(&self) {
         for at in 0..self.size {
-            // SAFETY: it is the sequence's, and so long.
+            // SAFETY: the buffer is the sequence's, and has that size.
             unsafe { self.at.add(at).write(self.byte(at)) };
         }
     }
 
-    /// The first so many bytes are what was written.
+    /// Asserts that the first `bytes` bytes are unchanged.
     fn check(&self, bytes: usize) {
         for (at, byte) in self.bytes()[..bytes].iter().enumerate() {
             assert_eq!(*byte, self.byte(at), "byte {at} of {} at {:?}", self.size, self.at);
@@ -60,7 +60,7 @@ impl Owned {
     }
 }
 
-/// Objects are this when they are free.
+/// The value of free objects.
 const MADE: u64 = 0x0b1e_c7ed_0b1e_c7ed;
 
 unsafe extern "C" fn make(object: *mut c_void, _: *mut c_void, _: c_int) -> c_int {
@@ -74,7 +74,7 @@ unsafe extern "C" fn unmake(object: *mut c_void, _: *mut c_void) {
     assert_eq!(unsafe { object.cast::<u64>().read() }, MADE);
 }
 
-/// All that a sequence has.
+/// All buffers of a sequence.
 #[derive(Default)]
 struct Sequence {
     of_malloc: Vec<Owned>,
@@ -93,7 +93,7 @@ impl Sequence {
             3 if self.of_malloc.len() < MOST => {
                 let zeros = malloc::calloc(3, size);
                 if !zeros.is_null() {
-                    // SAFETY: it is ours and so long.
+                    // SAFETY: the buffer is the sequence's, and has that size.
                     let bytes = unsafe { slice::from_raw_parts(zeros, 3 * size) };
                     assert!(bytes.iter().all(|byte| *byte == 0));
                 }
@@ -108,7 +108,7 @@ impl Sequence {
                 owned.check(owned.size);
                 // SAFETY: no other thread has it.
                 unsafe {
-                    // Of those that are aligned to more a part lies behind.
+                    // An aligned buffer can be larger than requested.
                     assert!(malloc::usable_size(owned.at) >= owned.size);
                     malloc::free(owned.at);
                 }
@@ -213,7 +213,7 @@ impl Drop for Sequence {
     }
 }
 
-/// Mostly small ones, some beyond the largest cache.
+/// Mostly small sizes, some above the largest size class.
 fn size_of_bytes(first: u8, second: u8) -> usize {
     let fine = first as usize;
     match second % 8 {
@@ -242,7 +242,7 @@ fn fuzz_any_sequence_of_calls_keeps_what_is_in_buffers() {
     millpond_fuzz::check("umem-operations", &SEEDS, follow);
 }
 
-/// Four threads follow sequences of their own, and hand every other buffer on to the next one, which frees it.
+/// Four threads allocate buffers, and pass each one to the next thread, which checks and frees it.
 #[test]
 fn threads_keep_what_is_in_their_buffers_and_free_what_others_made() {
     std::thread::scope(|scope| {

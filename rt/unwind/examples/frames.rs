@@ -1,4 +1,4 @@
-//! What a stack trace costs: sixteen frames by `capture`, and by libgcc's unwinder.
+//! The cost of a stack trace: sixteen frames by `capture`, and by libgcc's unwinder.
 //!
 //! ```text
 //! cargo run --release --manifest-path rt/Cargo.toml -p millpond-unwind --example frames
@@ -26,7 +26,7 @@ struct Found {
 
 extern "C" fn each(context: *mut c_void, to: *mut c_void) -> c_int {
     const STOP: c_int = 5;
-    // SAFETY: the context is the unwinder's; what is to be filled is that of the call.
+    // SAFETY: the context is the unwinder's; `to` is that of the call below.
     unsafe {
         let found = &mut *to.cast::<Found>();
         if let Some(frame) = found.frames.get_mut(found.count) {
@@ -40,7 +40,7 @@ extern "C" fn each(context: *mut c_void, to: *mut c_void) -> c_int {
 #[inline(never)]
 fn by_libgcc() -> usize {
     let mut found = Found { frames: [0; FRAMES], count: 0 };
-    // SAFETY: the callback fills what it is given.
+    // SAFETY: the callback fills the record that it gets.
     unsafe { _Unwind_Backtrace(each, (&raw mut found).cast()) };
     black_box(&found.frames);
     found.count
@@ -54,7 +54,7 @@ fn by_ours() -> usize {
     count
 }
 
-/// The median of some runs, in nanoseconds for a walk.
+/// The median of several runs, in nanoseconds per walk.
 fn measured(walk: fn() -> usize, times: u32) -> f64 {
     assert_eq!(walk(), FRAMES, "there are more frames");
     let mut all: Vec<f64> = (0..RUNS)
@@ -70,7 +70,7 @@ fn measured(walk: fn() -> usize, times: u32) -> f64 {
     all[RUNS / 2]
 }
 
-/// A function of its own for each depth, with a frame of its own.
+/// A chain of different functions, each with a frame of its own.
 #[inline(never)]
 fn deep<const LEFT: usize>(body: &mut dyn FnMut()) {
     let room = black_box([LEFT; 3]);

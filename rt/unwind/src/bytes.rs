@@ -1,6 +1,6 @@
-//! Bytes of a module at their addresses, read with bounds: numbers as DWARF writes them.
+//! Bytes of a module at their addresses, read with bounds checks; numbers in the encodings of DWARF.
 
-/// A part of a module's memory, which begins at an address.
+/// A part of a module's memory at an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image<'a> {
     pub(super) address: usize,
@@ -8,22 +8,22 @@ pub(super) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// What begins at an address; none: that is not in it.
+    /// The bytes from an address on. `None`: the address is outside.
     pub(super) fn from(self, address: usize) -> Option<Bytes<'a>> {
         let rest = self.bytes.get(address.checked_sub(self.address)?..)?;
         Some(Bytes { address, rest })
     }
 }
 
-/// Bytes that are taken one after the other. Nothing is taken beyond their end.
+/// Bytes that are read one after the other, never beyond their end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes<'a> {
-    /// Where the next one is.
+    /// Address of the next byte.
     pub(super) address: usize,
     pub(super) rest: &'a [u8],
 }
 
-/// Pointer encodings of the Linux Standard Base: the low bits say how long, the others from where.
+/// Pointer encodings of the Linux Standard Base: the low bits are the format, the others the base.
 mod encoding {
     pub(super) const FORMAT: u8 = 0x0f;
     pub(super) const BASE: u8 = 0x70;
@@ -36,7 +36,7 @@ impl<'a> Bytes<'a> {
         self.rest.is_empty()
     }
 
-    /// The next so many.
+    /// Takes the next `count` bytes.
     pub(super) fn take(&mut self, count: usize) -> Option<Bytes<'a>> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         let taken = Bytes { address: self.address, rest: taken };
@@ -65,24 +65,24 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length: four bytes.
+    /// Reads a four-byte length.
     pub(super) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.u32()?).ok()
     }
 
-    /// A number of seven bits a byte, the lowest first. One that needs more than 64 bits is none.
+    /// Reads an unsigned LEB128 number. `None` if it needs more than 64 bits.
     pub(super) fn uleb(&mut self) -> Option<u64> {
         self.leb().map(|(number, _, _)| number)
     }
 
-    /// The same with a sign, which is bit 6 of the last byte.
+    /// Reads a signed LEB128 number; the sign is bit 6 of the last byte.
     pub(super) fn sleb(&mut self) -> Option<i64> {
         let (number, bits, is_negative) = self.leb()?;
         let sign = if is_negative { u64::MAX.checked_shl(bits).unwrap_or(0) } else { 0 };
         Some((number | sign).cast_signed())
     }
 
-    /// The number, how many bits were given, and the highest of them.
+    /// The number, its count of bits, and the highest of them.
     fn leb(&mut self) -> Option<(u64, u32, bool)> {
         let (mut number, mut shift) = (0, 0);
         loop {
@@ -95,7 +95,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// A text that ends with a zero, which is taken, too.
+    /// Reads a zero-terminated string, with its zero.
     pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.rest.iter().position(|byte| *byte == 0)?;
         let text = self.take(length)?.rest;
@@ -103,7 +103,7 @@ impl<'a> Bytes<'a> {
         Some(text)
     }
 
-    /// An address that is there as it is or counted from its own place. Others are none.
+    /// Reads an absolute or PC-relative address. Other encodings are `None`.
     pub(super) fn pointer(&mut self, encoding: u8) -> Option<usize> {
         let here = self.address;
         let number = self.number(encoding)?;
@@ -114,7 +114,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The number that an encoding puts there, whatever it is counted from. As with all addresses, the end of memory is its beginning.
+    /// Reads a number in an encoding, without its base. Addresses wrap around.
     #[expect(clippy::cast_possible_truncation, reason = "addresses wrap")]
     pub(super) fn number(&mut self, encoding: u8) -> Option<usize> {
         Some(match encoding & encoding::FORMAT {

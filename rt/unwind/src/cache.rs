@@ -1,7 +1,7 @@
-//! Rows that were worked out before, by their place. Read without a lock, by any number of threads and by signal handlers.
+//! The cache of rows, by their place. Any number of threads and signal handlers read it without a lock.
 //!
-//! An entry is one word, so that no thread sees half of one. The address of code has 47 bits; a multiplication that loses nothing spreads them, 13 of the
-//! product choose a pair of entries, and the other 34 are kept beside the row: an entry that fits is about that place and no other.
+//! An entry is one word, so no thread reads half of one. The address of code has 47 bits. A reversible multiplication spreads them: 13 bits of the
+//! product select a pair of entries, and the other 34 are stored with the row. So a matching entry belongs to that place and no other.
 //!
 //! ```text
 //!   product of the place   │  set, 13 bits  │         tag, 34 bits          │
@@ -12,7 +12,7 @@ use super::modules::Module;
 use super::row::{self, Row};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Bits of an address that a program can have without asking for more.
+/// Maximum bits of an address in a program that does not request more.
 pub(super) const ADDRESS_BITS: u32 = 47;
 
 const SET_BITS: u32 = 13;
@@ -23,13 +23,14 @@ type Set = [AtomicU64; 2];
 
 static SETS: [Set; 1 << SET_BITS] = [const { [const { AtomicU64::new(0) }; 2] }; 1 << SET_BITS];
 
-/// Modules of which rows were kept, so that it is seen when another one stands in the place of one.
+/// Modules with rows in the cache. They detect that another module replaced one at the same addresses.
 static MODULES: [Known; 256] = [const { Known::new() }; 256];
 
-/// A thread works out a row and keeps it. A second thread meanwhile keeps none. So nothing waits: neither a signal handler nor a real-time thread.
+/// Set while a thread computes and stores a row. Another thread stores none meanwhile. So no thread waits, neither in a signal handler nor in real
+/// time.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 
-/// How often all rows were forgotten.
+/// Number of times that the cache was cleared.
 static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ struct Known {
     identity: AtomicU64,
 }
 
-/// The bits of the row for a place, which has no more than 47 bits; there is more above them. Zero: the place is in no module.
+/// The row bits for a place, which has at most 47 bits; higher bits are undefined. Zero: the place is in no module.
 #[inline(always)]
 pub(super) fn row(place: usize) -> u64 {
     let (set, tag) = divide(place);
@@ -55,8 +56,8 @@ pub(super) fn row(place: usize) -> u64 {
     work_out(place, set, tag)
 }
 
-/// Looks again at a row that led nowhere: it is right where a program made code itself, and wrong where its module is gone and another one stands there. In the
-/// latter case all rows are forgotten. Once for each row.
+/// Checks a row with which a walk failed. It may be right (code that the program generated), or its module may have been replaced by another one. In
+/// the latter case all rows are cleared. Each row is checked once.
 #[cold]
 pub(super) fn doubt(place: usize) {
     let (set, tag) = divide(place);
@@ -77,26 +78,26 @@ pub(super) fn doubt(place: usize) {
     }
 }
 
-/// How often all rows were forgotten; when it is more than before, what was read in between may have been wrong.
+/// Number of times that the cache was cleared. If it changed, rows that were read in between may be wrong.
 pub(super) fn forgotten() -> usize {
     FORGOTTEN.load(Ordering::Relaxed)
 }
 
-/// In the child of a fork, whose parent's threads are gone: one of them may have been busy.
+/// For the child of a fork: a thread of the parent may have been storing a row.
 pub(super) fn after_fork() {
     IS_BUSY.store(false, Ordering::Relaxed);
 }
 
 #[inline(always)]
 fn divide(place: usize) -> (&'static Set, u64) {
-    // Odd: two places have two products. By the golden ratio, as Knuth recommends.
+    // An odd factor, so that two places have two products; by the golden ratio, as Knuth recommends.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let product = (place as u64).wrapping_mul(SPREAD) & ((1 << ADDRESS_BITS) - 1);
     let set = (product >> TAG_BITS) as usize;
     (&SETS[set % SETS.len()], product & ((1 << TAG_BITS) - 1))
 }
 
-/// Whether an entry is there, and about that place of its set.
+/// Whether an entry is not empty and belongs to the place.
 #[inline(always)]
 fn is_of(entry: u64, tag: u64) -> bool {
     entry >> row::BITS == tag && entry != 0
@@ -105,7 +106,7 @@ fn is_of(entry: u64, tag: u64) -> bool {
 #[cold]
 #[inline(never)]
 fn work_out(place: usize, set: &Set, tag: u64) -> u64 {
-    // That there is none is not kept: a module may come there, and nothing tells.
+    // The absence of a module is not cached: a module can be loaded there without notice.
     let Some(module) = Module::of(place) else { return 0 };
     let entry = tag << row::BITS | module.row(place).unwrap_or(Row::End).pack();
     alone(|| {
@@ -115,7 +116,7 @@ fn work_out(place: usize, set: &Set, tag: u64) -> u64 {
     entry
 }
 
-/// Does what only one thread may do at a time, unless another one is at it.
+/// Runs `body`, unless another thread is in such a section.
 fn alone(body: impl FnOnce()) {
     if !IS_BUSY.swap(true, Ordering::Acquire) {
         body();
@@ -123,7 +124,7 @@ fn alone(body: impl FnOnce()) {
     }
 }
 
-/// Puts an entry before its neighbour, which falls out when both are taken. The caller is alone.
+/// Stores an entry in the first place of a set, and moves the previous one to the second. The caller holds `IS_BUSY`.
 fn keep(set: &Set, entry: u64) {
     let [first, second] = set;
     let before = first.swap(entry, Ordering::Relaxed);
@@ -132,7 +133,7 @@ fn keep(set: &Set, entry: u64) {
     }
 }
 
-/// Sees whether a module stands where another one stood, whose rows are wrong then. The caller is alone.
+/// Registers a module. If it overlaps another one, that one is gone, and all rows are cleared. The caller holds `IS_BUSY`.
 fn recognise(module: &Module) {
     let mut free = None;
     for known in &MODULES {
@@ -149,7 +150,7 @@ fn recognise(module: &Module) {
             break;
         }
     }
-    // The first entry is free when all were forgotten; when there are too many modules, all are.
+    // After clearing, the first entry is free. If there are too many modules, all are cleared.
     let known = free.unwrap_or_else(|| {
         forget();
         &MODULES[0]

@@ -2,10 +2,10 @@
 
 use super::stack::Stack;
 
-/// Addresses have no more bits; above them is what pointer authentication has put there.
+/// Address bits. Higher bits can contain a pointer authentication code.
 const ADDRESS: usize = (1 << 48) - 1;
 
-/// From the registers of the caller: the address it returns to and its frame pointer. Gives how many frames there are.
+/// Follows the chain from the caller's return address and frame pointer. Returns the number of frames.
 pub(super) fn follow(frames: &mut [usize], returned: usize, mut pointer: usize, stack: usize) -> usize {
     let (mut memory, mut low, mut place) = (Stack::at(stack, true), stack, returned & ADDRESS);
     let mut count = 0;
@@ -15,7 +15,7 @@ pub(super) fn follow(frames: &mut [usize], returned: usize, mut pointer: usize, 
         }
         *frame = place;
         count += 1;
-        // Callers have their frames above; a frame is 16 bytes at the least.
+        // The frames of callers are above; a frame is at least 16 bytes.
         if pointer < low || count == frames.len() {
             break;
         }

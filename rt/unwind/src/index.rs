@@ -1,12 +1,12 @@
-//! `.eh_frame_hdr`: the table that the linker makes of all entries, in the order of the functions' addresses.
+//! `.eh_frame_hdr`: the linker's table of all entries, sorted by the addresses of functions.
 
 use super::bytes::Image;
 
-/// The only way in which linkers write tables: four bytes each, counted from the beginning of the section.
+/// The only encoding that linkers use: four bytes, relative to the beginning of the section.
 const FROM_SECTION: u8 = 0x3b;
 
-/// The address of the entry for the last function that begins at `place` or before it. `section` is where the table's section begins. None: there is no
-/// such function, or the table is damaged or written in another way.
+/// The address of the entry for the last function that begins at or before `place`. `section` is the address of the table's section. `None`: there is
+/// no such function, or the table is damaged or has another encoding.
 pub(super) fn find(image: Image<'_>, section: usize, place: usize) -> Option<usize> {
     let mut bytes = image.from(section)?;
     let (version, frames, count, table) = (bytes.u8()?, bytes.u8()?, bytes.u8()?, bytes.u8()?);

@@ -1,4 +1,4 @@
-//! Stack traces: the return addresses on the stack of the calling thread, in some hundred nanoseconds, without allocation, and without frame pointers.
+//! Stack traces: return addresses of the calling thread's stack, in a few hundred nanoseconds, without allocation and without frame pointers.
 //!
 //! ```
 //! let mut frames = [0; 32];
@@ -8,51 +8,53 @@
 //! }
 //! ```
 //!
-//! It is made for allocators, tracers and signal handlers: code that must not allocate, wait or fault. Names of functions are not looked up here.
+//! It is made for allocators, tracers and signal handlers: code that must not allocate, wait or fault. It does not look up the names of functions.
 //!
-//! # Promises
+//! # Guarantees
 //!
-//! * [`capture`] allocates nothing, changes no errno, and waits for no other thread. Signal handlers may call it, also one that interrupted a [`capture`].
-//! * It never touches memory that cannot be read, whatever is on the stack and in the call frame information. The last two limits below are the exceptions.
-//! * It ends: each caller's frame lies above its callee's, or on the stack that a signal interrupted, and there are no more frames than room for them.
-//! * It needs the C library and nothing else.
+//! * [`capture`] allocates nothing, preserves errno, and waits for no other thread. Signal handlers may call it, also one that interrupted a
+//!   [`capture`].
+//! * It never accesses unreadable memory, whatever the stack and the call frame information contain. The last two limits below are the exceptions.
+//! * It terminates: the frame of each caller is above that of its callee, or on the stack that a signal interrupted, and the number of frames is
+//!   limited.
+//! * It needs the C library only.
 //!
 //! # Errors
 //!
-//! There are none. A walk that cannot go on ends, and the trace is shorter.
+//! There are no errors. If a walk cannot continue, the trace is shorter.
 //!
 //! # Cost
 //!
-//! A frame costs a few nanoseconds once its row is known, and some microseconds the first time. The tables take 137 KB, and each thread has
-//! 24 bytes. `examples/frames.rs` measures it and libgcc's unwinder.
+//! A frame costs a few nanoseconds if its row is cached, and some microseconds the first time. The tables take 137 KB, and each thread has
+//! 24 bytes. `examples/frames.rs` compares it with libgcc's unwinder.
 //!
 //! # What callers must do
 //!
-//! * Hold no lock that an allocation needs, where glibc is older than 2.35: modules are found under the dynamic linker's lock then.
-//! * Call [`after_fork`] in the child of a fork. Without it frames that are new could be worked out each time.
+//! * With glibc before 2.35, hold no lock that an allocation needs: modules are then found under the dynamic linker's lock.
+//! * Call [`after_fork`] in the child of a fork. Otherwise new rows might never be cached there.
 //!
-//! A thread's first call touches a thread-local variable. In a library that was opened after the program began the C library may allocate for it.
+//! A thread's first call accesses a thread-local variable. In a library that was loaded by `dlopen` the C library may allocate memory for it.
 //!
 //! # Limits
 //!
-//! Stacks are read on x86-64 and 64-bit ARM. Elsewhere, and under miri, traces are empty.
+//! Stacks are read on x86-64 and 64-bit ARM. Traces are empty on other architectures and under miri.
 //!
-//! A trace ends at code without call frame information: code that a program generated, assembly without directives, and programs that gcc links
-//! statically at a fixed address. So does a frame of more than 2 MB.
+//! A trace ends at code without call frame information: generated code, assembly without directives, and programs that gcc links statically at a
+//! fixed address. It also ends at a frame of more than 2 MB.
 //!
-//! Rows of an unloaded library are forgotten when a walk gets lost by one, or when a module at the same addresses is used. Until then a trace may be
-//! wrong there, but is never unsafe. Modules are told apart by addresses and build id (or samples of their table).
+//! Rows of an unloaded library are cleared when a walk fails with one, or when a module at the same addresses is used. Until then a trace may be
+//! wrong there, but never unsafe. Modules are distinguished by addresses and build ID (or samples of their table).
 //!
-//! A stack right below a thread's own, with no unreadable page between, is taken for a part of it. Reading there faults if it was unmapped in part. The C
-//! library puts a guard below each of its stacks, the kernel a gap below the main stack.
+//! A stack directly below a thread's own, without an unreadable page between them, counts as a part of it. Reading there faults if a part of it was
+//! unmapped. The C library puts a guard below each of its stacks, the kernel a gap below the main stack.
 //!
 //! A wrong row can lead to a word that looks like an address of a module. If another thread unloads that module at that moment, reading its table
-//! faults. Every unwinder has that.
+//! faults. Every unwinder has this limit.
 //!
 //! # How it works
 //!
 //! * A *place*: an address of code. The place of a return address is the byte before it, which belongs to the call.
-//! * A *row*: how the caller's stack pointer, frame pointer and return address are found from one place (`row.rs`).
+//! * A *row*: the rules that give the caller's stack pointer, frame pointer and return address at one place (`row.rs`).
 //! * A *module*: the program or a library (`modules.rs`), with call frame information of its functions.
 //!
 //! ```text
@@ -61,12 +63,12 @@
 //!               └─▶ module ─▶ entry of its function ─▶ program of the entry, executed up to the place
 //! ```
 //!
-//! On x86-64 compilers omit frame pointers, and describe each place in `.eh_frame`. A row is worked out once and kept in a table of words (`cache.rs`); from
-//! then on a frame costs a multiplication and four reads. On 64-bit ARM there are frame pointers (`chain.rs`).
+//! On x86-64 compilers omit frame pointers, and describe each place in `.eh_frame`. A row is computed once and cached in a table of words
+//! (`cache.rs`). Then a frame costs a multiplication and four reads. On 64-bit ARM there are frame pointers (`chain.rs`).
 //!
-//! All input is untrusted: bytes of a module are read with bounds (`bytes.rs`, `index.rs`, `program.rs`), words of the stack only where memory is readable
-//! (`stack.rs`), and each caller's frame lies above its callee's. The walk ends at what it does not understand and at code without call frame
-//! information. From a signal handler it goes on into the interrupted function.
+//! All input is untrusted. Bytes of a module are read with bounds checks (`bytes.rs`, `index.rs`, `program.rs`), words of the stack only from
+//! readable memory (`stack.rs`), and the frame of each caller must be above that of its callee. The walk ends at unsupported rules and at code
+//! without call frame information. From a signal handler it continues in the interrupted function.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -93,17 +95,17 @@ mod stack;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod walk;
 
-/// Fills `frames` with return addresses, the innermost first, and gives how many there are. The first is in the function that calls this; fewer than there is room
-/// for: there are no more, or the walk could not go on.
+/// Fills `frames` with return addresses, the innermost first, and returns their number. The first is in the function that calls this. If there are
+/// fewer than `frames.len()`, there are no more, or the walk could not continue.
 ///
-/// It allocates nothing, takes no lock (but see the head of the crate), changes no errno, and may be called in signal handlers.
+/// It allocates nothing, takes no lock (see the head of the crate for old glibc), preserves errno, and may be called in signal handlers.
 #[inline(always)]
 pub fn capture(frames: &mut [usize]) -> usize {
-    // SAFETY: so many addresses may be written there.
+    // SAFETY: `frames` is writable.
     unsafe { begin(frames.as_mut_ptr(), frames.len()) }
 }
 
-/// To be called in the child of a fork: a thread of the parent may have been working out a row, and there is none here to finish it.
+/// To be called in the child of a fork: a thread of the parent may have been storing a row, which cannot be completed here.
 ///
 /// It stores one word, and may be called in handlers of `pthread_atfork` and in signal handlers.
 pub fn after_fork() {
@@ -111,17 +113,17 @@ pub fn after_fork() {
     cache::after_fork();
 }
 
-/// Goes on in [`walk::walk`] with the registers as they are in this very moment: what the stack pointer points to is where this call returns.
+/// Jumps to [`walk::walk`] with the current registers. The stack pointer points to the return address of this call.
 ///
 /// # Safety
-/// `count` addresses may be written to `frames`.
+/// `frames` has room for `count` addresses.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[unsafe(naked)]
 unsafe extern "C" fn begin(frames: *mut usize, count: usize) -> usize {
     core::arch::naked_asm!("mov rdx, rsp", "mov rcx, rbp", "jmp {walk}", walk = sym walk::walk)
 }
 
-/// The same by the link register, the frame pointer and the stack pointer.
+/// The same with the link register, the frame pointer and the stack pointer.
 ///
 /// # Safety
 /// As above.
@@ -137,17 +139,17 @@ unsafe extern "C" fn begin(frames: *mut usize, count: usize) -> usize {
         pointer: usize,
         stack: usize,
     ) -> usize {
-        // SAFETY: our caller promises it.
+        // SAFETY: by the caller's promise.
         let frames = unsafe { std::slice::from_raw_parts_mut(frames, count) };
         chain::follow(frames, place, pointer, stack)
     }
     core::arch::naked_asm!("mov x2, x30", "mov x3, x29", "mov x4, sp", "b {walk}", walk = sym walk)
 }
 
-/// Elsewhere stacks are not read.
+/// Other architectures are not supported.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 unsafe fn begin(_: *mut usize, _: usize) -> usize {
     0

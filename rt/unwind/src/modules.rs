@@ -1,4 +1,4 @@
-//! The program and its libraries, as the dynamic linker has mapped them: which one a place of code is in, and where its call frame information is.
+//! The program and its libraries, as mapped by the dynamic linker: the module of a place, and its call frame information.
 
 use super::bytes::Image;
 use super::row::Row;
@@ -8,20 +8,20 @@ use libc::{Elf64_Ehdr, Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// The smallest page that there is: what is mapped is mapped in these.
+/// The smallest possible page size.
 const PAGE: usize = 4096;
 
-/// A module with call frame information. It stays as long as one of its functions is on the stack of the caller.
+/// A module with call frame information. It stays loaded while one of its functions is on the caller's stack.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// What it takes of the address space.
+    /// Its address range.
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// A number that another module in its place would not have: made of where things are and of its build id, or of its table when it has none.
+    /// A hash of its addresses and its build ID (or its table, if it has none), which differs for another module at the same addresses.
     pub(super) identity: u64,
-    /// The segment that the section below is in.
+    /// The segment that contains the section below.
     image: Image<'static>,
-    /// Where `.eh_frame_hdr` begins.
+    /// Address of `.eh_frame_hdr`.
     section: usize,
 }
 
@@ -33,21 +33,21 @@ impl Module {
         }
     }
 
-    /// How to find the caller from a place of it.
+    /// The row for a place in it.
     pub(super) fn row(&self, place: usize) -> Option<Row> {
         let entry = index::find(self.image, self.section, place)?;
         program::row(self.image, entry, place)
     }
 }
 
-/// The address of `_dl_find_object`; zero: this C library has none.
+/// The address of `_dl_find_object`; zero: this C library does not have it.
 ///
-/// `dlsym` allocates when it finds nothing (the text for `dlerror`). Stable Rust has no weak references; assemblers have. What is read is the entry of
+/// `dlsym` allocates when it finds nothing (the text for `dlerror`). Stable Rust has no weak references, but assembly has. The code reads an entry of
 /// the global offset table, which the linker fills before any code runs. It works in static programs, too. The reference has a name of its own
-/// (`.weakref`), and is made once, however often the compiler repeats these lines.
+/// (`.weakref`), and is defined once, even if the compiler duplicates these lines.
 fn address_of_find_object() -> usize {
     let address: usize;
-    // SAFETY: an entry of the global offset table is read.
+    // SAFETY: it reads an entry of the global offset table.
     unsafe {
         core::arch::asm!(
             ".ifndef millpond_unwind_dl_find_object",
@@ -63,7 +63,7 @@ fn address_of_find_object() -> usize {
 
 /// By `_dl_find_object` (glibc 2.35), which takes no lock.
 fn by_question(address: usize, place: usize) -> Option<Module> {
-    /// What glibc's manual says of `struct dl_find_object`, and room for what may be added to it.
+    /// `struct dl_find_object` of glibc's manual, with room for extensions.
     #[repr(C)]
     struct Found {
         flags: u64,
@@ -75,8 +75,8 @@ fn by_question(address: usize, place: usize) -> Option<Module> {
     }
     type Find = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
     let mut found = MaybeUninit::<Found>::zeroed();
-    // SAFETY: it is the function of that name; it reads no memory at the address that it is asked for, and writes one record, which may be all
-    // zeros as well. A module's record for debuggers begins with what was added to its addresses.
+    // SAFETY: it is the function of that name. It does not access memory at the address that it looks up, and writes one record, for which all zeros
+    // are valid, too. A link map begins with the load bias of the module.
     let (found, bias) = unsafe {
         let find = std::mem::transmute::<*const (), Find>(std::ptr::with_exposed_provenance(address));
         if find(std::ptr::without_provenance_mut(place), found.as_mut_ptr()) != 0 {
@@ -86,7 +86,7 @@ fn by_question(address: usize, place: usize) -> Option<Module> {
         let link_map = std::ptr::with_exposed_provenance::<usize>(found.link_map);
         (found, if link_map.is_null() { 0 } else { link_map.read() })
     };
-    // Its headers are in its first page, which is where the answer begins unless there are gaps between its segments.
+    // The program headers are in the first page of the module. The range begins there unless there are gaps between the segments.
     let is_it = |module: &Module| module.section == found.section;
     by_first_page(found.begin, place)
         .filter(is_it)
@@ -95,12 +95,12 @@ fn by_question(address: usize, place: usize) -> Option<Module> {
         .or_else(|| by_iteration(place))
 }
 
-/// The module whose first page that may be.
+/// The module that may begin at a page.
 fn by_first_page(page: usize, place: usize) -> Option<Module> {
     if page == 0 || page != page_of(page) || !can_read(page) {
         return None;
     }
-    // SAFETY: the page can be read, and beginnings of pages are aligned for all. Any bytes are a header.
+    // SAFETY: the page is readable, and its beginning is sufficiently aligned. Any bytes are a valid header.
     let header = unsafe { &*std::ptr::with_exposed_provenance::<Elf64_Ehdr>(page) };
     let (at, count) = (usize::try_from(header.e_phoff).ok()?, usize::from(header.e_phnum));
     let is_there = header.e_ident.starts_with(b"\x7fELF\x02\x01")
@@ -110,16 +110,16 @@ fn by_first_page(page: usize, place: usize) -> Option<Module> {
     if !is_there {
         return None;
     }
-    // SAFETY: these headers are within that page, as was just seen, and aligned.
+    // SAFETY: these headers are within that page, as checked above, and aligned.
     let headers =
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<Elf64_Phdr>(page + at), count) };
     let first = headers.iter().find(|header| header.p_type == libc::PT_LOAD)?;
     module(page.wrapping_sub(page_of(usize::try_from(first.p_vaddr).ok()?)), headers, place)
 }
 
-/// The program itself, whose headers the kernel has told.
+/// The program itself, whose headers are in the auxiliary vector.
 fn of_program(place: usize) -> Option<Module> {
-    // SAFETY: it only asks.
+    // SAFETY: the calls have no effect.
     let (at, count, size) = unsafe {
         (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM), libc::getauxval(libc::AT_PHENT))
     };
@@ -127,23 +127,23 @@ fn of_program(place: usize) -> Option<Module> {
     if at == 0 || !at.is_multiple_of(align_of::<Elf64_Phdr>()) || size != size_of::<Elf64_Phdr>() as u64 {
         return None;
     }
-    // SAFETY: there are so many headers of that size.
+    // SAFETY: there are that many headers of that size.
     let headers =
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<Elf64_Phdr>(at), count) };
     let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR)?;
     module(at.wrapping_sub(usize::try_from(own.p_vaddr).ok()?), headers, place)
 }
 
-/// By `dl_iterate_phdr`, which is everywhere and takes the dynamic linker's lock.
+/// By `dl_iterate_phdr`, which exists everywhere and takes the dynamic linker's lock.
 fn by_iteration(place: usize) -> Option<Module> {
     struct Search {
         place: usize,
         found: Option<Module>,
     }
     /// # Safety
-    /// The record is one of the dynamic linker's, and `search` is the search below.
+    /// `info` is from the dynamic linker, and `search` is the search below.
     unsafe extern "C" fn look(info: *mut dl_phdr_info, _: size_t, search: *mut c_void) -> c_int {
-        // SAFETY: our caller promises it; the headers are the module's own.
+        // SAFETY: by the caller's promise; the headers are the module's own.
         let (search, bias, headers) = unsafe {
             let (search, info) = (&mut *search.cast::<Search>(), &*info);
             if info.dlpi_phdr.is_null() {
@@ -157,12 +157,12 @@ fn by_iteration(place: usize) -> Option<Module> {
         c_int::from(search.found.is_some())
     }
     let mut search = Search { place, found: None };
-    // SAFETY: the callback is given to what it is for, and the search outlives the call.
+    // SAFETY: the callback gets its search, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
     search.found
 }
 
-/// The module of these headers, if the place is in it.
+/// The module with these headers, if it contains the place.
 fn module(bias: usize, headers: &'static [Elf64_Phdr], place: usize) -> Option<Module> {
     let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let begin = loaded().filter_map(|header| range(bias, header)).map(|(begin, _)| page_of(begin)).min()?;
@@ -179,7 +179,8 @@ fn module(bias: usize, headers: &'static [Elf64_Phdr], place: usize) -> Option<M
             header.p_flags & libc::PF_R != 0 && range.is_some_and(|(from, to)| (from..to).contains(&address))
         });
         let (begin, end) = range(bias, segment?)?;
-        // SAFETY: the dynamic linker has mapped the segment to be read, and it stays while the module does. No thread writes to what is looked at.
+        // SAFETY: the dynamic linker has mapped the segment readable, and it stays while the module does. No thread writes to the bytes that are
+        // read.
         let bytes = unsafe {
             slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(begin), end.checked_sub(begin)?)
         };
@@ -194,14 +195,14 @@ fn module(bias: usize, headers: &'static [Elf64_Phdr], place: usize) -> Option<M
         id.map(|id| identity.add(id)).is_some()
     });
     if !is_named && let Some(table) = image.from(section) {
-        // A few bytes from everywhere in the section and what follows it.
+        // Samples from the whole section and the bytes after it.
         let step = (table.rest.len() / 64).max(1);
         table.rest.iter().step_by(step).for_each(|byte| identity.add(&[*byte]));
     }
     Some(Module { begin, end, identity: identity.0, image, section })
 }
 
-/// Where a header says that something is.
+/// The address range of a header.
 fn range(bias: usize, header: &Elf64_Phdr) -> Option<(usize, usize)> {
     let begin = bias.wrapping_add(usize::try_from(header.p_vaddr).ok()?);
     Some((begin, begin.checked_add(usize::try_from(header.p_memsz).ok()?)?))
@@ -211,7 +212,7 @@ fn page_of(address: usize) -> usize {
     address & !(PAGE - 1)
 }
 
-/// The build id among the notes between two addresses.
+/// The build ID in the notes between two addresses.
 fn build_id(image: Image<'_>, from: usize, to: usize) -> Option<&[u8]> {
     const BUILD_ID: u32 = 3;
     let mut notes = image.from(from)?.take(to.checked_sub(from)?)?;
@@ -225,7 +226,7 @@ fn build_id(image: Image<'_>, from: usize, to: usize) -> Option<&[u8]> {
     }
 }
 
-/// A sum of bytes in order (FNV-1a).
+/// A hash of bytes (FNV-1a).
 #[derive(Debug)]
 struct Identity(u64);
 
@@ -247,9 +248,9 @@ mod tests {
 
     #[test]
     fn every_way_to_a_module_finds_the_same() {
-        // In the program, in the C library, and in the dynamic linker.
+        // Places in the program, in the C library, and in the dynamic linker.
         let c = libc::gnu_get_libc_version as *const () as usize;
-        // SAFETY: it only asks.
+        // SAFETY: the call has no effect.
         let linker = usize::try_from(unsafe { libc::getauxval(libc::AT_BASE) }).unwrap() + PAGE;
         let own = every_way_to_a_module_finds_the_same as *const () as usize;
         for place in [own, c, linker] {
@@ -286,7 +287,7 @@ mod tests {
         for page in [0, 1, begin + 8, page_of(own), 1 << 46, PAGE] {
             assert!(by_first_page(page, own).is_none(), "{page:#x}");
         }
-        // The module is another one than that of the place.
+        // The place is in another module.
         assert!(by_first_page(begin, libc::gnu_get_libc_version as *const () as usize).is_none());
     }
 

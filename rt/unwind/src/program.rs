@@ -1,23 +1,23 @@
-//! The call frame information of a function: from its entry in `.eh_frame` to the row for one place of its code.
+//! Call frame information of a function: from its entry in `.eh_frame` to the row for one place of its code.
 //!
-//! The format is that of the DWARF standard (section 6.4) with the changes of the Linux Standard Base. What a compiler's code needs is
-//! understood: frame addresses that are counted from stack or frame pointer, those of functions that align their stack, and those of the linker's
-//! stubs. All else gives no row, and the walk ends there.
+//! The format is that of the DWARF standard (section 6.4) with the changes of the Linux Standard Base. The subset that compilers use is
+//! supported: frame addresses relative to the stack or frame pointer, those of functions that align their stack, and those of the linker's
+//! stubs. Anything else gives no row, and the walk ends there.
 
 use super::bytes::{Bytes, Image};
 use super::row::{Address, Pointer, Row};
 
-/// Numbers of registers on x86-64 (System V ABI, figure 3.36).
+/// Register numbers on x86-64 (System V ABI, figure 3.36).
 mod register {
     pub(super) const BP: u64 = 6;
     pub(super) const SP: u64 = 7;
     pub(super) const RETURN: u64 = 16;
 }
 
-/// How deep rows can be remembered; compilers nest none.
+/// Maximum depth of remembered states; compilers do not nest them.
 const REMEMBERED_MAX: usize = 8;
 
-/// The row for the instruction at `place` by the entry at `entry`. None: it is not about that place, or damaged, or not understood.
+/// The row for the instruction at `place` by the entry at `entry`. `None`: the entry is for another place, damaged, or not supported.
 pub(super) fn row(image: Image<'_>, entry: usize, place: usize) -> Option<Row> {
     let mut entry = record(image, entry)?;
     let common = entry.address.checked_sub(entry.length()?)?;
@@ -35,13 +35,13 @@ pub(super) fn row(image: Image<'_>, entry: usize, place: usize) -> Option<Row> {
     }
     let mut first = Run::new(&common, begin, place, State::NONE);
     first.execute(common.program)?;
-    // What is restored is what holds at the entry, which is what the common part says.
+    // Registers are restored to their state at the entry, which the common part defines.
     let mut run = Run::new(&common, begin, place, first.state);
     run.execute(entry)?;
     run.state.row(place)
 }
 
-/// The content of a record, behind its length. A length of zero is the end of all records; longer ones than 4 GB are not understood.
+/// The content of a record, after its length. A length of zero ends all records; records longer than 4 GB are not supported.
 fn record<'a>(image: Image<'a>, address: usize) -> Option<Bytes<'a>> {
     let mut bytes = image.from(address)?;
     match bytes.length()? {
@@ -50,22 +50,22 @@ fn record<'a>(image: Image<'a>, address: usize) -> Option<Bytes<'a>> {
     }
 }
 
-/// A length and so many bytes.
+/// A length, and that many bytes.
 fn block<'a>(bytes: &mut Bytes<'a>) -> Option<Bytes<'a>> {
     let length = usize::try_from(bytes.uleb()?).ok()?;
     bytes.take(length)
 }
 
-/// What entries have in common.
+/// The common part (CIE) of entries.
 #[derive(Debug)]
 struct Common<'a> {
     code_unit: u64,
     data_unit: i64,
-    /// How the entries write addresses of code.
+    /// Pointer encoding of code addresses in the entries.
     encoding: u8,
-    /// The entries have a block before their program.
+    /// Entries have a block before their program.
     is_augmented: bool,
-    /// It is about the place to which handlers return.
+    /// The entries are for the code to which signal handlers return.
     is_signal: bool,
     program: Bytes<'a>,
 }
@@ -101,7 +101,7 @@ impl<'a> Common<'a> {
                             data.number(encoding)?;
                         }
                         b'S' => is_signal = true,
-                        // Its data cannot be told from that of the letters behind it.
+                        // The size of its data is unknown, so that following letters cannot be read.
                         _ => return None,
                     }
                 }
@@ -112,7 +112,7 @@ impl<'a> Common<'a> {
     }
 }
 
-/// What is known at one place. Offsets are in bytes.
+/// Rules at one place. Offsets are in bytes.
 #[derive(Debug, Clone, Copy)]
 struct State {
     address: Rule,
@@ -120,21 +120,21 @@ struct State {
     returned: Rule,
 }
 
-/// Where something is.
+/// The rule for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// Nothing was said: for registers that a function keeps, where it was.
+    /// No rule: callee-saved registers are unchanged.
     Unsaid,
-    /// A number of bytes from a register: the frame address alone.
+    /// A register plus an offset. For the frame address only.
     From(u64, i64),
-    /// So many bytes from the frame address, in memory.
+    /// In memory, at an offset from the frame address.
     AtFrameAddress(i64),
-    /// So many bytes from the frame pointer, in memory.
+    /// In memory, at an offset from the frame pointer.
     AtPointer(i64),
     /// In the linker's stubs of 16 bytes: one word above the stack pointer, two from this byte of the stub on.
     Stub(u8),
     Undefined,
-    /// Somewhere else.
+    /// An unsupported rule.
     Other,
 }
 
@@ -167,16 +167,16 @@ impl State {
     }
 }
 
-/// Whole words of eight bytes.
+/// An offset in words of eight bytes; `None` if it is not a multiple.
 fn words(offset: i64) -> Option<u32> {
     if offset % 8 == 0 { u32::try_from(offset / 8).ok() } else { None }
 }
 
-/// A program that is executed until it comes to a place.
+/// Execution of a program up to a place.
 #[derive(Debug)]
 struct Run<'a> {
     common: &'a Common<'a>,
-    /// What the program speaks of now.
+    /// The place to which the current state applies.
     at: usize,
     place: usize,
     state: State,
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         Run { common, at: begin, place, state: initial, initial, remembered, depth: 0 }
     }
 
-    /// Each instruction is at least a byte, so that it ends.
+    /// It terminates, because each instruction is at least one byte.
     fn execute(&mut self, mut program: Bytes<'_>) -> Option<()> {
         while !program.is_empty() {
             let operation = program.u8()?;
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         Some(())
     }
 
-    /// The instructions whose number takes the whole byte.
+    /// Instructions whose opcode takes the whole byte.
     fn extended(&mut self, operation: u8, program: &mut Bytes<'_>) -> Option<()> {
         match operation {
             0x00 => {}
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
             0x11 => self.saved(program.uleb()?, self.scaled(program.sleb()?)),
             0x12 => self.state.address = Rule::From(program.uleb()?, self.scaled(program.sleb()?)?),
             0x13 => self.state.address = Rule::From(self.from()?.0, self.scaled(program.sleb()?)?),
-            // In another register, or a value that is computed: not followed. Numbers with and without a sign are equally long.
+            // In another register, or a computed value: not supported. Signed and unsigned numbers have the same length.
             0x09 | 0x14 | 0x15 => {
                 let (number, _) = (program.uleb()?, program.uleb()?);
                 self.set(number, Rule::Other);
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
                 let (number, _) = (program.uleb()?, block(program)?);
                 self.set(number, Rule::Other);
             }
-            // The size of arguments on the stack, which the offsets contain already.
+            // The size of arguments on the stack, which the offsets include.
             0x2e => drop(program.uleb()?),
             0x2f => {
                 let (number, offset) = (program.uleb()?, program.uleb()?);
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
         Some(())
     }
 
-    /// The register and the offset from which the frame address is counted now.
+    /// Register and offset of the current frame address.
     fn from(&self) -> Option<(u64, i64)> {
         match self.state.address {
             Rule::From(number, offset) => Some((number, offset)),
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Other registers are not followed: no frame address that is understood is counted from them.
+    /// Rules of other registers are ignored, because no supported frame address is relative to them.
     fn set(&mut self, number: u64, rule: Rule) {
         match number {
             register::BP => self.state.pointer = rule,
@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An expression for the frame address: what stands in memory below the frame pointer, or that of a stub.
+/// Decodes an expression for the frame address: a word in memory below the frame pointer, or the expression of a stub.
 fn frame_address(mut expression: Bytes<'_>) -> Rule {
     const STACK_POINTER_AND_8: [u8; 2] = [0x77, 8];
     const REST_OF_PLACE_BY_16: [u8; 4] = [0x80, 0, 0x3f, 0x1a];
@@ -329,7 +329,7 @@ fn frame_address(mut expression: Bytes<'_>) -> Rule {
     }
 }
 
-/// An expression for the place of a register: a number of bytes from the frame pointer.
+/// Decodes an expression for the place of a register: an offset from the frame pointer.
 fn place_in_memory(mut expression: Bytes<'_>) -> Rule {
     match from_pointer(&mut expression) {
         Some(offset) if expression.is_empty() => Rule::AtPointer(offset),

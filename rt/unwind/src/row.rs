@@ -1,52 +1,52 @@
-//! How to get from a frame to its caller's, in thirty bits.
+//! Unwind rules of one place, encoded in thirty bits.
 
-/// What is done at one place of the code to find the caller. The *frame address* is what the stack pointer is when the call has returned; right below it is
-/// the return address.
+/// The rules that find the caller at one place of the code. The *frame address* is the value of the stack pointer after the call has returned; the
+/// return address is directly below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Row {
-    /// There is no caller, or it cannot be found: what is asked for was not needed yet.
+    /// There is no caller, or its rules are not supported.
     End,
-    /// The kernel interrupted a function to run a handler, which returns to this place.
+    /// A signal handler returns to this place: the caller is the function that the signal interrupted.
     Signal,
-    /// There is one.
+    /// There is a caller.
     Frame {
         address: Address,
-        /// Where the caller's frame pointer (rbp) is.
+        /// The rule for the caller's frame pointer (rbp).
         pointer: Pointer,
     },
 }
 
-/// Where the frame address comes from. In words of eight bytes.
+/// The rule for the frame address, in words of eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Address {
-    /// So many above the stack pointer.
+    /// This many words above the stack pointer.
     AboveStack(u32),
-    /// So many above the frame pointer.
+    /// This many words above the frame pointer.
     AboveFrame(u32),
-    /// It stands so many below the frame pointer, in a function that aligned its stack.
+    /// Stored this many words below the frame pointer, in a function that aligned its stack.
     StoredBelowFrame(u32),
 }
 
-/// Where the caller's frame pointer is.
+/// The rule for the caller's frame pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pointer {
-    /// Still in its register.
+    /// Unchanged in its register.
     Kept,
-    /// So many words below the frame address.
+    /// Stored this many words below the frame address.
     Below(u8),
-    /// Where the frame pointer points.
+    /// Stored at the frame pointer.
     AtFrame,
-    /// It cannot be known.
+    /// Unknown.
     Lost,
 }
 
-/// How many bits a row needs, at the most.
+/// Number of bits of a row.
 pub(super) const BITS: u32 = 30;
 
-/// The bit that is free for the cache of rows.
+/// A bit that the cache of rows uses.
 pub(super) const MARK: u64 = 1 << (BITS - 1);
 
-/// The bits that say which kind of row it is, and what they are for a signal.
+/// The bits for the kind of row, and their value for a signal.
 pub(super) const KIND_MASK: u64 = 7;
 pub(super) const SIGNAL: u64 = 2;
 
@@ -55,13 +55,13 @@ const KIND: u32 = 3;
 const POINTER: u32 = 8;
 const WORDS_MAX: u32 = (1 << (BITS - 1 - KIND - POINTER)) - 1;
 
-/// Where the return address is, which is no frame pointer: the fast path reads it in any case.
+/// The value 1 is the place of the return address, which no frame pointer can have: the fast path reads that word in any case.
 const KEPT: u8 = 1;
 const AT_FRAME: u8 = 254;
 const LOST: u8 = 255;
 
 impl Row {
-    /// As bits, never all zero. A frame that is too large for them has no caller then: they suffice for 2 MB.
+    /// The bits of a row, never all zero. A frame that is too large for them becomes `End`. They suffice for 2 MB.
     pub(super) fn pack(self) -> u64 {
         let (kind, words, pointer) = match self {
             Row::End => (1, 0, Pointer::Kept),
@@ -82,7 +82,7 @@ impl Row {
         kind | u64::from(pointer) << KIND | u64::from(words) << (KIND + POINTER)
     }
 
-    /// From the lowest bits; the mark is not looked at.
+    /// Decodes the lowest bits. The mark is ignored.
     #[expect(clippy::cast_possible_truncation, reason = "bits are taken apart")]
     pub(super) fn unpack(bits: u64) -> Row {
         let words = (bits >> (KIND + POINTER)) as u32 & WORDS_MAX;
@@ -103,14 +103,14 @@ impl Row {
     }
 }
 
-/// The rows that nearly all code has, without a choice that depends on memory.
+/// The rows of nearly all code, decoded without a branch that depends on memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usual {
     bits: u64,
 }
 
 impl Usual {
-    /// None: this is another one. The mark and what is above it are not looked at.
+    /// `None`: another kind of row. The mark and higher bits are ignored.
     #[inline(always)]
     pub(super) fn of(bits: u64) -> Option<Usual> {
         let is_usual = matches!(bits & KIND_MASK, 3 | 4) && (bits >> KIND & 0xff) < u64::from(AT_FRAME);
@@ -125,20 +125,20 @@ impl Usual {
         base.wrapping_add(to_bytes(words))
     }
 
-    /// How many bytes below the frame address the caller's frame pointer is; the return address instead where it is kept.
+    /// Distance of the caller's frame pointer below the frame address, in bytes. If it is unchanged: the distance of the return address.
     #[inline(always)]
     pub(super) fn below(self) -> usize {
         to_bytes(self.bits >> KIND & 0xff)
     }
 
-    /// Whether it is kept in its register.
+    /// Whether the frame pointer is unchanged in its register.
     #[inline(always)]
     pub(super) fn is_kept(self) -> bool {
         self.bits >> KIND & 0xff == u64::from(KEPT)
     }
 }
 
-/// Words are of eight bytes.
+/// Converts words of eight bytes to bytes.
 #[inline(always)]
 pub(super) fn to_bytes(words: impl Into<u64>) -> usize {
     usize::try_from(words.into()).map_or(0, |words| words.wrapping_mul(8))

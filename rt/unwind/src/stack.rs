@@ -1,56 +1,56 @@
-//! Which words of a stack can be read without a fault.
+//! Reads words of a stack without faults.
 //!
-//! The upper end of a thread's own stack is known: the C library's record of the thread (`pthread_self`) lies there, and the kernel's random bytes
-//! (`AT_RANDOM`) lie above the frames of the main stack. From the stack pointer up to there all is one mapping, unless the stack pointer is in another
-//! stack below. So every page between is tried once for a thread, and the range that can be read is kept. It only grows downwards.
+//! The upper end of a thread's own stack is known. The C library's record of the thread (`pthread_self`) is there, and the kernel's random bytes
+//! (`AT_RANDOM`) are above the frames of the main stack. From the stack pointer up to there is one mapping, unless the stack pointer is in another
+//! stack below. So every page in between is probed once for a thread, and the readable range is cached. It only grows downwards.
 //!
-//! All other stacks (`makecontext`, `sigaltstack`, runtimes with threads of their own) are tried page by page every time, because their owner may unmap
-//! them.
+//! All other stacks (`makecontext`, `sigaltstack`, runtimes with threads of their own) are probed page by page every time, because their owner may
+//! unmap them.
 //!
-//! A stack right below a thread's own, with no unreadable page between, is taken for a part of it. Reading there would fault if it was unmapped in part
-//! and another stack used the same place. The C library puts a guard below each of its stacks, the kernel a gap below the main stack.
+//! A stack directly below a thread's own, without an unreadable page between them, counts as a part of it. Reading there would fault if a part of it
+//! was unmapped and another stack used the same place. The C library puts a guard below each of its stacks, the kernel a gap below the main stack.
 //!
-//! A page is tried by asking the kernel, which takes some 100 ns and never faults.
+//! A probe is a system call, which takes some 100 ns and never faults.
 
 use std::cell::Cell;
 
-/// The smallest page that there is.
+/// The smallest possible page size.
 const PAGE: usize = 4096;
 
-/// How much lies between a stack pointer and what is read, at the most.
+/// Maximum distance between a stack pointer and the words that are read.
 const FAR: usize = 64 << 20;
 
-/// How far below the stack pointer an interrupted function may have stored something: the red zone.
+/// Maximum distance below the stack pointer at which an interrupted function may have stored data: the red zone.
 const BELOW: usize = 128;
 
-/// The calling thread's own stack, as far as it was looked at.
+/// The probed part of the calling thread's own stack.
 #[derive(Debug, Clone, Copy)]
 struct Own {
-    /// From here to `top` all can be read. The same as `top`: nothing was looked at.
+    /// Beginning of the readable range, which ends at `top`. Equal to `top`: nothing was probed.
     low: usize,
-    /// Where it ends; zero: not asked yet.
+    /// End of the stack; zero: unknown yet.
     top: usize,
-    /// Below `low`, a page that cannot be read; zero: none is known.
+    /// An unreadable page below `low`; zero: none is known.
     hole: usize,
 }
 
 thread_local! {
-    // Nothing to be made at first use and nothing to be cleaned up.
+    // Const initialisation and no destructor.
     static OWN: Cell<Own> = const { Cell::new(Own { low: 0, top: 0, hole: 0 }) };
 }
 
-/// A stack from which words are read.
+/// A stack whose words are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stack {
-    /// What can be read: so many bytes from here. Both are whole words.
+    /// The readable range: address and size, both multiples of a word.
     low: usize,
     room: usize,
-    /// For other stacks than the thread's own: where reading began.
+    /// For other stacks than the thread's own: the address at which reading began.
     other: Option<usize>,
 }
 
 impl Stack {
-    /// The stack that a stack pointer is in. `is_live`: it is the caller's own, whose page is there.
+    /// The stack that contains a stack pointer. `is_live`: it is the caller's own, so its page is readable.
     #[inline]
     pub(super) fn at(pointer: usize, is_live: bool) -> Stack {
         let own = OWN.get();
@@ -62,7 +62,7 @@ impl Stack {
         }
     }
 
-    /// The word at an address; none: it cannot be read, or is not where one can be.
+    /// The word at an address. `None`: it is not readable or not aligned.
     #[inline(always)]
     pub(super) fn word(&mut self, address: usize) -> Option<usize> {
         if address.wrapping_sub(self.low) >= self.room {
@@ -71,11 +71,11 @@ impl Stack {
         if !address.is_multiple_of(8) {
             return None;
         }
-        // SAFETY: a whole word within the range, which ends with a whole word, and in which all can be read.
+        // SAFETY: an aligned word within the readable range, whose end is aligned, too.
         Some(unsafe { read(address) })
     }
 
-    /// Looks at what was not looked at yet.
+    /// Extends the range of the thread's own stack, or begins another stack.
     #[cold]
     #[inline(never)]
     fn beyond(pointer: usize, is_live: bool) -> Stack {
@@ -104,7 +104,7 @@ impl Stack {
         Stack { low: page_of(pointer), room, other: Some(pointer.saturating_sub(BELOW)) }
     }
 
-    /// The same with the page of an address outside of what could be read; none: it cannot, either.
+    /// Moves the range to the page of an address. `None`: it is not readable.
     #[cold]
     #[inline(never)]
     fn reaching(self, address: usize) -> Option<Stack> {
@@ -117,14 +117,14 @@ impl Stack {
     }
 }
 
-/// The word at an address, whatever it belongs to: for the language it is no variable, and sanitizers do not look at it.
+/// Reads a word. It is assembly, because the word is no object of the language, and sanitizers must not check it.
 ///
 /// # Safety
-/// It can be read there.
+/// The address is readable.
 #[inline(always)]
 unsafe fn read(address: usize) -> usize {
     let word;
-    // SAFETY: our caller promises it.
+    // SAFETY: by the caller's promise.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!("mov {}, qword ptr [{}]", lateout(reg) word, in(reg) address, options(nostack, readonly, preserves_flags));
@@ -140,7 +140,7 @@ fn page_of(address: usize) -> usize {
 
 /// The upper end of the calling thread's own stack.
 fn top() -> usize {
-    // SAFETY: they only ask.
+    // SAFETY: the calls have no effect.
     let (is_main, random, record) = unsafe {
         let is_main = libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid);
         (is_main, libc::getauxval(libc::AT_RANDOM), libc::pthread_self())
@@ -148,25 +148,25 @@ fn top() -> usize {
     usize::try_from(if is_main { random } else { record }).unwrap_or_default()
 }
 
-/// Whether the page at an address can be read. Neither errno nor anything else is changed.
+/// Whether the page at an address is readable. It changes nothing, not even errno.
 pub(super) fn can_read(page: usize) -> bool {
     can_be_readied(page).unwrap_or_else(|| is_read_by_the_kernel(page))
 }
 
-/// Asks the kernel to have the page ready for reading. None: it does not know that (before 5.14), or does not do it.
+/// Probes a page by `MADV_POPULATE_READ`. `None`: the kernel does not support it (before 5.14).
 fn can_be_readied(page: usize) -> Option<bool> {
     const POPULATE_READ: usize = 22;
-    // SAFETY: it changes nothing that a program can see.
+    // SAFETY: it has no effect that is visible to a program.
     let ask = |page| unsafe { call(libc::SYS_madvise, [page, PAGE, POPULATE_READ, 0]) };
     if ask(page) == 0 {
         return Some(true);
     }
-    // A page without access is refused, and so is a question that the kernel does not know. This one can be read.
+    // The error is the same for an unreadable page and for an unsupported operation. So probe a page that is readable.
     let local = 0_u8;
     if ask(page_of((&raw const local).addr())) == 0 { Some(false) } else { None }
 }
 
-/// Makes the kernel read a set of signals from there, for an operation that does not exist. Valgrind takes that for a mistake.
+/// Probes a page by `rt_sigprocmask` with an invalid operation, for which the kernel reads a signal set there. Valgrind reports it as an error.
 fn is_read_by_the_kernel(page: usize) -> bool {
     const NO_OPERATION: usize = usize::MAX;
     const SET_BYTES: usize = 8;
@@ -175,14 +175,14 @@ fn is_read_by_the_kernel(page: usize) -> bool {
     answer == -i64::from(libc::EINVAL)
 }
 
-/// A system call: what it answers, or the negative of its errno.
+/// Makes a system call. Returns its result, or the negated errno.
 ///
 /// # Safety
-/// That of the call.
+/// Those of the system call.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> i64 {
     let answer;
-    // SAFETY: our caller promises it; the kernel changes the named registers only.
+    // SAFETY: by the caller's promise; the kernel changes the named registers only.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -206,7 +206,7 @@ unsafe fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> i64 {
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(number: i64, [first, second, third, fourth]: [usize; 4]) -> i64 {
     let answer;
-    // SAFETY: our caller promises it; the kernel changes the named register only.
+    // SAFETY: by the caller's promise; the kernel changes the named register only.
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -230,7 +230,7 @@ mod tests {
     fn both_ways_to_try_a_page_tell_what_can_be_read() {
         let map = |access| {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            // SAFETY: a mapping of its own.
+            // SAFETY: a new mapping.
             let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, flags, -1, 0) };
             assert_ne!(page, libc::MAP_FAILED);
             page.expose_provenance()
@@ -254,18 +254,18 @@ mod tests {
             assert!(can_be_readied(page).is_none_or(|answer| answer == expected), "{page:#x}");
             assert_eq!(can_read(page), expected, "{page:#x}");
         }
-        // SAFETY: the mapping is ours, and no thread uses it.
+        // SAFETY: the mapping is this test's, and no thread uses it.
         unsafe { libc::munmap(ptr::with_exposed_provenance_mut(none), PAGE) };
         assert!(!can_read(none) && !is_read_by_the_kernel(none));
     }
 
     #[test]
     fn words_are_read_from_the_own_stack_without_asking_again() {
-        // A sanitizer may have the variables elsewhere: a word of the caller's frame, where nothing changes while this runs.
+        // A sanitizer may move the variables: use a word of the caller's frame, which does not change while this runs.
         let at = (stack_pointer() + 64) & !7;
         let mut stack = Stack::at(at, true);
         assert!(stack.other.is_none(), "it is the thread's own");
-        // SAFETY: it is on this stack.
+        // SAFETY: the address is on this stack.
         let expected = unsafe { read(at) };
         assert_eq!(stack.word(at), Some(expected));
         assert_eq!([1, 4, 7].map(|offset| stack.word(at + offset)), [None; 3], "no word begins there");
@@ -278,7 +278,7 @@ mod tests {
 
     fn stack_pointer() -> usize {
         let pointer;
-        // SAFETY: a register is read.
+        // SAFETY: it reads a register.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));

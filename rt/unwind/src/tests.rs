@@ -1,4 +1,4 @@
-//! Our walk beside that of libgcc, through every kind of frame; and through stacks that are wrong.
+//! Compares the walk with that of libgcc, through every kind of frame; and walks corrupt stacks.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 
@@ -23,18 +23,18 @@ fn by_libgcc() -> Vec<usize> {
         fn _Unwind_GetIP(context: *mut c_void) -> usize;
     }
     extern "C" fn each(context: *mut c_void, to: *mut c_void) -> c_int {
-        // SAFETY: the context is the unwinder's, the list that of the function below.
+        // SAFETY: the context is the unwinder's, and `to` is the list of the function below.
         unsafe { (*to.cast::<Vec<usize>>()).push(_Unwind_GetIP(context)) };
         0
     }
     let mut found: Vec<usize> = Vec::new();
-    // SAFETY: the callback is given the list, which outlives the call.
+    // SAFETY: the callback gets the list, which outlives the call.
     unsafe { _Unwind_Backtrace(each, (&raw mut found).cast()) };
     found
 }
 
-/// Both walks from one place. The first frame of each is in this function, at two different calls; libgcc's has its caller before that, and a zero behind
-/// the last one of some stacks.
+/// Both walks from one place. The first frame of each is in this function, at two different calls, and is dropped. libgcc's has a frame before that,
+/// and a zero at the end of some stacks.
 #[inline(never)]
 fn both() -> (Vec<usize>, Vec<usize>) {
     let mut ours = [0; 1000];
@@ -46,7 +46,7 @@ fn both() -> (Vec<usize>, Vec<usize>) {
     (ours[1..count].to_vec(), theirs[2..].to_vec())
 }
 
-/// What a callback found: how often it was called, how many frames, and what differed.
+/// Results of a callback: number of calls and of frames, and the first difference.
 #[derive(Debug, Default)]
 struct Found {
     calls: usize,
@@ -55,10 +55,10 @@ struct Found {
 }
 
 extern "C" fn look(found: *mut c_void) {
-    // Twice: the first time rows are worked out, the second time they are read from the cache.
+    // Twice: the first time rows are computed, the second time they are cached.
     for _ in 0..2 {
         let (ours, theirs) = both();
-        // SAFETY: it is what the test gave.
+        // SAFETY: the argument is the test's `Found`.
         let found = unsafe { &mut *found.cast::<Found>() };
         found.calls += 1;
         found.frames = ours.len();
@@ -68,7 +68,7 @@ extern "C" fn look(found: *mut c_void) {
     }
 }
 
-/// Calls a function of the library, and sees that both walks found the same, and no fewer frames than `least`.
+/// Calls a function of the library. Asserts that both walks agree, with at least `least` frames.
 #[track_caller]
 fn same_through(library: &Library, name: &str, number: i64, least: usize) {
     let mut found = Found::default();
@@ -186,7 +186,7 @@ fn what_cannot_be_followed_ends_the_walk() {
     };
     let body = || {
         for _ in 0..3 {
-            // Made code: its own frame is the last one. More than the bits for a frame: so is that of the function with it.
+            // Generated code: its own frame is the last one. A frame that is too large for the bits: so is that of its function.
             for (function, number) in [("generated", 0), ("enormous", 5)] {
                 let mut found = Found::default();
                 library.call(function, number, look, (&raw mut found).cast());
@@ -195,7 +195,7 @@ fn what_cannot_be_followed_ends_the_walk() {
             same_through(&library, "plain", 10, 15);
         }
     };
-    // There must be room for such a frame.
+    // A stack with room for such a frame.
     std::thread::scope(|scope| {
         std::thread::Builder::new().stack_size(16 << 20).spawn_scoped(scope, body).unwrap().join().unwrap();
     });
@@ -223,7 +223,7 @@ const ALONE: &str = "MILLPOND_ALONE";
 
 #[test]
 fn a_library_in_the_place_of_another_is_seen() {
-    // In a process of its own: other tests would take the place.
+    // In a process of its own, because other tests would use the same addresses.
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tests::a_child_replaces_libraries", "--nocapture"]);
     let out = command.env(ALONE, "1").output().unwrap();
@@ -234,7 +234,7 @@ fn a_library_in_the_place_of_another_is_seen() {
     }
 }
 
-/// Only when it is started by the test above.
+/// Has an effect only when the test above starts it.
 #[test]
 fn a_child_replaces_libraries() {
     if std::env::var_os(ALONE).is_none() {
@@ -265,7 +265,7 @@ fn errno_stays_as_it_was() {
     let Some(library) = Library::built("errno_stays_as_it_was", "gcc", &["-O2"]) else { return };
     extern "C" fn look(found: *mut c_void) {
         let mut frames = [0; 100];
-        // SAFETY: the calling thread's own number; the count is the test's.
+        // SAFETY: errno is thread-local; the count is the test's.
         unsafe {
             *libc::__errno_location() = 77;
             *found.cast::<usize>() = capture(&mut frames);
@@ -284,19 +284,19 @@ fn a_child_of_fork_walks_too() {
     super::after_fork();
     let (ours, theirs) = both();
     assert_eq!(ours, theirs);
-    // SAFETY: the child only walks, and ends.
+    // SAFETY: the child only walks, and exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         super::after_fork();
         let mut frames = [0; 100];
         let count = capture(&mut frames);
         let is_same = frames[1..count] == ours[..];
-        // SAFETY: nothing of the parent's is cleaned up twice.
+        // SAFETY: without clean-up, so that nothing of the parent is cleaned up twice.
         unsafe { libc::_exit(c_int::from(!is_same)) };
     }
     let mut status = 0;
-    // SAFETY: the child is ours.
+    // SAFETY: the child is this process's.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    // The frame of the caller is at another call of this function.
+    // The exit status may differ: this function calls `capture` at another place.
     assert!(libc::WIFEXITED(status), "{status:#x}");
 }

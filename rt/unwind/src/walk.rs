@@ -1,29 +1,29 @@
-//! From frame to frame on x86-64.
+//! The walk from frame to frame on x86-64.
 
 use super::cache::{self, ADDRESS_BITS};
 use super::row::{self, Address, Pointer, Row, Usual};
 use super::stack::Stack;
 
-/// What is known of a frame: where its code goes on, and two registers as they are then.
+/// A frame: the address at which its code continues, and two registers at that moment.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
-    /// Where its code goes on.
+    /// The address at which its code continues.
     next: usize,
     stack: usize,
     pointer: usize,
 }
 
-/// Fills `frames` from the registers of a function that was just entered.
+/// Fills `frames` from the registers at the entry of a function.
 ///
 /// # Safety
-/// `count` addresses may be written to `frames`, and the stack pointer is that of the calling thread.
+/// `frames` has room for `count` addresses, and the stack pointer is that of the calling thread.
 pub(super) unsafe extern "C" fn walk(
     frames: *mut usize,
     count: usize,
     stack: usize,
     pointer: usize,
 ) -> usize {
-    // SAFETY: our caller promises it.
+    // SAFETY: by the caller's promise.
     let frames = unsafe { std::slice::from_raw_parts_mut(frames, count) };
     let mut memory = Stack::at(stack, true);
     let Some(next) = memory.word(stack) else { return 0 };
@@ -33,13 +33,13 @@ pub(super) unsafe extern "C" fn walk(
     if cache::forgotten() == before {
         return found;
     }
-    // Some rows may have been of a library that is gone.
+    // Some rows may have been of an unloaded library.
     follow(frames, first, Stack::at(stack, true))
 }
 
 fn follow(frames: &mut [usize], mut frame: Frame, mut memory: Stack) -> usize {
     let mut count = 0;
-    // The place in the frame, and the one that led here.
+    // The place in the current frame, and the one of its callee.
     let (mut place, mut led) = (frame.next.wrapping_sub(1), None);
     let room = frames.len();
     for free in frames {
@@ -68,7 +68,7 @@ fn follow(frames: &mut [usize], mut frame: Frame, mut memory: Stack) -> usize {
             Some(caller) => frame = caller,
             None => break,
         }
-        // What was interrupted goes on at its place; what called goes on behind it.
+        // An interrupted function continues at its place; a caller continues after its place.
         place = if bits & row::KIND_MASK == row::SIGNAL { frame.next } else { frame.next.wrapping_sub(1) };
     }
     if let Some(place) = led {
@@ -77,11 +77,11 @@ fn follow(frames: &mut [usize], mut frame: Frame, mut memory: Stack) -> usize {
     count
 }
 
-/// The frame of the caller.
+/// The frame of the caller, by a usual row.
 #[inline(always)]
 fn usual(row: Usual, frame: Frame, memory: &mut Stack) -> Option<Frame> {
     let address = row.address(frame.stack, frame.pointer);
-    // Callers have their frames above.
+    // Frames of callers are above.
     if address <= frame.stack {
         return None;
     }
@@ -90,7 +90,7 @@ fn usual(row: Usual, frame: Frame, memory: &mut Stack) -> Option<Frame> {
     Some(Frame { next, stack: address, pointer: if row.is_kept() { frame.pointer } else { pointer } })
 }
 
-/// The same for what is seldom: and the stack that it is in.
+/// The same for rare rows. Also returns the stack of the frame.
 #[cold]
 #[inline(never)]
 fn unusual(row: Row, frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> {
@@ -117,7 +117,7 @@ fn unusual(row: Row, frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> 
     Some((Frame { next, stack: address, pointer }, memory))
 }
 
-/// What a handler interrupted. The kernel has put its registers where the stack pointer is when the handler has returned.
+/// The function that a handler interrupted. The kernel stored its registers at the stack pointer after the handler's return.
 fn interrupted(frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> {
     const REGISTERS: usize =
         std::mem::offset_of!(libc::ucontext_t, uc_mcontext) + std::mem::offset_of!(libc::mcontext_t, gregs);
@@ -127,6 +127,6 @@ fn interrupted(frame: Frame, mut memory: Stack) -> Option<(Frame, Stack)> {
     };
     let (next, stack, pointer) =
         (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
-    // A handler may have a stack of its own.
+    // The handler may run on an alternate stack.
     Some((Frame { next, stack, pointer }, Stack::at(stack, false)))
 }

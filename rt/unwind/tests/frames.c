@@ -1,4 +1,4 @@
-/* Functions with all kinds of frames, which call a function that looks at the stack. Built without frame pointers, as a library. */
+/* Functions with all kinds of frames, which call a function that walks the stack. Built without frame pointers, as a library. */
 #define _GNU_SOURCE 1
 #include <alloca.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 typedef void look(void *);
 
-/* How large the frame of `with_buffer` is: another build of this library differs in nothing else. */
+/* Size of the buffer of `with_buffer`. Builds with different sizes differ in nothing else. */
 #ifndef BUFFER
 #define BUFFER 4096
 #endif
@@ -21,7 +21,7 @@ typedef void function(long, look *, void *);
 
 void plain(long depth, look *told, void *with)
 {
-	/* Compilers would put a call into another. */
+	/* Volatile, because compilers would inline the recursion. */
 	function *volatile again = plain;
 	if (depth == 0)
 		told(with);
@@ -80,7 +80,7 @@ void aligned(long size, look *told, void *with)
 	sink += room[size % 200] + more[size / 2];
 }
 
-/* All registers that a function has to keep. */
+/* Uses all callee-saved registers. */
 void busy(long seed, look *told, void *with)
 {
 	long a = sink + seed, b = sink * 3, c = sink ^ 5, d = sink - 7, e = sink | 9, f = sink & 11, g = sink + 13;
@@ -90,7 +90,7 @@ void busy(long seed, look *told, void *with)
 	sink += a * b * c * d * e * f * g;
 }
 
-/* The registers are kept on one path only. */
+/* Saves registers on one path only. */
 void late(long seed, look *told, void *with)
 {
 	if (seed < 0) {
@@ -139,7 +139,7 @@ static __attribute__((noreturn, noinline)) void last(look *told, void *with)
 	longjmp(back, 1);
 }
 
-/* The call is the last instruction of a function: it returns behind its end. */
+/* The call is the last instruction of a function: its return address is after the function's end. */
 void ends(long seed, look *told, void *with)
 {
 	(void)seed;
@@ -172,7 +172,7 @@ void signalled(long seed, look *told, void *with)
 	sink++;
 }
 
-/* On a stack of its own. */
+/* A handler on an alternate stack. */
 void elsewhere(long size, look *told, void *with)
 {
 	stack_t stack, before;
@@ -188,7 +188,7 @@ void elsewhere(long size, look *told, void *with)
 	free(stack.ss_sp);
 }
 
-/* A fault, in the middle of a function without any frame. */
+/* A fault in the middle of a leaf function without a frame. */
 __attribute__((noinline)) static long touch(volatile long *address) { return *address; }
 
 static void mend(int number, siginfo_t *info, void *context)
@@ -221,7 +221,7 @@ static void start(void)
 	sink++;
 }
 
-/* On a stack that another call made, with pages around it that cannot be touched. */
+/* On a stack of `makecontext`, with inaccessible pages around it. */
 void switched(long size, look *told, void *with)
 {
 	char *stack = mmap(NULL, size + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -238,7 +238,7 @@ void switched(long size, look *told, void *with)
 }
 
 #ifdef __x86_64__
-/* A caller without call frame information: code that the program made. */
+/* A caller without call frame information: generated code. */
 void generated(long seed, look *told, void *with)
 {
 	/* push rbx; mov rbx, rdi; mov rdi, rsi; call rbx; pop rbx; ret */

@@ -1,4 +1,4 @@
-//! A program with object caches of its own: it loses boats, keeps others, and has some in magazines, each with a sail that its constructor gave it.
+//! A program with object caches of its own: it leaks boats, keeps others, and has some in magazines. The constructor allocates a sail for each.
 
 use libc::{c_int, c_void};
 use millpond_rt::{
@@ -21,7 +21,7 @@ unsafe extern "C" fn rig(boat: *mut c_void, _: *mut c_void, _: c_int) -> c_int {
 }
 
 unsafe extern "C" fn unrig(boat: *mut c_void, _: *mut c_void) {
-    // SAFETY: what its constructor wrote there.
+    // SAFETY: the constructor wrote it.
     unsafe { umem_free(boat.cast::<*mut u8>().read(), SAIL) };
 }
 
@@ -36,7 +36,7 @@ fn lose(cache: *mut RawCache, count: usize) {
         // SAFETY: the cache is alive.
         say("lost", black_box(unsafe { umem_cache_alloc(cache, 0) }));
     }
-    // SAFETY: as above; the address that registers and the stack remember is one that was freed.
+    // SAFETY: as above. Afterwards registers and the stack have the address of a freed buffer.
     unsafe { umem_cache_free(cache, black_box(umem_cache_alloc(cache, 0))) };
 }
 
@@ -52,7 +52,7 @@ fn keep(cache: *mut RawCache) {
 /// Leaves boats in the magazines of this thread.
 #[inline(never)]
 fn moor(cache: *mut RawCache, word: &str) {
-    // SAFETY: the cache is alive, and what it gave goes back to it.
+    // SAFETY: the cache is alive, and the buffers return to it.
     unsafe {
         let boats: [*mut u8; 6] = std::array::from_fn(|_| umem_cache_alloc(cache, 0));
         boats.iter().for_each(|boat| say(word, *boat));
@@ -84,7 +84,7 @@ fn main() {
     keep(cache);
     moor(cache, "moored");
     lose(cache, 4);
-    // What registers remember, those of vectors too, are addresses of others from here on.
+    // Overwrites the addresses in registers, vector registers too.
     moor(other, "dinghy");
     wipe();
     let _ = writeln!(std::io::stdout().lock(), "ready");

@@ -1,4 +1,4 @@
-/* Loses what it says that it loses, keeps what it says that it keeps, and on demand writes where it should not. */
+/* Leaks and keeps the buffers that it prints as lost and kept, and on request corrupts memory. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static APART void *take(size_t bytes)
     return buffer;
 }
 
-/* The last address that registers and the stack remember is one that was freed. */
+/* Afterwards registers and the stack have the address of a freed buffer. */
 static APART void lose(int count, size_t bytes)
 {
     int at;
@@ -86,7 +86,7 @@ static APART void harm(const char *how)
         buffer[24] = 0;
     } else if (strcmp(how, "late") == 0) {
         free(buffer);
-        /* Eight bytes of malloc's own come before. */
+        /* Malloc's tag of eight bytes is before the buffer. */
         ((volatile char *)buffer)[8] = 0;
     }
     printf("harm %p\n", (void *)buffer);

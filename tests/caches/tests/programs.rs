@@ -1,4 +1,4 @@
-//! `millpond umem` on real programs, while they run and on the cores that they leave.
+//! `millpond umem` on real programs, while they run and on their cores.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What a command said.
+/// The result of a command.
 struct Said {
     exit: Exit,
     out: String,
@@ -34,7 +34,7 @@ fn umem(words: &str) -> Said {
     Said { exit, out, err: text(err) }
 }
 
-/// The document of the one copy of the library.
+/// The JSON document of the only copy of the library.
 fn document(words: &str) -> Value {
     let said = umem(words);
     assert!(said.err.is_empty(), "{words}: {}", said.err);
@@ -44,7 +44,7 @@ fn document(words: &str) -> Value {
     heaps[0].clone()
 }
 
-/// A program that runs until it is dropped, and what it said before it was ready.
+/// A program that runs until it is dropped, and its output before it was ready.
 struct Program {
     child: Child,
     said: Vec<String>,
@@ -58,7 +58,7 @@ impl Program {
         command.args(words).envs(environment.iter().copied()).current_dir(dir.path()).stdout(Stdio::piped());
         let unlimited = || {
             let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-            // SAFETY: the limit is ours; the call only reads it.
+            // SAFETY: the record is readable.
             unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
             Ok(())
         };
@@ -73,13 +73,13 @@ impl Program {
         self.child.id()
     }
 
-    /// Addresses behind a word, as the program has them.
+    /// The addresses after a word in the program's output.
     fn addresses(&self, word: &str) -> BTreeSet<u64> {
         let lines = self.said.iter().filter(|line| line.split(' ').next() == Some(word));
         lines.map(|line| hex(line.rsplit("0x").next().unwrap())).collect()
     }
 
-    /// The core that gdb writes of it, which runs on; none: why not.
+    /// A core that gdb writes of the running process. `Err`: why there is none.
     fn core_of_gdb(&self, dir: &Path) -> Result<PathBuf, &'static str> {
         let mut gcore = Command::new("gcore");
         let out = gcore.arg("-o").arg(dir.join("core")).arg(self.pid().to_string()).output();
@@ -88,9 +88,9 @@ impl Program {
         if out.status.success() && core.is_file() { Ok(core) } else { Err("gcore writes no core here") }
     }
 
-    /// Lets it die and leave a core; none where cores go elsewhere.
+    /// Aborts the process, and returns its core. `None`: cores are stored elsewhere.
     fn core(&mut self) -> Option<PathBuf> {
-        // SAFETY: the process is our child and lives.
+        // SAFETY: the process is a live child of this one.
         unsafe { libc::kill(libc::pid_t::try_from(self.pid()).unwrap(), libc::SIGABRT) };
         self.child.wait().unwrap();
         Some(std::fs::read_dir(self.dir.path()).unwrap().next()?.unwrap().path())
@@ -108,7 +108,7 @@ fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap()
 }
 
-/// The preloadable library, built for this test; none where it cannot be.
+/// The preloadable library, built for this test. `None`: it cannot be built.
 fn preloaded() -> Option<PathBuf> {
     let deps = std::env::current_exe().unwrap();
     let target = deps.parent()?.parent()?;
@@ -123,7 +123,7 @@ fn preloaded() -> Option<PathBuf> {
     Some(target.join("libmillpond_malloc.so")).filter(|library| built && library.is_file())
 }
 
-/// The program in C and the library; none: why not.
+/// The program in C and the library. `Err`: why there are none.
 fn compiled(dir: &Path) -> Result<(PathBuf, PathBuf), &'static str> {
     let library = preloaded().ok_or("libmillpond_malloc.so cannot be built here")?;
     let program = dir.join("leak");
@@ -139,7 +139,7 @@ fn compiled(dir: &Path) -> Result<(PathBuf, PathBuf), &'static str> {
     }
 }
 
-/// Whether processes may be looked into here; says why not.
+/// Whether this process may read others; prints the reason if not.
 fn may_look(test: &str, pid: u32) -> bool {
     let said = umem(&format!("stat {pid}"));
     if said.err.contains("permission denied") {
@@ -149,14 +149,14 @@ fn may_look(test: &str, pid: u32) -> bool {
     true
 }
 
-/// Where lost buffers begin, for each cache, whatever the program's own addresses in them are.
+/// Number and total bytes of leaks.
 fn lost(document: &Value) -> (u64, u64) {
     let leaks = document["leaks"].as_array().unwrap();
     let sum = |key: &str| leaks.iter().map(|leak| leak[key].as_u64().unwrap()).sum();
     (sum("buffers"), sum("bytes"))
 }
 
-/// Every lost address lies in a buffer that is lost, and there are as many.
+/// Asserts that every leak is a lost address of the program, and that none is missing.
 fn assert_lost(program: &Program, target: &str, audited: bool) {
     let found = document(&format!("findleaks --json {target}"));
     let expected = program.addresses("lost");
@@ -286,7 +286,7 @@ fn objects_of_caches_are_told_from_those_in_magazines() {
     }
 }
 
-/// Four boats are lost, and with each its sail; what is in magazines is not.
+/// Asserts that four boats and their sails are leaks; those in magazines are not.
 fn assert_boats(program: &Program, target: &str, audited: bool) {
     let found = document(&format!("findleaks --json {target}"));
     let leaks = found["leaks"].as_array().unwrap();
@@ -299,7 +299,7 @@ fn assert_boats(program: &Program, target: &str, audited: bool) {
     let boats = stat["caches"].as_array().unwrap().iter().find(|cache| cache["name"] == "boat").unwrap();
     assert_eq!(boats["in_use"], 12, "{boats:#}");
     assert_eq!(boats["in_magazines"].as_u64() > Some(0), !audited, "{boats:#}");
-    // Those that were moored and not given out again are free.
+    // Boats that were moored and not allocated again are free.
     let away: BTreeSet<u64> = program.addresses("lost").union(&program.addresses("kept")).copied().collect();
     for boat in program.addresses("moored").difference(&away) {
         let what = umem(&format!("whatis {target} {boat:x}")).out;

@@ -1,4 +1,4 @@
-//! What is read while the process stands still: words that could be addresses of buffers, in buffers and outside of them.
+//! Data that is read while the process is stopped: words that may be addresses of buffers, inside and outside of buffers.
 
 use super::Effort;
 use super::words::Words;
@@ -10,26 +10,26 @@ use millpond_machine::facets::{Mapping, StoppedThread};
 use millpond_model::Nanos;
 use millpond_rt_layout::PAGE;
 
-/// How much is read at once: what fits into a CPU's cache.
+/// Bytes per read: these fit into a CPU's cache.
 const PIECE: u64 = 256 << 10;
-/// Pages of a heap for which there is a map with a bit for each.
+/// Maximum pages of a heap for which a bitmap is used.
 const MAP_MAX: usize = 1 << 28;
 
 pub(super) struct Gathered<'a> {
     pub(super) heap: Heap<'a>,
     /// Words outside of the caches' memory.
     pub(super) roots: Vec<u64>,
-    /// Words in it.
+    /// Words in the caches' memory.
     pub(super) words: Words,
     pub(super) effort: Effort,
-    /// When it stood still.
+    /// Time of the stop.
     pub(super) stopped: Option<Nanos>,
 }
 
 struct Filter {
     low: u64,
     high: u64,
-    /// A bit for each page from `low` on; none: any.
+    /// A bit for each page from `low` on. `None`: every page passes.
     pages: Option<FixedBitSet>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn gather<'a>(memory: &'a Memory<'a>, root: u64) -> Result<Gathered<'
         let begin = stack_in_use(place, &mappings, &threads).unwrap_or(mapping.begin);
         for part in without((begin, mapping.end), &excluded) {
             effort.root_bytes += reader.read(part, |_, word| {
-                // The same pointer twice in a row says no more.
+                // A repeated pointer adds nothing.
                 if roots.last() != Some(&word) {
                     roots.push(word);
                 }
@@ -100,7 +100,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Gives every word of a range that passes; how many bytes could be read.
+    /// Passes every word of a range that the filter accepts to `give`. Returns the number of bytes read.
     fn read(&mut self, (begin, end): (u64, u64), mut give: impl FnMut(u64, u64)) -> u64 {
         let mut bytes_read = 0;
         for (begin, end) in self.memory.image().written(begin, end) {
@@ -115,7 +115,7 @@ impl Reader<'_> {
                     }
                 }
                 bytes_read += read as u64;
-                // Behind a page that cannot be read one goes on with the next.
+                // After an unreadable page, continue with the next one.
                 at += if read == wanted {
                     wanted as u64
                 } else {
@@ -127,10 +127,10 @@ impl Reader<'_> {
     }
 }
 
-/// Where the part of a mapping begins that a thread's stack has in use; none: it is not certain that the mapping is a stack and no more.
+/// Beginning of the part of a mapping that a thread's stack uses. `None`: it is uncertain whether the mapping is a stack and nothing else.
 ///
-/// The main thread's is known by its name. Another one is a stack when exactly one thread is in it, when that thread's own data lie above its
-/// stack pointer in the same mapping (so the C library lays them out), and when nothing that can be read ends where it begins.
+/// The main thread's stack has a name. Another mapping is a stack if exactly one thread's stack pointer is in it, the thread's own data is above the
+/// stack pointer in the same mapping (the layout of the C library), and no readable mapping ends where it begins.
 fn stack_in_use(place: usize, mappings: &[Mapping], threads: &[StoppedThread]) -> Option<u64> {
     let mapping = &mappings[place];
     let mut inside = threads.iter().filter(|thread| mapping.contains(thread.stack_pointer));

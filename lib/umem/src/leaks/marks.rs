@@ -1,4 +1,4 @@
-//! Which buffers can be reached: a bit for each chunk of every span, and words followed from one to the next.
+//! Reachability: a bit for each chunk of every span, and a traversal from word to word.
 
 use super::words::Words;
 use crate::heap::{Heap, State};
@@ -6,14 +6,14 @@ use crate::span::Use;
 use fixedbitset::FixedBitSet;
 use millpond_rt_layout::flags;
 
-/// A buffer that cannot be reached.
+/// An unreachable buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LostBuffer {
-    /// The cache; none: it is a large one.
+    /// Index of its cache; `None`: a large buffer.
     pub(super) cache: Option<usize>,
     pub(super) buffer: u64,
     pub(super) bytes: u64,
-    /// Where it is audited.
+    /// Its bufctl, if it is audited.
     pub(super) bufctl: Option<u64>,
 }
 
@@ -21,13 +21,13 @@ pub(super) struct LostBuffer {
 struct Place {
     begin: u64,
     end: u64,
-    /// Its first buffer, and from one to the next.
+    /// Address of its first buffer, and the distance to the next.
     first: u64,
     chunk: u64,
     chunks: u64,
-    /// The number of its first buffer among all.
+    /// Index of its first buffer among all buffers.
     number: usize,
-    /// Its place among the spans of the heap.
+    /// Index of the span in the heap.
     span: usize,
 }
 
@@ -49,12 +49,12 @@ pub(super) struct Marks<'a> {
     allocated: FixedBitSet,
     count: u64,
     reached: FixedBitSet,
-    /// Reached, and what is in them not followed yet.
+    /// Reached buffers whose contents were not followed yet.
     waiting: Vec<usize>,
 }
 
 impl<'a> Marks<'a> {
-    /// No buffer is reached yet, but for objects that are free and stay constructed.
+    /// Marks no buffer as reached, except free objects that stay constructed.
     pub(super) fn of(heap: &'a Heap<'a>) -> Marks<'a> {
         let mut places = Vec::new();
         let mut number = 0;
@@ -121,7 +121,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Follows words from outside, then those in what is reached.
+    /// Follows the words from outside, then those in reached buffers.
     pub(super) fn follow(&mut self, roots: &[u64], words: &Words) {
         roots.iter().for_each(|word| self.reach(*word));
         while let Some(number) = self.waiting.pop() {
@@ -134,7 +134,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Those that are allocated and were not reached, ascending.
+    /// Allocated buffers that were not reached, ascending.
     pub(super) fn lost(&self) -> impl Iterator<Item = LostBuffer> + '_ {
         self.places.iter().flat_map(move |place| {
             let span = &self.heap.spans[place.span];

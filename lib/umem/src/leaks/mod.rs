@@ -1,14 +1,14 @@
 //! Leaks: buffers that no pointer reaches.
 //!
-//! A word anywhere in writable memory that is the address of a byte of a buffer makes that buffer reachable, whether it is meant as a pointer or
-//! not; so does one in the registers of a thread, and one in a buffer that is reachable itself. What remains is a leak: no correct program can give
-//! it back any more. (A pointer that a program keeps in disguise is not seen: its buffer looks like a leak.)
+//! A word that is the address of any byte of a buffer makes that buffer reachable, whether or not it is meant as a pointer. Such words count in
+//! writable memory, in registers of threads, and in reachable buffers. All other allocated buffers are leaks: no correct program can free them. (A
+//! pointer that a program stores in disguise is not found: its buffer looks like a leak.)
 //!
-//! # Where one begins
+//! # Roots
 //!
-//! Everything writable, but for the caches' own memory: spans, and what the library notes about them. Of a thread's stack only what lies above its
-//! stack pointer counts, where it is certain that it is that thread's and no other thread's. Objects that are free in magazines and stay constructed
-//! own what their constructor gave them.
+//! Roots are all writable memory, except the caches' own memory: spans, and the library's bookkeeping. Of a thread's stack only the part above its
+//! stack pointer counts, if the mapping certainly belongs to that thread alone. Free objects in magazines that stay constructed own the buffers
+//! that their constructor allocated.
 //!
 //! # The pause
 //!
@@ -16,8 +16,8 @@
 //!   stop all threads ──▶ caches, spans, magazines; words that look like addresses of buffers ──▶ go on ──▶ reachability, stacks, names
 //! ```
 //!
-//! The process stands still only while words are gathered. What needs time is done afterwards, on these words. Stacks of leaks are read
-//! then; one that is younger than the pause shows that the buffer was in use after all, and it is left out.
+//! The process is stopped only while words are gathered. Slow work is done afterwards, on these words. The allocation stacks of leaks are read then.
+//! A record that is younger than the pause shows that the buffer was in use after all, and it is omitted.
 
 mod gather;
 mod marks;
@@ -31,21 +31,21 @@ use marks::Marks;
 use millpond_model::Nanos;
 use std::collections::BTreeMap;
 
-/// In bytes: below this a pause says nothing about how long more would take.
+/// Minimum of bytes read for a meaningful pause per GiB.
 const LITTLE: u128 = 16 << 20;
 
 /// Leaks of one cache with the same allocation stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leak {
-    /// The cache; none: large buffers.
+    /// Name of the cache; `None`: large buffers.
     pub cache: Option<String>,
-    /// The way, innermost first; empty where it is not known.
+    /// Allocation stack, innermost first; empty if unknown.
     pub stack: Vec<u64>,
-    /// The buffers, ascending.
+    /// Addresses of the buffers, ascending.
     pub buffers: Vec<u64>,
-    /// Bytes of all of them.
+    /// Total bytes.
     pub bytes: u64,
-    /// The bufctl of the first, if it has one.
+    /// The bufctl of the first buffer, if it has one.
     pub bufctl: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// The pause for each GiB that was read in it. None: so little was read that this would be the time for stopping threads.
+    /// The pause per GiB read. `None`: so little was read that the result would be the time for stopping threads.
     #[must_use]
     pub fn pause_per_gib(&self) -> Option<Nanos> {
         let bytes = u128::from(self.root_bytes + self.heap_bytes);
@@ -83,21 +83,21 @@ impl Effort {
     }
 }
 
-/// What was lost.
+/// The result of a search for leaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// By bytes, the most first.
+    /// Leaks by bytes, descending.
     pub leaks: Vec<Leak>,
-    /// How much was looked at.
+    /// Counters of the search.
     pub effort: Effort,
-    /// What made no sense, in sentences.
+    /// Reports of invalid data, in sentences.
     pub problems: Vec<String>,
 }
 
-/// Looks for what was lost in the heap whose root is there.
+/// Finds leaks in the heap with the root at an address.
 ///
 /// # Errors
-/// [`FindError`] when the process cannot be stopped, or its caches cannot be understood.
+/// [`FindError`] if the process cannot be stopped, or its caches cannot be read.
 pub fn find(memory: &Memory<'_>, root: u64) -> Result<Lost, FindError> {
     let image = memory.image();
     let gathered = gather::gather(memory, root);
@@ -107,7 +107,7 @@ pub fn find(memory: &Memory<'_>, root: u64) -> Result<Lost, FindError> {
     Ok(sort(gathered, pause))
 }
 
-/// Everything after the pause.
+/// The part of the search after the pause.
 fn sort(gathered: Gathered<'_>, pause: Option<Nanos>) -> Lost {
     let Gathered { heap, roots, words, mut effort, stopped } = gathered;
     effort.pause = pause;

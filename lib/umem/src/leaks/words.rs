@@ -1,6 +1,6 @@
-//! Words with their places: added in ascending order while a process stands still, so that nothing that is there is ever moved.
+//! Words with their addresses, added in ascending order while a process is stopped. Existing entries never move.
 
-/// Words of a block: 1 MiB.
+/// Words per block: 1 MiB.
 const BLOCK: usize = 1 << 16;
 
 /// The words.
@@ -10,7 +10,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Adds one whose place is behind all others.
+    /// Adds a word whose address is greater than all others.
     pub(super) fn push(&mut self, place: u64, word: u64) {
         match self.blocks.last_mut().filter(|block| block.len() < BLOCK) {
             Some(block) => block.push((place, word)),
@@ -26,7 +26,7 @@ impl Words {
         self.blocks.iter().map(Vec::len).sum()
     }
 
-    /// Those whose places are within a range.
+    /// Words with addresses in a range.
     pub(super) fn within(&self, begin: u64, end: u64) -> impl Iterator<Item = u64> + '_ {
         let first = self.blocks.partition_point(|block| block.last().is_none_or(|(place, _)| *place < begin));
         let mut at =

@@ -1,4 +1,4 @@
-//! Random words of a sound image are overwritten: nothing panics, hangs, or leaves the process stopped, and what comes out stays within bounds.
+//! Overwrites random words of a valid image: nothing panics, hangs, or leaves the process stopped, and all results stay within bounds.
 
 use super::town::{DATA, GUARDED, HEAP, META, PLAIN, ROOT, Town};
 use crate::statistics::rows;
@@ -7,7 +7,7 @@ use millpond_machine::facets::Image;
 use millpond_rt_layout::{Root, logs};
 use std::mem::size_of;
 
-/// A bit of everything.
+/// An image with something of every kind.
 fn town() -> Town {
     let mut town = Town::new();
     let session = town.cache("session", 200, GUARDED);
@@ -27,12 +27,12 @@ fn town() -> Town {
     town
 }
 
-/// Where four bytes lead: into the root, the notes or the heap, or to something far away.
+/// Derives an address from four bytes: in the root, the bookkeeping or the heap.
 fn address(bytes: &[u8]) -> u64 {
     let offset = u64::from(u16::from_le_bytes([bytes[1], bytes[2]])) * 8;
     match bytes[0] % 4 {
         0 => ROOT + offset % size_of::<Root>() as u64 / 8 * 8,
-        // Caches and spans stand behind the first table.
+        // Caches and spans are after the first table.
         1 => META + offset % 0x4_0000,
         2 => META + 0x8000 + offset % 0x4000,
         _ => HEAP + offset % 0x4000,

@@ -1,4 +1,4 @@
-//! The root is found without symbols, and figures of caches come out as they were laid out.
+//! Finding the root without symbols, and reading figures of caches.
 
 use super::town::{DATA, GUARDED, HEAP, PLAIN, ROOT, Town};
 use crate::history;
@@ -18,18 +18,18 @@ fn found(town: &Town) -> Result<usize, FindError> {
 fn the_root_is_where_its_own_address_stands() {
     let mut town = Town::new();
     assert_eq!(found(&town), Ok(1));
-    // A copy of its bytes on a stack, or elsewhere in the program's data, is none.
+    // A copy of its bytes on a stack, or elsewhere in the program's data, is not a root.
     let head: Vec<u8> = (0..6).flat_map(|at| town.space.get(ROOT + at * 8).to_le_bytes()).collect();
     town.space.put(DATA, &head);
     town.space.put(super::town::STACK, &head);
     assert_eq!(found(&town), Ok(1));
-    // A second copy of the library has another one, behind the file's own part of its data.
+    // A second copy of the library has a root in .bss, after the file's own part of its data.
     let other = 0x60_8000;
     town.space.map(other, 0x4000, "rw", "");
     town.space.put(other, &head);
     town.space.word(other + offset_of!(Root, this) as u64, other);
     assert_eq!(found(&town), Ok(2));
-    // Not where others could have written it.
+    // Shared memory is ignored, because other processes can write it.
     town.space.map(0x80_0000, 0x4000, "rws", "/dev/shm/x");
     town.space.put(0x80_0000, &head);
     town.space.word(0x80_0000 + offset_of!(Root, this) as u64, 0x80_0000);
@@ -80,7 +80,7 @@ fn figures_are_of_slabs_without_what_is_in_magazines() {
     assert_eq!((row.in_use, row.in_magazines, row.total, row.memory), (4, 6, 64, 4096));
     assert_eq!((row.allocs, row.failures, row.size, heap.thread_blocks()), (42, 0, 64, 2));
     assert_eq!(heap.problems, [""; 0]);
-    // Nothing was stopped for that.
+    // Reading figures does not stop the process.
     assert_eq!(town.space.stops.get(), 0);
 }
 
@@ -155,7 +155,7 @@ fn a_log_is_read_newest_first_and_a_buffer_has_its_history() {
     town.alloc(&slab, 0, None);
     let log = town.log(logs::TRANSACTION, 4);
     let stride = slab.lot.bufctl;
-    // Six were begun, so that the first two are overwritten; the last has not ended.
+    // Seven were begun, so the first three are overwritten; the last is incomplete.
     let place = ROOT + (offset_of!(Root, logs) + offset_of!(millpond_rt_layout::Log, next)) as u64;
     town.space.word(place, 7);
     let bufctl = |at: usize| at as u64;
@@ -198,7 +198,7 @@ fn messages_come_out_in_the_order_in_which_they_were_said() {
     town.space.put(ring, b"umem: one\n");
     town.space.word(end, 10);
     assert_eq!(said(&town), "umem: one\n");
-    // Once around, and three more.
+    // Once around the ring, and three more bytes.
     town.space.put(ring, &[b'x'; MESSAGES]);
     town.space.put(ring, b"end");
     town.space.word(end, MESSAGES as u64 + 3);

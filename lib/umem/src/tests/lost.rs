@@ -1,4 +1,4 @@
-//! Leaks are found, and nothing else.
+//! Leaks are found, without false positives.
 
 use super::space::PAUSE;
 use super::town::{DATA, GUARDED, PLAIN, STACK, STACK_POINTER, Slab, Town};
@@ -35,18 +35,18 @@ fn a_buffer_is_reachable_from_data_stack_registers_and_other_buffers() {
     let at: Vec<u64> = (0..8).map(|chunk| town.alloc(&slab, chunk, None)).collect();
     assert_eq!(buffers(&town), at);
     town.space.word(DATA, at[0]);
-    // An address within a buffer counts, and so does the last byte.
+    // An address inside a buffer counts, up to its last byte.
     town.space.word(STACK_POINTER + 16, at[1] + 63);
     town.space.threads[0].words.push(at[2] + 8);
-    // From one to the next, around a circle.
+    // From buffer to buffer, with a cycle.
     town.space.word(at[2] + 56, at[3]);
     town.space.word(at[3], at[4]);
     town.space.word(at[4] + 8, at[3]);
-    // Two that point to each other, and nothing else points to them.
+    // Two that point to each other only.
     town.space.word(at[5], at[6]);
     town.space.word(at[6], at[5]);
     assert_eq!(buffers(&town), at[5..]);
-    // What is in read-only memory, or not at a multiple of eight, was not stored there by the program.
+    // Words in read-only memory, or not aligned to eight bytes, do not count.
     town.space.put(DATA + 0x104, &at[5].to_le_bytes());
     town.space.put(0x40_0100, &at[6].to_le_bytes());
     assert_eq!(buffers(&town), at[5..]);
@@ -63,7 +63,7 @@ fn free_buffers_and_what_they_hold_count_for_nothing() {
     town.space.word(slab.buffer(9), one);
     town.space.word(DATA, slab.buffer(9));
     assert_eq!(buffers(&town), [one]);
-    // Free pages, too.
+    // The same for free pages.
     let (_, pages) = town.span(0x1000, millpond_rt_layout::kind::FREE);
     town.space.word(pages, one);
     assert_eq!(buffers(&town), [one]);
@@ -91,7 +91,7 @@ fn buffers_in_magazines_are_free() {
     town.depot(slab.lot, &at[3..5]);
     town.depot(slab.lot, &at[5..6]);
     assert_eq!(buffers(&town), at[6..]);
-    // A round that points on does so as an object only where objects stay made.
+    // Contents of a buffer in a magazine count only if its objects stay constructed.
     town.space.word(at[0], at[6]);
     assert_eq!(buffers(&town), at[6..]);
     town.space.word(slab.lot.at + offset_of!(Cache, constructor) as u64, 0x40_0100);
@@ -154,7 +154,7 @@ fn what_was_allocated_after_the_pause_was_not_lost() {
     let found = lost(&town);
     assert_eq!(found.leaks.iter().flat_map(|leak| &leak.buffers).collect::<Vec<_>>(), [&slab.buffer(0)]);
     assert_eq!(found.effort.taken_since, 2);
-    // A core has no time after it, and no pause.
+    // A core does not change afterwards, and has no pause.
     town.space.clock = None;
     town.audit(slab.bufctl(1), now + 1, true, &[1]);
     assert_eq!((buffers(&town).len(), lost(&town).effort.pause), (2, None));
@@ -167,7 +167,7 @@ fn below_the_stack_pointer_nothing_is_in_use() {
     town.space.word(STACK_POINTER - 128, at[0]);
     town.space.word(STACK_POINTER - 136, at[1]);
     assert_eq!(buffers(&town), at[1..]);
-    // A mapping that a thread has its own data in above its stack, and a guard below.
+    // A mapping with a thread's own data above its stack pointer, and a guard below.
     let stack = 0x7200_0000_0000;
     town.space.map(stack, 0x4000, "rw", "");
     town.space.map(stack - 0x1000, 0x1000, "", "");
@@ -181,7 +181,7 @@ fn below_the_stack_pointer_nothing_is_in_use() {
     town.space.word(stack + 0x100, at[1]);
     town.space.word(stack + 0x2100, at[2]);
     assert_eq!(buffers(&town), [at[1]]);
-    // Another thread in the same mapping, no guard, or thread's data elsewhere: it may be something else.
+    // Another thread in the same mapping, no guard, or the thread's data elsewhere: it may not be a stack.
     for change in 0..3 {
         let before = town.space.threads.clone();
         match change {
@@ -226,12 +226,12 @@ fn a_process_in_the_middle_of_an_exchange_is_stopped_again() {
     let busy = pair - (offset_of!(Thread, pairs) - offset_of!(Thread, busy)) as u64;
     town.space.busy = Some((busy, 4));
     assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 4));
-    // The lock of a depot says the same.
+    // A locked depot has the same effect.
     let lock =
         slab.lot.at + (offset_of!(Cache, depot) + offset_of!(Depot, shares) + offset_of!(Share, lock)) as u64;
     town.space.busy = Some((lock, 7));
     assert_eq!((buffers(&town), town.space.stops.get()), (vec![one], 7));
-    // One that stays there is told.
+    // A thread that stays there is reported.
     town.space.busy = Some((busy, u32::MAX));
     let said =
         ["a thread stands in the middle of the caches: buffers that it moves may look lost or corrupt"];

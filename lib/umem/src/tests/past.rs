@@ -1,4 +1,4 @@
-//! Lists without an end, pointers to nowhere and figures without sense are told, and end what depends on them alone.
+//! Endless lists, wild pointers and invalid figures are reported, and affect only the data that depends on them.
 
 use super::town::{GUARDED, META, PLAIN, ROOT, Town};
 use crate::{Heap, Memory};

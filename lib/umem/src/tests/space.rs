@@ -1,4 +1,4 @@
-//! An address space in a test: mappings with bytes, threads, names, and a clock that counts pauses.
+//! A synthetic address space: mappings with contents, threads, symbols, and a clock that counts pauses.
 
 use millpond_machine::Refusal;
 use millpond_machine::facets::{Image, Mapping, StoppedThread, Symbol};
@@ -6,7 +6,7 @@ use millpond_model::Nanos;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// How long each pause takes here.
+/// Duration of each pause.
 pub(crate) const PAUSE: Nanos = Nanos(1_000_000);
 
 /// The address space.
@@ -14,18 +14,18 @@ pub(crate) const PAUSE: Nanos = Nanos(1_000_000);
 pub(crate) struct Space {
     mappings: BTreeMap<u64, (Mapping, Vec<u8>)>,
     pub(crate) threads: Vec<StoppedThread>,
-    /// Beginnings of functions.
+    /// Functions by their address: module and name.
     pub(crate) functions: BTreeMap<u64, (&'static str, &'static str)>,
-    /// The monotonic clock; none: a core.
+    /// The monotonic clock; `None`: a core.
     pub(crate) clock: Option<Nanos>,
     pub(crate) stopped: Cell<bool>,
     pub(crate) stops: Cell<u32>,
-    /// A byte that is 1 until the process was stopped so often.
+    /// The address of a byte that reads as 1 until the process was stopped this many times.
     pub(crate) busy: Option<(u64, u32)>,
 }
 
 impl Space {
-    /// Maps pages of zeros: `rw`, `r`, `rws`.
+    /// Maps zeroed pages with rights such as `rw`, `r` or `rws`.
     pub(crate) fn map(&mut self, begin: u64, bytes: u64, rights: &str, file: &str) {
         let mapping = Mapping {
             begin,

@@ -1,8 +1,8 @@
-//! Object caches laid out by hand in an address space: a root in a program's data, caches, slabs, magazines and logs as the layout has them.
+//! Synthetic object caches in an address space: a root in a program's data, caches, slabs, magazines and logs, as in the layout.
 //!
 //! ```text
 //! 0x400000 program's code    0x600000 its data, with the root    0x601000 its own variables
-//! 0x7000_0000_0000 heap      0x7100_0000_0000 what the library notes    0x7fff_0000_0000 [stack]
+//! 0x7000_0000_0000 heap      0x7100_0000_0000 the library's own memory  0x7fff_0000_0000 [stack]
 //! ```
 
 use super::space::Space;
@@ -19,30 +19,30 @@ pub(crate) const DATA: u64 = 0x60_4000;
 pub(crate) const HEAP: u64 = 0x7000_0000_0000;
 pub(crate) const META: u64 = 0x7100_0000_0000;
 pub(crate) const STACK: u64 = 0x7fff_0000_0000;
-/// Where the main thread's stack pointer is.
+/// Stack pointer of the main thread.
 pub(crate) const STACK_POINTER: u64 = STACK + 0x8000;
 
 pub(crate) const HEAP_BYTES: u64 = 1 << 18;
 pub(crate) const META_BYTES: u64 = 3 << 18;
 
-/// Return addresses of a bufctl.
+/// Capacity of a bufctl in return addresses.
 pub(crate) const FRAMES: u32 = 3;
 
 pub(crate) const PLAIN: u32 = 0;
 pub(crate) const GUARDED: u32 =
     flags::AUDIT | flags::DEADBEEF | flags::REDZONE | flags::CONTENTS | flags::NOMAGAZINE | flags::HASH;
 
-/// The town.
+/// A synthetic image.
 pub(crate) struct Town {
     pub(crate) space: Space,
     meta: u64,
     heap: u64,
-    /// The latest cache of the list.
+    /// The last cache of the list.
     last: u64,
     top: u64,
 }
 
-/// A cache of the town.
+/// A cache of the image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lot {
     pub(crate) at: u64,
@@ -76,7 +76,7 @@ impl Slab {
 }
 
 impl Town {
-    /// A town without caches.
+    /// An image without caches.
     pub(crate) fn new() -> Town {
         let mut space = Space::default();
         space.clock = Some(millpond_model::Nanos(1_000_000));
@@ -111,7 +111,7 @@ impl Town {
         town
     }
 
-    /// Memory of the library's own.
+    /// Allocates memory of the library's own.
     pub(crate) fn meta(&mut self, bytes: u64) -> u64 {
         let at = self.meta;
         self.meta += bytes.next_multiple_of(64);
@@ -119,7 +119,7 @@ impl Town {
         at
     }
 
-    /// A cache: name, size, flags.
+    /// Adds a cache with a name, a size and flags.
     pub(crate) fn cache(&mut self, name: &str, size: u64, checks: u32) -> Lot {
         let at = self.meta(size_of::<Cache>() as u64);
         let aligned = size.next_multiple_of(8);
@@ -154,14 +154,14 @@ impl Town {
         Lot { at, chunk, tag, bufctl, chunks }
     }
 
-    /// Adds to a figure of a cache's slabs.
+    /// Adds to a counter of a cache's slabs.
     pub(crate) fn count(&mut self, lot: Lot, place: usize, change: i64) {
         let at = lot.at + (offset_of!(Cache, slabs) + place) as u64;
         let value = self.space.get(at).wrapping_add_signed(change);
         self.space.word(at, value);
     }
 
-    /// Pages with a span of that kind, entered in the map.
+    /// Adds a span of a kind, and enters it in the page map.
     pub(crate) fn span(&mut self, bytes: u64, of: u32) -> (u64, u64) {
         let (base, bytes) = (self.heap, bytes.next_multiple_of(4096));
         self.heap += bytes;
@@ -191,14 +191,14 @@ impl Town {
         self.space.word(table + (page >> 12 & (TABLE as u64 - 1)) * 8, span);
     }
 
-    /// A large buffer.
+    /// Adds a large buffer.
     pub(crate) fn large(&mut self, bytes: u64) -> u64 {
         let (at, base) = self.span(bytes, kind::LARGE);
         self.space.word(at + offset_of!(Span, size) as u64, bytes);
         base
     }
 
-    /// A slab, all of it free.
+    /// Adds a slab with free chunks only.
     pub(crate) fn slab(&mut self, lot: Lot) -> Slab {
         let (span, base) = self.span(lot.chunks * lot.chunk, kind::SLAB);
         let bufctls = if lot.bufctl == 0 { 0 } else { self.meta(lot.bufctl * lot.chunks) };
@@ -227,7 +227,7 @@ impl Town {
         self.space.word(at, if free { bits | bit } else { bits & !bit });
     }
 
-    /// What a free buffer has.
+    /// Fills a free buffer with the pattern.
     fn pattern(&mut self, slab: &Slab, chunk: u64) {
         if slab.lot.tag == 0 {
             return;
@@ -263,7 +263,7 @@ impl Town {
         buffer
     }
 
-    /// Notes the thread.
+    /// Fills a bufctl as auditing does.
     pub(crate) fn audit(&mut self, bufctl: u64, time: u64, allocated: bool, stack: &[u64]) {
         self.space.word(bufctl + offset_of!(Bufctl, time) as u64, time);
         self.space.half(bufctl + offset_of!(Bufctl, thread) as u64, 7);
@@ -274,7 +274,7 @@ impl Town {
         }
     }
 
-    /// Makes a log of so many records.
+    /// Adds a log with this capacity.
     pub(crate) fn log(&mut self, which: usize, entries: u64) -> u64 {
         let stride = size_of::<Bufctl>() as u64 + u64::from(FRAMES) * 8;
         let base = self.meta(stride * entries);
@@ -285,7 +285,7 @@ impl Town {
         base
     }
 
-    /// A magazine of those buffers.
+    /// Adds a magazine with these buffers.
     pub(crate) fn magazine(&mut self, rounds: &[u64]) -> u64 {
         let at = self.meta(8 + 16 * 8);
         for (place, round) in (at + size_of::<Magazine>() as u64..).step_by(8).zip(rounds) {
@@ -294,12 +294,12 @@ impl Town {
         at
     }
 
-    /// Lets a cache have magazines, in that place of threads' pairs.
+    /// Gives a cache magazines, at this index of the pairs.
     pub(crate) fn index(&mut self, lot: Lot, index: u32) {
         self.space.half(lot.at + offset_of!(Cache, index) as u64, index);
     }
 
-    /// Puts a full magazine into the depot.
+    /// Adds a full magazine to the depot.
     pub(crate) fn depot(&mut self, lot: Lot, rounds: &[u64]) -> u64 {
         let at = self.magazine(rounds);
         let top = lot.at
@@ -313,7 +313,7 @@ impl Town {
         at
     }
 
-    /// A thread's block with a loaded and a previous magazine of one cache.
+    /// Adds a thread block with a loaded and a previous magazine of one cache.
     pub(crate) fn thread(&mut self, index: u32, loaded: &[u64], previous: &[u64], allocs: u64) -> u64 {
         let at = self.meta(size_of::<Thread>() as u64);
         let first = ROOT + offset_of!(Root, threads) as u64;

@@ -1,4 +1,4 @@
-//! Each kind of corruption is found and told in the published words.
+//! Each kind of corruption is found and reported in libumem's words.
 
 use super::space::PAUSE;
 use super::town::{GUARDED, PLAIN, ROOT, Slab, Town};
@@ -23,7 +23,7 @@ fn said(town: &Town) -> Vec<String> {
     lines.collect()
 }
 
-/// A cache that checks everything, with three buffers out: of the whole size, of 40 bytes, of 0.
+/// A cache with all checks and three allocated buffers: of the whole size, of 40 bytes, and of 64 bytes.
 fn guarded() -> (Town, Slab) {
     let mut town = Town::new();
     let cache = town.cache("session", 64, GUARDED);
@@ -67,7 +67,7 @@ fn writing_past_the_end_is_found_on_both_sides_of_free() {
     assert_eq!(
         said(&town),
         [
-            // The mark of a whole buffer without a size: what stands in place of a size is none.
+            // A buffer of the whole size has the pattern instead of a size; the damaged value decodes to no size.
             format!("buffer {:x} (allocated) has a corrupt redzone size encoding", at(0)),
             format!("buffer {:x} (allocated) has a corrupt redzone signature", at(1)),
             format!("buffer {:x} (allocated) has a corrupt redzone signature", at(2)),
@@ -122,7 +122,7 @@ fn figures_that_do_not_agree_are_told() {
     );
 }
 
-/// The number of taken buffers of the slab is 1 for the first look only.
+/// The count of taken buffers reads as 1 at the first stop only.
 fn taken_changes(town: &mut Town, slab: &Slab) {
     town.space.busy = Some((slab.span + offset_of!(Span, taken) as u64, 2));
 }
@@ -133,7 +133,7 @@ fn what_does_not_agree_at_the_first_look_only_is_no_fault_of_a_process_that_runs
     taken_changes(&mut town, &slab);
     assert_eq!(said(&town), [""; 0]);
     assert_eq!((town.space.stops.get(), verified(&town).pause), (2, Some(PAUSE)));
-    // In a core nothing changes, and it is looked at once.
+    // A core does not change, and is examined once.
     town.space.clock = None;
     town.space.stops.set(0);
     assert_eq!(said(&town), [format!("slab {:x} says that 1 buffers are taken, and 3 are", slab.base)]);

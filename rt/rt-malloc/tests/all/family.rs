@@ -1,9 +1,9 @@
-//! The whole family of malloc in a program in C and C++ that knows of nothing: by one thread, by many, and in children of forks.
+//! The whole malloc family in unmodified programs in C and C++: in one thread, in many, and in children of forks.
 
 use crate::common::compiled::{How, Program, has};
 use crate::common::library;
 
-/// Compilers leave out what they know, unless they are told that they do not.
+/// Compiled with `-fno-builtin`, because compilers otherwise optimise calls of malloc away.
 const FAMILY: &str = "../rt-malloc/tests/family.c";
 
 fn is_as_its_manual_has_it(test: &str, pairs: &[(&str, &str)], asked: &[&str]) {

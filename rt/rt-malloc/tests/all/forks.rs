@@ -1,4 +1,4 @@
-//! Forks at moments that are hard for an allocator (`rt/rt/tests/forks.c`): with the library linked, and in the place of the C library's malloc.
+//! Forks at difficult moments for an allocator (`rt/rt/tests/forks.c`): with the library linked, and as a replacement of malloc.
 
 use crate::common::compiled::{How, Program, has};
 use std::process::Command;

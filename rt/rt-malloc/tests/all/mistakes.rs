@@ -1,4 +1,4 @@
-//! The published mistakes in programs that know malloc only, with the library loaded before everything else; and what the library exports.
+//! The published memory errors in programs that use malloc only, with the library preloaded; and the exported symbols.
 
 use crate::common::compiled::{How, Program, has};
 use crate::common::library;
@@ -6,7 +6,7 @@ use crate::common::said::{assert_ended, corrupted};
 use libc::{SIGABRT, SIGSEGV};
 use std::process::{Command, Output};
 
-/// The program, which is linked with nothing of ours, if there is a compiler.
+/// The program, linked with the C library only. `None`: there is no compiler.
 fn program(test: &str) -> Option<Program> {
     if !has("cc") {
         println!("skipped: {test}: there is no C compiler");
@@ -180,7 +180,7 @@ fn the_library_exports_what_the_list_says() {
     exported.sort_unstable();
     let listed: Vec<&str> = include_str!("../../symbols").lines().collect();
     assert_eq!(exported, listed);
-    // A program that loads it has the other calls of the caches, too, by the same copy of them.
+    // A program that preloads it finds the other calls of `millpond-rt` in it, too, in the same copy.
     let of_rt = include_str!("../../../rt/symbols");
     assert!(of_rt.lines().all(|name| listed.contains(&name)));
 }

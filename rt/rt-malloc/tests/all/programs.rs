@@ -1,7 +1,7 @@
-//! Real programs, unmodified, with the library in the place of the C library's malloc: they say what they say without it.
+//! Real, unmodified programs with the library as a replacement of malloc: their output must not change.
 //!
-//! Each runs once alone, and then with the library in each mode: plain, with everything checked, and with walls behind larger buffers. Programs of our own
-//! (`programs/*.c`) go where real ones seldom do.
+//! Each runs once without the library, and then with it in each mode: plain, with all checks, and with walls after larger buffers. Own programs
+//! (`programs/*.c`) cover cases that are rare in real ones.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What `UMEM_DEBUG` says; nothing: it is not there.
+/// Values of `UMEM_DEBUG`. `None`: not set.
 const PLAIN: Option<&str> = None;
 const CHECKED: Option<&str> = Some("default");
 const WALLED: Option<&str> = Some("guards,firewall=1024");
@@ -33,7 +33,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(ROOT).join("tests/programs").join(name)
 }
 
-/// Whether a program is lacking, which is then said.
+/// Whether a program is missing, which is printed.
 fn lacks(test: &str, programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |program: &&str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -44,7 +44,7 @@ fn lacks(test: &str, programs: &[&str]) -> bool {
     lacking.is_some()
 }
 
-/// A place of one test, which goes with it.
+/// A temporary directory of one test.
 struct Place(PathBuf);
 
 impl Place {
@@ -63,19 +63,19 @@ impl Drop for Place {
     }
 }
 
-/// A program that nothing is asked of the library for.
+/// A command without the library and its variables.
 fn alone(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     for name in ["LD_PRELOAD", "UMEM_DEBUG", "UMEM_LOGGING", "UMEM_OPTIONS"] {
         command.env_remove(name);
     }
-    // Python has an allocator of its own for what is small, Java says what it was asked for.
+    // Python has its own allocator for small objects; Java prints JAVA_TOOL_OPTIONS.
     command.env("PYTHONMALLOC", "malloc").env_remove("JAVA_TOOL_OPTIONS").env("LC_ALL", "C");
     command.stdin(Stdio::null());
     command
 }
 
-/// The same program with the library, and with what is asked of it.
+/// Runs the command with the library, in a mode.
 fn with_library(command: &mut Command, mode: Option<&str>) -> Output {
     command.env("LD_PRELOAD", library());
     if let Some(debug) = mode {
@@ -84,13 +84,13 @@ fn with_library(command: &mut Command, mode: Option<&str>) -> Output {
     command.output().unwrap()
 }
 
-/// How a program ended and what it said, to be read.
+/// Status and output of a program, as text.
 fn told(out: &Output) -> String {
     let (said, complained) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     format!("{}\n{said}{complained}", out.status)
 }
 
-/// Runs what `prepare` makes in empty places, alone and then with the library, and compares.
+/// Runs the commands of `prepare` in empty directories, without and with the library, and compares.
 fn says_the_same(test: &str, modes: &[Option<&str>], prepare: impl Fn() -> Command) {
     let run = |name: &str, run: &dyn Fn(&mut Command) -> Output| {
         let place = Place::new(&format!("{test}-{name}"));
@@ -143,7 +143,7 @@ fn sqlite_with_a_hundred_thousand_rows() {
     });
 }
 
-/// A source with so many functions.
+/// A C source with this many functions.
 fn long_source(functions: usize) -> String {
     let mut text = String::from("#include <stdio.h>\n#include <string.h>\n");
     for at in 0..functions {
@@ -192,7 +192,7 @@ fn java_with_many_threads_and_each_collector() {
         command.arg("-version");
         command
     });
-    // One that only runs classes cannot compile a source.
+    // A Java runtime without the JDK cannot compile a source.
     let place = Place::new(&format!("{TEST}-classes"));
     let made = Command::new("javac").arg("-d").arg(&place.0).arg(source("Work.java")).output();
     let is_made = made.is_ok_and(|out| out.status.success());
@@ -258,7 +258,7 @@ fn ssh_keygen_that_makes_and_reads_keys() {
     });
 }
 
-/// Compiles a program of ours; what follows the source is said to the compiler.
+/// Compiles one of the programs; `more` are further arguments of the compiler.
 fn compile(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let program = place.0.join(name);
     let mut command = Command::new("cc");
@@ -326,7 +326,7 @@ fn a_program_that_has_the_library_for_real_time_as_well() {
 #[test]
 fn rights_that_the_user_has_not_are_a_reason_not_to_listen_to_him() {
     const TEST: &str = "rights_that_the_user_has_not_are_a_reason_not_to_listen_to_him";
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     if unsafe { libc::geteuid() } != 0 {
         return println!("skipped: {TEST}: only root can make such a program");
     }
@@ -334,7 +334,7 @@ fn rights_that_the_user_has_not_are_a_reason_not_to_listen_to_him() {
         return;
     }
     let place = Place::new(TEST);
-    // It is linked with the library: a variable of the user's does not bring one into such a program.
+    // It is linked with the library, because the loader ignores LD_PRELOAD for a set-user-ID program.
     let library_here = place.0.join("libmillpond_malloc.so");
     std::fs::copy(library(), &library_here).unwrap();
     let path = format!("-Wl,-rpath,{}", place.0.display());
@@ -353,11 +353,11 @@ fn rights_that_the_user_has_not_are_a_reason_not_to_listen_to_him() {
     assert_eq!(run("nonsense"), "exit status: 0\nnot checked\n");
 }
 
-/// Whether programs in a place run with the rights of the process that starts them, whatever their file says.
+/// Whether the file system of a directory ignores set-user-ID bits.
 fn is_without_rights(place: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(place.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a record of zeros, which is written to; the path ends with a zero.
+    // SAFETY: a zeroed record, which is written to; the path is zero-terminated.
     unsafe {
         let mut about: libc::statvfs = std::mem::zeroed();
         assert_eq!(libc::statvfs(path.as_ptr(), &raw mut about), 0);
@@ -400,7 +400,7 @@ fn a_signal_ends_a_program_whose_first_thread_has_ended() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     assert_eq!(line.trim().parse(), Ok(pid));
-    // SAFETY: a child of ours that was not waited for.
+    // SAFETY: a child of this test that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
 }

@@ -1,4 +1,4 @@
-/* Many threads, much garbage, memory outside of the heap, and a program that is started. Prints the same every time. */
+/* Many threads, much garbage, memory outside of the heap, and a child process. The output is always the same. */
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -42,7 +42,7 @@ public class Work {
             }
             for (Future<Long> one : wanted) sum += one.get();
         } finally {
-            // Else a failure would keep the threads waiting, and the process with them.
+            // Otherwise a failure would keep the threads, and so the process, waiting.
             pool.shutdown();
         }
         System.gc();

@@ -1,4 +1,4 @@
-/* Linked with the library for real time, whose state is its own or that of the library that was loaded first: either way one of both answers. */
+/* Also linked with millpond-rt. Its state is that of the linked library, or of the preloaded one. Both must work. */
 #include <millpond/rt.h>
 #include <stdio.h>
 #include <stdlib.h>

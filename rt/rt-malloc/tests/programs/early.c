@@ -1,4 +1,4 @@
-/* Allocates before any library is ready and after all have ended, and loads and unloads a plugin whose memory outlives it. */
+/* Allocates before any library is initialised and after all have ended. Loads and unloads a plugin whose memory outlives it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* What the family of malloc promises at its edges. Says what failed, by line. The sizes that do not exist are volatile: compilers know them, too. */
+/*
+ * The guarantees of the malloc family at its limits. Prints the line of each failure. Invalid sizes are volatile, because compilers know them, too.
+ */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <malloc.h>
@@ -123,7 +125,7 @@ static void more_than_four_gigabytes(void)
 {
 	char *data = (char *)malloc((size_t)5 << 30);
 
-	/* Not every machine has so much to promise. */
+	/* Some machines do not have that much memory. */
 	if (data == NULL)
 		return;
 	data[0] = 'y';
@@ -181,7 +183,7 @@ int main(void)
 {
 	char *data = (char *)malloc(100);
 
-	/* The C library's would say more. */
+	/* The C library returns more. */
 	CHECK(malloc_usable_size(data) == 100);
 	free(data);
 	sizes_that_nobody_has();

@@ -1,9 +1,9 @@
 /* Ends of threads and of the program.
  *
- *     ends exit       main ends by pthread_exit, and the last thread a while later: the program ends with 0
- *     ends signal     the same, and the last thread waits: says its number, and is to be ended by SIGTERM
+ *     ends exit       main ends by pthread_exit, and the last thread some time later: the program ends with status 0
+ *     ends signal     the same, but the last thread waits: it prints the process ID, and SIGTERM ends the program
  *     ends joined WHAT, ends detached WHAT
- *                     many threads, one after the other, whose last free is the C library's, behind all destructors. WHAT: strsignal, dlopen
+ *                     many threads, one after the other, whose last free is in the C library, after all destructors. WHAT: strsignal, dlopen
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define THREADS 4000
-/* More than any allocator needs for what is in its lists. */
+/* More than an allocator needs for its lists. */
 #define KEPT_KB 2048
 
 static pthread_t first;
@@ -42,7 +42,7 @@ static int tasks(void)
 	return count;
 }
 
-/* Meets depots for more seconds than there are between two updates, which the environment sets to one. */
+/* Uses depots for longer than the interval of updates, which the environment sets to one second. */
 static void *work(void *none)
 {
 	static void *some[20000];
@@ -58,7 +58,7 @@ static void *work(void *none)
 		for (at = 0; at < 20000; at++)
 			free(some[at]);
 	}
-	/* The first one is a zombie, which is listed. */
+	/* The first thread is a zombie, which is listed. */
 	if (tasks() != 2)
 		end("there is a thread that the program did not make");
 	if (waits) {
@@ -126,7 +126,7 @@ int main(int count, char **words)
 		if (pthread_create(&thread, NULL, work, NULL) != 0)
 			end("no thread");
 		pthread_detach(thread);
-		/* Both have allocated at the same time. */
+		/* Both threads have allocated by now. */
 		sem_wait(&is_done);
 		pthread_exit(NULL);
 	}

@@ -1,6 +1,6 @@
 /*
- * Writes behind the end of buffers of many sizes under UMEM_DEBUG=firewall=1, each in a child: the first byte behind the alignment that malloc promises is
- * found at the write (SIGSEGV), one before it at the free (SIGABRT), and the last byte of the buffer is no mistake.
+ * Writes after the end of buffers of many sizes under UMEM_DEBUG=firewall=1, each in a child. A write after the alignment gap faults at once
+ * (SIGSEGV). A write into the gap is found at the free (SIGABRT). A write to the last byte of the buffer is valid.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ static void (*umem_free)(void *, size_t);
 static const size_t sizes[] = { 1, 7, 8, 9, 12, 15, 16, 17, 20, 24, 32, 40, 64, 100, 128, 256, 1000, 4000, 4096, 10000, 32768, 100000,
 	131064, 131072, 140000, 1000000, 20000000 };
 
-/* How a buffer is had. */
+/* Ways to allocate a buffer. */
 enum way { MALLOC, CALLOC, REALLOC, ALIGNED, UMEM, WAYS };
 static const char *const names[] = { "malloc", "calloc", "realloc", "aligned_alloc(64)", "umem_alloc" };
 
@@ -46,7 +46,7 @@ static void put(enum way way, char *data, size_t size)
 		free(data);
 }
 
-/* The signal that ends a child which writes that far behind the end; 0: it ends with 0, and -1: otherwise. */
+/* The signal that ends a child which writes at that distance after the last byte; 0: it exits with 0; -1: any other end. */
 static int ended(enum way way, size_t size, size_t behind)
 {
 	int status = 0;

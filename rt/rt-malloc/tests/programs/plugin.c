@@ -1,4 +1,4 @@
-/* Allocates when it is loaded, frees when it goes, and leaves a buffer behind. */
+/* Allocates when it is loaded, frees when it is unloaded, and leaves a buffer allocated. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
--- A hundred thousand rows with indices, joins, windows, deletions, and a vacuum. Prints the same every time.
+-- A hundred thousand rows with indices, joins, windows, deletions, and a vacuum. The output is always the same.
 create table t (id integer primary key, name text, v real, k int);
 with recursive c (x) as (select 1 union all select x + 1 from c where x < 100000)
 insert into t select x, 'name' || (x * 7919 % 100003), x * 1.5, x % 977 from c;

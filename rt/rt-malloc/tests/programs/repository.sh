@@ -1,4 +1,4 @@
-# A repository is made, packed by several threads, looked through, checked and cloned. Prints the same every time.
+# A repository is created, packed by several threads, read, checked and cloned. The output is always the same.
 set -e
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
 git init -q repository

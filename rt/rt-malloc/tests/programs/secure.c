@@ -1,4 +1,4 @@
-/* Says whether its memory is checked: by the pattern of what was just allocated. */
+/* Prints whether its memory is checked, by the pattern of new buffers. */
 #include <stdio.h>
 #include <stdlib.h>
 

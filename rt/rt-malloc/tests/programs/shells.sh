@@ -1,4 +1,4 @@
-# A shell with arrays, children and pipes. Prints the same every time.
+# A shell with arrays, children and pipes. The output is always the same.
 declare -A seen
 for at in {1..3000}; do seen[key$((at % 700))]+=$at; done
 echo ${#seen[@]} ${#seen[key3]}

@@ -1,4 +1,4 @@
-# Threads that make and drop much, processes that are forked meanwhile, and programs that are started. Prints the same every time.
+# Threads that allocate and free much, forks meanwhile, and child programs. The output is always the same.
 import ctypes, hashlib, json, multiprocessing, os, re, subprocess, sys, threading, zlib
 
 
@@ -32,7 +32,7 @@ def main():
         print(pool.map(work, range(4)))
     print(subprocess.run([sys.executable, "-c", "print(sum(range(1000)))"], capture_output=True).stdout)
     print(len(re.findall("a+b", "aab" * 10000)))
-    # More than there is: an error, and the program goes on.
+    # More than the available memory: an error, and the program continues.
     try:
         bytearray(1 << 60)
     except MemoryError:

@@ -1,4 +1,4 @@
-/* More buffers than the kernel has mappings for, each with a wall if it can have one; then a thread, which needs a mapping, too. */
+/* More buffers than the kernel allows mappings, each with a wall if possible; then a thread, which needs a mapping, too. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-# Strings that grow, hashes that are dropped, patterns, and a child. Prints the same every time.
+# Growing strings, dropped hashes, regular expressions, and a child. The output is always the same.
 use strict; use warnings;
 my %seen;
 for my $at (1 .. 60000) { my $key = "key" . ($at * 7919 % 10007); $seen{$key} .= chr(97 + $at % 26) x ($at % 5); }

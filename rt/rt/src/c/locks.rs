@@ -4,7 +4,7 @@ use super::fail;
 use crate::locks::{Deadline, LockRefusal, Protocol, RawCondition, RawMutex, Scope, State, Waiters};
 use libc::{c_int, timespec};
 
-/// As in the header: flags of mutexes and conditions.
+/// Flags of mutexes and conditions, as in the header.
 const PLAIN: c_int = 1;
 const SHARED: c_int = 2;
 
@@ -20,7 +20,7 @@ fn answer(result: Result<(), LockRefusal>) -> c_int {
     }
 }
 
-/// As above; a mutex that is held, and whose owner died, is -1, too.
+/// As above. A mutex whose owner died is held, and -1 is returned with `EOWNERDEAD`.
 fn held(result: Result<State, LockRefusal>) -> c_int {
     match result {
         Ok(State::Whole) => 0,
@@ -29,19 +29,19 @@ fn held(result: Result<State, LockRefusal>) -> c_int {
     }
 }
 
-/// The moment, if there is one and it is one.
+/// The deadline, if the pointer is not null and the time is valid.
 ///
 /// # Safety
-/// `moment` is null or may be read.
+/// `moment` is null or readable.
 unsafe fn deadline(moment: *const timespec) -> Result<Deadline, LockRefusal> {
     // SAFETY: null, or our caller promises it.
     unsafe { moment.as_ref() }.and_then(|moment| Deadline::new(*moment)).ok_or(LockRefusal::Invalid)
 }
 
-/// What is there, or a refusal of nothing.
+/// The object, or a refusal of a null pointer.
 ///
 /// # Safety
-/// `pointer` is null, or of something that lives as long as the call and is changed by calls of ours only.
+/// `pointer` is null, or points to an object that lives as long as the call and is changed by calls of this library only.
 unsafe fn there<'a, T>(pointer: *const T) -> Result<&'a T, LockRefusal> {
     // SAFETY: null, or our caller promises it.
     unsafe { pointer.as_ref() }.ok_or(LockRefusal::Invalid)
@@ -54,7 +54,7 @@ unsafe extern "C" fn rt_mutex_init(mutex: *mut RawMutex, flags: c_int) -> c_int 
     }
     let protocol = if flags & PLAIN != 0 { Protocol::Plain } else { Protocol::Inherit };
     if !mutex.is_null() {
-        // SAFETY: our caller gives the memory.
+        // SAFETY: our caller provides the memory.
         unsafe { mutex.write(RawMutex::none()) };
     }
     // SAFETY: our caller promises it.
@@ -73,7 +73,7 @@ unsafe extern "C" fn rt_cond_init(condition: *mut RawCondition, flags: c_int) ->
     if condition.is_null() || flags & !SHARED != 0 {
         return fail(libc::EINVAL);
     }
-    // SAFETY: our caller gives the memory.
+    // SAFETY: our caller provides the memory.
     unsafe { condition.write(RawCondition::new(scope(flags))) };
     0
 }
@@ -101,7 +101,7 @@ unsafe extern "C" fn rt_cond_timedwait(
     }))
 }
 
-/// Calls that have a mutex or a condition, and nothing else.
+/// Defines calls whose only argument is a mutex or a condition.
 macro_rules! calls {
     ($($name:ident($of:ty) = $answer:ident($call:expr);)*) => {
         $(

@@ -1,14 +1,15 @@
-//! The calls for programs in C: a file for each part. Headers in `include/millpond/` and manual pages say what each call promises.
+//! Calls for programs in C: a file for each part. The headers in `include/millpond/` and the manual pages document each call.
 //!
-//! Nothing is decided here: pointers are checked, and errors become errno.
+//! This layer makes no decisions. It checks pointers and converts errors to errno.
 //!
 //! # Safety
 //!
-//! "Our caller" in a SAFETY comment is the program in C. It promises what the headers demand:
+//! "Our caller" in a SAFETY comment is the program in C. It must fulfil the headers' demands:
 //!
-//! * A pointer is null, or of a value of its type that may be read, and written to where the header does not say `const`. A text ends with a zero.
+//! * A pointer is null, or points to a readable value of its type, which is writable where the header does not say `const`. Strings are
+//!   zero-terminated.
 //! * An array has as many elements as its count says.
-//! * A mutex, condition, cache or handle is what the call that makes it made, and was not destroyed. One thread at a time uses a handle.
+//! * A mutex, condition, cache or handle was made by its constructor, and was not destroyed. One thread at a time uses a handle.
 
 mod locks;
 mod realtime;
@@ -17,18 +18,18 @@ mod umem;
 
 use libc::c_int;
 
-/// For calls that give -1: sets errno.
+/// Sets errno and returns -1.
 #[cold]
 fn fail(errno: c_int) -> c_int {
-    // SAFETY: the calling thread's own number.
+    // SAFETY: errno is thread-local.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
-/// Writes elements to an array, at most as many as it has room for; how many. Null and 0: how many there are.
+/// Writes elements to an array, as many as fit, and returns their number. With null and 0: returns how many there are.
 ///
 /// # Safety
-/// `to` is null, or `count` elements may be written there.
+/// `to` is null, or has room for `count` elements.
 unsafe fn fill<T, I: ExactSizeIterator<Item = T>>(
     to: *mut T,
     count: c_int,
@@ -44,7 +45,7 @@ unsafe fn fill<T, I: ExactSizeIterator<Item = T>>(
     };
     let told = if to.is_null() { all.len() } else { all.len().min(room) };
     for (at, one) in all.enumerate().take(room) {
-        // SAFETY: `at` is less than `count`, and our caller promises so much room.
+        // SAFETY: `at` is less than `count`, and our caller promises room for `count`.
         unsafe { to.add(at).write(one) };
     }
     c_int::try_from(told).unwrap_or(c_int::MAX)

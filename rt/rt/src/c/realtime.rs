@@ -1,4 +1,4 @@
-//! The set-up of real-time threads, and what counts disturbances, for programs in C.
+//! The set-up of real-time threads, and calm sections, for programs in C.
 
 use super::{fail, fill};
 use crate::realtime::{
@@ -11,15 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Duration;
 
-/// All bits of items.
+/// The bits of all items.
 const ALL: c_uint = 0x7f;
 
-/// The bit of an item: items stand in the order of the header.
+/// The bit of an item. Items are in the order of the header.
 fn bit(item: Item) -> c_uint {
     1 << item as c_uint
 }
 
-/// As in the header.
+/// Layout of the header.
 #[repr(C)]
 struct WantedSetup {
     required: c_uint,
@@ -40,7 +40,7 @@ struct WantedSetup {
 
 impl WantedSetup {
     /// # Safety
-    /// Pointers that belong to items which are wanted are null, or may be read.
+    /// Pointers of the wanted items are null or readable.
     unsafe fn read(&self) -> Option<Setup> {
         let named = self.required | self.wished;
         if named & !ALL != 0 || self.required & self.wished != 0 {
@@ -63,10 +63,10 @@ impl WantedSetup {
         Some(setup)
     }
 
-    /// What cannot be read is no CPU, which is refused, and told with the outcomes.
+    /// An invalid list or mask becomes an empty one. That is refused, and reported with the outcomes.
     ///
     /// # Safety
-    /// The list is null or a text that ends in a zero; the mask is null, or so many bytes of it may be read.
+    /// The list is null or a zero-terminated string; the mask is null or has `cpu_bytes` readable bytes.
     unsafe fn cpus(&self) -> CpuMask {
         const WORD: usize = size_of::<u64>();
         if !self.cpu_list.is_null() {
@@ -78,15 +78,15 @@ impl WantedSetup {
             return CpuMask::new();
         }
         let words = (0..self.cpu_bytes / WORD).map(|at| {
-            // SAFETY: our caller promises so many bytes; nothing is asked of how they are aligned.
+            // SAFETY: our caller promises that many bytes; alignment is not required.
             unsafe { self.cpu_mask.cast::<u64>().add(at).read_unaligned() }
         });
         CpuMask::from_words(words).unwrap_or_default()
     }
 
-    /// `None`: a policy that is no class of ours.
+    /// `None`: an unsupported policy.
     fn class(&self) -> Option<SchedulingClass> {
-        // What is negative is no priority; 0 is none either, and is refused with the sentence for that.
+        // A negative priority becomes 0, which is invalid, too, and refused with the message for priorities.
         let priority = u32::try_from(self.priority).unwrap_or_default();
         let [runtime, deadline, period] =
             [self.runtime_ns, self.deadline_ns, self.period_ns].map(Duration::from_nanos);
@@ -100,13 +100,13 @@ impl WantedSetup {
     }
 }
 
-/// What a thread has, or why it does not.
+/// The set-up of a thread, or why it failed.
 struct Handle {
     begun: Option<Realtime>,
     told: Vec<Told>,
 }
 
-/// An outcome, in texts for C.
+/// An outcome as strings for C.
 struct Told {
     item: c_uint,
     is_required: bool,
@@ -131,22 +131,22 @@ impl Told {
     }
 }
 
-/// What a body gives; a panic stays on this side of the border, and the thread is not cancelled half way.
+/// Runs `body` with thread cancellation disabled. A panic becomes an error, because it must not cross into C.
 fn guarded(body: impl FnOnce() -> c_int) -> c_int {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
     }
     const DISABLE: c_int = 1;
     let mut before = 0;
-    // SAFETY: a number is written.
+    // SAFETY: it writes to `before`.
     unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
     let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fail(libc::ENOTRECOVERABLE));
-    // SAFETY: it takes a null pointer, too, and leaves errno.
+    // SAFETY: a null pointer is allowed; errno is preserved.
     unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
     answer
 }
 
-/// Whether there is memory for what is told. Later it could not be refused any more.
+/// Whether there is memory for the texts of the report. A later failure could not be reported.
 fn has_memory() -> bool {
     const FOR_TEXTS: usize = 16 << 10;
     Vec::<u8>::new().try_reserve_exact(FOR_TEXTS).is_ok()
@@ -178,7 +178,7 @@ unsafe extern "C" fn rt_setup_begin(setup: *const WantedSetup, handle: *mut *mut
     })
 }
 
-/// As in the header.
+/// Layout of the header.
 #[repr(C)]
 struct ToldOutcome {
     item: c_uint,
@@ -205,7 +205,7 @@ unsafe extern "C" fn rt_setup_report(
         had: told.had.as_ptr(),
         reason: told.reason.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
     };
-    // SAFETY: our caller promises so much room.
+    // SAFETY: our caller promises room for `count`.
     unsafe { fill(outcomes, count, || Ok(handle.told.iter().map(outcome))) }
 }
 
@@ -224,7 +224,7 @@ unsafe extern "C" fn rt_setup_undo(handle: *mut Handle) -> c_int {
     })
 }
 
-/// What counts for a thread, and the section that has begun.
+/// Counters of a thread, and the counts at the beginning of the open section.
 struct Sections {
     calm: Calm,
     before: Option<crate::realtime::Counts>,
@@ -232,14 +232,14 @@ struct Sections {
 }
 
 impl Sections {
-    /// One without a system call.
+    /// Whether the caller is the owner, without a system call.
     fn is_own(&self) -> bool {
-        // SAFETY: it only asks.
+        // SAFETY: the call has no effect.
         self.owner == unsafe { libc::pthread_self() }
     }
 }
 
-/// As in the header.
+/// Layout of the header.
 #[repr(C)]
 struct Found {
     minor_faults: u64,
@@ -274,10 +274,10 @@ unsafe extern "C" fn rt_calm_open(calm: *mut *mut Sections) -> c_int {
     if !has_memory() {
         return fail(libc::ENOMEM);
     }
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     let owner = unsafe { libc::pthread_self() };
     let opened = Box::into_raw(Box::new(Sections { calm: Calm::open(), before: None, owner }));
-    // The calls themselves are in memory then.
+    // An empty section first, so that the code of both calls is in memory later.
     // SAFETY: it was just made, and no other code has it.
     unsafe {
         rt_calm_begin(opened);

@@ -1,4 +1,4 @@
-//! Stacks, their bounds and what is in memory of them, for programs in C.
+//! Stacks, their bounds and their residency, for programs in C.
 
 use super::{fail, fill};
 use crate::{StackBounds, StackError, StackMapping, StackResidency};
@@ -30,18 +30,18 @@ unsafe extern "C" fn stack_free(address: *mut c_void, size: size_t) -> c_int {
     answer(unsafe { crate::stack_free(address.cast(), size) })
 }
 
-/// As published. The program frees it, and so it is its `malloc` that gives it.
+/// The array is allocated by the program's `malloc`, because the program frees it.
 #[unsafe(no_mangle)]
 extern "C" fn fetch_stack_sizes() -> *mut c_uint {
     let all = crate::fetch_stack_sizes();
-    // SAFETY: it only asks.
+    // SAFETY: the call allocates memory only.
     let sizes: *mut c_uint = unsafe { libc::calloc(all.len() + 1, size_of::<c_uint>()) }.cast();
     if sizes.is_null() {
         fail(libc::ENOMEM);
         return sizes;
     }
     for (at, size) in all.iter().enumerate() {
-        // SAFETY: it has room for all, and a zero behind them. The largest size is 2 MB.
+        // SAFETY: the array has room for all sizes and a final zero. The largest size is 2 MB.
         unsafe { sizes.add(at).write(c_uint::try_from(*size).unwrap_or(0)) };
     }
     sizes
@@ -90,7 +90,7 @@ extern "C" fn stack_lock() -> c_int {
     answer(crate::stack_lock())
 }
 
-/// As in the header.
+/// Layout of the header.
 #[repr(C)]
 struct Residency {
     pages: size_t,
@@ -109,7 +109,7 @@ unsafe extern "C" fn stack_residency(residency: *mut Residency) -> c_int {
     }))
 }
 
-/// As in the header.
+/// Layout of the header.
 #[repr(C)]
 struct Mapping {
     address: *mut c_void,
@@ -125,6 +125,6 @@ unsafe extern "C" fn stack_mappings(mappings: *mut Mapping, count: c_int) -> c_i
         Mapping { address, end, size: mapping.size(), flags: mapping.flags }
     };
     let all = || crate::stack_mappings().map_err(|error| error.errno());
-    // SAFETY: our caller promises so much room.
+    // SAFETY: our caller promises room for `count`.
     unsafe { fill(mappings, count, || Ok(all()?.into_iter().map(told))) }
 }

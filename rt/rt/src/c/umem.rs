@@ -6,7 +6,7 @@ use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::ptr;
 
-/// Null is an answer, too: there is no memory.
+/// Converts a buffer. Null: out of memory.
 #[inline(always)]
 fn answer(buffer: *mut u8) -> *mut c_void {
     if buffer.is_null() {
@@ -31,7 +31,7 @@ unsafe extern "C" fn umem_cache_create(
         fail(libc::EINVAL);
         return ptr::null_mut();
     }
-    // SAFETY: our caller promises a text.
+    // SAFETY: our caller promises a string.
     let name = unsafe { CStr::from_ptr(name) };
     let cflags = cflags.cast_unsigned();
     let plan = RawCachePlan { name, size, align, constructor, destructor, reclaim, private, cflags };
@@ -52,10 +52,10 @@ unsafe extern "C" fn umem_cache_destroy(cache: *mut RawCache) {
     }
 }
 
-/// The callback may leave by other ways than to return.
+/// The callback may unwind or jump.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn umem_cache_alloc(cache: *mut RawCache, flags: c_int) -> *mut c_void {
-    // SAFETY: our caller promises it. Where it gives null it has set errno.
+    // SAFETY: our caller promises it. errno is set if the result is null.
     unsafe { umem::umem_cache_alloc(cache, flags).cast() }
 }
 
@@ -65,14 +65,14 @@ unsafe extern "C" fn umem_cache_free(cache: *mut RawCache, buffer: *mut c_void) 
     unsafe { umem::umem_cache_free(cache, buffer.cast()) };
 }
 
-/// The callback may leave by other ways than to return.
+/// The callback may unwind or jump.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umem_alloc(size: size_t, flags: c_int) -> *mut c_void {
     let buffer = umem::umem_alloc(size, flags);
     if size == 0 { ptr::null_mut() } else { answer(buffer) }
 }
 
-/// The callback may leave by other ways than to return.
+/// The callback may unwind or jump.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umem_zalloc(size: size_t, flags: c_int) -> *mut c_void {
     let buffer = umem::umem_zalloc(size, flags);
@@ -90,7 +90,7 @@ extern "C" fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn(
     umem::umem_nofail_callback(callback);
 }
 
-/// Functions of caches are called, which return.
+/// It calls functions of caches, which return.
 #[unsafe(no_mangle)]
 extern "C" fn umem_reap() {
     umem::umem_reap();

@@ -1,11 +1,11 @@
-//! Waiting under a mutex until something is true.
+//! Condition variables.
 
 use super::sequence::{Sequence, Waiters};
 use super::{Deadline, LockError, LockRefusal, MutexGuard, RawMutex, Scope, State};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// As `rt_cond_t` in the header.
+/// Layout of `rt_cond_t` in the header.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawCondition {
@@ -14,13 +14,13 @@ pub(crate) struct RawCondition {
     is_shared: AtomicU32,
 }
 
-// As much as the header's.
+// Same size as in the header.
 const _: () = assert!(size_of::<RawCondition>() == 16);
 
-/// As of mutexes.
+/// Marks a valid condition, as in mutexes.
 const MARK: u32 = u32::from_le_bytes(*b"mpcv");
 
-/// What waiting came to; the mutex is held again.
+/// Result of a wait. The mutex is held again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waited {
     pub(crate) state: State,
@@ -44,9 +44,9 @@ impl RawCondition {
         }
     }
 
-    /// Gives the mutex back, waits for a signal or the deadline, and takes the mutex again. It may return without a signal.
+    /// Releases the mutex, waits for a signal or the deadline, and takes the mutex again. It may return without a signal.
     ///
-    /// Refused before anything was done if the caller does not hold the mutex. Other refusals are of taking it again.
+    /// If the caller does not hold the mutex, it is refused without effect. Other refusals come from taking the mutex again.
     pub(crate) fn wait(&self, mutex: &RawMutex, deadline: Option<Deadline>) -> Result<Waited, LockRefusal> {
         let scope = self.scope()?;
         let ticket = self.sequence.enter();
@@ -65,7 +65,7 @@ impl RawCondition {
         Ok(())
     }
 
-    /// It is none any more.
+    /// Makes the condition invalid.
     pub(crate) fn destroy(&self) -> Result<(), LockRefusal> {
         self.scope()?;
         self.mark.store(0, Ordering::Release);
@@ -73,10 +73,10 @@ impl RawCondition {
     }
 }
 
-/// Something that threads wait for under a [`Mutex`](crate::Mutex).
+/// A condition variable, used with a [`Mutex`](crate::Mutex).
 ///
-/// A signal wakes the thread of the highest priority. Signal while you hold the mutex: only then no thread that began to wait later can be woken instead of
-/// one that waited before.
+/// A signal wakes the waiting thread of the highest priority. Signal while you hold the mutex. Otherwise a thread that began to wait later can be
+/// woken instead of one that waited before.
 ///
 /// ```
 /// # use millpond_rt::{Condition, Mutex};
@@ -94,16 +94,16 @@ impl RawCondition {
 pub struct Condition(RawCondition);
 
 impl Condition {
-    /// One that no thread waits for.
+    /// A condition without waiting threads.
     #[must_use]
     pub const fn new() -> Condition {
         Condition(RawCondition::new(Scope::Private))
     }
 
-    /// Gives the mutex back, waits for a signal, and takes the mutex again. It may return without a signal: ask again whether it is true.
+    /// Releases the mutex, waits for a signal, and takes the mutex again. It may return without a signal: check the predicate again.
     ///
     /// # Errors
-    /// Those of [`Mutex::lock`](crate::Mutex::lock), of taking it again.
+    /// Those of [`Mutex::lock`](crate::Mutex::lock), from taking the mutex again.
     pub fn wait<'a, T: ?Sized>(
         &self,
         held: MutexGuard<'a, T>,
@@ -111,10 +111,10 @@ impl Condition {
         self.wait_to(held, None).map(|(guard, _)| guard)
     }
 
-    /// As [`wait`](Self::wait), and not beyond a moment. With the guard it says whether there was a signal in time.
+    /// As [`wait`](Self::wait), until a deadline. The `bool` is false if the deadline passed without a signal.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait): that it became late is none.
+    /// As [`wait`](Self::wait). A passed deadline is no error.
     pub fn wait_until<'a, T: ?Sized>(
         &self,
         held: MutexGuard<'a, T>,
@@ -129,19 +129,19 @@ impl Condition {
         deadline: Option<Deadline>,
     ) -> Result<(MutexGuard<'a, T>, bool), LockError<'a, T>> {
         let mutex = held.mutex();
-        // From here on the mutex is given back and taken by the wait.
+        // From here on the wait releases and takes the mutex.
         std::mem::forget(held);
         let waited = self.0.wait(mutex.raw(), deadline)?;
         mutex.taken(Ok(waited.state)).map(|guard| (guard, !waited.is_late))
     }
 
-    /// Wakes the one of the highest priority that waits, if any.
+    /// Wakes the waiting thread of the highest priority, if any.
     pub fn notify_one(&self) {
-        // It is a condition for as long as it lives.
+        // It is valid as long as `self` exists.
         let _ = self.0.wake(Waiters::One);
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         // As above.
         let _ = self.0.wake(Waiters::All);

@@ -1,14 +1,14 @@
-//! Moments until which is waited.
+//! Deadlines of waits.
 
 use libc::timespec;
 use std::time::{Duration, Instant};
 
-/// A moment on `CLOCK_MONOTONIC`, which no thread sets.
+/// A time on `CLOCK_MONOTONIC`, a clock that cannot be set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(timespec);
 
 impl Deadline {
-    /// From what a program in C gave. `None`: that is no moment.
+    /// From a C program's `timespec`. `None`: it is invalid.
     pub(crate) fn new(moment: timespec) -> Option<Deadline> {
         (moment.tv_sec >= 0 && (0..1_000_000_000).contains(&moment.tv_nsec)).then_some(Deadline(moment))
     }
@@ -19,10 +19,10 @@ impl Deadline {
 }
 
 impl From<Instant> for Deadline {
-    /// On Linux an `Instant` is of the same clock, and does not say its value: it is told by how far away it is.
+    /// On Linux an `Instant` is of the same clock, but its value is not accessible: the time left is added to the current time.
     fn from(moment: Instant) -> Deadline {
         let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the record is written to.
+        // SAFETY: `now` is writable.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         let left = moment.saturating_duration_since(Instant::now());
         let nanos = Duration::from_nanos(now.tv_nsec.unsigned_abs())

@@ -1,37 +1,37 @@
-//! What locks refuse, and by which errno a program in C is told.
+//! Errors of locks, and the errno of each for programs in C.
 
 use super::Orphan;
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// A mutex cannot be had, or not be given back.
+/// A failed operation on a mutex.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockRefusal {
     /// The caller holds it already. `EDEADLK`.
     Relock,
-    /// The caller does not hold it. `EPERM`.
+    /// Another thread holds it, and the call does not wait. `EBUSY`.
     NotOwner,
     /// A thread holds it, and the caller would not wait. `EBUSY`.
     Busy,
     /// The deadline has passed. `ETIMEDOUT`.
     TimedOut,
-    /// Its owner died, and the next one did not repair what it protects. `ENOTRECOVERABLE`.
+    /// Its owner died, and the next owner did not repair the protected data. `ENOTRECOVERABLE`.
     NotRecoverable,
-    /// Not a mutex or a condition, or not one any more; a moment that is none; or a mutex that needs no repair. `EINVAL`.
+    /// Not a valid mutex or condition, or destroyed; an invalid time; or a mutex that needs no repair. `EINVAL`.
     Invalid,
-    /// What the system said otherwise; its errno.
+    /// Another error of the system; its errno.
     System {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl LockRefusal {
-    /// The errno for it, positive.
+    /// Its errno, positive.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
@@ -45,7 +45,7 @@ impl LockRefusal {
         }
     }
 
-    /// What the C library said when `action` was tried.
+    /// Converts an error of the C library for `action`.
     pub(super) fn of(errno: i32, action: &'static str) -> LockRefusal {
         match errno {
             libc::EDEADLK => LockRefusal::Relock,
@@ -84,17 +84,17 @@ impl Error for LockRefusal {
     }
 }
 
-/// Why there is no guard.
+/// A lock call without a guard.
 #[derive(Debug)]
 pub enum LockError<'a, T: ?Sized> {
-    /// The owner ended, was cancelled or panicked while it held the mutex, which the caller holds now: what it protects may be half changed. `EOWNERDEAD`.
+    /// The owner ended, was cancelled or panicked while it held the mutex. The caller holds it now; the data may be half changed. `EOWNERDEAD`.
     OwnerDied(Orphan<'a, T>),
     /// The caller does not hold it.
     Refused(LockRefusal),
 }
 
 impl<T: ?Sized> LockError<'_, T> {
-    /// The errno for it, positive.
+    /// Its errno, positive.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {

@@ -1,20 +1,20 @@
-//! The system call under all locks.
+//! The futex system call.
 
 use libc::{c_int, c_long, timespec};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
-/// The processes that a futex is known to.
+/// The processes that share a futex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The threads of this process.
     Private,
-    /// All that have the memory that it is in.
+    /// All processes that map its memory.
     Shared,
 }
 
-/// One `operation` on a word, which may wait until `deadline`; the error is the kernel's. errno stays as it was: an allocator that waited for a lock
-/// has nothing to say.
+/// Performs a futex `operation`, which may wait until `deadline`. The error is the kernel's. errno is preserved, so that an allocator that waited
+/// for a lock does not change it.
 pub(crate) fn futex(
     word: &AtomicU32,
     operation: c_int,
@@ -25,8 +25,7 @@ pub(crate) fn futex(
     let operation = if scope == Scope::Private { operation | libc::FUTEX_PRIVATE_FLAG } else { operation };
     let deadline = deadline.map_or(ptr::null(), ptr::from_ref);
     let (none, any) = (ptr::null::<u32>(), libc::FUTEX_BITSET_MATCH_ANY);
-    // SAFETY: the kernel uses the word as a futex is meant to be; it and the deadline live while this thread waits, being borrowed. errno is this
-    // thread's own.
+    // SAFETY: the word is used as a futex only. It and the deadline are borrowed, so they live while this thread waits. errno is thread-local.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;

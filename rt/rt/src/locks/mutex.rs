@@ -1,4 +1,4 @@
-//! A mutex and what it protects.
+//! A mutex and the data that it protects.
 
 use super::{Deadline, LockError, LockRefusal, Protocol, RawMutex, Scope, State};
 use std::cell::UnsafeCell;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 const WHOLE: u8 = 0;
-/// A thread panicked with it: the next one is told.
+/// A thread panicked while it held the mutex. The next owner gets an error.
 const ABANDONED: u8 = 1;
-/// No thread repaired it.
+/// The data was not repaired.
 const LOST: u8 = 2;
 
-/// A value that one thread at a time can use; the thread that holds it has the priority of the first waiting thread for it.
+/// A value that one thread at a time can use. The holder inherits the priority of the first waiting thread.
 ///
-/// A thread that ends while it holds it, or is cancelled, or panics, leaves an [`Orphan`] to the next one.
+/// A thread that ends, is cancelled or panics while it holds the mutex leaves an [`Orphan`] to the next owner.
 ///
 /// ```
 /// let balance = millpond_rt::Mutex::new(5)?;
@@ -25,31 +25,31 @@ const LOST: u8 = 2;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Mutex<T: ?Sized> {
-    /// Where it stays: the C library and the kernel have its address.
+    /// Boxed, so that its address is fixed: the C library and the kernel have it.
     raw: ManuallyDrop<Box<RawMutex>>,
-    /// Read and written by the thread that holds the mutex.
+    /// Accessed by the holder of the mutex only.
     left: AtomicU8,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only one thread at a time comes to the value, which may be used by each of them.
+// SAFETY: only one thread at a time accesses the value, and `T: Send` allows each of them to.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// One with priority inheritance.
+    /// A mutex with priority inheritance.
     ///
     /// # Errors
-    /// [`LockRefusal::System`]: the kernel has none (`ENOTSUP`).
+    /// [`LockRefusal::System`]: the kernel does not support it (`ENOTSUP`).
     pub fn new(value: T) -> Result<Mutex<T>, LockRefusal> {
         Mutex::with(value, Protocol::Inherit)
     }
 
-    /// One without: for comparison, and for threads that have one priority. That a thread ended with it is not found out.
+    /// A mutex without: for comparison, and for threads of one priority. The death of its owner is not detected.
     ///
     /// # Errors
-    /// [`LockRefusal::System`]: there is no memory.
+    /// [`LockRefusal::System`]: out of memory.
     pub fn plain(value: T) -> Result<Mutex<T>, LockRefusal> {
         Mutex::with(value, Protocol::Plain)
     }
@@ -63,24 +63,24 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the value is the caller's.
+    /// Waits until the caller holds the mutex.
     ///
     /// # Errors
-    /// * [`LockError::OwnerDied`]: it is the caller's, and may be half changed.
+    /// * [`LockError::OwnerDied`]: the caller holds it, and the value may be half changed.
     /// * [`LockRefusal::Relock`], [`LockRefusal::NotRecoverable`], [`LockRefusal::System`].
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, LockError<'_, T>> {
         self.taken(self.raw.lock())
     }
 
-    /// Takes the value if no thread has it.
+    /// Takes the mutex if it is free.
     ///
     /// # Errors
-    /// Those of [`lock`](Self::lock), and [`LockRefusal::Busy`]: a thread has it, perhaps the caller.
+    /// Those of [`lock`](Self::lock), and [`LockRefusal::Busy`]: a thread holds it, perhaps the caller.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<'_, T>> {
         self.taken(self.raw.try_lock())
     }
 
-    /// Waits until the value is the caller's, and not beyond a moment.
+    /// Waits until the caller holds the mutex, or until a deadline.
     ///
     /// # Errors
     /// Those of [`lock`](Self::lock), and [`LockRefusal::TimedOut`].
@@ -88,7 +88,7 @@ impl<T: ?Sized> Mutex<T> {
         self.taken(self.raw.lock_until(Deadline::from(deadline)))
     }
 
-    /// What taking it, or taking it again, came to.
+    /// Converts the result of taking the raw mutex.
     pub(super) fn taken(
         &self,
         state: Result<State, LockRefusal>,
@@ -112,7 +112,7 @@ impl<T: ?Sized> Mutex<T> {
 
 impl<T: ?Sized> Drop for Mutex<T> {
     fn drop(&mut self) {
-        // A guard that was forgotten: its thread may have the address on its list until it ends. The memory stays.
+        // A guard was forgotten: the robust list of its thread may contain the address until the thread ends. The memory is leaked.
         if self.raw.destroy().is_ok() {
             // SAFETY: it is not used again.
             unsafe { ManuallyDrop::drop(&mut self.raw) };
@@ -126,15 +126,15 @@ impl<T: ?Sized> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The value of a [`Mutex`], until this is dropped.
+/// Access to the value of a [`Mutex`]. Dropping it releases the mutex.
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     was_panicking: bool,
-    /// Only the thread that took it can give it back.
+    /// Makes it `!Send`: only the thread that took the mutex can release it.
     here: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives the value only, to be read.
+// SAFETY: a shared guard gives shared access to the value only.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
@@ -164,7 +164,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if !self.was_panicking && std::thread::panicking() {
             self.mutex.left.store(ABANDONED, Ordering::Relaxed);
         }
-        // It is this thread's; in a child of a fork no thread has it, and that stays so.
+        // This thread holds it. In the child of a fork no thread does, and the error is ignored.
         let _ = self.mutex.raw.unlock();
     }
 }
@@ -175,19 +175,20 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// The value of a [`Mutex`] whose owner died: the caller's, and perhaps half changed.
+/// Access to the value of a [`Mutex`] whose owner died. The caller holds the mutex; the value may be half changed.
 ///
-/// Repair it, then [`make_consistent`](Self::make_consistent). If this is dropped no thread gets the value any more ([`LockRefusal::NotRecoverable`]).
+/// Repair the value, then call [`make_consistent`](Self::make_consistent). If this is dropped, the mutex is lost
+/// ([`LockRefusal::NotRecoverable`]).
 pub struct Orphan<'a, T: ?Sized> {
     guard: ManuallyDrop<MutexGuard<'a, T>>,
     state: State,
 }
 
 impl<'a, T: ?Sized> Orphan<'a, T> {
-    /// The value is whole again.
+    /// Declares the value repaired.
     ///
     /// # Errors
-    /// Those of the C library, which has no reason for any.
+    /// Those of the C library. None is expected.
     pub fn make_consistent(self) -> Result<MutexGuard<'a, T>, LockRefusal> {
         let mutex = self.guard.mutex;
         if self.state == State::OwnerDied {
@@ -217,7 +218,7 @@ impl<T: ?Sized> DerefMut for Orphan<'_, T> {
 impl<T: ?Sized> Drop for Orphan<'_, T> {
     fn drop(&mut self) {
         self.guard.mutex.left.store(LOST, Ordering::Relaxed);
-        // That it is lost is more than that a thread panics with it.
+        // LOST must not be overwritten with ABANDONED by the guard.
         self.guard.was_panicking = true;
         // SAFETY: it is not used again.
         unsafe { ManuallyDrop::drop(&mut self.guard) };

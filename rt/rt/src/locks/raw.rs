@@ -1,4 +1,4 @@
-//! A mutex as it lies in memory, for both languages: one of the C library's, of a kind that we chose, and a mark by which it is known.
+//! A mutex in memory, for C and Rust: a mutex of the C library with fixed attributes, and a mark that identifies it.
 
 use super::{Deadline, LockRefusal, Scope};
 use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
@@ -15,23 +15,23 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What becomes of the priority of a waiting thread.
+/// Whether the holder inherits the priority of waiting threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The thread that holds the mutex has it as long.
+    /// The holder runs at the highest priority of the waiting threads.
     Inherit,
     Plain,
 }
 
-/// What a mutex that was locked protects.
+/// State of the data that a locked mutex protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Whole,
-    /// The thread that had it before died with it.
+    /// The previous owner died while it held the mutex.
     OwnerDied,
 }
 
-/// As `rt_mutex_t` in the header.
+/// Layout of `rt_mutex_t` in the header.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawMutex {
@@ -40,19 +40,19 @@ pub(crate) struct RawMutex {
     reserved: u32,
 }
 
-// As much as the header's.
+// Same size as in the header.
 const _: () = assert!(size_of::<RawMutex>() == size_of::<pthread_mutex_t>() + 8);
 
-// SAFETY: a mutex is for many threads: of the C library's all calls may be made by all of them at once.
+// SAFETY: a mutex is meant for use by many threads: all its calls in the C library are thread-safe.
 unsafe impl Send for RawMutex {}
 // SAFETY: as above.
 unsafe impl Sync for RawMutex {}
 
-/// The mark of a mutex: letters that memory does not have by chance.
+/// Marks a valid mutex: letters that are unlikely in other memory.
 const MARK: u32 = u32::from_le_bytes(*b"mpmx");
 
 impl RawMutex {
-    /// Memory for one, which is none yet.
+    /// Memory for a mutex, not initialised.
     pub(crate) const fn none() -> RawMutex {
         RawMutex {
             mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
@@ -61,12 +61,12 @@ impl RawMutex {
         }
     }
 
-    /// Makes one, where it lies and stays: threads that wait and the list of what a thread holds have its address.
+    /// Initialises it. It must not move afterwards: the queue of waiting threads and the robust list contain its address.
     pub(crate) fn init(&self, protocol: Protocol, scope: Scope) -> Result<(), LockRefusal> {
         let check = |errno| done(errno, "make a lock with priority inheritance (does the kernel have it?)");
         let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: attributes are initialised first and destroyed last; the mutex is not in use: our caller is about to have it made.
+        // SAFETY: attributes are initialised first and destroyed last. The mutex is not in use: the caller is about to initialise it.
         unsafe {
             check(libc::pthread_mutexattr_init(attributes))?;
             let make = || {
@@ -88,7 +88,7 @@ impl RawMutex {
         Ok(())
     }
 
-    /// The mutex, if it is one.
+    /// The mutex, if it has the mark.
     fn known(&self) -> Result<*mut pthread_mutex_t, LockRefusal> {
         if self.mark.load(Ordering::Acquire) == MARK {
             Ok(self.mutex.get())
@@ -107,18 +107,18 @@ impl RawMutex {
         let mutex = self.known()?;
         // SAFETY: it was initialised.
         match unsafe { libc::pthread_mutex_trylock(mutex) } {
-            // One that inherits says this when the caller has it itself; the plain one says the other.
+            // A PI mutex returns this if the caller holds it; a plain one returns EBUSY.
             libc::EDEADLK => Err(LockRefusal::Busy),
             errno => taken(errno),
         }
     }
 
-    /// As [`lock`](Self::lock), until then.
+    /// As [`lock`](Self::lock), until `deadline`.
     pub(crate) fn lock_until(&self, deadline: Deadline) -> Result<State, LockRefusal> {
         let mutex = self.known()?;
-        // SAFETY: it was initialised; the moment lives as long as the call.
+        // SAFETY: it was initialised; the deadline lives as long as the call.
         match unsafe { pthread_mutex_clocklock(mutex, libc::CLOCK_MONOTONIC, deadline.timespec()) } {
-            // Before Linux 5.14 the kernel waits for these by the clock that is set; the C library refuses.
+            // Before Linux 5.14 FUTEX_LOCK_PI supports CLOCK_REALTIME only; the C library refuses.
             libc::EINVAL => lock_by_the_other_clock(mutex, deadline),
             errno => taken(errno),
         }
@@ -130,14 +130,14 @@ impl RawMutex {
         done(unsafe { libc::pthread_mutex_unlock(mutex) }, "unlock")
     }
 
-    /// What it protects is whole again. The caller was told that its owner died, and holds it.
+    /// Declares the data repaired. The caller holds the mutex and got `EOWNERDEAD`.
     pub(crate) fn make_consistent(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
         // SAFETY: it was initialised; one that is not in that state is refused.
         done(unsafe { libc::pthread_mutex_consistent(mutex) }, "make a lock consistent")
     }
 
-    /// It is none any more. Refused while a thread holds it.
+    /// Makes it invalid. Refused while a thread holds it.
     pub(crate) fn destroy(&self) -> Result<(), LockRefusal> {
         let mutex = self.known()?;
         match self.try_lock() {
@@ -164,13 +164,14 @@ fn taken(errno: c_int) -> Result<State, LockRefusal> {
     }
 }
 
-/// Waits by `CLOCK_REALTIME`, and again when that was set meanwhile: not before the deadline, and later only by as much as the clock was set back.
+/// Waits on `CLOCK_REALTIME`, and again if that clock was set meanwhile. It never ends before the deadline, and later at most by the time by
+/// which the clock was set back.
 #[cold]
 fn lock_by_the_other_clock(mutex: *mut pthread_mutex_t, deadline: Deadline) -> Result<State, LockRefusal> {
     let nanos = |moment: &timespec| i128::from(moment.tv_sec) * 1_000_000_000 + i128::from(moment.tv_nsec);
     let now = |clock| {
         let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the record is written to.
+        // SAFETY: `now` is writable.
         unsafe { libc::clock_gettime(clock, &raw mut now) };
         nanos(&now)
     };
@@ -181,7 +182,7 @@ fn lock_by_the_other_clock(mutex: *mut pthread_mutex_t, deadline: Deadline) -> R
             tv_sec: i64::try_from(until / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(until % 1_000_000_000).unwrap_or(0),
         };
-        // SAFETY: our caller knows that it was initialised; the moment lives as long as the call.
+        // SAFETY: the caller has checked that it was initialised; the time lives as long as the call.
         match unsafe { libc::pthread_mutex_timedlock(mutex, &raw const moment) } {
             libc::ETIMEDOUT if left > 0 => {}
             errno => return taken(errno),

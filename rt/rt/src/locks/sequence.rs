@@ -1,8 +1,8 @@
-//! How a condition sleeps and wakes: a number that each signal makes greater.
+//! How a condition sleeps and wakes: a number that each signal increments.
 //!
-//! A waiting thread takes the number while the mutex is held, gives the mutex back, and sleeps while the number is the same. A signal makes it greater,
-//! then wakes. A signal between the two is seen by the number, so that none is lost. A sleeper that dies leaves nothing behind but a
-//! count that is too high by one, for which signals are system calls that were not needed.
+//! A waiting thread reads the number while it holds the mutex, releases the mutex, and sleeps while the number is unchanged. A signal increments
+//! it, then wakes. A signal between the two changes the number, so none is lost. If a sleeping thread dies, the count of waiters stays too high by
+//! one. The only effect is that signals make unneeded system calls.
 
 #[cfg(not(loom))]
 use super::futex::{Scope, futex};
@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number, and how many wait.
+/// The number, and the count of waiting threads.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Sequence {
@@ -21,11 +21,11 @@ pub(crate) struct Sequence {
     kernel: (loom::sync::Mutex<()>, loom::sync::Condvar),
 }
 
-/// What the number was when a thread began to wait.
+/// The number at the time at which a thread began to wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket(u32);
 
-/// The threads that are woken.
+/// Which threads to wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiters {
     One,
@@ -38,14 +38,14 @@ impl Sequence {
         Sequence { number: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
-    /// Begins to wait: what is signalled from here on is not missed.
+    /// Begins to wait: later signals are not missed.
     pub(crate) fn enter(&self) -> Ticket {
-        // Before the number is read: a later signal finds a waiting thread.
+        // Before the number is read, so that a later signal finds a waiting thread.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Ticket(self.number.load(Ordering::SeqCst))
     }
 
-    /// Has waited.
+    /// Ends a wait.
     pub(crate) fn leave(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ impl Sequence {
         self.number.load(Ordering::SeqCst) == ticket.0
     }
 
-    /// Makes the number greater; whether a thread may sleep.
+    /// Increments the number. True: a thread may be asleep.
     fn advance(&self) -> bool {
         self.number.fetch_add(1, Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) != 0
@@ -63,7 +63,7 @@ impl Sequence {
 
 #[cfg(not(loom))]
 impl Sequence {
-    /// Sleeps while the number is the same, until `deadline`. False: that has passed.
+    /// Sleeps while the number is unchanged, until `deadline`. False: the deadline has passed.
     pub(crate) fn sleep(&self, ticket: Ticket, scope: Scope, deadline: Option<&libc::timespec>) -> bool {
         while self.is_same(ticket) {
             let slept = futex(&self.number, libc::FUTEX_WAIT_BITSET, scope, ticket.0, deadline);
@@ -77,14 +77,14 @@ impl Sequence {
     pub(crate) fn wake(&self, waiters: Waiters, scope: Scope) {
         if self.advance() {
             let count = if waiters == Waiters::One { 1 } else { i32::MAX.unsigned_abs() };
-            // It cannot fail for a word that is there; and if it did no thread could do anything.
+            // It cannot fail for a valid word, and no caller could handle a failure.
             let _ = futex(&self.number, libc::FUTEX_WAKE, scope, count, None);
         }
     }
 }
 
-/// The same with a model of the kernel: `FUTEX_WAIT` compares and falls asleep in one, as `FUTEX_WAKE` sees it. And every order in which the
-/// threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom sequence`.
+/// The same with a model of the kernel: `FUTEX_WAIT` compares and falls asleep in one step, as seen by `FUTEX_WAKE`. Every interleaving of the
+/// threads: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom sequence`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;
@@ -114,7 +114,7 @@ mod orders {
         }
     }
 
-    /// What a condition is used for: a count under a mutex, and waiting until there is some.
+    /// The usual use of a condition: a count under a mutex, and threads that wait until it is not zero.
     struct Shared {
         count: Mutex<u32>,
         sequence: Sequence,
@@ -137,12 +137,12 @@ mod orders {
 
         fn give(&self, how_many: u32, waiters: Waiters) {
             *self.count.lock().unwrap() += how_many;
-            // Not under the mutex: the harder case.
+            // After the mutex is released: the harder case.
             self.sequence.wake(waiters);
         }
     }
 
-    /// Loom fails where all threads sleep.
+    /// Loom fails if all threads sleep.
     fn every_order(give: fn(&Shared)) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);

@@ -1,4 +1,4 @@
-//! What counts whatever disturbs a thread over a section of it, so that "nothing did" is checked.
+//! Counts page faults, context switches and migrations of a thread over a section, so that their absence is checked.
 
 use std::fmt;
 use std::io;
@@ -6,35 +6,35 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// How migrations were found.
+/// How migrations are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationSource {
-    /// By the kernel's counter for the thread: each of them.
+    /// By the kernel's counter for the thread: each migration counts.
     Counter,
-    /// By the number of the CPU at both ends, because the counter is not for this user (`kernel.perf_event_paranoid`): 1 when they differ.
-    /// A thread that went away and came back is not seen.
+    /// By comparing the CPU number at both ends, because the user may not use the counter (`kernel.perf_event_paranoid`): 1 if they differ.
+    /// A thread that left its CPU and came back is not detected.
     CpuNumbers,
 }
 
-/// What happened to a thread.
+/// Disturbances of a thread in a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disturbances {
-    /// Page faults that needed no disk.
+    /// Page faults without disk access.
     pub minor_faults: u64,
-    /// Page faults that did.
+    /// Page faults with disk access.
     pub major_faults: u64,
-    /// It waited for something.
+    /// The thread waited.
     pub voluntary_switches: u64,
-    /// It was preempted.
+    /// The thread was preempted.
     pub involuntary_switches: u64,
-    /// It was moved to another CPU.
+    /// The thread moved to another CPU.
     pub migrations: u64,
-    /// How that was found.
+    /// How migrations were detected.
     pub migrations_by: MigrationSource,
 }
 
 impl Disturbances {
-    /// Nothing happened.
+    /// Whether all counts are zero.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         let switches = self.voluntary_switches | self.involuntary_switches;
@@ -60,24 +60,24 @@ impl fmt::Display for Disturbances {
     }
 }
 
-/// What a thread looks at to know whether it was disturbed.
+/// Counters of a thread's disturbances.
 ///
-/// Opened once, by the thread itself, before anything must be in time: opening takes a file and some page faults. A section costs two system calls
-/// at each end (one without the counter of migrations), and no fault of its own, because the first section of all was made when it was opened.
+/// Open it once, in the thread itself, before time-critical work: opening takes a file descriptor and some page faults. A section costs two system
+/// calls at each end (one without the migration counter), and no fault of its own, because `open` runs a first section.
 ///
-/// It is the thread's, and not `Send`. A child that was forked opens its own.
+/// It belongs to the thread and is not `Send`. The child of a fork opens its own.
 #[derive(Debug)]
 pub struct Calm {
     migrations: Option<OwnedFd>,
     not_send: PhantomData<*mut ()>,
 }
 
-/// The counts at one moment: minor and major faults, voluntary and involuntary switches, and migrations, or the CPU.
+/// Counts at one time: minor and major faults, voluntary and involuntary switches, and migrations or the CPU number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts([u64; 5]);
 
 impl Calm {
-    /// For the calling thread.
+    /// Opens counters of the calling thread.
     #[must_use]
     pub fn open() -> Calm {
         Calm::over(migration_counter().ok())
@@ -89,18 +89,18 @@ impl Calm {
         calm
     }
 
-    /// How migrations are found.
+    /// How migrations are detected.
     #[must_use]
     pub fn migrations_by(&self) -> MigrationSource {
         if self.migrations.is_some() { MigrationSource::Counter } else { MigrationSource::CpuNumbers }
     }
 
-    /// A section begins. There may be one in another.
+    /// Begins a section. Sections may be nested.
     pub fn begin(&self) -> CalmSection<'_> {
         CalmSection { calm: self, before: self.counts() }
     }
 
-    /// What is counted now. The same function at both ends, so that its frame is in memory at the second one.
+    /// The current counts. Both ends of a section use the same function, so that its frame is in memory at the second one.
     #[inline(never)]
     pub(crate) fn counts(&self) -> Counts {
         let place = self.place();
@@ -112,12 +112,12 @@ impl Calm {
 
     fn place(&self) -> u64 {
         let Some(counter) = &self.migrations else {
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             return u64::from(unsafe { libc::sched_getcpu() }.cast_unsigned());
         };
         let mut count = 0u64;
-        // By the kernel itself: a thread can be cancelled in the C library's call.
-        // SAFETY: it writes at most as many bytes as it is told.
+        // A direct system call: `read` of the C library is a cancellation point.
+        // SAFETY: it writes at most as many bytes as its last argument says.
         unsafe {
             libc::syscall(libc::SYS_read, counter.as_raw_fd(), &raw mut count, size_of::<u64>());
         }
@@ -146,14 +146,14 @@ impl Calm {
 
 pub(super) fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: a record of zeros is one, and the call writes to it; for the calling thread it cannot fail.
+    // SAFETY: an all-zero record is valid, and the call writes to it; it cannot fail for the calling thread.
     unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
     }
 }
 
-/// A section that has begun.
+/// An open section.
 #[derive(Debug)]
 #[must_use = "a section that does not end says nothing"]
 pub struct CalmSection<'calm> {
@@ -162,7 +162,7 @@ pub struct CalmSection<'calm> {
 }
 
 impl CalmSection<'_> {
-    /// It ends: what happened.
+    /// Ends the section and returns its disturbances.
     #[must_use = "whether it was calm"]
     pub fn end(self) -> Disturbances {
         self.calm.since(self.before)
@@ -185,14 +185,14 @@ struct CounterAttributes {
     address: u64,
 }
 
-/// A software event: `PERF_TYPE_SOFTWARE`, and of these `PERF_COUNT_SW_CPU_MIGRATIONS`.
+/// Software events (`PERF_TYPE_SOFTWARE`), and `PERF_COUNT_SW_CPU_MIGRATIONS`.
 const SOFTWARE: u32 = 1;
 const MIGRATIONS: u64 = 4;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 /// The kernel's counter of the calling thread's migrations.
 ///
-/// With the kernel's own part: a migration is counted there, and a counter without it, which needs no right, is always 0.
+/// It includes kernel mode. A counter of user mode needs no right, but is always 0, because migrations happen in kernel mode.
 fn migration_counter() -> io::Result<OwnedFd> {
     let attributes = CounterAttributes {
         kind: SOFTWARE,
@@ -201,7 +201,7 @@ fn migration_counter() -> io::Result<OwnedFd> {
         ..CounterAttributes::default()
     };
     let (this_thread, any_cpu, no_group) = (0, -1, -1);
-    // SAFETY: it reads as many bytes as the record says it has.
+    // SAFETY: it reads as many bytes as the record's size field says.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

@@ -1,4 +1,4 @@
-//! The scheduling class of a thread, by the one call that knows all of them.
+//! The scheduling class of a thread, by `sched_setattr`.
 
 use super::outcome::{Refusal, check, errno};
 use super::rights::{Capability, has, limit};
@@ -11,28 +11,28 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchedulingClass {
-    /// First in, first out: until it waits, or a thread of higher priority wants the CPU. 1 to 99, the highest wins.
+    /// First in, first out: runs until it waits or a thread of higher priority preempts it.
     Fifo {
-        /// 1 to 99.
+        /// 1 to 99; the highest wins.
         priority: u32,
     },
-    /// As FIFO; those of one priority take turns.
+    /// As FIFO, with time slices among threads of one priority.
     RoundRobin {
-        /// 1 to 99.
+        /// 1 to 99; the highest wins.
         priority: u32,
     },
-    /// So much time in each period, before each deadline: `runtime` <= `deadline` <= `period`. Ahead of FIFO.
+    /// A runtime in each period, before a deadline: `runtime` <= `deadline` <= `period`. Preempts FIFO.
     Deadline {
-        /// What it needs of each period, at the worst.
+        /// Worst-case run time in each period.
         runtime: Duration,
-        /// When it must have had that, from the period's begin.
+        /// Deadline for that run time, from the beginning of the period.
         deadline: Duration,
-        /// From begin to begin.
+        /// Time from one beginning to the next.
         period: Duration,
     },
-    /// Time-sharing, the class of ordinary threads.
+    /// Time-sharing, the class of usual threads.
     Other {
-        /// -20 to 19, the lowest wins.
+        /// -20 to 19; the lowest wins.
         nice: i32,
     },
 }
@@ -50,31 +50,31 @@ impl fmt::Display for SchedulingClass {
     }
 }
 
-/// What the kernel keeps of a thread's scheduling.
+/// Scheduling attributes of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attributes(sched_attr);
 
-/// How long they are in the first version of the call, which every kernel knows.
+/// Size of the structure in the first version of the call, which every kernel supports.
 const SIZE: u32 = 48;
 const _: () = assert!(size_of::<sched_attr>() == SIZE as usize);
 
-/// Children begin in time-sharing. A thread that has that keeps it.
+/// Children begin in time-sharing. The flag of the thread is preserved.
 const RESET_ON_FORK: u64 = 1;
 
 impl Attributes {
     pub(super) fn current() -> io::Result<Attributes> {
         let mut attributes = empty();
-        // SAFETY: it writes at most as many bytes as it is told.
+        // SAFETY: it writes at most `SIZE` bytes.
         check(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) })?;
         Ok(Attributes(attributes))
     }
 
     fn set(&self) -> io::Result<()> {
-        // SAFETY: it reads as many bytes as the record says it has.
+        // SAFETY: it reads as many bytes as the record's size field says.
         check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const self.0, 0) })
     }
 
-    /// As a class is set by them; `None` for a time that is too long for the kernel.
+    /// Attributes that set a class; `None` for a time that does not fit in 64 bits.
     fn of(class: SchedulingClass, before: &Attributes) -> Option<Attributes> {
         let mut new = empty();
         new.sched_flags = before.0.sched_flags & RESET_ON_FORK;
@@ -138,17 +138,17 @@ impl fmt::Display for Attributes {
     }
 }
 
-/// What the calling thread is in, in words.
+/// The calling thread's class, as text.
 pub(super) fn current() -> String {
     Attributes::current().map_or_else(|error| error.to_string(), |now| now.to_string())
 }
 
-/// Puts the calling thread into a class; gives what it was in.
+/// Sets the calling thread's class, and returns the previous attributes.
 pub(super) fn enter(class: SchedulingClass) -> Result<Attributes, Refusal> {
     let before =
         Attributes::current().map_err(|error| Refusal::system("ask for the class of the thread", &error))?;
     let invalid = io::Error::from_raw_os_error(libc::EINVAL);
-    // The kernel would cut a nice value to what there is.
+    // The kernel would clamp the nice value.
     if matches!(class, SchedulingClass::Other { nice } if !(-20..=19).contains(&nice)) {
         return Err(refused(class, &invalid));
     }
@@ -163,7 +163,7 @@ pub(super) fn leave(before: &Attributes) -> Result<(), Refusal> {
     })
 }
 
-/// What is to be known about a class that was had.
+/// A warning for a class that was entered.
 pub(super) fn note(class: SchedulingClass) -> Option<String> {
     if !matches!(class, SchedulingClass::Fifo { .. } | SchedulingClass::RoundRobin { .. }) {
         return None;
@@ -181,13 +181,13 @@ fn refused(class: SchedulingClass, error: &io::Error) -> Refusal {
     Refusal::new(errno(error), format!("cannot enter {class}: {}", reason(class, error, caller)))
 }
 
-/// What counts when a class is refused.
+/// Rights of the caller that explain a refusal.
 #[derive(Debug, Clone, Copy)]
 struct Caller {
     can_nice: bool,
-    /// The highest priority for those without rights; none: all of them.
+    /// The highest priority without CAP_SYS_NICE. `None`: no limit.
     top: Option<u64>,
-    /// 20 less the lowest nice value for those without rights; none: all of them.
+    /// 20 less the lowest nice value without CAP_SYS_NICE. `None`: no limit.
     nice: Option<u64>,
 }
 

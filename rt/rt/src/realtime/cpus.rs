@@ -1,4 +1,4 @@
-//! The CPUs that a thread may run on: its mask, which is all that a program knows of a processor set.
+//! The affinity mask of a thread: all that a program knows of its processor set.
 
 use super::files;
 use super::outcome::{Refusal, check, errno};
@@ -6,23 +6,23 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// Some CPUs, by number. A list like `2-3,6` names them.
+/// A set of CPUs by number. Text form: a list like `2-3,6`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CpuMask(Box<[u64; CpuMask::WORDS]>);
 
 impl CpuMask {
-    /// The numbers end before this one, which is the most that a kernel is built for.
+    /// Number of possible CPUs: the maximum that a kernel is built for.
     pub const LIMIT: usize = 8192;
 
     const WORDS: usize = CpuMask::LIMIT / 64;
 
-    /// None.
+    /// An empty mask.
     #[must_use]
     pub fn new() -> CpuMask {
         CpuMask(Box::new([0; CpuMask::WORDS]))
     }
 
-    /// From memory in the form of a `cpu_set_t`: a bit for each CPU. None: a bit is set that is no CPU's.
+    /// From memory in the form of a `cpu_set_t`, a bit for each CPU. `None`: a bit at or above [`LIMIT`](CpuMask::LIMIT) is set.
     pub(crate) fn from_words(words: impl IntoIterator<Item = u64>) -> Option<CpuMask> {
         let mut mask = CpuMask::new();
         for (at, word) in words.into_iter().enumerate() {
@@ -35,31 +35,31 @@ impl CpuMask {
         Some(mask)
     }
 
-    /// Adds one. False: there is no such number.
+    /// Adds a CPU. False: the number is invalid.
     #[must_use]
     pub fn add(&mut self, cpu: usize) -> bool {
         let word = self.0.get_mut(cpu / 64);
         word.map(|word| *word |= 1 << (cpu % 64)).is_some()
     }
 
-    /// Whether one is among them.
+    /// Whether it contains a CPU.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.get(cpu / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Their numbers, the lowest first.
+    /// Its CPU numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         (0..CpuMask::LIMIT).filter(|cpu| self.contains(*cpu))
     }
 
-    /// Those of `self` that are not in `other`.
+    /// The CPUs of `self` that are not in `other`.
     fn without(&self, other: &CpuMask) -> CpuMask {
         CpuMask(Box::new(std::array::from_fn(|at| self.0[at] & !other.0[at])))
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for CpuMask {
     }
 }
 
-/// That is no list of CPUs.
+/// An invalid list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuListError(String);
 
@@ -136,17 +136,17 @@ fn parse(list: &str) -> Option<CpuMask> {
 
 pub(super) fn current() -> io::Result<CpuMask> {
     let mut mask = CpuMask::new();
-    // SAFETY: it writes to the mask, at most its size.
+    // SAFETY: it writes at most the size of the mask.
     check(unsafe { libc::sched_getaffinity(0, size_of_val(&*mask.0), mask.0.as_mut_ptr().cast()) })?;
     Ok(mask)
 }
 
 fn set(mask: &CpuMask) -> io::Result<()> {
-    // SAFETY: it reads from the mask, at most its size.
+    // SAFETY: it reads at most the size of the mask.
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&*mask.0), mask.0.as_ptr().cast()) })
 }
 
-/// Moves the calling thread to these CPUs, all of them; gives where it could run before.
+/// Sets the calling thread's affinity to exactly these CPUs, and returns the previous mask.
 pub(super) fn enter(wanted: &CpuMask) -> Result<CpuMask, Refusal> {
     let asking = |error: &io::Error| Refusal::system("ask for the CPUs of the thread", error);
     if wanted.is_empty() {
@@ -157,7 +157,7 @@ pub(super) fn enter(wanted: &CpuMask) -> Result<CpuMask, Refusal> {
     }
     let before = current().map_err(|error| asking(&error))?;
     set(wanted).map_err(|error| refused(wanted, &CpuMask::new(), &error))?;
-    // The kernel takes what it can of a mask, and says nothing of the rest.
+    // The kernel silently drops CPUs outside the cpuset.
     let had = current().map_err(|error| asking(&error))?;
     if had == *wanted {
         return Ok(before);

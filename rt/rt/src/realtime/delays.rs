@@ -1,4 +1,4 @@
-//! What delays a thread without any other thread: CPUs in deep idle states, and timers that wait for each other.
+//! Limits of delays that no other thread causes: CPUs in deep idle states, and coalesced timers.
 
 use super::files::IdleLatency;
 use super::outcome::{Refusal, check, errno};
@@ -6,7 +6,7 @@ use libc::c_ulong;
 use std::io;
 use std::time::Duration;
 
-/// Asks for it; the request lives as long as what is given.
+/// Requests a limit, which lasts as long as the result.
 pub(super) fn limit_idle_latency(wanted: Duration) -> Result<IdleLatency, Refusal> {
     let microseconds = i32::try_from(wanted.as_micros()).map_err(|_| {
         idle_refusal(wanted, libc::EINVAL, "that is no limit; ask for less than half an hour")
@@ -33,7 +33,7 @@ fn idle_refused(wanted: Duration, error: &io::Error) -> Refusal {
     idle_refusal(wanted, errno(error), &said)
 }
 
-/// The limit that all requests together make, in words.
+/// The effective limit of all requests, as text.
 pub(super) fn idle_latency(request: Option<&IdleLatency>) -> String {
     let limit = request.map_or_else(|| IdleLatency::look()?.limit(), IdleLatency::limit);
     match limit {
@@ -43,10 +43,10 @@ pub(super) fn idle_latency(request: Option<&IdleLatency>) -> String {
     }
 }
 
-/// What the kernel says when none is asked for, in microseconds.
+/// The value of `cpu_dma_latency` without requests, in microseconds.
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// Lets timers of the calling thread be that late; gives what it was.
+/// Sets the timer slack of the calling thread, and returns the previous one.
 pub(super) fn set_timer_slack(wanted: Duration) -> Result<Duration, Refusal> {
     let failed =
         |errno, said: &str| Refusal::new(errno, format!("cannot set timer slack to {wanted:?}: {said}"));
@@ -55,14 +55,14 @@ pub(super) fn set_timer_slack(wanted: Duration) -> Result<Duration, Refusal> {
     let number =
         number.ok_or_else(|| failed(libc::EINVAL, "1ns is the least, and a few hundred years the most"))?;
     set(number).map_err(|error| failed(errno(&error), &error.to_string()))?;
-    // A kernel may know better: timers of real-time threads are never late, and it does not listen to them.
+    // Kernels ignore the setting for real-time threads, whose slack is 0.
     match ask_timer_slack() {
         Ok(had) if had <= wanted => Ok(before),
         _ => Err(failed(libc::ENOTSUP, "the kernel set another one")),
     }
 }
 
-/// Sets what it was. Of a real-time thread, which has none, nothing is known.
+/// Restores the previous slack. For a real-time thread, which has none, it does nothing.
 pub(super) fn restore_timer_slack(before: Duration) -> Result<(), Refusal> {
     match c_ulong::try_from(before.as_nanos()) {
         Ok(number) if number > 0 => {
@@ -78,14 +78,14 @@ pub(super) fn timer_slack() -> String {
 
 fn set(nanoseconds: c_ulong) -> io::Result<()> {
     let zero: c_ulong = 0;
-    // SAFETY: numbers only.
+    // SAFETY: integer arguments only.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds, zero, zero, zero) })
 }
 
 fn ask_timer_slack() -> io::Result<Duration> {
     let zero: c_ulong = 0;
-    // By the kernel itself, because the C library's answer is an int, which four seconds do not fit.
-    // SAFETY: it only asks.
+    // A direct system call: the C library returns an int, which overflows at about two seconds.
+    // SAFETY: the call has no effect.
     let slack = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK, zero, zero, zero, zero) };
     u64::try_from(slack).map(Duration::from_nanos).map_err(|_| io::Error::last_os_error())
 }

@@ -1,4 +1,4 @@
-//! Memory that the allocator has before it is asked for, and keeps.
+//! Pre-faulted memory that the allocator keeps.
 
 use super::calm::usage;
 use super::files;
@@ -8,26 +8,26 @@ use crate::stacks::page_size;
 use libc::c_void;
 use std::ptr;
 
-/// In bytes: what the allocator is asked for at a time. Its memory for threads comes in parts that one large block would not fit.
+/// Size of an allocation, in bytes. The allocator's arenas of threads are too small for one large block.
 const BLOCK: usize = 1 << 20;
 
-/// In bytes. Smaller blocks are kept apart when they are freed, and would stay for ever where this one was.
+/// Size of the pin, in bytes. glibc caches smaller freed blocks, which would then hold their place for ever.
 const PIN: usize = 4096;
 
-/// In bytes: what each block begins with.
+/// Size of the link at the start of each block, in bytes.
 const LINK: usize = size_of::<*mut c_void>();
 
 static HOLDERS: Holders<()> = Holders::new();
 
-/// What the allocator keeps.
+/// Memory that the allocator keeps.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) bytes: usize,
-    /// It stays in use behind all that was freed: what lies at an end is what allocators give back, told otherwise or not.
+    /// An allocated block after all freed ones. Allocators return free memory at an end, even if configured not to.
     pin: Blocks,
 }
 
-/// Lets the allocator have so much memory, faulted in, for the calling thread, and looks whether it keeps it.
+/// Makes the allocator hold `bytes`, pre-faulted, for the calling thread, and verifies that it keeps them.
 pub(super) fn keep(bytes: usize) -> Result<Kept, Refusal> {
     if bytes == 0 {
         return Err(Refusal::new(
@@ -36,7 +36,7 @@ pub(super) fn keep(bytes: usize) -> Result<Kept, Refusal> {
         ));
     }
     let failed = |why: &str| Refusal::new(libc::ENOMEM, format!("cannot fault in {bytes} bytes: {why}"));
-    // Beyond that the kernel would invoke the OOM killer.
+    // With more than that the kernel would invoke the OOM killer.
     if let Some(there) = files::available().filter(|there| *there < bytes) {
         return Err(failed(&format!("{there} are available; ask for less, or end others")));
     }
@@ -59,7 +59,7 @@ pub(super) fn keep(bytes: usize) -> Result<Kept, Refusal> {
     kept
 }
 
-/// The allocator gives back what it does not need, as it does by itself.
+/// Lets the allocator return unused memory, as it does by default.
 pub(super) fn release(kept: Kept) {
     drop(kept.pin);
     leave();
@@ -69,7 +69,7 @@ fn leave() {
     HOLDERS.leave(|()| policy::usual());
 }
 
-/// Uses that much twice, and gives the page faults of the second time. None: there is not so much.
+/// Allocates `bytes` twice, and returns the page faults of the second time. `None`: out of memory.
 fn fault_in(bytes: usize) -> Option<(Kept, usize)> {
     let first = Blocks::new(bytes)?;
     let kept = Kept { bytes, pin: Blocks::pin()? };
@@ -79,19 +79,19 @@ fn fault_in(bytes: usize) -> Option<(Kept, usize)> {
     Some((kept, faults() - before))
 }
 
-/// Blocks of the allocator, each with a link to the one before. Freed when dropped.
+/// A list of allocated blocks, each with a link to the previous one. Dropping it frees them.
 #[derive(Debug)]
 struct Blocks(*mut c_void);
 
 impl Blocks {
-    /// That much at once, each page of it written to. None: there is not so much.
+    /// Allocates `bytes` and writes to each page. `None`: out of memory.
     fn new(bytes: usize) -> Option<Blocks> {
         let (mut blocks, mut rest) = (Blocks(ptr::null_mut()), bytes);
         while rest > 0 {
             let length = rest.min(BLOCK);
             blocks.add(length)?;
             for at in (LINK..length).step_by(page_size()).chain((length > LINK).then_some(length - 1)) {
-                // SAFETY: within a block of that length, and behind the link.
+                // SAFETY: within a block of that length, after the link.
                 unsafe { blocks.0.cast::<u8>().add(at).write_volatile(0) };
             }
             rest -= length;
@@ -99,11 +99,11 @@ impl Blocks {
         Some(blocks)
     }
 
-    /// A small one where a large one was last found room.
+    /// Allocates a small block at the place of the last large one.
     fn pin() -> Option<Blocks> {
         let mut pin = Blocks(ptr::null_mut());
         pin.add(BLOCK)?;
-        // SAFETY: it is ours; should it move, the old one is gone. The link in it is null, and stays.
+        // SAFETY: it is this function's block. If it moves, the old one is freed. Its link is null, and is preserved.
         let smaller = unsafe { libc::realloc(pin.0, PIN) };
         if !smaller.is_null() {
             pin.0 = smaller;
@@ -112,12 +112,12 @@ impl Blocks {
     }
 
     fn add(&mut self, length: usize) -> Option<()> {
-        // SAFETY: it only asks.
+        // SAFETY: the call allocates memory only.
         let block = unsafe { libc::malloc(length.max(LINK)) };
         if block.is_null() {
             return None;
         }
-        // SAFETY: it is ours, aligned for all types, and has room for a link.
+        // SAFETY: the block is this function's, aligned for all types, and has room for a link.
         unsafe { block.cast::<*mut c_void>().write(self.0) };
         self.0 = block;
         Some(())
@@ -127,9 +127,9 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         while !self.0.is_null() {
-            // SAFETY: a block of ours, in which the link to the one before was written.
+            // SAFETY: a block of this list, with a link to the previous one.
             let before = unsafe { self.0.cast::<*mut c_void>().read() };
-            // SAFETY: no thread uses it any more.
+            // SAFETY: it is not used any more.
             unsafe { libc::free(self.0) };
             self.0 = before;
         }
@@ -141,30 +141,30 @@ fn faults() -> usize {
     usize::try_from(usage.ru_minflt + usage.ru_majflt).unwrap_or_default()
 }
 
-/// What glibc's allocator gives back.
+/// Settings of glibc's allocator.
 #[cfg(target_env = "gnu")]
 mod policy {
     use super::Refusal;
     use libc::c_int;
 
-    /// As `mallopt(3)` says: it is never given back.
+    /// Never return memory: the value of `mallopt(3)`.
     const NEVER: c_int = -1;
 
-    /// What these are unless they were changed, by the same page; the allocator does not tell what they are.
+    /// Default values, by the same page. The allocator does not report the current ones.
     const USUAL_MAPPINGS: c_int = 65536;
     const USUAL_TRIM: c_int = 128 << 10;
 
-    /// In bytes: less than what would be a mapping, more than what is kept for quick use.
+    /// A block size in bytes: below the mapping threshold, and above the cached sizes.
     const SOME_SIZE: usize = 100 << 10;
 
     fn set(mappings: c_int, trim: c_int) -> bool {
-        // SAFETY: numbers only.
+        // SAFETY: integer arguments only.
         unsafe {
             libc::mallopt(libc::M_MMAP_MAX, mappings) == 1 && libc::mallopt(libc::M_TRIM_THRESHOLD, trim) == 1
         }
     }
 
-    /// Nothing is given back, and large blocks are no mappings of their own, which would be.
+    /// Returns no memory, and uses no mappings for large blocks, because those would be returned when freed.
     pub(super) fn keep() -> Result<(), Refusal> {
         if set(0, NEVER) {
             return Ok(());
@@ -174,16 +174,16 @@ mod policy {
 
     pub(super) fn usual() {
         set(USUAL_MAPPINGS, USUAL_TRIM);
-        // SAFETY: it gives back what is free, and frees a block that is unused.
+        // SAFETY: it returns free memory, and frees an unused block.
         unsafe {
             libc::malloc_trim(0);
-            // The end of a thread's memory goes only when a block of some size is freed in that thread.
+            // A thread's arena is trimmed only when that thread frees a block of some size.
             libc::free(libc::malloc(SOME_SIZE));
         }
     }
 }
 
-/// Other allocators cannot be told: they are looked at.
+/// Other allocators have no such settings: only the result is verified.
 #[cfg(not(target_env = "gnu"))]
 mod policy {
     use super::Refusal;

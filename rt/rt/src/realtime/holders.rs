@@ -1,9 +1,9 @@
-//! Settings of the process that many threads can ask for: the first one changes it, the last one restores it.
+//! Process-wide settings that many threads can request: the first request changes the setting, the last release restores it.
 
 use super::outcome::Refusal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Those that have a thing of the process, and how it was before the first of them.
+/// Holders of a setting, and its original value.
 #[derive(Debug)]
 pub(super) struct Holders<B>(Mutex<Option<Held<B>>>);
 
@@ -11,7 +11,7 @@ pub(super) struct Holders<B>(Mutex<Option<Held<B>>>);
 struct Held<B> {
     count: usize,
     before: B,
-    /// A child that was forked has none of its parent's locks, and is no holder.
+    /// The process of the holders. The child of a fork has none of its parent's locks, and holds nothing.
     process: u32,
 }
 
@@ -28,7 +28,7 @@ impl<B> Holders<B> {
         held
     }
 
-    /// Does it, for the first one and for all others; the first one notes how it was before.
+    /// Makes a request. `make` runs for each; `before` saves the original value for the first.
     pub(super) fn enter(
         &self,
         before: impl FnOnce() -> B,
@@ -45,7 +45,7 @@ impl<B> Holders<B> {
         Ok(())
     }
 
-    /// Leaves it; the last one puts back how it was.
+    /// Releases a request. The last release restores the original value.
     pub(super) fn leave<T>(&self, restore: impl FnOnce(B) -> T) -> Option<T> {
         let mut held = self.held();
         let count = &mut held.as_mut()?.count;

@@ -1,4 +1,4 @@
-//! Locked memory: of the whole process, and of the caller's stack. What was locked before is locked after.
+//! Locked memory of the whole process, and of the caller's stack. Earlier locks are restored.
 
 use super::files;
 use super::holders::Holders;
@@ -12,23 +12,23 @@ use std::io;
 use std::ops::Range;
 use std::ptr;
 
-/// What of a process is locked.
+/// Locked memory of a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Locked {
-    /// Addresses, but for those without access.
+    /// Locked ranges, without inaccessible ones.
     ranges: Vec<Range<usize>>,
-    /// Whether what is mapped later will be.
+    /// Whether later mappings will be locked (`MCL_FUTURE`).
     is_future: bool,
 }
 
-/// Locks do not nest, and to unlock all memory unlocks every stack. So locks of memory and of stacks are counted together: the first
-/// holder notes what was locked, the last one restores it.
+/// Locks do not nest, and unlocking all memory unlocks every stack. So locks of memory and of stacks are counted together: the first
+/// holder saves the locked ranges, the last one restores them.
 static HOLDERS: Holders<Locked> = Holders::new();
 
-/// Locks all memory of the process, now and later.
+/// Locks all current and future memory of the process.
 pub(super) fn lock() -> Result<(), Refusal> {
     HOLDERS.enter(Locked::now, || {
-        // SAFETY: memory is locked, not touched.
+        // SAFETY: the call does not access the memory.
         check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
             .map_err(|error| refused(&error))
     })
@@ -59,11 +59,11 @@ pub(super) fn locked() -> String {
 }
 
 impl Locked {
-    /// As it is. Without `/proc` nothing is known, and nothing is brought back.
+    /// The current state. Without `/proc` it is unknown, and nothing is restored.
     fn now() -> Locked {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // What becomes of a page that is mapped now becomes of those that are mapped later.
-        // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
+        // A new page shows whether new mappings are locked.
+        // SAFETY: a new mapping at an address of the kernel's choice affects no existing one.
         let probe = unsafe {
             libc::mmap(ptr::null_mut(), page_size(), libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
@@ -71,12 +71,12 @@ impl Locked {
             return Locked::default();
         }
         let text = files::mappings();
-        // SAFETY: it is ours, and no other code knows it yet.
+        // SAFETY: it was mapped above, and no other code has its address.
         unsafe { libc::munmap(probe, page_size()) };
         Locked::seen(&text, probe.addr()..probe.addr() + page_size())
     }
 
-    /// What `smaps` says of all but the probe.
+    /// Parses `smaps`, without the probe page.
     fn seen(text: &str, probe: Range<usize>) -> Locked {
         let mut found = Locked::default();
         for range in locked_ranges(text) {
@@ -92,7 +92,7 @@ impl Locked {
     }
 
     fn restore(self) -> Result<(), Refusal> {
-        // SAFETY: memory is unlocked, and locked again, not touched.
+        // SAFETY: memory is unlocked and locked, not accessed.
         unsafe { libc::munlockall() };
         let mut answer = Ok(());
         // SAFETY: as above.
@@ -103,7 +103,7 @@ impl Locked {
             // SAFETY: as above.
             let result = unsafe { libc::mlock(ptr::without_provenance::<c_void>(start), end - start) };
             let error = io::Error::last_os_error();
-            // What was unmapped meanwhile needs no lock.
+            // A range that was unmapped meanwhile needs no lock.
             if result != 0 && error.raw_os_error() != Some(libc::ENOMEM) {
                 answer = Err(refused(&error));
             }
@@ -112,7 +112,7 @@ impl Locked {
     }
 }
 
-/// The mappings that are locked and can be touched.
+/// Locked mappings with access.
 fn locked_ranges(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     let wanted = |m: &StackMapping| m.has(StackMapping::LOCKED) && !m.has(StackMapping::GUARD);
     parse(smaps).filter(wanted).map(|m| m.address..m.end)
@@ -124,7 +124,7 @@ pub(super) fn lock_stack() -> Result<(), Refusal> {
         .enter(Locked::now, || stack_lock().map_err(|error| Refusal::new(error.errno(), error.to_string())))
 }
 
-/// How much of the caller's stack is in memory, in words.
+/// The resident part of the caller's stack, as text.
 pub(super) fn resident() -> String {
     stack_residency().map_or_else(
         |error| error.to_string(),

@@ -1,4 +1,4 @@
-//! A thread becomes a real-time thread: one call that sets up all it needs, says what could not be had and why, and can be undone.
+//! Real-time set-up of a thread: one call that sets up all it needs, reports what was refused and why, and can be undone.
 //!
 //! ```no_run
 //! use millpond_rt::realtime::{SchedulingClass, Setup, Want};
@@ -16,7 +16,7 @@
 //! for outcome in realtime.outcomes() {
 //!     eprintln!("{outcome}");
 //! }
-//! // ... what must be in time ...
+//! // ... time-critical work ...
 //! realtime.undo()?;
 //! # Ok(())
 //! # }
@@ -25,43 +25,43 @@
 //! # Terms
 //!
 //! * An *item*: one of the seven things that can be set up. Each is set up as wanted, or not at all.
-//! * *Required*: without it the call fails, and everything that was done is undone. *Wished*: without it the call goes on.
-//! * An *outcome*: what became of an item, with the sentence that says what helps.
-//! * A [`Realtime`]: what was set up. It ends by [`Realtime::undo`], or when it is dropped.
-//! * A [`Calm`]: counts faults, switches and migrations over a section, so that "none happened" is checked.
+//! * *Required*: if it is refused, the call fails and undoes everything. *Wished*: if it is refused, the call continues.
+//! * An *outcome*: the result for an item. A refusal has a sentence that names the remedy.
+//! * A [`Realtime`]: the set-up state. [`Realtime::undo`] or dropping it ends it.
+//! * A [`Calm`]: counts faults, switches and migrations over a section, so that their absence is checked.
 //!
-//! # The order
+//! # Order
 //!
 //! Items are set up in this order, and undone in reverse:
 //!
-//! 1. *CPUs*: memory comes from near the CPU that touches it first, and a deadline thread cannot be moved any more.
-//! 2. *Memory*: what is mapped after it, heap and stack, is locked.
-//! 3. *Heap* and 4. *stack*: faulting in takes up to a second for a few GB. A real-time thread would keep all others from its CPU meanwhile.
+//! 1. *CPUs*: first-touch allocation uses memory near the current CPU, and the affinity of a deadline thread cannot be changed.
+//! 2. *Memory*: later mappings, heap and stack, are then locked, too.
+//! 3. *Heap* and 4. *stack*: pre-faulting takes up to a second for a few GB. A real-time thread would keep all others from its CPU meanwhile.
 //! 5. *Idle latency*.
-//! 6. *Timer slack*: kernels ignore it for real-time threads, and a thread that leaves a real-time class gets the slack of its process.
-//! 7. *Class*, last and left first: nothing of ours runs in it.
+//! 6. *Timer slack*: kernels ignore it for real-time threads. A thread that leaves a real-time class gets the slack of its process.
+//! 7. *Class*, entered last and left first, so that no set-up code runs in it.
 //!
 //! # Scope
 //!
 //! CPUs, stack, timer slack and class belong to the calling thread, and only it can undo them: a [`Realtime`] is not `Send`. Memory, heap and idle
-//! latency belong to the process, until the last thread that asked for them has undone it. Locked stacks count with memory: as long as either is in
-//! use, what is locked stays locked.
+//! latency belong to the process, until the last thread that requested them has undone it. Locked stacks count with memory: while either is in
+//! use, both stay locked.
 //!
-//! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). A child that is forked has no locks, and its copy
-//! of a [`Realtime`] does nothing.
+//! Threads that are created later inherit CPUs and class (a deadline thread cannot create any). The child of a fork has no locks, and its copy
+//! of a [`Realtime`] has no effect.
 //!
-//! # What cannot be put back
+//! # What undo cannot restore
 //!
 //! * The main stack stays as large as it has grown.
-//! * The allocator does not tell its settings: it gets those that glibc begins with (`M_MMAP_MAX` 65536, `M_TRIM_THRESHOLD` 128 KB), which do not
-//!   adapt any more.
-//! * What was locked to be faulted in later (`MLOCK_ONFAULT`) is faulted in when it is locked again.
-//! * What the program itself changed in between, such as its own `mlock`, is overwritten.
+//! * The allocator's settings cannot be read. They are set to glibc's initial values (`M_MMAP_MAX` 65536, `M_TRIM_THRESHOLD` 128 KB), and glibc
+//!   does not adapt them any more.
+//! * Memory that was locked on fault (`MLOCK_ONFAULT`) is pre-faulted when it is locked again.
+//! * Changes of the program itself in between, such as its own `mlock`, are overwritten.
 //!
 //! # Processor sets
 //!
-//! `psrset` makes sets and says which CPUs they have; a thread that asks for those runs in the set. The kernel silently cuts a mask to the cpuset of the
-//! process. Here that is a refusal, which names the missing CPUs.
+//! `psrset` creates processor sets and lists their CPUs. A thread that requests exactly those CPUs runs in the set. The kernel silently restricts a
+//! mask to the cpuset of the process. Here that is a refusal, which names the missing CPUs.
 
 mod calm;
 mod class;
@@ -86,31 +86,31 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// A thing that is wanted, with what it takes.
+/// A wanted item with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Want {
-    /// The thread runs on these CPUs.
+    /// Run on these CPUs.
     Cpus(CpuMask),
-    /// All memory of the process is locked: what there is, and what is mapped later.
+    /// Lock all memory of the process, current and future.
     Memory,
-    /// The allocator has so many bytes, faulted in, for the calling thread, and keeps them when they are freed.
+    /// The allocator holds this many bytes, pre-faulted, for the calling thread, and keeps them when they are freed.
     ///
-    /// With glibc each thread has memory of its own: ask in the thread that allocates. Other allocators cannot be told to keep anything; they are
-    /// looked at, and an allocator that gave its memory back is a refusal.
+    /// With glibc each thread has memory of its own: call it in the thread that allocates. Other allocators have no such setting. The result is
+    /// verified, and an allocator that returned its memory is a refusal.
     Heap(usize),
-    /// The whole stack of the calling thread is resident and locked, as by [`stack_lock`](crate::stack_lock).
+    /// Make the calling thread's whole stack resident and lock it, as by [`stack_lock`](crate::stack_lock).
     Stack,
-    /// No CPU enters an idle state with a longer wake-up latency. Zero: none is idle at all, and all of them get warm. In whole microseconds.
+    /// No CPU enters an idle state with a longer wake-up latency, in whole microseconds. Zero: CPUs poll when idle, which costs power.
     IdleLatency(Duration),
-    /// Timers of the thread are at most that late, so that the kernel can serve some at once.
+    /// Maximum delay of the thread's timers. The kernel uses it to expire several timers at once.
     TimerSlack(Duration),
-    /// The thread is in that class.
+    /// Enter that class.
     Class(SchedulingClass),
 }
 
 impl Want {
-    /// What it is about.
+    /// The item.
     #[must_use]
     pub fn item(&self) -> Item {
         match self {
@@ -152,11 +152,11 @@ impl fmt::Display for Want {
     }
 }
 
-/// The order in which items are set up; the head of this file argues it.
+/// The order of set-up. The head of this file gives the reasons.
 pub(crate) const ORDER: [Item; 7] =
     [Item::Cpus, Item::Memory, Item::Heap, Item::Stack, Item::IdleLatency, Item::TimerSlack, Item::Class];
 
-/// How a thing is put back.
+/// State that restores an item.
 #[derive(Debug)]
 enum Undo {
     Cpus(CpuMask),
@@ -187,7 +187,7 @@ impl Undo {
     }
 }
 
-/// What there is of an item, in words.
+/// The current state of an item, as text.
 fn had(item: Item, undo: Option<&Undo>) -> String {
     match (item, undo) {
         (Item::Cpus, _) => cpus::current().map_or_else(|error| error.to_string(), |mask| mask.to_string()),
@@ -202,26 +202,26 @@ fn had(item: Item, undo: Option<&Undo>) -> String {
     }
 }
 
-/// What a thread wants: built, then begun.
+/// The wanted items of a thread. [`begin`](Setup::begin) sets them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Setup {
-    /// One of each item at most; whether it is required.
+    /// Wanted items, and whether each is required. At most one of each kind.
     wants: Vec<(Want, bool)>,
 }
 
 impl Setup {
-    /// Nothing yet.
+    /// No items.
     pub fn new() -> Setup {
         Setup::default()
     }
 
-    /// The call is to fail without it. What was said of that item before does not count any more.
+    /// Adds a required item: without it the call fails. It replaces an earlier one of its kind.
     pub fn require(self, want: Want) -> Setup {
         self.with(want, true)
     }
 
-    /// It would be good to have. What was said of that item before does not count any more.
+    /// Adds an optional item. It replaces an earlier one of its kind.
     pub fn wish(self, want: Want) -> Setup {
         self.with(want, false)
     }
@@ -232,10 +232,10 @@ impl Setup {
         self
     }
 
-    /// Sets it up, for the calling thread.
+    /// Sets up all items for the calling thread.
     ///
     /// # Errors
-    /// [`RealtimeError::Required`]: a required thing cannot be had, the last of its outcomes. Everything is as it was before.
+    /// [`RealtimeError::Required`]: a required item is refused. It is the last outcome. Everything is restored.
     pub fn begin(&self) -> Result<Realtime, RealtimeError> {
         let mut begun = Realtime {
             outcomes: Vec::with_capacity(self.wants.len()),
@@ -256,7 +256,7 @@ impl Setup {
     }
 }
 
-/// What a thread has; undone when it is dropped.
+/// The set-up state of a thread. Dropping it undoes the set-up.
 #[derive(Debug)]
 #[must_use = "what was set up is undone when this is dropped"]
 pub struct Realtime {
@@ -267,28 +267,28 @@ pub struct Realtime {
 }
 
 impl Realtime {
-    /// What became of each item that was asked for, in the order in which they were set up.
+    /// The outcome of each item, in the order of set-up.
     #[must_use]
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
-    /// Whether everything that was wished for was had, too.
+    /// Whether no item was refused.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.refusal.is_none())
     }
 
-    /// Puts everything back to how it was, in reverse.
+    /// Restores everything, in reverse order.
     ///
     /// # Errors
-    /// [`RealtimeError::Undo`]: what could not be, for example because a right was given up meanwhile. Everything else was.
+    /// [`RealtimeError::Undo`]: items that could not be restored, for example because a right was given up meanwhile. All others were.
     pub fn undo(mut self) -> Result<(), RealtimeError> {
         let failed = self.run_undo();
         if failed.is_empty() { Ok(()) } else { Err(RealtimeError::Undo(failed)) }
     }
 
-    /// Whether the caller is the thread that it was begun by: no child of it, and in C no other thread.
+    /// Whether the caller is the thread that began it. False in the child of a fork, and (from C) in other threads.
     pub(crate) fn is_own(&self) -> bool {
         self.thread == thread()
     }
@@ -313,7 +313,7 @@ impl Realtime {
         self.undo.extend(undo.map(|undo| (want.item(), undo)));
     }
 
-    /// Undoes what was done so far, and tells of that which was required.
+    /// Undoes everything after a required item was refused.
     fn fail(mut self) -> RealtimeError {
         let failed = self.run_undo();
         for outcome in &mut self.outcomes {
@@ -324,7 +324,7 @@ impl Realtime {
         RealtimeError::Required(std::mem::take(&mut self.outcomes))
     }
 
-    /// Gives what could not be put back.
+    /// Returns the items that could not be restored.
     fn run_undo(&mut self) -> Vec<Outcome> {
         let undo = std::mem::take(&mut self.undo);
         if !self.is_own() {
@@ -342,12 +342,12 @@ impl Realtime {
 
 impl Drop for Realtime {
     fn drop(&mut self) {
-        // `undo` tells what could not be put back.
+        // Failures are ignored here; `undo` reports them.
         self.run_undo();
     }
 }
 
 fn thread() -> i64 {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     unsafe { libc::syscall(libc::SYS_gettid) }
 }

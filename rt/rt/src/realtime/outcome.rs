@@ -1,24 +1,24 @@
-//! What became of each thing that was asked for, and what to do about what could not be had.
+//! Outcomes of a set-up, with the remedy for each refusal.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// A thing that can be set up.
+/// An item of a set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Item {
-    /// The CPUs that the thread may run on.
+    /// Affinity of the thread.
     Cpus,
     /// All memory of the process, locked.
     Memory,
-    /// Memory for the allocator, faulted in.
+    /// Memory for the allocator, pre-faulted.
     Heap,
-    /// The stack of the thread, faulted in and locked.
+    /// The stack of the thread, pre-faulted and locked.
     Stack,
-    /// The deepest idle states of the CPUs.
+    /// Limit of the CPUs' idle states.
     IdleLatency,
-    /// How late the kernel lets timers of the thread be.
+    /// Maximum delay of the thread's timers.
     TimerSlack,
     /// The scheduling class of the thread.
     Class,
@@ -38,12 +38,12 @@ impl fmt::Display for Item {
     }
 }
 
-/// Why a thing cannot be had.
+/// Why an item was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the system said, or what it would say.
+    /// The errno of the system, or a matching one.
     pub errno: i32,
-    /// What was refused and what helps, in a sentence.
+    /// The refused operation and its remedy, in one sentence.
     pub reason: String,
 }
 
@@ -52,7 +52,7 @@ impl Refusal {
         Refusal { errno, reason: reason.into() }
     }
 
-    /// The system's own words, where there is nothing to add.
+    /// A refusal with the system's message.
     pub(super) fn system(action: &str, error: &io::Error) -> Refusal {
         Refusal::new(errno(error), format!("cannot {action}: {error}"))
     }
@@ -68,25 +68,25 @@ pub(super) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// What a call says that answers with 0, or leaves its error in errno.
+/// Converts the result of a call that returns 0, or sets errno.
 pub(super) fn check(answer: impl Into<i64>) -> io::Result<()> {
     if answer.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What became of one thing.
+/// The outcome of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which one.
+    /// The item.
     pub item: Item,
-    /// Whether the call was to fail without it.
+    /// Whether the item is required.
     pub is_required: bool,
-    /// What was asked for.
+    /// The wanted state.
     pub wanted: String,
-    /// What there is instead, or the same.
+    /// The state after the call.
     pub had: String,
-    /// Why it could not be had, or could not be put back. None: it is as was wanted.
+    /// Why it was refused, or could not be restored. `None`: the state is as wanted.
     pub refusal: Option<Refusal>,
-    /// It was had, and there is something to know about it.
+    /// A warning about an item that was set up.
     pub note: Option<String>,
 }
 
@@ -101,18 +101,18 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Real time cannot be had, or not be left.
+/// A failed set-up or undo.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RealtimeError {
-    /// A required thing cannot be had: the last of these outcomes. The rest was put back; what could not be says so.
+    /// A required item was refused: the last of these outcomes. The others were restored, except where an outcome has a refusal.
     Required(Vec<Outcome>),
-    /// These could not be put back. Everything else was.
+    /// These items could not be restored. All others were.
     Undo(Vec<Outcome>),
 }
 
 impl RealtimeError {
-    /// What became of each thing that was tried.
+    /// The outcome of each attempted item.
     #[must_use]
     pub fn outcomes(&self) -> &[Outcome] {
         match self {
@@ -120,7 +120,7 @@ impl RealtimeError {
         }
     }
 
-    /// The errno for it, positive: of the required thing, or of the first that could not be put back.
+    /// Its errno, positive: of the required item, or of the first that could not be restored.
     #[must_use]
     pub fn errno(&self) -> i32 {
         self.refused().and_then(|outcome| outcome.refusal.as_ref()).map_or(libc::EIO, |refusal| refusal.errno)

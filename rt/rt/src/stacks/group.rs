@@ -1,4 +1,4 @@
-//! Sixty-four stacks of a size, and the groups of each size: what is free, and what is added.
+//! Groups of 64 stacks of one size: allocation, release and growth.
 
 use super::index::Entry;
 use super::sizes::{CLASSES, Class};
@@ -8,16 +8,16 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-/// Some stacks of a size. All zero: none yet.
+/// Stacks of one size. All zero: empty.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Group {
     free: Slots,
-    /// Of [`Class::size`].
+    /// A size of [`Class::size`].
     size: AtomicUsize,
-    /// The one that was added before.
+    /// The group that was added before.
     next: AtomicPtr<Group>,
-    /// How many of the entries have an owner; more than there are when one more was wanted.
+    /// Number of used entries. It can exceed their count after a failed attempt.
     taken: AtomicU32,
     entries: [Entry; Slots::COUNT as usize],
 }
@@ -25,7 +25,7 @@ pub(crate) struct Group {
 /// The groups of one size.
 struct Shelf {
     first: AtomicPtr<Group>,
-    /// Where a stack was given back last: likely a place to find one.
+    /// The group to which a stack was returned last: likely to have a free one.
     warm: AtomicPtr<Group>,
 }
 
@@ -33,10 +33,10 @@ static SHELVES: [Shelf; CLASSES] =
     [const { Shelf { first: AtomicPtr::new(ptr::null_mut()), warm: AtomicPtr::new(ptr::null_mut()) } };
         CLASSES];
 
-/// Takes a free stack; its lowest address.
+/// Takes a free stack. Returns its lowest address.
 pub(crate) fn take(class: Class) -> Option<usize> {
     let shelf = &SHELVES[class.index()];
-    // SAFETY: null, or a group that was made before it was published; none is given back.
+    // SAFETY: null, or a group that was initialised before it was published; groups are never freed.
     let warm = unsafe { shelf.warm.load(Ordering::Acquire).as_ref() };
     if let Some(address) = warm.and_then(Group::take) {
         return Some(address);
@@ -44,18 +44,18 @@ pub(crate) fn take(class: Class) -> Option<usize> {
     groups(class).find_map(Group::take)
 }
 
-/// All groups of a size, the latest first.
+/// All groups of a size, the newest first.
 pub(crate) fn groups(class: Class) -> impl Iterator<Item = &'static Group> {
     // SAFETY: as in `take`.
     let first = unsafe { SHELVES[class.index()].first.load(Ordering::Acquire).as_ref() };
-    // SAFETY: as in `take`; the link was written before the group was published, and stays.
+    // SAFETY: as in `take`; the link was written before the group was published, and does not change.
     std::iter::successors(first, |group| unsafe { group.next.load(Ordering::Relaxed).as_ref() })
 }
 
-/// Adds a stack, which the caller has from then on.
+/// Adds a stack, which the caller owns.
 ///
 /// # Errors
-/// [`StackError::NoMemory`]: none for a new group.
+/// [`StackError::NoMemory`]: out of memory for a new group.
 pub(crate) fn add(class: Class, address: usize) -> Result<(), StackError> {
     let first = &SHELVES[class.index()].first;
     let mut latest = first.load(Ordering::Acquire);
@@ -64,12 +64,12 @@ pub(crate) fn add(class: Class, address: usize) -> Result<(), StackError> {
         if NonNull::new(latest).is_some_and(|group| unsafe { Group::enter(group, address) }) {
             return Ok(());
         }
-        // Only the latest can have room: another is added when it is full.
+        // Only the newest group can have room: the next is added when it is full.
         let new = Group::new(class, latest)?;
         match first.compare_exchange(latest, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => latest = new.as_ptr(),
             Err(others) => {
-                // SAFETY: it was allocated above by this layout, and no other code knows it.
+                // SAFETY: it was allocated above with this layout, and no other code has it.
                 unsafe { dealloc(new.as_ptr().cast(), Layout::new::<Group>()) };
                 latest = others;
             }
@@ -78,7 +78,7 @@ pub(crate) fn add(class: Class, address: usize) -> Result<(), StackError> {
 }
 
 impl Group {
-    /// In bytes.
+    /// Size of its stacks in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
     }
@@ -92,13 +92,13 @@ impl Group {
         Some(self.entries[place as usize].address())
     }
 
-    /// Gives a stack back. False: it was free already.
+    /// Returns a stack. False: it was free already.
     #[must_use]
     pub(crate) fn give(&'static self, place: u32) -> bool {
         let given = self.free.give(place);
         let warm = Class::of(self.size()).map(|class| &SHELVES[class.index()].warm);
         let this = ptr::from_ref(self).cast_mut();
-        // Every thread reads that line; it is written only when it changes.
+        // Every thread reads that cache line, so it is written only on a change.
         if let Some(warm) = warm.filter(|warm| warm.load(Ordering::Relaxed) != this) {
             warm.store(this, Ordering::Release);
         }
@@ -109,19 +109,19 @@ impl Group {
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc_zeroed(Layout::new::<Group>()) };
         let group = NonNull::new(memory.cast::<Group>()).ok_or(StackError::NoMemory(class.size()))?;
-        // SAFETY: it is as long and as aligned as a group is, and a group of zeros is a group.
+        // SAFETY: the memory has the size and alignment of a group, and an all-zero group is valid.
         let made = unsafe { group.as_ref() };
         made.size.store(class.size(), Ordering::Relaxed);
         made.next.store(next, Ordering::Relaxed);
         Ok(group)
     }
 
-    /// Enters a stack, as one in use. False: there is no room.
+    /// Enters a stack that is in use. False: the group is full.
     ///
     /// # Safety
     /// The group was made by [`Group::new`] and published.
     unsafe fn enter(group: NonNull<Group>, address: usize) -> bool {
-        // SAFETY: our caller promises it; none is given back, so that it lives for ever.
+        // SAFETY: by the caller's promise; groups are never freed.
         let this: &'static Group = unsafe { group.as_ref() };
         let room = |taken: u32| (taken < Slots::COUNT).then_some(taken + 1);
         let Ok(place) = this.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) else {

@@ -1,16 +1,16 @@
-//! From the address of a stack to its place: a table of lists that only grow.
+//! Maps the address of a stack to its place: a hash table of lists that only grow.
 
 use super::group::Group;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-/// How many lists there are. Two mappings for each stack and a limit of 65,530 of them for a process (`vm.max_map_count`) make some eight
-/// entries a list at the most; a program with a thousand stacks has one.
+/// Number of lists. A process has at most 65,530 mappings (`vm.max_map_count`), and a stack has two, so a list has about eight entries at most.
+/// With a thousand stacks it has at most a few.
 const LISTS: usize = 4096;
 
 static INDEX: [AtomicPtr<Entry>; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LISTS];
 
-/// One stack. All zero: none yet.
+/// One stack. All zero: empty.
 #[derive(Debug)]
 pub(crate) struct Entry {
     address: AtomicUsize,
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     next: AtomicPtr<Entry>,
 }
 
-/// Where a stack belongs.
+/// The place of a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) group: &'static Group,
@@ -27,12 +27,12 @@ pub(crate) struct Found {
 }
 
 impl Entry {
-    /// The address of its stack, for the thread that holds that stack or found the entry.
+    /// The address of its stack. For the thread that owns the stack or found the entry.
     pub(crate) fn address(&self) -> usize {
         self.address.load(Ordering::Relaxed)
     }
 
-    /// Enters a stack. The entry is the caller's alone until then.
+    /// Enters a stack. Until then the entry belongs to the caller alone.
     pub(crate) fn enter(&'static self, address: usize, group: NonNull<Group>, place: u32) {
         self.address.store(address, Ordering::Relaxed);
         self.group.store(group.as_ptr(), Ordering::Relaxed);
@@ -50,14 +50,14 @@ impl Entry {
     }
 }
 
-/// The stack that begins at an address, if it is one of ours. The address is not followed.
+/// The stack at an address, if it is of this library. The address is not dereferenced.
 pub(crate) fn find(address: usize) -> Option<Found> {
     let mut entry = list(address).load(Ordering::Acquire);
     loop {
-        // SAFETY: null, or an entry that was entered before it was published, and is never taken away.
+        // SAFETY: null, or an entry that was initialised before it was published, and is never removed.
         let one = unsafe { entry.as_ref() }?;
         if one.address() == address {
-            // SAFETY: as above; groups are never given back.
+            // SAFETY: as above; groups are never freed.
             let group = unsafe { one.group.load(Ordering::Relaxed).as_ref() }?;
             return Some(Found { group, place: one.place.load(Ordering::Relaxed) });
         }
@@ -65,7 +65,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
     }
 }
 
-/// The list of an address. Stacks of a size often lie at equal distances: a multiplication spreads them (Knuth's, by the golden ratio).
+/// The list of an address. Stacks are often at equal distances; multiplicative hashing spreads them (Knuth, golden ratio).
 fn list(address: usize) -> &'static AtomicPtr<Entry> {
     let spread = (address as u64 >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &INDEX[(spread >> (u64::BITS - LISTS.trailing_zeros())) as usize % LISTS]

@@ -1,4 +1,4 @@
-//! Thread stacks: what is promised to callers. How it is kept: the head of the crate.
+//! Thread stacks: the public calls. The head of the crate explains how they work.
 
 mod group;
 mod index;
@@ -13,20 +13,20 @@ use mapping::Mapping;
 use sizes::Class;
 use std::ptr::NonNull;
 
-/// A stack of `size` bytes, which must be one of [`fetch_stack_sizes`]: the lowest address of it, which is the beginning of a page.
+/// Allocates a stack of `size` bytes, one of [`fetch_stack_sizes`]. Returns its lowest address, which is page-aligned.
 ///
-/// It can be read and written; the page below it and the page above it cannot be touched. Every page of it has been faulted in, and is locked when
-/// the kernel was told to lock all future memory (`mlockall`). `pthread_attr_setstack(&attr, address, size)` makes a thread run on it. What is
-/// in it is not defined.
+/// It is readable and writable. The pages below and above it are inaccessible. All its pages are pre-faulted, and locked if the kernel
+/// locks all future memory (`mlockall`). `pthread_attr_setstack(&attr, address, size)` makes a thread run on it. Its contents are
+/// undefined.
 ///
-/// A stack that was freed is given again without a system call. Only when there is none a new one is mapped, which takes as long as clearing its
-/// pages does. Not for signal handlers.
+/// A freed stack is reused without a system call. If none is free, a new one is mapped, which takes as long as clearing its pages.
+/// Not for signal handlers.
 ///
 /// # Errors
-/// * [`StackError::Size`]: it is none of the sizes.
+/// * [`StackError::Size`]: not an offered size.
 /// * [`StackError::NoMemory`]: no memory, no address space (`RLIMIT_AS`), or too many mappings.
-/// * [`StackError::LockLimit`]: all future memory is to be locked, and that would be more than `RLIMIT_MEMLOCK`.
-/// * [`StackError::System`]: what else the kernel says.
+/// * [`StackError::LockLimit`]: all future memory is to be locked, and the stack would exceed `RLIMIT_MEMLOCK`.
+/// * [`StackError::System`]: another error of the kernel.
 pub fn stack_alloc(size: usize) -> Result<NonNull<u8>, StackError> {
     let class = Class::of(size).ok_or(StackError::Size(size))?;
     match group::take(class).and_then(|address| NonNull::new(std::ptr::with_exposed_provenance_mut(address)))
@@ -46,19 +46,19 @@ fn make(class: Class) -> Result<NonNull<u8>, StackError> {
     Ok(stack)
 }
 
-/// Frees a stack for the next caller that wants one of its size. No system call is made.
+/// Frees a stack for the next caller of the same size. No system call is made.
 ///
-/// A stack that is freed twice is told as long as no thread was given it in between; after that it is the stack of another thread.
+/// A double free is detected as long as the stack was not allocated again in between. Afterwards it is the stack of another thread.
 ///
 /// # Errors
-/// The stack is then as it was before:
-/// * [`StackError::Size`]: it is none of the sizes, or another one than that stack's.
-/// * [`StackError::Foreign`]: that is not the lowest address of a stack of ours.
+/// The stack is unchanged:
+/// * [`StackError::Size`]: not an offered size, or not that stack's size.
+/// * [`StackError::Foreign`]: not the lowest address of a stack of this library.
 /// * [`StackError::Twice`]: it is free already.
 /// * [`StackError::InUse`]: the caller runs on it.
 ///
 /// # Safety
-/// No thread uses the stack, or has a pointer into it that will be used: its thread was joined. For any other address nothing is asked.
+/// No thread uses the stack or a pointer into it any more: its thread was joined. Other addresses have no requirement.
 pub unsafe fn stack_free(address: *const u8, size: usize) -> Result<(), StackError> {
     let address = address.addr();
     Class::of(size).ok_or(StackError::Size(size))?;
@@ -73,7 +73,7 @@ pub unsafe fn stack_free(address: *const u8, size: usize) -> Result<(), StackErr
     if found.group.give(found.place) { Ok(()) } else { Err(StackError::Twice(address)) }
 }
 
-/// The stack of ours that an address is in, or in a guard of. For signal handlers: it looks at all there are.
+/// The stack of this library that contains an address, itself or in a guard. For signal handlers: it searches all stacks.
 pub(crate) fn beside(address: usize) -> Option<StackBounds> {
     let page = page_size();
     fetch_stack_sizes().iter().filter_map(|size| Class::of(*size)).find_map(|class| {

@@ -1,14 +1,14 @@
-//! The sizes of stacks.
+//! Sizes of stacks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The smallest size in bytes: 32 KB (E7 of the experiments; so are the largest and the powers between).
+/// The smallest size in bytes: 32 KB. The source of all sizes is experiment E7.
 const SMALLEST: usize = 32 << 10;
 
-/// How many sizes there are: 32 KB to 2 MB in powers of two.
+/// Number of sizes: 32 KB to 2 MB in powers of two.
 pub(crate) const CLASSES: usize = 7;
 
-/// Sizes in bytes, the smallest first: see [`fetch_stack_sizes`].
+/// Sizes in bytes, ascending: see [`fetch_stack_sizes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackSizes {
     sizes: [usize; CLASSES],
@@ -23,9 +23,9 @@ impl std::ops::Deref for StackSizes {
     }
 }
 
-/// The sizes that [`stack_alloc`](crate::stack_alloc) knows, in bytes, the smallest first: 32 KB to 2 MB in powers of two.
+/// The sizes that [`stack_alloc`](crate::stack_alloc) offers, in bytes, ascending: 32 KB to 2 MB in powers of two.
 ///
-/// Where a page is larger than 32 KB the smallest sizes are missing, since a stack is a whole number of pages.
+/// Sizes below the page size are missing, since a stack is a whole number of pages.
 #[must_use]
 pub fn fetch_stack_sizes() -> StackSizes {
     let sizes: [usize; CLASSES] = std::array::from_fn(|class| SMALLEST << class);
@@ -33,12 +33,12 @@ pub fn fetch_stack_sizes() -> StackSizes {
     StackSizes { sizes, first }
 }
 
-/// A size, by its number.
+/// Index of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(usize);
 
 impl Class {
-    /// The class of exactly that size.
+    /// The class of exactly this size.
     pub(crate) fn of(size: usize) -> Option<Class> {
         let class = size.trailing_zeros().wrapping_sub(SMALLEST.trailing_zeros()) as usize;
         (size.is_power_of_two() && class < CLASSES && size >= page_size()).then_some(Class(class))
@@ -48,18 +48,18 @@ impl Class {
         self.0
     }
 
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) fn size(self) -> usize {
         SMALLEST << self.0
     }
 }
 
-/// The size of a page in bytes, which never changes while a program runs.
+/// The page size in bytes, read once.
 pub(crate) fn page_size() -> usize {
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
             let size = usize::try_from(asked).unwrap_or(4096);
             KNOWN.store(size, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One buffer on its way between a slab and its user: checked and constructed, destroyed and checked.
+//! One buffer between a slab and its user: check and construction, destruction and check.
 
 use super::settings::words;
 use super::{debug, report, slab};
@@ -6,14 +6,14 @@ use millpond_rt_layout::Cache;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why there is no buffer.
+/// Why an allocation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
     Memory,
     Object,
 }
 
-/// A buffer from a slab, checked and constructed.
+/// Takes a buffer from a slab, checks and constructs it.
 ///
 /// # Safety
 /// The cache is alive.
@@ -22,7 +22,7 @@ pub(super) enum Lack {
 /// [`Lack`].
 #[inline(always)]
 pub(super) unsafe fn alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let mut buffer = ptr::null_mut();
         if slab::take(cache, &raw mut buffer, 1) == 0 {
@@ -47,20 +47,20 @@ pub(super) unsafe fn alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
     }
 }
 
-/// Counts allocations that no pair counts.
+/// Adds allocations to the cache's count. Those from magazines are counted in pairs first.
 pub(super) unsafe fn count(cache: *mut Cache, how_many: u64) {
-    // SAFETY: the place is a live cache's, and only used so where threads could meet.
+    // SAFETY: the counter belongs to a live cache, and all concurrent accesses are atomic.
     let allocs = unsafe { AtomicU64::from_ptr(&raw mut (*cache).allocs) };
     allocs.fetch_add(how_many, Ordering::Relaxed);
 }
 
-/// Gives a buffer of a cache that checks back.
+/// Returns a buffer of a cache with checks.
 ///
 /// # Safety
-/// The cache is alive and checks. The address need not be a buffer.
+/// The cache is alive and has checks. The address need not be a buffer.
 #[inline(always)]
 pub(super) unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
-    // SAFETY: nothing is touched before the buffer is found to be one.
+    // SAFETY: nothing is accessed before the buffer is found valid.
     unsafe {
         match slab::find(cache, buffer.addr()) {
             Err(stray) => report::stray(cache, buffer.addr(), stray),
@@ -80,12 +80,12 @@ pub(super) unsafe fn free_checked(cache: *mut Cache, buffer: *mut u8) {
     }
 }
 
-/// Ends objects and gives their buffers back to the slabs.
+/// Destroys objects and returns their buffers to the slabs.
 ///
 /// # Safety
-/// The cache is alive, and the buffers are unused; addresses that are none are reported.
+/// The cache is alive, and the buffers are unused. Invalid addresses are reported.
 pub(super) unsafe fn free(cache: *mut Cache, from: *const *mut u8, count: usize) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         if let Some(destructor) = (*cache).destructor {
             for at in 0..count {

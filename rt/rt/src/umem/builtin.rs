@@ -1,4 +1,4 @@
-//! The caches that are there from the beginning: one for each size that `umem_alloc` gives, and for each that malloc does.
+//! The built-in caches: one for each size class of `umem_alloc`, and one for each of malloc.
 
 use super::cache::{self, RawCachePlan};
 use super::settings::{self, Ready};
@@ -8,30 +8,30 @@ use std::ffi::CStr;
 use std::io::Write;
 use std::ptr;
 
-/// Bytes of a step of the tables below.
+/// Size of a step of the tables below, in bytes.
 const STEP: usize = 8;
-/// As many caches as a family has at the most: numbers of them are bytes.
+/// Maximum number of caches in a family. Their indices are bytes.
 const MOST: usize = 192;
 
-/// The largest buffers of malloc that have caches when nothing is checked, in bytes: longer ones that lie in magazines are memory that others lack.
+/// The largest malloc buffers with caches when checks are off, in bytes. Larger buffers in magazines would withhold too much memory from other uses.
 const LARGEST_UNCHECKED: usize = 32 << 10;
 
-/// Caches of growing size, and the smallest that is large enough for each request.
+/// Caches of increasing size, and a table that finds the smallest sufficient one for a request.
 struct Family(UnsafeCell<Members>);
 
 struct Members {
     caches: [Cache; MOST],
     count: usize,
-    /// The number of a cache by a size in steps, rounded up.
+    /// Index of a cache by the size in steps, rounded up.
     by_size: [u8; LARGEST / STEP + 1],
     largest: usize,
 }
 
-// SAFETY: written by `begin` only, before the allocator is ready; caches have locks of their own.
+// SAFETY: written by `begin` only, before the allocator is ready. Caches have their own locks.
 unsafe impl Sync for Family {}
 
 const NONE: Members = Members {
-    // SAFETY: zeros are a cache of nothing.
+    // SAFETY: an all-zero cache is valid and empty.
     caches: unsafe { std::mem::zeroed() },
     count: 0,
     by_size: [0; LARGEST / STEP + 1],
@@ -41,21 +41,21 @@ const NONE: Members = Members {
 static ALLOC: Family = Family(UnsafeCell::new(NONE));
 static MALLOC: Family = Family(UnsafeCell::new(NONE));
 
-/// Makes them all. False: there is no memory, or there are too many.
+/// Creates the caches of `umem_alloc`. False: out of memory, or too many caches.
 pub(super) fn begin(settings: &Ready) -> bool {
     let sizes = settings.asked.options.sizes;
     ALLOC.fill("umem_alloc_", 0, sizes.as_slice().iter().copied())
 }
 
-/// Makes those of malloc, whose buffers begin eight bytes before a multiple of sixteen: there is a tag, and what follows is aligned for everything.
+/// Creates the caches of malloc. Their buffers begin eight bytes before a multiple of 16: first the tag, then data with full alignment.
 pub(super) fn begin_malloc() -> bool {
     let is_checked = settings::get().flags & !flags::NOMAGAZINE != 0;
     let largest = if is_checked { LARGEST } else { LARGEST_UNCHECKED };
     MALLOC.fill("umem_malloc_", 8, malloc_sizes().take_while(|size| *size <= largest))
 }
 
-/// In steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 32 bytes for what is a page of a database or of a
-/// file and a little. Programs like round sizes: one of those with the tag has a cache of its own.
+/// Size classes of malloc: steps of 16 bytes up to 256, then eight to each doubling, sixteen from 1024 to 4096, and steps of 32 bytes for sizes
+/// slightly above a page, as databases and file systems use. Programs often use powers of two, so a power of two plus the tag is a class, too.
 fn malloc_sizes() -> impl Iterator<Item = usize> {
     let steps = |from: usize, to: usize, step: usize| (from / step + 1..=to / step).map(move |at| at * step);
     let fine = steps(0, 256, 16);
@@ -69,13 +69,13 @@ fn malloc_sizes() -> impl Iterator<Item = usize> {
     fine.chain(coarse)
 }
 
-/// The cache for so many bytes, or null: there is none for so many.
+/// The cache for a request of `size` bytes, or null if it is too large.
 #[inline(always)]
 pub(super) fn for_alloc(size: usize) -> *mut Cache {
     ALLOC.find(size)
 }
 
-/// The same of malloc.
+/// The same for malloc.
 #[inline(always)]
 pub(super) fn for_malloc(size: usize) -> *mut Cache {
     MALLOC.find(size)
@@ -83,7 +83,7 @@ pub(super) fn for_malloc(size: usize) -> *mut Cache {
 
 impl Family {
     fn fill(&self, prefix: &str, shift: usize, sizes: impl Iterator<Item = usize>) -> bool {
-        // No reference to all of it: caches are known by pointers from here on, which outlive this call.
+        // No reference to the whole: from here on other code has pointers to single caches.
         let members = self.0.get();
         let mut covered = 0;
         for size in sizes {
@@ -98,7 +98,7 @@ impl Family {
                 private: ptr::null_mut(),
                 cflags: 0,
             };
-            // SAFETY: no other thread uses it before it is ready. The cache is in a static, of zeros, and no other code knows it.
+            // SAFETY: no other thread uses it before it is ready. The cache is a zeroed static that no other code has.
             unsafe {
                 let count = (*members).count;
                 if count == MOST || cache::init(&raw mut (*members).caches[count], &plan, shift).is_err() {
@@ -118,7 +118,7 @@ impl Family {
     #[inline(always)]
     fn find(&self, size: usize) -> *mut Cache {
         let members = self.0.get();
-        // SAFETY: within the table, whose numbers are those of caches; before it is ready `largest` is 0.
+        // SAFETY: the index is within the table, and its values are indices of caches. Before it is ready `largest` is 0.
         unsafe {
             if size > (*members).largest {
                 return ptr::null_mut();
@@ -129,7 +129,7 @@ impl Family {
     }
 }
 
-/// Multiples of 64 begin at a multiple of 64; everything else as its size suggests.
+/// Default alignment: 64 for multiples of 64, else 16, or 8 below 16 bytes.
 fn natural(size: usize) -> usize {
     match size {
         _ if size.is_multiple_of(64) => 64,
@@ -138,7 +138,7 @@ fn natural(size: usize) -> usize {
     }
 }
 
-/// A prefix and a number, with zeros behind.
+/// A prefix and a number, padded with zeros.
 fn name(prefix: &str, number: usize) -> [u8; NAME] {
     let mut name = [0; NAME];
     let _ = write!(&mut name[..NAME - 1], "{prefix}{number}");

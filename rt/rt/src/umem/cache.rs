@@ -1,4 +1,4 @@
-//! Caches: how a request is served from a magazine or a slab, or fails.
+//! Caches: allocation and release through magazines and slabs, creation and destruction.
 
 use super::buffer::{self, Lack};
 use super::settings::words;
@@ -10,32 +10,32 @@ use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// More than any address space has.
+/// More than the size of any address space.
 const SIZE_MAX: usize = usize::MAX / 16;
 
-/// What a cache is made of.
+/// The properties of a new cache.
 #[derive(Debug, Clone, Copy)]
 pub struct RawCachePlan<'a> {
-    /// Its name, for tools; the first 31 bytes are kept.
+    /// Name for tools; the first 31 bytes are kept.
     pub name: &'a CStr,
-    /// Bytes of a buffer.
+    /// Size of a buffer in bytes.
     pub size: usize,
-    /// A power of two up to a page, in bytes; 0: 8, or 16 from sixteen bytes on.
+    /// Alignment in bytes, a power of two up to a page. 0: 16, or 8 for sizes up to 8.
     pub align: usize,
-    /// Makes an object of a buffer when it enters the cache: buffer, `private`, 0. Not 0: it cannot.
+    /// Constructs an object when its buffer enters the cache. Arguments: buffer, `private`, 0. A result other than 0: it failed.
     pub constructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int>,
-    /// Ends an object when it leaves the cache: buffer, `private`.
+    /// Destroys an object when its buffer leaves the cache. Arguments: buffer, `private`.
     pub destructor: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    /// Is told that memory is short: `private`.
+    /// Called when memory is short, with `private`.
     pub reclaim: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// What those are given.
+    /// Argument of the callbacks.
     pub private: *mut c_void,
     /// `UMC_NOTOUCH` 0x10000, `UMC_NODEBUG` 0x20000, `UMC_NOMAGAZINE` 0x40000, `UMC_NOHASH` 0x80000.
     pub cflags: u32,
 }
 
 impl RawCachePlan<'_> {
-    /// The errno of what cannot be.
+    /// Checks the plan. Returns the alignment, or an errno.
     pub(super) fn check(&self) -> Result<usize, c_int> {
         let cannot = self.size == 0
             || (self.align != 0 && !self.align.is_power_of_two())
@@ -44,7 +44,7 @@ impl RawCachePlan<'_> {
         if cannot {
             return Err(libc::EINVAL);
         }
-        // Whatever is added to it and however it is compared, no sum and no product below is too large.
+        // Larger values could overflow the sums and products below.
         if self.size > SIZE_MAX {
             return Err(libc::ENOMEM);
         }
@@ -56,35 +56,35 @@ impl RawCachePlan<'_> {
     }
 }
 
-/// A cache, in the list of all. The allocator is ready.
+/// Creates a cache and adds it to the list of all caches. The allocator must be ready.
 ///
 /// # Errors
-/// `EINVAL`, `ENOMEM` when the size is too large, `EAGAIN` when there is no memory.
+/// `EINVAL`, `ENOMEM` if the size is too large, `EAGAIN` if out of memory.
 pub(super) fn create(plan: &RawCachePlan<'_>) -> Result<*mut Cache, c_int> {
     let cache: *mut Cache = meta::alloc(size_of::<Cache>()).cast();
     if cache.is_null() {
         return Err(libc::EAGAIN);
     }
-    // SAFETY: memory of zeros, which is ours.
+    // SAFETY: zeroed memory of this function.
     let made = unsafe { init(cache, plan, 0) };
     if let Err(errno) = made {
-        // SAFETY: as above; no other code knows it.
+        // SAFETY: as above; no other code has it.
         unsafe { meta::free(cache.cast(), size_of::<Cache>()) };
         return Err(errno);
     }
     Ok(cache)
 }
 
-/// Makes a cache of zeros one of a plan, and enters it. Buffers begin at `shift`, modulo the alignment.
+/// Initialises a zeroed cache from a plan, and adds it to the list. Buffers begin at `shift`, modulo the alignment.
 ///
 /// # Safety
-/// It is the caller's alone, and stays where it is.
+/// Only the caller uses the cache, and its address is fixed.
 ///
 /// # Errors
 /// As [`create`].
 pub(super) unsafe fn init(cache: *mut Cache, plan: &RawCachePlan<'_>, shift: usize) -> Result<(), c_int> {
     let align = plan.check()?;
-    // SAFETY: our caller's.
+    // SAFETY: by the caller's promise.
     unsafe {
         for (to, from) in (&mut (*cache).name)[..NAME - 1].iter_mut().zip(plan.name.to_bytes()) {
             *to = *from;
@@ -132,7 +132,7 @@ pub(super) unsafe fn init(cache: *mut Cache, plan: &RawCachePlan<'_>, shift: usi
     Ok(())
 }
 
-/// In the child of a fork that came while another thread changed the list: ways back are made anew from ways forth.
+/// For the child of a fork during which another thread changed the list: rebuilds the backward links from the forward links.
 ///
 /// # Safety
 /// This is the only thread, and it does not hold the list.
@@ -140,7 +140,7 @@ pub(super) unsafe fn mend_list() {
     let mut previous: *mut Cache = ptr::null_mut();
     let mut cache = root::caches().load(Ordering::Acquire);
     while !cache.is_null() {
-        // SAFETY: a cache leads to the next one at any moment; see `append` and `destroy`.
+        // SAFETY: the forward links are valid at every instruction; see `append` and `destroy`.
         unsafe {
             (*cache).previous = previous;
             previous = cache;
@@ -149,7 +149,7 @@ pub(super) unsafe fn mend_list() {
     }
 }
 
-/// Behind all others. For holders of the list.
+/// Appends to the list. The caller holds its lock.
 unsafe fn append(cache: *mut Cache) {
     // SAFETY: caches of the list are alive.
     unsafe {
@@ -162,17 +162,17 @@ unsafe fn append(cache: *mut Cache) {
             last = (*last).next;
         }
         (*cache).previous = last;
-        // For `mend_list`: it is whole before others lead to it.
+        // For `mend_list`: the cache is complete before another one links to it.
         fence(Ordering::Release);
         (*last).next = cache;
     }
 }
 
-/// No slab of several chunks is longer, in bytes.
+/// Maximum size of a slab with several chunks, in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// How long a slab is, and how many chunks it has: the length of which the least is unused or taken by its record, of those up to 32 KiB,
-/// to 64 KiB for chunks of 512 bytes and more, or to four chunks.
+/// Size of a slab and its number of chunks. Of all sizes up to a limit, the one with the smallest share of unused bytes and bookkeeping is taken. The
+/// limit is 32 KiB for chunks below 512 bytes, else 64 KiB or four chunks, whichever is more.
 fn shape(chunk: usize, shift: usize) -> (usize, u32) {
     let page = crate::stacks::page_size();
     let longest = if chunk < 512 { 32 << 10 } else { chunk.saturating_mul(4).max(64 << 10) };
@@ -185,7 +185,7 @@ fn shape(chunk: usize, shift: usize) -> (usize, u32) {
     let lost = |slab: usize| slab - chunks_of(slab) * chunk + size_of::<Span>();
     let mut best = least;
     for slab in (least..=longest.max(least)).step_by(page) {
-        // For each byte of the slab.
+        // Compares the losses per byte of the slab.
         if lost(slab) * best < lost(best) * slab {
             best = slab;
         }
@@ -193,12 +193,12 @@ fn shape(chunk: usize, shift: usize) -> (usize, u32) {
     (best, chunks_of(best) as u32)
 }
 
-/// The cache goes. One that has buffers out is said and stays where it is, out of reach.
+/// Destroys a cache. If it has allocated buffers, this is reported and the cache is leaked.
 ///
 /// # Safety
-/// It is of [`create`], and no thread uses it any more.
+/// It was made by [`create`], and no thread uses it any more.
 pub(super) unsafe fn destroy(cache: *mut Cache) {
-    // SAFETY: our caller promises it.
+    // SAFETY: by the caller's promise.
     unsafe {
         visit::when_alone(cache, || {
             let (next, previous) = ((*cache).next, (*cache).previous);
@@ -222,7 +222,7 @@ pub(super) unsafe fn destroy(cache: *mut Cache) {
     }
 }
 
-/// A buffer of a cache, constructed where it has a constructor; or null.
+/// Allocates a buffer, constructed if the cache has a constructor. Null: out of memory.
 ///
 /// # Safety
 /// The cache is alive.
@@ -230,7 +230,7 @@ pub(super) unsafe fn destroy(cache: *mut Cache) {
 pub(super) unsafe fn alloc(cache: *mut Cache, how: c_int) -> *mut u8 {
     let block = thread::current();
     if !block.is_null() {
-        // SAFETY: the pair is this thread's; between its base and its top are rounds.
+        // SAFETY: the pair is this thread's; the places from its base to its top are filled.
         unsafe {
             let pair = thread::pair(block, cache);
             let top = (*pair).top;
@@ -242,32 +242,32 @@ pub(super) unsafe fn alloc(cache: *mut Cache, how: c_int) -> *mut u8 {
             }
         }
     }
-    // SAFETY: our caller's promise. Something is done with the answer, lest the function of the program's name be left by a jump: it is in the stacks of reports.
+    // SAFETY: by the caller's promise. `black_box` prevents a tail call, which would remove the public function's frame from stack traces.
     black_box(unsafe { alloc_slowly(cache, how) })
 }
 
-/// Gives a buffer back.
+/// Returns a buffer.
 ///
 /// # Safety
-/// The cache is alive, and the buffer is unused. A cache that checks reports what is wrong, and so are addresses that are none.
+/// The cache is alive, and the buffer is unused. Invalid addresses are reported, and so are errors that the checks of the cache find.
 #[inline(always)]
 pub(super) unsafe fn free(cache: *mut Cache, buffer: *mut u8) {
     let block = thread::current();
     if !block.is_null() {
-        // SAFETY: the pair is this thread's; between its top and its limit are places.
+        // SAFETY: the pair is this thread's; the places from its top to its limit are writable.
         unsafe {
             let pair = thread::pair(block, cache);
             let top = (*pair).top;
             if top < (*pair).limit {
                 top.write(buffer);
-                // A fork must not find the place taken before it is written to.
+                // The child of a fork must not find the place counted before it is written.
                 std::sync::atomic::compiler_fence(Ordering::Release);
                 (*pair).top = top.add(1);
                 return;
             }
         }
     }
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { free_slowly(cache, buffer) }
 }
 
@@ -275,15 +275,15 @@ pub(super) unsafe fn free(cache: *mut Cache, buffer: *mut u8) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         loop {
-            // One that shall fail does, and is not tried again: else fewer would than were asked for.
+            // Injected failures are not retried, so that the failure rate is as configured.
             if !settings::shall_fail() || (*cache).cflags & words::NODEBUG != 0 {
                 let mut got = try_alloc(cache);
                 if let Err(Lack::Memory) = got {
                     update::ask_for_memory();
-                    // Once more: others gave back what they had.
+                    // Reaping may have freed memory: try again.
                     got = try_alloc(cache);
                 }
                 if let Ok(buffer) = got {
@@ -302,7 +302,7 @@ unsafe fn alloc_slowly(cache: *mut Cache, how: c_int) -> *mut u8 {
 
 #[inline(always)]
 unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
-    // SAFETY: our caller's promise; pairs are the calling thread's.
+    // SAFETY: by the caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).index == NO_PAIR {
             return buffer::alloc(cache);
@@ -316,14 +316,14 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
             if depot::load_full(cache, pair, depot::own(block)) {
                 return true;
             }
-            // Several at once: the next ones are then as quick as they will ever be. Objects are made one by one, for only one was asked for.
+            // Fill the magazine from the slab, for the next allocations. Objects are constructed one by one, because only one was requested.
             if (*cache).constructor.is_some() || !depot::load_empty(cache, pair, depot::own(block)) {
                 return false;
             }
             let room = (*pair).limit.offset_from((*pair).base) as usize;
             let some = (4096 / (*cache).chunk).clamp(1, room);
             let taken = slab::take(cache, (*pair).base, some);
-            // What is allocated one after the other shall lie so, too.
+            // Consecutive allocations get ascending addresses.
             std::slice::from_raw_parts_mut((*pair).base, taken).reverse();
             (*pair).top = (*pair).base.add(taken);
             taken > 0
@@ -345,7 +345,7 @@ unsafe fn try_alloc(cache: *mut Cache) -> Result<*mut u8, Lack> {
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(cache: *mut Cache, buffer: *mut u8) {
     let _errno = errno::keep();
-    // SAFETY: our caller's promise; pairs are the calling thread's.
+    // SAFETY: by the caller's promise; pairs are the calling thread's.
     unsafe {
         if (*cache).tag > 0 {
             return buffer::free_checked(cache, buffer);

@@ -1,4 +1,4 @@
-//! The checks of a buffer when it is allocated and when it is freed: patterns in free memory, and tags behind buffers.
+//! Checks of a buffer at allocation and free: patterns in free memory, and tags after buffers.
 
 use super::report::Damage;
 use super::slab::{self, Place};
@@ -9,20 +9,20 @@ use millpond_rt_layout::patterns::{
 };
 use millpond_rt_layout::{Buftag, Cache, flags};
 
-/// The first word that is not the pattern, with its offset.
+/// The first word that differs from the pattern, with its offset.
 unsafe fn differs(buffer: *const u8, bytes: usize, pattern: u64) -> Option<(usize, u64)> {
     // SAFETY: within the buffer, which is aligned to eight bytes.
     let word = |at: usize| (at, unsafe { buffer.add(at).cast::<u64>().read() });
     (0..bytes).step_by(8).map(word).find(|(_, found)| *found != pattern)
 }
 
-/// A buffer leaves the slab for a user.
+/// Checks a buffer that leaves the slab, and marks it allocated.
 ///
 /// # Safety
-/// The cache checks, and the buffer is the caller's.
+/// The cache has checks, and the caller owns the buffer.
 #[inline(always)]
 pub(super) unsafe fn allocated(cache: *mut Cache, buffer: *mut u8) {
-    // SAFETY: our caller's promise; a buffer of the slab is found.
+    // SAFETY: by the caller's promise; the buffer is of the slab, so it is found.
     unsafe {
         let Ok(place) = slab::find(cache, buffer.addr()) else { return };
         let record = slab::bufctl(cache, place);
@@ -50,42 +50,42 @@ pub(super) unsafe fn allocated(cache: *mut Cache, buffer: *mut u8) {
     }
 }
 
-/// Notes how many bytes of a buffer its user asked for.
+/// Records the requested size of a buffer.
 ///
 /// # Safety
-/// The cache checks, the buffer is the caller's, and `size` is at most what the cache has.
+/// The cache has checks, the caller owns the buffer, and `size` is at most that of the cache.
 pub(super) unsafe fn set_size(cache: *mut Cache, buffer: *mut u8, size: usize) {
-    // SAFETY: our caller's promise. The byte behind the last one is in the buffer, or the first one of the tag.
+    // SAFETY: by the caller's promise. The byte after the last one is in the buffer, or the first one of the tag.
     unsafe {
         (*tag(cache, buffer)).redzone = REDZONE & 0xffff_ffff | u64::from(encode(size as u32)) << 32;
         buffer.add(size).write(REDZONE_BYTE);
     }
 }
 
-/// Compares what is freed with what was asked for, and says what is wrong.
+/// Compares the size of a free with the requested size, and reports damage.
 ///
 /// # Safety
-/// The cache checks, and `size` is at most what it has. The address need not be a buffer.
+/// The cache has checks, and `size` is at most its size. The address need not be a buffer.
 #[inline(always)]
 pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize) {
-    // SAFETY: nothing is touched before the buffer is found to be one.
+    // SAFETY: nothing is accessed before the buffer is found valid.
     unsafe {
         let Ok(place) = slab::find(cache, buffer.addr()) else { return };
         let record = slab::bufctl(cache, place);
         let tag = tag(cache, buffer);
         if (*record).allocated == 0 {
-            // That is seen, and said, when it is freed.
+            // A double free, which is reported later, in the free itself.
             return;
         }
         let ends_with = |size: usize| {
-            // Where the buffer ends with the size, the byte behind it is the tag's first.
+            // If the size ends at the end of the buffer, the byte after it is the first of the tag.
             let first = if size < (*cache).tag { REDZONE as u8 } else { REDZONE_BYTE };
             let low = REDZONE as u32 & !0xff | u32::from(first);
             buffer.add(size).read() == REDZONE_BYTE && (*tag).redzone as u32 == low
         };
         let damage = match decode(((*tag).redzone >> 32) as u32).map(|size| size as usize) {
             Some(kept) if kept == size && ends_with(kept) && (*tag).bufctl == record => None,
-            // What overran the tag may look like a size; then the byte is not where it would be.
+            // An overflow into the tag can look like a size. Then the end byte is not at its place.
             Some(kept) if kept != size && kept <= (*cache).size && ends_with(kept) => {
                 Some(Damage::Size { freed: size, allocated: kept })
             }
@@ -93,7 +93,7 @@ pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize)
         };
         if let Some(damage) = damage {
             report::damaged(cache, buffer.addr(), record, damage);
-            // That is said, and need not be again when the buffer is freed.
+            // Already reported: restore the tag, so that the free does not report it again.
             (*tag).bufctl = record;
             (*tag).bxstat = record.addr() ^ ALLOCATED;
         }
@@ -101,17 +101,17 @@ pub(super) unsafe fn check_size(cache: *mut Cache, buffer: *mut u8, size: usize)
     }
 }
 
-/// Whether a buffer that is freed is allocated and whole. What is not is said; a buffer that is free already stays so.
+/// Whether a buffer may be freed: it is allocated. Damage and double frees are reported.
 ///
 /// # Safety
-/// The cache checks, and that is where the buffer is.
+/// The cache has checks, and `place` is that of the buffer.
 #[inline(always)]
 pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Place) -> bool {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let record = slab::bufctl(cache, place);
         let tag = tag(cache, buffer);
-        // The record is out of reach of a write past a buffer: it knows better than the tag.
+        // The record is out of reach of an overflow, so it is more reliable than the tag.
         if (*record).allocated == 0 {
             report::damaged(cache, buffer.addr(), record, Damage::Twice);
             return false;
@@ -124,13 +124,13 @@ pub(super) unsafe fn can_be_freed(cache: *mut Cache, buffer: *mut u8, place: Pla
     }
 }
 
-/// A buffer goes back to the slab.
+/// Marks a buffer free that returns to the slab.
 ///
 /// # Safety
-/// The cache checks, and the buffer is unused.
+/// The cache has checks, and the buffer is unused.
 #[inline(always)]
 pub(super) unsafe fn freed(cache: *mut Cache, buffer: *mut u8, place: Place) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let record = slab::bufctl(cache, place);
         (*record).allocated = 0;

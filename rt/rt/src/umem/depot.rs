@@ -1,16 +1,16 @@
-//! Magazines: what lies between threads and slabs.
+//! The depot: magazines between threads and slabs.
 //!
-//! A thread that finds its magazines empty, or full, exchanges one for a full, or an empty, one with the depot: one lock for as many buffers as a
-//! magazine has rounds. New magazines of a share have one size, which grows when its lock is contended (libumem's rule), and when there have been
-//! [`MANY`] exchanges (ours: also without a fight a lock costs more than the rounds of a small magazine). Those of a size of before go when
+//! A thread whose magazines are empty (or full) exchanges one for a full (or empty) one in the depot. That takes one lock for as many buffers as a
+//! magazine has rounds. New magazines of a share have one size. It grows when its lock is contended (the rule of libumem), and after [`MANY`]
+//! exchanges (an addition: an uncontended lock, too, costs more than the rounds of a small magazine). Magazines of an earlier size are freed when
 //! they come back empty.
 //!
-//! What a thread frees is in the caches of its CPU, and so are magazines. So a depot has several shares, each with a lock: a thread that comes again gets
-//! its own, and those of others only when there is none.
+//! Freed buffers and magazines are in the cache of the CPU that freed them. So a depot has several shares, each with a lock. A thread uses its own
+//! share, and others only if its own has no magazine.
 //!
 //! # Safety
 //!
-//! Every cache that is given to these functions is alive: that is the promise of their callers, beside what each says itself.
+//! Every cache that is passed to these functions must be alive. This is a promise of all callers, in addition to those of each function.
 
 use super::{buffer, lock, meta};
 use crate::locks::word::Word;
@@ -18,9 +18,9 @@ use millpond_rt_layout::{Cache, Magazine, Pair, Pile, SHARES, Share, Thread};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
-/// Rounds of a magazine; chunks must be larger than the second figure for a cache to begin with it, and smaller than the third for it to grow
-/// beyond, in bytes (libumem's, but for the last one: what is allocated in batches of a thousand is at the depot half as often. It fills
-/// [`super::meta`]'s longest fine piece).
+/// Size classes of magazines: rounds; the chunk size in bytes above which a cache begins with the class; the chunk size below which it may grow to
+/// the next one. The values are libumem's, except the last row: batches of a thousand allocations then use the depot half as often. That magazine
+/// fills the largest piece of [`super::meta`] with a list of its own.
 const TYPES: [(u32, usize, usize); 10] = [
     (1, 3200, 65536),
     (3, 256, 32768),
@@ -34,31 +34,31 @@ const TYPES: [(u32, usize, usize); 10] = [
     (255, 0, 0),
 ];
 
-/// So many exchanges show that magazines are too small for how they are used.
+/// After this many exchanges, magazines are too small for the workload.
 const MANY: u64 = 1024;
 
-/// So much is kept in full magazines, however few buffers there are, in bytes, where as much was lately taken from them: what one thread frees another one
-/// may be about to want.
+/// Maximum size of buffers in full magazines, in bytes, if as much was taken lately. Another thread may want the buffers that one thread freed. It
+/// holds even if the cache has few buffers.
 const KEPT: u64 = 1 << 20;
 
-/// So much is kept before any is taken: strings that grow leave each size behind.
+/// The limit before any were taken, in bytes. A growing string frees one buffer of each size, which are not wanted again.
 const LEAST_KEPT: u64 = 64 << 10;
 
-/// But so many buffers at the most: small ones are made quickly.
+/// Maximum number of buffers in full magazines. Small ones are made quickly.
 const MOST_KEPT: u64 = 4096;
 
-/// Bits of a link that are the pointer.
+/// The pointer bits of a link.
 const POINTER: u64 = (1 << 48) - 1;
 
-/// A magazine, its rounds and its room.
+/// A magazine, its filled rounds and its capacity.
 type Counted = (*mut Magazine, u32, u32);
 
-/// With how many rounds magazines begin.
+/// Initial number of rounds of magazines.
 pub(super) fn first_rounds(chunk: usize) -> u32 {
     TYPES.iter().find(|(_, least, _)| chunk > *least).map_or(15, |(rounds, ..)| *rounds)
 }
 
-/// The next larger size of magazines, if a cache of such chunks may have it.
+/// The next larger number of rounds, if a cache of this chunk size may use it.
 pub(super) fn more_rounds(rounds: u32, chunk: usize) -> Option<u32> {
     let at = TYPES.iter().position(|(those, ..)| *those == rounds)?;
     let (_, _, most) = TYPES[at];
@@ -69,42 +69,42 @@ fn bytes(rounds: u32) -> usize {
     size_of::<Magazine>() + rounds as usize * size_of::<*mut u8>()
 }
 
-/// The number of a thread's share.
+/// Index of a thread's share.
 ///
 /// # Safety
 /// The block is the calling thread's.
 pub(super) unsafe fn own(block: *mut Thread) -> usize {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { (*block).tid as usize }
 }
 
-/// A share by its number, which is taken modulo how many there are.
+/// A share by its index, modulo the number of shares.
 pub(super) unsafe fn share(cache: *mut Cache, number: usize) -> *mut Share {
-    // SAFETY: no reference is made, and there are so many.
+    // SAFETY: no reference is made, and the index is in range.
     unsafe { (&raw mut (*cache).depot.shares).cast::<Share>().add(number % SHARES) }
 }
 
-/// All shares from one on.
+/// All shares, beginning with one.
 ///
 /// # Safety
 /// The cache is alive while they are used.
 pub(super) unsafe fn shares(cache: *mut Cache, first: usize) -> impl Iterator<Item = *mut Share> {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     (first..first + SHARES).map(move |number| unsafe { share(cache, number) })
 }
 
-/// Of a new cache with such chunks.
+/// Initialises the shares of a new cache.
 ///
 /// # Safety
 /// No other thread has the cache.
 pub(super) unsafe fn begin(cache: *mut Cache) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { shares(cache, 0).for_each(|share| (*share).rounds = first_rounds((*cache).chunk)) }
 }
 
-/// A magazine of another thread's share, from one of the piles that `of` tells: itself, its rounds, its room.
+/// A magazine of another share, from the pile that `of` selects.
 unsafe fn of_others(cache: *mut Cache, own: usize, of: impl Fn(*mut Share) -> *mut Pile) -> Option<Counted> {
-    // SAFETY: our caller's cache. Whether there is something is first looked at without the lock: a thread that misses it makes one.
+    // SAFETY: a live cache. The first check is without the lock: a thread that misses a magazine makes one.
     unsafe {
         shares(cache, own + 1).take(SHARES - 1).find_map(|other| {
             let pile = of(other);
@@ -124,9 +124,9 @@ unsafe fn rounds_of(magazine: *mut Magazine) -> *mut *mut u8 {
     unsafe { magazine.add(1).cast() }
 }
 
-/// The lock of a share. It is counted when another thread had it.
+/// Locks a share, and counts contention.
 unsafe fn hold(share: *mut Share) -> &'static Word {
-    // SAFETY: our caller has a live cache's; the count is changed under the lock.
+    // SAFETY: the share belongs to a live cache; the count is changed under the lock.
     unsafe {
         let word = lock::word(&raw mut (*share).lock);
         if !word.try_lock() {
@@ -140,11 +140,11 @@ unsafe fn hold(share: *mut Share) -> &'static Word {
 unsafe fn push(pile: *mut Pile, (magazine, rounds, room): Counted) {
     #[cfg(loom)]
     lock::touch();
-    // SAFETY: under the depot's lock.
+    // SAFETY: under the lock of the share.
     unsafe {
         let counts = u64::from(rounds) | u64::from(room) << 8;
         (*magazine).link = (*pile).top.expose_provenance() as u64 | counts << 48;
-        // For `mend`: the pile is whole before and after the next line.
+        // For `mend`: the pile is consistent before and after the next line.
         fence(Ordering::Release);
         (*pile).top = magazine;
         (*pile).count += 1;
@@ -170,7 +170,7 @@ unsafe fn pop(pile: *mut Pile) -> Option<Counted> {
 }
 
 unsafe fn load(pair: *mut Pair, magazine: *mut Magazine, rounds: u32, room: u32) {
-    // SAFETY: our caller's pair, and a magazine of so much room.
+    // SAFETY: the pair is the caller's, and the magazine has a capacity of `room`.
     unsafe {
         let base = rounds_of(magazine);
         (*pair).base = base;
@@ -179,9 +179,9 @@ unsafe fn load(pair: *mut Pair, magazine: *mut Magazine, rounds: u32, room: u32)
     }
 }
 
-/// The loaded magazine: itself, its rounds, its room.
+/// The loaded magazine.
 unsafe fn loaded(pair: *mut Pair) -> Option<Counted> {
-    // SAFETY: our caller's pair; the three pointers are of one magazine.
+    // SAFETY: the pair is the caller's; its three pointers are of one magazine.
     unsafe {
         let base = (*pair).base;
         if base.is_null() {
@@ -193,7 +193,7 @@ unsafe fn loaded(pair: *mut Pair) -> Option<Counted> {
 }
 
 unsafe fn previous(pair: *mut Pair) -> Option<Counted> {
-    // SAFETY: our caller's pair.
+    // SAFETY: the pair is the caller's.
     unsafe {
         let magazine = (*pair).previous;
         (!magazine.is_null()).then(|| (magazine, (*pair).previous_rounds, (*pair).previous_room))
@@ -202,7 +202,7 @@ unsafe fn previous(pair: *mut Pair) -> Option<Counted> {
 
 unsafe fn set_previous(pair: *mut Pair, one: Option<Counted>) {
     let (magazine, rounds, room) = one.unwrap_or((ptr::null_mut(), 0, 0));
-    // SAFETY: our caller's pair.
+    // SAFETY: the pair is the caller's.
     unsafe {
         (*pair).previous = magazine;
         (*pair).previous_rounds = rounds;
@@ -212,7 +212,7 @@ unsafe fn set_previous(pair: *mut Pair, one: Option<Counted>) {
 
 /// Loads the previous magazine, and the loaded one becomes the previous.
 unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): Counted) {
-    // SAFETY: our caller's pair, which is changed by its owner only.
+    // SAFETY: the pair is the caller's; only its owner changes it.
     unsafe {
         let was = loaded(pair);
         load(pair, magazine, rounds, room);
@@ -220,12 +220,12 @@ unsafe fn swap(pair: *mut Pair, (magazine, rounds, room): Counted) {
     }
 }
 
-/// Loads a magazine that has rounds. False: there is none.
+/// Loads a magazine with rounds. False: there is no full one.
 ///
 /// # Safety
-/// The pair is the calling thread's, for that cache, and its loaded magazine is empty or none. `own` is its share.
+/// The pair is the calling thread's, for that cache. Its loaded magazine is empty or missing. `own` is its share.
 pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, own: usize) -> bool {
-    // SAFETY: our caller's promise; a share is under its lock.
+    // SAFETY: by the caller's promise; a share is accessed under its lock.
     unsafe {
         if let Some(full) = previous(pair).filter(|(_, rounds, _)| *rounds > 0) {
             swap(pair, full);
@@ -264,12 +264,12 @@ pub(super) unsafe fn load_full(cache: *mut Cache, pair: *mut Pair, own: usize) -
     }
 }
 
-/// Loads a magazine that has room. False: there is no memory for one.
+/// Loads a magazine with room. False: out of memory.
 ///
 /// # Safety
-/// The pair is the calling thread's, for that cache, and its loaded magazine is full or none. `own` is its share.
+/// The pair is the calling thread's, for that cache. Its loaded magazine is full or missing. `own` is its share.
 pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) -> bool {
-    // SAFETY: our caller's promise; a share is under its lock.
+    // SAFETY: by the caller's promise; a share is accessed under its lock.
     unsafe {
         if let Some(empty) = previous(pair).filter(|(_, rounds, room)| rounds < room) {
             swap(pair, empty);
@@ -281,7 +281,7 @@ pub(super) unsafe fn load_empty(cache: *mut Cache, pair: *mut Pair, own: usize) 
         let now = (*mine).rounds;
         (*mine).exchanges += 1;
         let mut empty = pop(&raw mut (*mine).empty);
-        // What is unlikely to be wanted again is better in slabs, of which whole ones go back.
+        // Buffers beyond the limit are unlikely to be wanted soon. They return to slabs, of which free ones return to the system.
         let push_brought = |brought: &mut Option<Counted>| {
             if let Some(one) =
                 brought.take_if(|_| (*mine).full.count < most_full(cache, now, (*mine).full.taken))
@@ -319,9 +319,9 @@ fn make(room: u32) -> Option<Counted> {
     (!new.is_null()).then_some((new, 0, room))
 }
 
-/// So many full magazines are kept in a pile from which so many were taken: up to a megabyte for later requests, or a sixteenth of all buffers.
+/// Maximum number of full magazines in a pile, from the number that was taken lately: up to a megabyte of buffers, or a sixteenth of all buffers.
 unsafe fn most_full(cache: *mut Cache, rounds: u32, taken: u64) -> u64 {
-    // SAFETY: as our caller promises. The count is another lock's: which of two values is read does not matter.
+    // SAFETY: by the caller's promise. The count is under another lock; an old or new value will do.
     unsafe {
         let buffers = AtomicU64::from_ptr(&raw mut (*cache).slabs.buffers).load(Ordering::Relaxed);
         let (chunk, rounds) = ((*cache).chunk as u64, u64::from(rounds));
@@ -330,15 +330,15 @@ unsafe fn most_full(cache: *mut Cache, rounds: u32, taken: u64) -> u64 {
     }
 }
 
-/// Takes both magazines of a pair that is unused, and counts its allocations.
+/// Takes both magazines out of an unused pair, and adds its allocations to the count.
 ///
 /// # Safety
 /// The cache is alive, and no other thread uses the pair. `own` was its thread's share.
 pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
-    // SAFETY: our caller's promise; a share is under its lock.
+    // SAFETY: by the caller's promise; a share is accessed under its lock.
     unsafe {
         let (both, allocs) = ([loaded(pair), previous(pair)], (*pair).allocs);
-        // First: a child of a fork must not find them twice.
+        // First, so that the child of a fork does not find them twice.
         pair.write_bytes(0, 1);
         fence(Ordering::Release);
         buffer::count(cache, allocs);
@@ -351,33 +351,33 @@ pub(super) unsafe fn unload(cache: *mut Cache, pair: *mut Pair, own: usize) {
     }
 }
 
-/// Gives the rounds of a magazine back to their slabs, and the magazine.
+/// Returns the rounds of a magazine to their slabs, and frees the magazine.
 unsafe fn destroy(cache: *mut Cache, (magazine, rounds, room): Counted) {
-    // SAFETY: our caller has the magazine, and its rounds are free.
+    // SAFETY: the caller owns the magazine, and its rounds are free.
     unsafe {
         buffer::free(cache, rounds_of(magazine), rounds as usize);
         meta::free(magazine.cast(), bytes(room));
     }
 }
 
-/// Magazines that were not needed between the two updates before go.
+/// Destroys magazines that were not needed between the last two updates.
 pub(super) unsafe fn reap(cache: *mut Cache) {
-    // SAFETY: as our caller promises.
+    // SAFETY: by the caller's promise.
     unsafe { shrink(cache, |pile| (*pile).spare.min((*pile).fewest)) }
 }
 
-/// All magazines of the depot go.
+/// Destroys all magazines of the depot.
 pub(super) unsafe fn clear(cache: *mut Cache) {
-    // SAFETY: as our caller promises.
+    // SAFETY: by the caller's promise.
     unsafe { shrink(cache, |_| u64::MAX) }
 }
 
-/// In the child of a fork that came while another thread was at a share: its piles are counted again.
+/// For the child of a fork during which another thread held the lock of a share: recounts its piles.
 ///
 /// # Safety
-/// This is the only thread, and it is not at that share.
+/// This is the only thread, and it does not hold the share's lock.
 pub(super) unsafe fn mend(share: *mut Share) {
-    // SAFETY: our caller's promise. A pile's links are whole at any moment; see `push`.
+    // SAFETY: by the caller's promise. The links of a pile are valid at every instruction; see `push`.
     unsafe {
         for pile in piles(share) {
             let (mut count, mut magazine) = (0, (*pile).top);
@@ -397,9 +397,9 @@ unsafe fn piles(share: *mut Share) -> [*mut Pile; 2] {
     unsafe { [&raw mut (*share).full, &raw mut (*share).empty] }
 }
 
-/// Destroys so many magazines of each pile, as long as there are some.
+/// Destroys up to `how_many` magazines of each pile.
 unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
-    // SAFETY: under the locks of shares; magazines that were taken out are ours.
+    // SAFETY: under the locks of shares; a popped magazine belongs to this function.
     unsafe {
         for share in shares(cache, 0) {
             for pile in piles(share) {
@@ -419,7 +419,7 @@ unsafe fn shrink(cache: *mut Cache, how_many: impl Fn(*mut Pile) -> u64) {
     }
 }
 
-/// The working set of the time since the latest update; and larger magazines where a lock was contended more than `most` times.
+/// Ends an interval: records the working set, and enlarges magazines of shares whose lock was contended more than `most` times.
 pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
     // SAFETY: under the locks of shares.
     unsafe {
@@ -440,9 +440,9 @@ pub(super) unsafe fn update(cache: *mut Cache, most: u64) {
     }
 }
 
-/// Larger magazines when there were many exchanges. The caller is at none.
+/// Enlarges magazines after many exchanges. The caller holds no share's lock.
 pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
-    // SAFETY: as our caller promises. The count is read without the lock: a thread that misses it sees it next time.
+    // SAFETY: by the caller's promise. The count is read without the lock: a thread that misses the limit sees it next time.
     unsafe {
         let mine = share(cache, own);
         if AtomicU64::from_ptr(&raw mut (*mine).exchanges).load(Ordering::Relaxed) >= MANY {
@@ -451,10 +451,10 @@ pub(super) unsafe fn look(cache: *mut Cache, own: usize) {
     }
 }
 
-/// Magazines of the next size from now on. Those of before are used as they are, and go when they come back empty: no allocation waits until all their
+/// New magazines get the next size. Earlier ones stay in use, and are freed when they come back empty, so that no allocation waits until all their
 /// rounds are in slabs.
 unsafe fn grow(cache: *mut Cache, share: *mut Share) {
-    // SAFETY: as our caller promises.
+    // SAFETY: by the caller's promise.
     unsafe {
         let word = hold(share);
         (*share).exchanges = 0;

@@ -1,17 +1,17 @@
-//! errno of the calling thread, kept over system calls that the program did not make.
+//! Preserves errno of the calling thread over system calls of the allocator.
 
 use libc::c_int;
 
-/// Puts errno back when it goes.
+/// Restores errno when dropped.
 pub(super) struct Kept(c_int);
 
 pub(super) fn keep() -> Kept {
-    // SAFETY: the calling thread's own number.
+    // SAFETY: errno is thread-local.
     Kept(unsafe { *libc::__errno_location() })
 }
 
 pub(super) fn set(errno: c_int) {
-    // SAFETY: the calling thread's own number.
+    // SAFETY: errno is thread-local.
     unsafe { *libc::__errno_location() = errno };
 }
 

@@ -2,22 +2,22 @@
 //!
 //! # Why no lock is taken before a fork
 //!
-//! Between the handlers that run before a fork and the fork itself, the C library waits for locks of its own (the list of streams, the name service), and
-//! so may other handlers. Their holder may be waiting for the allocator, so an allocator that held its locks over a fork could deadlock. In a signal
-//! handler it may hold one already. Here a fork takes no lock, waits for nothing, and changes nothing in the parent.
+//! Between the prepare handlers and the fork itself, the C library waits for locks of its own (the list of streams, the name service). Other handlers
+//! may do so, too. A holder of such a lock may be waiting for the allocator, so an allocator that holds its locks over a fork can deadlock. In a
+//! signal handler it may hold one already. Here a fork takes no lock, waits for nothing, and changes nothing in the parent.
 //!
-//! # What the child finds
+//! # State of the child
 //!
-//! A handler of forks mends it, which is registered when the library is loaded. What comes before that handler, such as one of another library, and
-//! children of `_Fork` and `clone`, which call no handlers, are mended where they meet a lock (`locks/word/child.rs`).
+//! A fork handler repairs the child. It is registered when the library is loaded. Two cases are repaired when they meet a lock
+//! (`locks/word/child.rs`): handlers that run earlier, such as those of other libraries, and children of `_Fork` and `clone`, which call no handlers.
 //!
-//! It is a copy of each page. Of another thread's writes it has those up to some moment, and none after it: fork keeps writers to copied pages waiting. A
-//! lock's word tells whether its holder was inside at that moment:
+//! The child has a copy of each page. It contains the writes of another thread up to some moment and none after it: fork makes writers to copied
+//! pages wait. The word of a lock shows whether its holder was inside at that moment:
 //!
-//! * free: what the lock protects is whole;
-//! * held by a thread that is not in the child: it may be half way, and is *mended* from what is written in a reliable order (fences in `depot`, `slab`,
-//!   `pages` tell where): the page map tells which spans there are, spans tell which chunks are free. What that thread was just moving is lost;
-//! * held by the thread that forked, in a signal handler: it stays held, now by the child's number, and the child goes on.
+//! * free: the protected data is consistent;
+//! * held by a thread that is not in the child: the data may be half changed. It is *repaired* from data that is written in a reliable order (see the
+//!   fences in `depot`, `slab` and `pages`): the page map has the spans, spans have the free chunks. Buffers that the thread was moving are leaked;
+//! * held by the thread that forked, in a signal handler: it stays held, now with the child's thread ID, and the child continues.
 
 use super::{cache, depot, lock, messages, meta, pages, root, slab, thread, update, visit};
 use crate::locks::word::{Left, Word, expect_children, is_to_be_mended, renew_thread_number};
@@ -25,7 +25,7 @@ use crate::stacks::page_size;
 use millpond_rt_layout::Cache;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From now on children of forks are mended.
+/// Registers the repair of children.
 pub(super) extern "C" fn register() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     // Miri has no processes.
@@ -34,30 +34,30 @@ pub(super) extern "C" fn register() {
     }
     let page = meta::pages_of_zeros(page_size());
     if !page.is_null() {
-        // SAFETY: a new page, which stays.
+        // SAFETY: a new page, which is never unmapped.
         unsafe { expect_children(page, page_size(), mend) };
     }
-    // SAFETY: a function of ours. Failing, a child is mended where it waits for a lock.
+    // SAFETY: a function of this file. If the registration fails, a child is repaired when it waits for a lock.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Children's handlers run in the order of their registration, and those of the program may allocate. So ours is registered when the library is
+/// Child handlers run in the order of their registration, and those of the program may allocate. So this one is registered when the library is
 /// loaded, or at the first request, whichever comes first.
 #[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
 static AT_LOAD: extern "C" fn() = register;
 
-/// The locks of a child, one after the other.
+/// The repair of a child's locks.
 struct Child {
-    /// The number that its thread had in the parent.
+    /// The thread's ID in the parent.
     before: u32,
-    /// Whether it is inside of the allocator, in a signal handler.
+    /// Whether the thread is inside the allocator, in a signal handler.
     is_inside: bool,
 }
 
 impl Child {
-    /// Whether what a lock protects is to be mended.
+    /// Whether the data of a lock must be repaired.
     fn is_torn(&mut self, word: &Word) -> bool {
         let left = word.after_fork(self.before);
         self.is_inside |= left == Left::Own;
@@ -65,7 +65,7 @@ impl Child {
     }
 
     unsafe fn mend(&mut self) {
-        // SAFETY: this is the only thread. What it holds itself is left as it is.
+        // SAFETY: this is the only thread. Data under its own locks is left unchanged.
         unsafe {
             for word in [&root::BEGINNING, &root::BEGINNING_MALLOC, &messages::LOCK] {
                 self.is_torn(word);
@@ -101,14 +101,14 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// The child goes on as the only thread.
+/// Repairs the child, whose only thread this is.
 fn mend() {
     let mut child = Child { before: renew_thread_number(), is_inside: false };
     // SAFETY: this is the only thread.
     unsafe { child.mend() };
     millpond_unwind::after_fork();
     visit::forget_others();
-    // Magazines change hands under locks, one of which may be this thread's: then what others had in theirs is lost.
+    // If this thread is inside the allocator, it may be moving magazines. Then the magazines of other threads are leaked.
     thread::forget_others(!child.is_inside);
     update::forget_others();
 }

@@ -1,8 +1,8 @@
-//! Large buffers that a thread freed last, for its next requests: no lock, and no page is given back and faulted in again.
+//! Large buffers that a thread freed last, for its next requests: without a lock, and without returning pages and faulting them in again.
 //!
-//! A thread has a few of them in its block. All threads together have [`MOST`] pages at the most: each reserves a quota when it needs more than it has.
-//! At each update all go to the heap, and quotas begin anew, so that a thread which needs none has none. Any thread may take one out of a block, only the
-//! owner puts one in.
+//! A thread keeps a few of them in its block. All threads together keep at most [`MOST`] pages: each thread reserves a quota when it needs more than
+//! it has. Each update returns all kept buffers to the heap and resets the quotas, so that threads which need none have none. Any thread may take a
+//! buffer out of a block; only the owner puts one in.
 
 use super::pages;
 use crate::stacks::page_size;
@@ -10,19 +10,19 @@ use millpond_rt_layout::{KEPT, PAGE, Span, Thread, kind};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Pages that all threads keep together: a buffer of 16 MB each for two of them, and as much again for all others.
+/// Maximum pages that all threads keep together: a 16 MB buffer each for two threads, and 8 MB for all others.
 const MOST: u32 = (40 << 20) / PAGE as u32;
-/// A buffer may be longer than what is asked for by one part in so many.
+/// A buffer may exceed the request by one part in this many.
 const SLACK: u64 = 8;
 
 const POINTER: u64 = (1 << 48) - 1;
 
-/// What threads have reserved, in pages, since the update of that number.
+/// Pages that threads have reserved since the update with number `UPDATE`.
 static RESERVED: AtomicU32 = AtomicU32::new(0);
 static UPDATE: AtomicU32 = AtomicU32::new(1);
 
 unsafe fn places(block: *mut Thread) -> [&'static AtomicU64; KEPT] {
-    // SAFETY: blocks are never given back, and the places are only used so.
+    // SAFETY: blocks are never freed, and the places are accessed as atomics only.
     unsafe { std::array::from_fn(|at| AtomicU64::from_ptr(&raw mut (*block).kept[at])) }
 }
 
@@ -30,21 +30,21 @@ fn pages_of(word: u64) -> u64 {
     word >> 48
 }
 
-/// The span of a place that has one.
+/// The span of a non-empty place.
 unsafe fn taken_out(word: u64) -> *mut Span {
     let span: *mut Span = ptr::with_exposed_provenance_mut((word & POINTER) as usize);
-    // SAFETY: it is in no place any more, and so the caller's.
+    // SAFETY: it is in no place any more, so the caller owns it.
     unsafe { pages::set_kind(span, kind::LARGE) };
     span
 }
 
-/// A buffer of at least so many bytes, and not many more; or null.
+/// Takes a buffer of at least `bytes` bytes, and not many more. Null: there is none.
 ///
 /// # Safety
 /// The block is the calling thread's.
 pub(super) unsafe fn take(block: *mut Thread, bytes: usize) -> *mut Span {
     let wanted = (bytes.max(1).div_ceil(page_size()) * (page_size() / PAGE)) as u64;
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         for place in places(block) {
             let word = place.load(Ordering::Relaxed);
@@ -58,12 +58,12 @@ pub(super) unsafe fn take(block: *mut Thread, bytes: usize) -> *mut Span {
     ptr::null_mut()
 }
 
-/// Keeps a large buffer that is freed. False: it is too long, or threads keep enough.
+/// Keeps a freed large buffer. False: it is too large, or the threads keep enough.
 ///
 /// # Safety
-/// The block is the calling thread's, and so is the span, whose pages no thread uses.
+/// The block is the calling thread's. The caller owns the span, and no thread uses its pages.
 pub(super) unsafe fn put(block: *mut Thread, span: *mut Span) -> bool {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let more = ((*span).bytes / PAGE) as u64;
         if more > u64::from(MOST) || span.expose_provenance() as u64 & !POINTER != 0 {
@@ -74,7 +74,7 @@ pub(super) unsafe fn put(block: *mut Thread, span: *mut Span) -> bool {
         if !reserve(block, (has + more) as u32) {
             return false;
         }
-        // The one that was freed before all others goes.
+        // If all places are full, the oldest buffer is freed.
         let place = places.iter().find(|place| place.load(Ordering::Relaxed) == 0).unwrap_or_else(|| {
             free(places[0]);
             for (to, from) in places.iter().zip(&places[1..]) {
@@ -89,10 +89,10 @@ pub(super) unsafe fn put(block: *mut Thread, span: *mut Span) -> bool {
     }
 }
 
-/// Whether the thread may keep so many pages.
+/// Reserves a quota. Whether the thread may keep `wanted` pages.
 unsafe fn reserve(block: *mut Thread, wanted: u32) -> bool {
     let update = UPDATE.load(Ordering::Relaxed);
-    // SAFETY: our caller has the block.
+    // SAFETY: the caller owns the block.
     unsafe {
         if (*block).update != update {
             ((*block).update, (*block).quota) = (update, 0);
@@ -107,39 +107,39 @@ unsafe fn reserve(block: *mut Thread, wanted: u32) -> bool {
     true
 }
 
-/// Whether a block has one.
+/// Whether a block has a kept buffer.
 ///
 /// # Safety
-/// It is a block.
+/// It is a valid block.
 pub(super) unsafe fn is_any(block: *mut Thread) -> bool {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { places(block) }.iter().any(|place| place.load(Ordering::Relaxed) != 0)
 }
 
 fn free(place: &AtomicU64) -> bool {
     let word = place.swap(0, Ordering::Acquire);
     if word != 0 {
-        // SAFETY: it is ours now, and free.
+        // SAFETY: the swap made it this function's, and it is unused.
         unsafe { pages::free(taken_out(word)) };
     }
     word != 0
 }
 
-/// Gives all that a block has to the heap; whether there was something.
+/// Returns all kept buffers of a block to the heap. False: there were none.
 ///
 /// # Safety
-/// It is a block.
+/// It is a valid block.
 pub(super) unsafe fn give_back(block: *mut Thread) -> bool {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { places(block) }.into_iter().filter(|place| free(place)).count() > 0
 }
 
-/// The thread of a block ends: what it has goes to the heap, and others may keep as much.
+/// The thread of a block ends: its buffers return to the heap, and its quota becomes available.
 ///
 /// # Safety
 /// No other thread has the block.
 pub(super) unsafe fn end(block: *mut Thread) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         give_back(block);
         if (*block).update == UPDATE.load(Ordering::Relaxed) {
@@ -151,15 +151,15 @@ pub(super) unsafe fn end(block: *mut Thread) {
     }
 }
 
-/// Gives all that a list of blocks has to the heap.
+/// Returns all kept buffers of a list of blocks to the heap.
 ///
 /// # Safety
-/// They are blocks.
+/// They are valid blocks.
 pub(super) unsafe fn give_back_all(mut block: *mut Thread) {
     UPDATE.fetch_add(1, Ordering::Relaxed);
     RESERVED.store(0, Ordering::Relaxed);
     while !block.is_null() {
-        // SAFETY: blocks are never given back to the kernel.
+        // SAFETY: blocks are never returned to the kernel.
         unsafe {
             give_back(block);
             block = (*block).next;
@@ -167,7 +167,7 @@ pub(super) unsafe fn give_back_all(mut block: *mut Thread) {
     }
 }
 
-/// In a child after a fork: quotas begin anew.
+/// For the child of a fork: resets the quotas.
 pub(super) fn forget_others() {
     UPDATE.fetch_add(1, Ordering::Relaxed);
     RESERVED.store(0, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! The locks of caches: priority-inheritance locks in words of the shared layout. Their order stands in the head of `umem/mod.rs`.
+//! The locks of caches: priority-inheritance locks in words of the shared layout. The head of `umem/mod.rs` gives their order.
 
 use crate::locks::word::Word;
 
-/// A lock that lies in the shared layout.
+/// The lock at an address of the shared layout.
 pub(super) fn word(place: *mut u32) -> &'static Word {
-    // SAFETY: locks lie in statics or in memory that is never given back to the kernel, are used as locks only, and a word is one integer.
+    // SAFETY: locks are in statics or in memory that is never returned to the kernel, and are accessed as locks only. A `Word` is one integer.
     unsafe { &*place.cast::<Word>() }
 }
 

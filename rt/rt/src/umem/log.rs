@@ -1,4 +1,4 @@
-//! Allocation and free records of audited buffers, and rings with the latest of them: transactions, contents, failures, slabs.
+//! Allocation and free records of audited buffers, and ring logs of recent events: transactions, contents, failures, slabs.
 
 use super::settings::{self, Ready};
 use super::{messages, meta, root, trace};
@@ -7,13 +7,13 @@ use millpond_rt_layout::{Bufctl, Cache, Log, Span, flags, logs};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes the logs that were asked for. One for which there is no memory is not there.
+/// Creates the requested logs. A log for which there is no memory is omitted.
 pub(super) fn begin(settings: &Ready) {
     let asked = settings.asked.logs;
     let frames = settings.frames as usize * size_of::<usize>();
     let record = size_of::<Bufctl>() + frames;
     let audits = settings.flags & flags::AUDIT != 0;
-    // Contents are kept where they are asked for, whether or not their log is: the log is where.
+    // If contents are requested without a log, they need a log of the default size, because they are stored there.
     let contents = asked.contents.or((settings.contents > 0).then_some(super::options::LOG));
     for (at, bytes, stride) in [
         (logs::TRANSACTION, asked.transaction, record),
@@ -28,20 +28,20 @@ pub(super) fn begin(settings: &Ready) {
             messages::say(format_args!("umem: no memory for a log of {bytes} bytes\n"));
             continue;
         }
-        // SAFETY: no other code knows it yet.
+        // SAFETY: no other code uses it yet.
         unsafe { *log(at) = Log { base, stride, entries, next: 0 } };
     }
 }
 
 fn log(at: usize) -> *mut Log {
-    // SAFETY: there are so many logs.
+    // SAFETY: the index is in range.
     unsafe { (&raw mut (*root::root()).logs).cast::<Log>().add(at) }
 }
 
-/// The place of the next entry; null: there is no such log.
+/// The place of the next entry. Null: the log does not exist.
 fn next(at: usize) -> *mut u8 {
     let log = log(at);
-    // SAFETY: a log does not change once it is there, but for the number of the next entry.
+    // SAFETY: a log does not change after its creation, except for the number of the next entry.
     unsafe {
         if (*log).base.is_null() {
             return ptr::null_mut();
@@ -51,13 +51,13 @@ fn next(at: usize) -> *mut u8 {
     }
 }
 
-/// The caller's stack in a record, and a copy of the record in the log.
+/// Stores the caller's stack in a record, and copies the record to the log.
 ///
 /// # Safety
-/// The record is of a cache that audits, and its buffer the caller's.
+/// The record is of a cache with auditing, and the caller owns its buffer.
 #[inline(always)]
 pub(super) unsafe fn record(record: *mut Bufctl) {
-    // SAFETY: our caller's promise; so many return addresses follow a record.
+    // SAFETY: by the caller's promise; a record has room for that many return addresses.
     unsafe {
         (*record).time = messages::now().cast_unsigned();
         (*record).thread = thread_number();
@@ -66,15 +66,15 @@ pub(super) unsafe fn record(record: *mut Bufctl) {
     }
 }
 
-/// Keeps what is in a buffer that is freed.
+/// Saves the contents of a buffer that is freed.
 ///
 /// # Safety
-/// The record is of a cache that keeps contents, and its buffer of `size` bytes the caller's.
+/// The record is of a cache that saves contents, and the caller owns its buffer of `size` bytes.
 pub(super) unsafe fn keep_contents(record: *mut Bufctl, size: usize) {
     let bytes = size.min(settings::get().contents);
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
-        // An entry has room for what is kept of a buffer.
+        // An entry has room for the saved part of a buffer.
         let entry = next(logs::CONTENTS);
         (*record).contents = entry;
         (*record).contents_bytes = 0;
@@ -85,17 +85,17 @@ pub(super) unsafe fn keep_contents(record: *mut Bufctl, size: usize) {
     }
 }
 
-/// Copies a record with its stack to the log of transactions. When so much happens that the ring comes round within one transaction, two
-/// are mixed; it is read after the fact, by eyes.
+/// Copies a record with its stack to the transaction log. If the ring wraps around within one transaction, two entries are mixed. This is
+/// accepted, because the log is for people.
 ///
 /// # Safety
-/// The record is of a cache that audits, and the caller's.
+/// The record is of a cache with auditing, and the caller owns it.
 unsafe fn transaction(record: *mut Bufctl) {
     let entry: *mut Bufctl = next(logs::TRANSACTION).cast();
     if entry.is_null() {
         return;
     }
-    // SAFETY: an entry is as long as a record with its stack.
+    // SAFETY: an entry has the size of a record with its stack.
     unsafe {
         let before = (*record).log;
         (*record).log = entry;
@@ -104,13 +104,13 @@ unsafe fn transaction(record: *mut Bufctl) {
     }
 }
 
-/// Something that has a stack and no buffer, in one of [`logs`]: an allocation failed, or a slab was made.
+/// Logs an event with a stack and no buffer, in one of [`logs`]: a failed allocation, or a new slab.
 pub(super) fn event(at: usize, cache: *mut Cache, span: *mut Span) {
     let entry: *mut Bufctl = next(at).cast();
     if entry.is_null() {
         return;
     }
-    // SAFETY: an entry is as long as a record with its stack, and zeros are a record of nothing.
+    // SAFETY: an entry has the size of a record with its stack, and an all-zero record is valid and empty.
     unsafe {
         entry.write_bytes(0, 1);
         (*entry).cache = cache;

@@ -1,12 +1,12 @@
-//! The family of malloc over the caches, for a library that takes the place of the C library's (`rt/rt-malloc`).
+//! The malloc family over the caches, for a library that replaces the C library's (`rt/rt-malloc`).
 //!
-//! Before each buffer stands a *tag*: its size, and a word from which the size and that word give a signature, so that what is freed is known without a
-//! search, and what is none is found out. A freed buffer has another one. Buffers whose alignment was asked for have a tag that says how far before them
-//! the real buffer begins.
+//! Before each buffer is a *tag*: its size, and a word that together with the size gives a signature. So a free needs no search for the buffer, and
+//! an invalid pointer is detected. The tag of a freed buffer is a pattern. An aligned buffer (`memalign`) has a tag with the distance to the
+//! beginning of the underlying buffer.
 //!
 //! ```text
 //!  of a cache:  | tag | data ...                      the chunk begins eight bytes before a multiple of sixteen
-//!  a span:      | 8 bytes | tag | data ...            where there is no such cache; the eight bytes are the size if it needs more than 32 bits
+//!  a span:      | 8 bytes | tag | data ...            without a cache for the size; the eight bytes are the size if it needs more than 32 bits
 //!  aligned:     | tag | data of malloc ... | tag | data ...
 //!  at a wall:   | ... | tag | data             `placed.rs`
 //! ```
@@ -24,10 +24,10 @@ use std::ptr;
 const TAG: usize = 8;
 /// Bytes before the data of a span.
 const HEAD: usize = 16;
-/// What every buffer is aligned to.
+/// Alignment of all buffers.
 const ALIGN: usize = 16;
 
-/// What is said of pointers that cannot be freed.
+/// Texts of reports about pointers that cannot be freed.
 const FREED: &str = "double-free or invalid buffer";
 const INVALID: &str = "invalid or corrupted buffer";
 
@@ -36,13 +36,13 @@ fn tag(signature: u32, value: u32) -> u64 {
 }
 
 enum Says {
-    /// A buffer of so many bytes.
+    /// A buffer of this size.
     Size(usize),
-    /// A large one, whose size stands before the tag.
+    /// A large buffer, whose size is stored before the tag.
     Oversize,
-    /// So many bytes further down is the real one.
+    /// An aligned buffer; the underlying one begins this many bytes below.
     Distance(usize),
-    /// One of so many bytes at its wall.
+    /// A buffer of this size at a wall.
     Placed(usize),
     Freed,
     Nonsense,
@@ -62,22 +62,22 @@ fn read(word: u64) -> Says {
 }
 
 unsafe fn tag_of(data: *mut u8) -> *mut u64 {
-    // SAFETY: tags are before buffers; our caller has one.
+    // SAFETY: the caller has a buffer, and the tag is before it.
     unsafe { data.sub(TAG).cast() }
 }
 
 /// As `malloc`.
 ///
-/// Memory is aligned to 16 bytes. Null, and errno `ENOMEM`: there is none.
+/// The result is aligned to 16 bytes. Null and errno `ENOMEM`: out of memory.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut u8 {
-    // A sum that is too large wraps to less than a tag, of which there is none.
+    // An overflowing sum wraps to less than the size of a tag.
     let whole = size.wrapping_add(TAG);
     let of = if whole < TAG { ptr::null_mut() } else { builtin::for_malloc(whole) };
     if of.is_null() {
         return malloc_slowly(size);
     }
-    // SAFETY: the cache is one of ours, alive for ever; its buffers have room for the tag and the data.
+    // SAFETY: built-in caches are never destroyed; their buffers have room for the tag and the data.
     unsafe {
         if (*of).flags & CHECKED != 0 {
             return malloc_checked(of, size);
@@ -91,7 +91,7 @@ pub fn malloc(size: usize) -> *mut u8 {
     }
 }
 
-/// Out of a cache that checks.
+/// Allocates from a cache with checks.
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn malloc_checked(of: *mut Cache, size: usize) -> *mut u8 {
@@ -114,7 +114,7 @@ unsafe fn malloc_checked(of: *mut Cache, size: usize) -> *mut u8 {
     }
 }
 
-/// Memory that ends at a wall, or null; none: there are no walls for that size.
+/// Memory that ends at a wall, or null and errno. `None`: no walls for this size.
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 fn place(size: usize, align: usize) -> Option<*mut u8> {
     let value = u32::try_from(size).ok()?;
@@ -122,7 +122,7 @@ fn place(size: usize, align: usize) -> Option<*mut u8> {
     match Room::new(builtin::for_malloc(whole), whole) {
         Ok(room) => {
             let data = room?.fill(size, align);
-            // SAFETY: the room has place for a tag.
+            // SAFETY: there is room for a tag before the data.
             unsafe { tag_of(data).write(tag(PLACED, value)) };
             Some(data)
         }
@@ -132,7 +132,7 @@ fn place(size: usize, align: usize) -> Option<*mut u8> {
 
 #[cold]
 fn fail(errno: libc::c_int) -> *mut u8 {
-    // SAFETY: the calling thread's own number.
+    // SAFETY: errno is thread-local.
     unsafe { *libc::__errno_location() = errno };
     ptr::null_mut()
 }
@@ -151,22 +151,22 @@ fn malloc_slowly(size: usize) -> *mut u8 {
     })
 }
 
-/// A span for so many bytes, with its tag; or null.
+/// A span for this many bytes, with its tag. Null: out of memory.
 fn large(size: usize) -> *mut Span {
     let Some(whole) = size.checked_add(HEAD).filter(|whole| isize::try_from(*whole).is_ok()) else {
         return ptr::null_mut();
     };
     let span = raw::large(whole);
     if !span.is_null() {
-        // SAFETY: the span is ours, and longer than its head.
+        // SAFETY: the span is this function's, and larger than its head.
         unsafe { set_large(span, size) };
     }
     span
 }
 
-/// Writes what stands before the data of a span.
+/// Writes the head of a span.
 unsafe fn set_large(span: *mut Span, size: usize) {
-    // SAFETY: our caller has the span.
+    // SAFETY: the caller owns the span.
     unsafe {
         (*span).size = size;
         let head: *mut u64 = (*span).base.cast();
@@ -180,11 +180,11 @@ unsafe fn set_large(span: *mut Span, size: usize) {
 }
 
 fn data_of(span: *mut Span) -> *mut u8 {
-    // SAFETY: a span is longer than its head.
+    // SAFETY: a span is larger than its head.
     unsafe { (*span).base.add(HEAD) }
 }
 
-/// The span whose data begins there.
+/// The span whose data begins at an address.
 fn span_of(data: *mut u8) -> Option<*mut Span> {
     let span = map::find(data.addr());
     // SAFETY: null, or a live record.
@@ -195,13 +195,13 @@ fn span_of(data: *mut u8) -> Option<*mut Span> {
 /// As `free`.
 ///
 /// # Safety
-/// No thread uses the buffer. What is none, or is one no more, is said, and ends the program.
+/// No thread uses the buffer. An invalid or freed pointer is reported, and ends the program.
 #[inline(always)]
 pub unsafe fn free(data: *mut u8) {
     if data.is_null() {
         return;
     }
-    // SAFETY: our caller has the buffer, and its tag is before it.
+    // SAFETY: the caller has the buffer, and its tag is before it.
     unsafe {
         let at = tag_of(data);
         let word = at.read();
@@ -221,7 +221,7 @@ pub unsafe fn free(data: *mut u8) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_slowly(data: *mut u8, word: u64) {
-    // A free before the first allocation is reported in the way that was asked for.
+    // A free before the first allocation is reported as the environment configures it.
     start::begin();
     // SAFETY: as in `free`.
     unsafe {
@@ -262,7 +262,7 @@ unsafe fn free_slowly(data: *mut u8, word: u64) {
 unsafe fn free_large(data: *mut u8) {
     let _errno = errno::keep();
     match span_of(data) {
-        // SAFETY: our caller has the buffer.
+        // SAFETY: the caller has the buffer.
         Some(span) => unsafe {
             tag_of(data).write(FREE);
             raw::free_large(span);
@@ -271,7 +271,7 @@ unsafe fn free_large(data: *mut u8) {
     }
 }
 
-/// What is known of the buffer that has an address in it.
+/// Finds the buffer that contains an address.
 fn known(data: *mut u8) -> Option<Known> {
     let span = map::find(data.addr());
     // SAFETY: null, or a live record; records of chunks are read only.
@@ -286,15 +286,15 @@ fn known(data: *mut u8) -> Option<Known> {
     }
 }
 
-/// How many bytes a buffer was asked for; 0 when it is none. One whose alignment was asked for has all that lies behind it.
+/// The requested size of a buffer in bytes; 0 if it is invalid. For an aligned buffer: the rest of the underlying one.
 ///
 /// # Safety
-/// It is a buffer of malloc's.
+/// It is a buffer of [`malloc`].
 pub unsafe fn usable_size(data: *mut u8) -> usize {
     if data.is_null() {
         return 0;
     }
-    // SAFETY: our caller has the buffer.
+    // SAFETY: the caller has the buffer.
     unsafe {
         match read(tag_of(data).read()) {
             Says::Size(size) | Says::Placed(size) => size,
@@ -311,9 +311,9 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return fail(libc::ENOMEM) };
     let data = malloc(bytes);
     if !data.is_null() {
-        // Of a new large buffer the span tells what may not be zeros.
+        // In a new large buffer, only the dirty part may be non-zero.
         let span = if builtin::for_malloc(bytes + TAG).is_null() { span_of(data) } else { None };
-        // SAFETY: it is ours, and so long; the span is alive.
+        // SAFETY: the buffer is this function's and has that size; the span is alive.
         unsafe {
             let dirty = span.map_or(bytes, |span| (*span).dirty);
             data.write_bytes(0, bytes.min(dirty));
@@ -325,19 +325,19 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
 /// As `realloc`.
 ///
 /// # Safety
-/// As [`free`], when it does not give null.
+/// As [`free`], unless the result is null.
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
     if data.is_null() {
         return malloc(size);
     }
     if size == 0 {
-        // As the C library does it.
-        // SAFETY: our caller's promise.
+        // As glibc does.
+        // SAFETY: by the caller's promise.
         unsafe { free(data) };
         return ptr::null_mut();
     }
-    // SAFETY: our caller has the buffer.
+    // SAFETY: the caller has the buffer.
     unsafe {
         let before = match read(tag_of(data).read()) {
             says @ (Says::Freed | Says::Nonsense) => {
@@ -376,14 +376,14 @@ pub unsafe fn realloc(data: *mut u8, size: usize) -> *mut u8 {
     }
 }
 
-/// A large buffer where it is, or moved by the kernel. Nothing is copied.
+/// Resizes a large buffer in place, or by moving its pages. No data is copied.
 unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
     let span = span_of(data)?;
     let whole = size.checked_add(HEAD)?;
-    // SAFETY: our caller has the buffer.
+    // SAFETY: the caller has the buffer.
     unsafe {
         let has = (*span).bytes;
-        // One that would leave more than half unused is better made anew.
+        // A buffer that would be less than half used is resized.
         if (whole > has || whole < has / 2) && !pages::resize(span, whole) {
             return None;
         }
@@ -392,7 +392,7 @@ unsafe fn resize_large(data: *mut u8, size: usize) -> Option<*mut u8> {
     }
 }
 
-/// As `memalign`. Null and errno: `EINVAL` no power of two, `ENOMEM`.
+/// As `memalign`. Null and errno `EINVAL` (not a power of two) or `ENOMEM`.
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn memalign(align: usize, size: usize) -> *mut u8 {
     if !align.is_power_of_two() {
@@ -419,7 +419,7 @@ pub fn memalign(align: usize, size: usize) -> *mut u8 {
     if distance == 0 {
         return data;
     }
-    // SAFETY: the buffer has so many bytes more than were asked for. Both ends are multiples of sixteen, so that the tag fits in between.
+    // SAFETY: the buffer is larger by that many bytes. Both addresses are multiples of 16, so the tag fits in between.
     unsafe {
         let aligned = data.add(distance);
         tag_of(aligned).write(tag(MEMALIGN, distance as u32));

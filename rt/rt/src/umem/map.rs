@@ -1,4 +1,4 @@
-//! From an address to the span that it lies in: three levels of tables that only grow, so that a reader of them needs no lock. And lists of spans.
+//! The page map: from an address to its span, by three levels of tables that only grow, so that readers need no lock. Also lists of spans.
 
 use super::meta;
 use millpond_rt_layout::{PAGE, Span, TABLE};
@@ -6,24 +6,24 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Leaf = [AtomicPtr<Span>; TABLE];
-/// The middle one.
+/// The middle level.
 type Middle = [AtomicPtr<Leaf>; TABLE];
 
-/// What all tables together lead to, in bytes of addresses: nothing longer can be had.
+/// The address range of all tables, in bytes. No allocation can be longer.
 pub(super) const REACH: usize = TABLE * TABLE * TABLE * PAGE;
 
-/// The highest one.
+/// The top level.
 pub(super) static MAP: [AtomicPtr<Middle>; TABLE] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLE];
 
-/// The span of an address, or null: none of ours. The address is not followed. Free spans are found by their first and their last page only.
+/// The span of an address. Null: not of this allocator. The address is not dereferenced. Free spans are entered for their first and last page only.
 pub(super) fn find(address: usize) -> *mut Span {
     entry(address).map_or(ptr::null_mut(), |entry| entry.load(Ordering::Acquire))
 }
 
-/// Every page that has a span, in the order of addresses. Tables are not changed meanwhile; entries may be, by what is done.
+/// Calls `work` for every page that has a span, in the order of addresses. No table may be added meanwhile; `work` may change entries.
 pub(super) fn each(mut work: impl FnMut(usize, *mut Span)) {
     for (high, middle) in MAP.iter().enumerate() {
-        // SAFETY: null, or a table that is never given back.
+        // SAFETY: null, or a table that is never freed.
         let Some(middle) = (unsafe { middle.load(Ordering::Acquire).as_ref() }) else { continue };
         for (low, leaf) in middle.iter().enumerate() {
             // SAFETY: as above.
@@ -38,22 +38,21 @@ pub(super) fn each(mut work: impl FnMut(usize, *mut Span)) {
     }
 }
 
-/// The place of an address, if there are tables for it.
+/// The entry of an address, if its tables exist.
 fn entry(address: usize) -> Option<&'static AtomicPtr<Span>> {
     let page = address / PAGE;
     Some(&leaf(page)?[page % TABLE])
 }
 
-/// The lowest table for a page by its number, if there is one.
+/// The lowest table for a page number, if it exists.
 fn leaf(page: usize) -> Option<&'static Leaf> {
-    // SAFETY: null, or a table that was made before it was published; none is given back.
+    // SAFETY: null, or a table that was initialised before it was published; tables are never freed.
     let middle = unsafe { MAP.get(page / TABLE / TABLE)?.load(Ordering::Acquire).as_ref() }?;
     // SAFETY: as above.
     unsafe { middle[page / TABLE % TABLE].load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the tables that so many bytes from an address need. False: there is no memory, or the address is beyond all tables. For one caller at a
-/// time.
+/// Creates the tables for an address range. False: out of memory, or the range is beyond all tables. One caller at a time.
 #[must_use]
 pub(super) fn reserve(base: usize, bytes: usize) -> bool {
     let leaf_bytes = PAGE * TABLE;
@@ -66,18 +65,18 @@ pub(super) fn reserve(base: usize, bytes: usize) -> bool {
     })
 }
 
-/// The table of a place, which is made when there is none. A table of zeros is an empty one.
+/// The table of an entry, created if it does not exist. An all-zero table is valid and empty.
 fn table<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
     let mut found = place.load(Ordering::Acquire);
     if found.is_null() {
         found = meta::alloc(size_of::<T>()).cast();
         place.store(found, Ordering::Release);
     }
-    // SAFETY: null, or memory of that size, zeroed, that is never given back.
+    // SAFETY: null, or zeroed memory of that size that is never freed.
     unsafe { found.as_ref() }
 }
 
-/// Enters a span, or null, for every page of so many bytes. There are tables.
+/// Enters a span, or null, for every page of a range. Its tables exist.
 pub(super) fn enter(base: usize, bytes: usize, span: *mut Span) {
     let (mut page, end) = (base / PAGE, (base + bytes) / PAGE);
     while page < end {
@@ -97,13 +96,13 @@ pub(super) fn enter_page(address: usize, span: *mut Span) {
     }
 }
 
-/// Puts a span before all others of a list.
+/// Inserts a span at the head of a list.
 ///
 /// # Safety
-/// The caller has the lock of the list, and the span, which is in none.
+/// The caller holds the lock of the list, and owns the span, which is in no list.
 #[inline]
 pub(super) unsafe fn link(list: *mut *mut Span, span: *mut Span) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         (*span).previous = ptr::null_mut();
         (*span).next = *list;
@@ -114,13 +113,13 @@ pub(super) unsafe fn link(list: *mut *mut Span, span: *mut Span) {
     }
 }
 
-/// Takes a span out of a list.
+/// Removes a span from a list.
 ///
 /// # Safety
-/// The caller has the lock of the list, and the span is in it.
+/// The caller holds the lock of the list, and the span is in it.
 #[inline]
 pub(super) unsafe fn unlink(list: *mut *mut Span, span: *mut Span) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let (next, previous) = ((*span).next, (*span).previous);
         if !next.is_null() {

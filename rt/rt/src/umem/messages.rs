@@ -1,6 +1,6 @@
-//! What the allocator has to say: into a ring that can be read from outside, and where it is asked for to standard error.
+//! Messages of the allocator: into a ring that other processes can read, and on request to standard error.
 //!
-//! A message may be written in the middle of the program's `malloc`: its text is put together on the stack and allocates nothing.
+//! A message may be written inside the program's `malloc`. So its text is formatted on the stack, without allocation.
 
 use super::root;
 use super::settings::{self, Ready};
@@ -11,9 +11,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 pub(super) static LOCK: Word = Word::new();
-/// Whether everything goes to standard error, too.
+/// Whether all messages go to standard error, too.
 static VERBOSE: AtomicBool = AtomicBool::new(false);
-/// When the allocator began, in nanoseconds of the monotonic clock.
+/// Start time of the allocator, in nanoseconds of the monotonic clock.
 static BEGAN: AtomicI64 = AtomicI64::new(0);
 
 pub(super) fn begin(settings: &Ready) {
@@ -25,12 +25,12 @@ pub(super) fn begin(settings: &Ready) {
 /// Nanoseconds of the monotonic clock.
 pub(super) fn now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it is written to.
+    // SAFETY: `time` is writable.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Says something: `say(format_args!(...))`.
+/// Writes a message: `say(format_args!(...))`.
 pub(super) fn say(text: fmt::Arguments<'_>) {
     let _ = fmt::write(&mut Both, text);
 }
@@ -60,10 +60,10 @@ pub(super) fn add(text: &[u8]) {
     }
 }
 
-/// Prints what is in the ring to standard error, unless everything goes there anyway and has.
+/// Prints the ring to standard error. If all messages go there, they were printed already.
 pub(super) fn print() {
     let _held = LOCK.hold();
-    // SAFETY: under the lock; no thread writes to what is printed.
+    // SAFETY: under the lock; no other thread writes to the ring.
     unsafe {
         let ring: *const [u8; MESSAGES] = &raw const (*root::root()).messages;
         let ring = &*ring;
@@ -76,15 +76,15 @@ pub(super) fn print() {
     }
 }
 
-/// A program with rights that its user does not have says nothing to him.
+/// A set-user-ID program must not reveal anything to its user, so it prints nothing.
 fn to_stderr(mut text: &[u8]) {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return;
     }
     while !text.is_empty() {
-        // Not by `write`, at which a thread could be cancelled.
-        // SAFETY: the text is read.
+        // A direct system call: `write` of the C library is a cancellation point.
+        // SAFETY: the text is readable.
         let written =
             unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, text.as_ptr(), text.len()) };
         let Ok(written @ 1..) = usize::try_from(written) else { return };
@@ -92,10 +92,10 @@ fn to_stderr(mut text: &[u8]) {
     }
 }
 
-/// Says return addresses, one a line, as `library'function+0x12`.
+/// Writes return addresses, one per line, as `library'function+0x12`.
 pub(super) fn say_stack(frames: &[usize]) {
     for frame in frames {
-        // SAFETY: a record of zeros; the call fills it and keeps nothing.
+        // SAFETY: an all-zero record is valid; the call fills it and keeps no pointer.
         unsafe {
             let mut found: libc::Dl_info = std::mem::zeroed();
             let known = libc::dladdr(ptr::with_exposed_provenance(*frame), &raw mut found) != 0;
@@ -113,7 +113,7 @@ pub(super) fn say_stack(frames: &[usize]) {
 }
 
 unsafe fn text(from: *const libc::c_char) -> &'static str {
-    // SAFETY: a name of the dynamic linker's, which ends with a zero and stays as long as its library.
+    // SAFETY: a zero-terminated name of the dynamic linker, which lives as long as its library.
     unsafe { std::ffi::CStr::from_ptr(from) }.to_str().unwrap_or("?")
 }
 
@@ -126,7 +126,7 @@ unsafe fn last_part(path: *const libc::c_char) -> &'static str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The end of the program, by what it found.
+/// Ends the program after a fatal error.
 #[cold]
 pub(super) fn end() -> ! {
     if settings::get().asked.debug.no_signal {

@@ -1,4 +1,4 @@
-//! Memory of the allocator's own: spans, bufctls, magazines, threads' blocks, tables, caches. It never lies between buffers of users.
+//! Memory for the allocator's own data: spans, bufctls, magazines, thread blocks, tables, caches. It is never between user buffers.
 
 use super::lock;
 use super::root;
@@ -6,19 +6,19 @@ use millpond_rt_layout::Region;
 use std::cell::UnsafeCell;
 use std::ptr;
 
-/// Sizes up to this have lists in steps of [`STEP`]; larger ones are powers of two.
+/// Sizes up to this have lists in steps of [`STEP`]; larger ones are rounded up to powers of two.
 const FINE: usize = 2048;
 const STEP: usize = 16;
-/// Of a CPU cache, in bytes.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// The largest that is kept when it is given back; larger ones are mapped for themselves.
+/// The largest piece that is kept when it is freed, in bytes. Larger ones have mappings of their own.
 const COARSE: usize = 64 << 10;
-/// What the kernel is asked for at once.
+/// Size of a mapping for pieces, in bytes.
 const CHUNK: usize = 256 << 10;
 
 const LISTS: usize = FINE / STEP + (COARSE / FINE).trailing_zeros() as usize;
 
-/// A piece that was given back.
+/// A freed piece.
 struct Free {
     next: *mut Free,
 }
@@ -32,7 +32,7 @@ struct Meta {
 
 struct Shared(UnsafeCell<Meta>);
 
-// SAFETY: it is used under its lock only.
+// SAFETY: it is accessed under its lock only.
 unsafe impl Sync for Shared {}
 
 static META: Shared =
@@ -44,7 +44,7 @@ pub(super) fn lock_word() -> *mut u32 {
     unsafe { &raw mut (*META.0.get()).lock }
 }
 
-/// What a request takes, and its list, if it has one.
+/// The rounded size of a request, and its list, if it has one.
 fn class(bytes: usize) -> (usize, Option<usize>) {
     if bytes <= FINE {
         let steps = bytes.max(1).div_ceil(STEP);
@@ -57,8 +57,8 @@ fn class(bytes: usize) -> (usize, Option<usize>) {
     }
 }
 
-/// Zeroed memory, aligned to 64 bytes where its size is a multiple of that and to 16 otherwise; or null. The kernel's pages are not touched before they are
-/// used.
+/// Allocates zeroed memory. It is aligned to 64 bytes if its size is a multiple of 64, else to 16. Null: out of memory. New pages are not touched
+/// before their use.
 pub(super) fn alloc(bytes: usize) -> *mut u8 {
     let (size, list) = class(bytes);
     // SAFETY: under the lock.
@@ -71,20 +71,20 @@ pub(super) fn alloc(bytes: usize) -> *mut u8 {
     })
 }
 
-/// In the child of a fork that came while another thread was here: what was free is lost.
+/// For the child of a fork during which another thread held the lock: free pieces are leaked.
 ///
 /// # Safety
-/// This is the only thread, and it is not inside of this file.
+/// This is the only thread, and it is not inside this file.
 pub(super) unsafe fn forget_free() {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     let meta = unsafe { &mut *META.0.get() };
     (meta.at, meta.left, meta.lists) = (ptr::null_mut(), 0, [ptr::null_mut(); LISTS]);
 }
 
 impl Meta {
-    /// A piece of a size that has a list.
+    /// A piece of a size with a list.
     unsafe fn piece(&mut self, size: usize, list: usize) -> *mut u8 {
-        // SAFETY: under the lock. What is in a list was given back by `free` with this list's size, and no thread has it.
+        // SAFETY: under the lock. Pieces of a list were freed by `free` with the size of this list, and no thread has them.
         unsafe {
             let first = self.lists[list];
             if !first.is_null() {
@@ -111,7 +111,7 @@ impl Meta {
         }
     }
 
-    /// A region for one piece.
+    /// A piece with a region of its own.
     unsafe fn alone(&mut self, size: usize) -> *mut u8 {
         let (bytes, list) = class(size_of::<Region>());
         // SAFETY: under the lock.
@@ -130,7 +130,7 @@ impl Meta {
         }
     }
 
-    /// A piece that is free goes to its list.
+    /// Adds a free piece to its list.
     unsafe fn put(&mut self, piece: *mut Free, list: usize) {
         // SAFETY: under the lock; a piece has room for a pointer.
         unsafe { (*piece).next = self.lists[list] };
@@ -138,7 +138,7 @@ impl Meta {
     }
 }
 
-/// A new region, for readers in other processes. For the holder of the lock.
+/// Enters a new region in the list for other processes. The caller holds the lock.
 unsafe fn enter(record: *mut Region, base: *mut u8, bytes: usize) {
     // SAFETY: under the lock.
     unsafe {
@@ -149,18 +149,18 @@ unsafe fn enter(record: *mut Region, base: *mut u8, bytes: usize) {
     }
 }
 
-/// Bytes from there to where a piece of such a size may begin.
+/// Padding before a piece of this size.
 fn skip_for(at: *mut u8, size: usize) -> usize {
     if size.is_multiple_of(LINE) { at.addr().wrapping_neg() % LINE } else { 0 }
 }
 
-/// Gives memory of [`alloc`] back.
+/// Frees memory of [`alloc`].
 ///
 /// # Safety
 /// It was allocated with the same number of bytes, and no thread uses it.
 pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
     let (size, list) = class(bytes);
-    // SAFETY: under the lock; our caller promises that the piece is of this size and unused.
+    // SAFETY: under the lock; by the caller's promise the piece has this size and is unused.
     lock::with(lock_word(), || unsafe {
         let meta = &mut *META.0.get();
         if let Some(list) = list {
@@ -181,13 +181,13 @@ pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
     });
 }
 
-/// New pages, or null. They are not counted as used before they are touched.
+/// New zeroed pages, or null. They do not count against the overcommit limit.
 pub(super) fn pages_of_zeros(bytes: usize) -> *mut u8 {
-    // Miri has no word for it, and nothing to reserve.
+    // Miri does not support the flag.
     let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
     let (rights, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazily);
-    // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
+    // SAFETY: a new mapping at an address of the kernel's choice affects no existing one.
     let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
     if pages == libc::MAP_FAILED { ptr::null_mut() } else { pages.cast() }
 }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_piece_that_comes_again_is_zero_again() {
         let one = alloc(100);
-        // SAFETY: it is ours and has as many bytes.
+        // SAFETY: the piece is this test's and has that many bytes.
         unsafe {
             assert!((0..100).all(|at| *one.add(at) == 0));
             one.write_bytes(0xff, 100);
@@ -215,7 +215,7 @@ mod tests {
         for bytes in [16, 64, 48, 128, 448, 80, 32 << 10] {
             let piece = alloc(bytes);
             assert!(piece.addr().is_multiple_of(if bytes % 64 == 0 { 64 } else { 16 }), "{bytes}");
-            // SAFETY: it is ours.
+            // SAFETY: the piece is this test's.
             unsafe { free(piece, bytes) };
         }
     }

@@ -2,16 +2,16 @@
 //!
 //! # Terms
 //!
-//! * A *cache* has buffers of one size. [`umem_alloc`] uses about fifty caches, one for each of its sizes.
-//! * A *slab* is a run of pages of a cache, cut into *chunks*: a buffer each, followed by a *tag* where the cache checks. The bookkeeping of a slab lies
-//!   outside of it.
+//! * A *cache* has buffers of one size. [`umem_alloc`] uses about fifty caches, one for each size class.
+//! * A *slab* is a run of pages of a cache, divided into *chunks*. A chunk is a buffer, followed by a *tag* if the cache has checks. The bookkeeping
+//!   of a slab is outside of it.
 //! * A *magazine* holds pointers to free buffers, its *rounds*. Each thread has two for each cache. The *depot* of the cache has the rest.
 //! * A *span* is a run of pages: a slab, a large buffer, or free. The *page map* leads from an address to its span.
 //!
 //! ```text
 //!  thread ── two magazines for each cache, a few large buffers ── no lock, no shared word
 //!     │ empty, or full
-//!  depot ─── magazines ───────────────────── a lock for as many buffers as a magazine has rounds
+//!  depot ─── magazines ───────────────────── one lock for as many buffers as a magazine has rounds
 //!     │ none
 //!  slabs ─── chunks, a bit for each ──────── objects are constructed and destroyed here
 //!     │ all taken
@@ -20,8 +20,8 @@
 //!
 //! # Files and lock order
 //!
-//! A file uses files of the lines above it only, so no import goes up. Locks are taken from the bottom of the table to its top: a thread that holds one
-//! takes none further down. The lock of messages is last; no other is taken under it.
+//! A file uses files of the lines above it only, so no import goes up. Locks are taken from the bottom of the table to its top: a thread that holds
+//! one takes none further down. The lock of messages is last; no other is taken under it.
 //!
 //! | layer | files | lock |
 //! |---|---|---|
@@ -38,29 +38,29 @@
 //!
 //! # What callers may rely on
 //!
-//! * A buffer that comes from a magazine costs no lock, no atomic operation and no system call. Locks further down are priority-inheritance locks.
-//! * A constructed object goes back as it is, and comes out as it went back.
-//! * A fork takes no lock and waits for no thread. So threads can allocate whatever the C library or other fork handlers wait for meanwhile. A signal handler
-//!   that interrupted the allocator may fork.
-//! * The child of a fork can allocate, whatever other threads did at that moment. Buffers in their magazines are free in the child. Buffers that they were
-//!   just taking leak there. So do all their magazines when a signal handler forked inside of the allocator.
+//! * An allocation from a magazine needs no lock, no atomic operation and no system call. All locks are priority-inheritance locks.
+//! * A constructed object returns to its cache unchanged, and is allocated again in the same state.
+//! * A fork takes no lock and waits for no thread. So threads can allocate while the C library or other fork handlers wait. A signal handler that
+//!   interrupted the allocator may fork.
+//! * The child of a fork can allocate, whatever other threads did at that moment. Buffers in their magazines are free in the child. Buffers that they
+//!   were just taking are leaked there. If a signal handler forked inside the allocator, all magazines of other threads are leaked, too.
 //! * When a thread ends, the buffers in its magazines are free for other threads.
 //!
 //! # What callers must do
 //!
-//! * Not allocate or free in signal handlers: the interrupted call may be half way. A handler that does so meets its own lock, and the program ends with
-//!   a message.
-//! * Not cancel a thread asynchronously (`PTHREAD_CANCEL_ASYNCHRONOUS`) that allocates. No call here is a cancellation point.
+//! * Do not allocate or free in signal handlers: the interrupted call may be half done. Such a handler meets a lock of its own thread, and the
+//!   program ends with a message.
+//! * Do not cancel a thread that allocates asynchronously (`PTHREAD_CANCEL_ASYNCHRONOUS`). No call here is a cancellation point.
 //! * Destroy a cache only when no thread uses it.
 //!
 //! # What is checked
 //!
-//! `UMEM_DEBUG` chooses ([`options`]): patterns in free memory, tags behind buffers, stack traces of allocations and frees. Caches that check have no
-//! magazines, and reuse a buffer as late as they can. `rt/rt-layout` describes how all of it lies in memory, for readers in other processes.
+//! `UMEM_DEBUG` selects the checks ([`options`]): patterns in free memory, tags after buffers, stack traces of allocations and frees. Caches with
+//! checks have no magazines, and reuse a buffer as late as possible. `rt/rt-layout` describes the memory layout, for readers in other processes.
 //!
 //! # What it does not do
 //!
-//! There are no arenas for users (vmem). Memory of a cache goes back to the kernel only when whole slabs are free.
+//! There are no arenas for users (vmem). Memory of a cache returns to the kernel only when whole slabs are free.
 
 #![allow(
     clippy::cast_possible_truncation,

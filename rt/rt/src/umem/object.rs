@@ -10,7 +10,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-/// A cache of objects that stay made while no thread has them.
+/// A cache of objects that stay constructed while they are free.
 ///
 /// ```
 /// use millpond_rt::ObjectCache;
@@ -18,29 +18,29 @@ use std::ptr;
 /// let buffers = ObjectCache::new(c"buffers", || Vec::<u8>::with_capacity(4096))?;
 /// let mut one = buffers.get().expect("there is memory");
 /// one.extend_from_slice(b"some bytes");
-/// one.clear(); // handed back as the next one wants it
+/// one.clear(); // returned in the state that the next user expects
 /// # Ok::<(), millpond_rt::ObjectCacheError>(())
 /// ```
 ///
-/// An object goes back to its cache when it is dropped, as it is. The next user gets it in that state.
+/// Dropping an object returns it to its cache, unchanged. The next user gets it in that state.
 pub struct ObjectCache<T> {
     cache: *mut RawCache,
-    /// What makes one; the cache's constructor has a pointer to it.
+    /// The constructor of objects; the cache's callback has a pointer to it.
     make: Box<Make<T>>,
 }
 
 type Make<T> = Box<dyn Fn() -> T + Send + Sync>;
 
-// SAFETY: the calls are for many threads, and an object is of one thread at a time.
+// SAFETY: the calls are thread-safe, and an object belongs to one thread at a time.
 unsafe impl<T: Send> Send for ObjectCache<T> {}
-// SAFETY: as above; what makes objects may be called by any thread.
+// SAFETY: as above; `make` is `Sync`.
 unsafe impl<T: Send> Sync for ObjectCache<T> {}
 
 impl<T: Send> ObjectCache<T> {
-    /// A cache of objects that `make` makes. The first 31 bytes of the name are kept.
+    /// A cache whose objects `make` constructs. The first 31 bytes of the name are kept.
     ///
     /// # Errors
-    /// [`ObjectCacheError`]: the objects have no size, or are aligned to more than a page, or there is no memory.
+    /// [`ObjectCacheError`]: the objects have size zero, or an alignment of more than a page, or the system is out of memory.
     pub fn new(
         name: &CStr,
         make: impl Fn() -> T + Send + Sync + 'static,
@@ -60,10 +60,10 @@ impl<T: Send> ObjectCache<T> {
         Ok(ObjectCache { cache, make })
     }
 
-    /// An object: one that was handed back, or a new one. None: there is no memory, or it could not be made (`make` panicked).
+    /// A returned or new object. `None`: out of memory, or `make` panicked.
     #[must_use]
     pub fn get(&self) -> Option<Object<'_, T>> {
-        // SAFETY: the cache is alive as long as `self`.
+        // SAFETY: the cache lives as long as `self`.
         let object: *mut T = unsafe { raw::umem_cache_alloc(self.cache, 0) }.cast();
         ptr::NonNull::new(object).map(|object| Object { of: self, object })
     }
@@ -71,7 +71,7 @@ impl<T: Send> ObjectCache<T> {
 
 impl<T> Drop for ObjectCache<T> {
     fn drop(&mut self) {
-        // SAFETY: objects borrow the cache, so that none is out, unless one was forgotten: then the cache stays, and that is said.
+        // SAFETY: objects borrow the cache, so none is in use. If one was forgotten, the cache is leaked, and this is reported.
         unsafe { raw::umem_cache_destroy(self.cache) };
     }
 }
@@ -83,13 +83,13 @@ impl<T> fmt::Debug for ObjectCache<T> {
     }
 }
 
-/// An object of a cache, which gets it back when this is dropped.
+/// An object of a cache. Dropping it returns the object.
 pub struct Object<'a, T> {
     of: &'a ObjectCache<T>,
     object: ptr::NonNull<T>,
 }
 
-// SAFETY: it is the only owner of the object; any thread may hand it back.
+// SAFETY: it is the only owner of the object; any thread may return it.
 unsafe impl<T: Send> Send for Object<'_, T> {}
 // SAFETY: a reference to it gives references to the object only.
 unsafe impl<T: Sync> Sync for Object<'_, T> {}
@@ -98,7 +98,7 @@ impl<T> Deref for Object<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it was constructed, and no other thread has it.
+        // SAFETY: it was constructed, and this is its only owner.
         unsafe { self.object.as_ref() }
     }
 }
@@ -112,7 +112,7 @@ impl<T> DerefMut for Object<'_, T> {
 
 impl<T> Drop for Object<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: it is of that cache, and no thread has it after this.
+        // SAFETY: it is of that cache, and is not used after this.
         unsafe { raw::umem_cache_free(self.of.cache, self.object.as_ptr().cast()) };
     }
 }
@@ -124,11 +124,11 @@ impl<T: fmt::Debug> fmt::Debug for Object<'_, T> {
 }
 
 unsafe extern "C" fn construct<T>(buffer: *mut c_void, make: *mut c_void, _how: c_int) -> c_int {
-    // SAFETY: the cache's private pointer is to what makes its objects.
+    // SAFETY: the private pointer of the cache points to `make`.
     let make = unsafe { &*make.cast::<Make<T>>() };
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)) {
         Ok(object) => {
-            // SAFETY: the buffer is as large and as aligned as an object, and unused.
+            // SAFETY: the buffer has the size and alignment of an object, and is unused.
             unsafe { buffer.cast::<T>().write(object) };
             0
         }
@@ -137,11 +137,11 @@ unsafe extern "C" fn construct<T>(buffer: *mut c_void, make: *mut c_void, _how: 
 }
 
 unsafe extern "C" fn destruct<T>(buffer: *mut c_void, _make: *mut c_void) {
-    // SAFETY: it was constructed, and no thread has it.
+    // SAFETY: it was constructed, and no thread uses it.
     unsafe { buffer.cast::<T>().drop_in_place() };
 }
 
-/// A cache cannot be made; its errno.
+/// A cache cannot be created; its errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectCacheError(pub c_int);
 

@@ -1,7 +1,7 @@
-//! How magazines change hands, in every order that the threads could run in: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom umem_orders`.
+//! Exchanges of magazines in every interleaving of threads: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom umem_orders`.
 //!
-//! The depot is the real one. What lies below it, slabs and memory of the allocator's own, is the standard library's; the depot's lock is of loom's
-//! words, and a cell of loom's finds each access to a pile without it.
+//! The depot is the real one. Slabs and the allocator's own memory are replaced by the standard library. The lock of the depot is a word of loom, and
+//! a loom cell detects each access to a pile without the lock.
 
 #[path = "depot.rs"]
 mod depot;
@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use millpond_rt_layout::{Cache, Pair};
 
-/// Stands in for the locks of caches: there is one depot.
+/// Replaces the locks of caches: there is one depot.
 mod lock {
     use crate::locks::word::Word;
     use loom::cell::UnsafeCell;
@@ -25,7 +25,7 @@ mod lock {
 
     struct Piles(UnsafeCell<()>);
 
-    // SAFETY: loom finds each access that is not exclusive.
+    // SAFETY: loom detects each access that is not exclusive.
     unsafe impl Sync for Piles {}
 
     pub(super) fn word(_: *mut u32) -> &'static Word {
@@ -37,7 +37,7 @@ mod lock {
     }
 }
 
-/// Stands in for the allocator's own memory.
+/// Replaces the allocator's own memory.
 mod meta {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
 
@@ -46,17 +46,17 @@ mod meta {
     }
 
     pub(super) fn alloc(bytes: usize) -> *mut u8 {
-        // SAFETY: it is not empty.
+        // SAFETY: the layout is not empty.
         unsafe { alloc_zeroed(layout(bytes)) }
     }
 
     pub(super) unsafe fn free(piece: *mut u8, bytes: usize) {
-        // SAFETY: it was allocated by the same layout.
+        // SAFETY: it was allocated with the same layout.
         unsafe { dealloc(piece, layout(bytes)) };
     }
 }
 
-/// Stands in for slabs: what comes back to them is counted.
+/// Replaces slabs: counts returned buffers.
 mod buffer {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use millpond_rt_layout::Cache;
@@ -76,14 +76,14 @@ mod buffer {
     }
 }
 
-/// A cache, and what lies in each of its buffers. Loom fails where two threads are in one at a time.
+/// A cache, and a value in each buffer. Loom fails if two threads access a value at a time.
 struct Shared {
     cache: *mut Cache,
     made: AtomicUsize,
     memory: [UnsafeCell<usize>; 4],
 }
 
-// SAFETY: the cache is used as the depot wants it, which is what is tried.
+// SAFETY: the cache is used as the depot requires, which loom verifies.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -92,7 +92,7 @@ impl Shared {
     fn new(rounds: u32) -> Arc<Shared> {
         let cache: *mut Cache =
             meta::alloc(size_of::<Cache>() + 64).map_addr(|at| at.next_multiple_of(64)).cast();
-        // SAFETY: zeros are a cache, which is ours.
+        // SAFETY: an all-zero cache is valid, and is this function's.
         unsafe {
             depot::shares(cache, 0).for_each(|share| (*share).rounds = rounds);
             (*cache).chunk = 64;
@@ -101,7 +101,7 @@ impl Shared {
         Arc::new(Shared { cache, made: AtomicUsize::new(0), memory })
     }
 
-    /// As `cache::alloc`: out of the magazine, or the depot, or new. Buffers are numbers from 1 on.
+    /// As `cache::alloc`: from the magazine, or the depot, or new. Buffers are numbers from 1.
     fn alloc(&self, pair: *mut Pair, share: usize) -> *mut u8 {
         // SAFETY: the pair is the calling thread's.
         unsafe {
@@ -126,13 +126,13 @@ impl Shared {
         }
     }
 
-    /// So many buffers at once, written to and freed, by a thread of that share that ends then.
+    /// Takes, writes and frees this many buffers, in a thread of that share which then ends.
     fn work(&self, share: usize, buffers: usize) {
-        // SAFETY: zeros are a pair without magazines.
+        // SAFETY: an all-zero pair is valid and has no magazines.
         let mut pair: Pair = unsafe { std::mem::zeroed() };
         let have: Vec<*mut u8> = (0..buffers).map(|_| self.alloc(&raw mut pair, share)).collect();
         for buffer in &have {
-            // SAFETY: it is this thread's until it is freed; loom checks it.
+            // SAFETY: the buffer is this thread's until it is freed; loom checks it.
             self.memory[buffer.addr() - 1].with_mut(|memory| unsafe { *memory += 1 });
         }
         for buffer in have {
@@ -142,7 +142,7 @@ impl Shared {
         unsafe { depot::unload(self.cache, &raw mut pair, share) };
     }
 
-    /// Nothing was lost: every buffer that was made comes back.
+    /// Asserts that every buffer was returned.
     fn is_whole(&self) {
         // SAFETY: the other threads have ended.
         unsafe { depot::clear(self.cache) };

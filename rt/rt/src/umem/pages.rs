@@ -1,12 +1,13 @@
 //! Spans: runs of pages for slabs and for large buffers.
 //!
-//! Free spans are joined with their neighbours at once, and lie in bins by their length, so that the shortest one that is long enough is found without a
-//! search: lengths below [`EXACT`] pages have a bin each, longer ones share four bins for each power of two.
+//! Free spans are merged with their neighbours at once, and sorted into bins by size. So the smallest sufficient span is found without a search:
+//! sizes below [`EXACT`] pages have a bin each, larger ones share four bins for each power of two.
 //!
-//! What is free stays mapped, and keeps its pages for a while: to get them again costs a system call and a fault each. A free page that may have been written
-//! to is *dirty*. When more than an eighth of what is in use is dirty, and more than a *floor*, the kernel gets back all but half of that, the longest
-//! spans first. The floor is [`DIRTY`]. It doubles, up to what was lately in use at once, when half of it went and was needed again. What stays dirty
-//! between two updates without being needed goes as well, and the floor is halved.
+//! Free spans stay mapped, and keep their pages for a while, because getting them again costs a system call and a page fault each. A free page that
+//! may have been written to is *dirty*. If more than an eighth of the memory in use is dirty, and more than a *floor*, dirty pages return to the
+//! kernel until half of that limit is left, largest spans first. The floor is [`DIRTY`]. It doubles, up to the recent maximum of memory in use, when
+//! half of it was returned and then needed again. Pages that stay dirty between two updates without being needed are returned as well, and the floor
+//! is halved.
 
 use super::{lock, map, meta, root};
 use crate::stacks::page_size;
@@ -15,20 +16,20 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Lengths with a bin of their own, in pages.
+/// Sizes with a bin of their own, in pages.
 const EXACT: usize = 64;
 const BINS: usize = 256;
-/// What the kernel is asked for at once, in bytes.
+/// Size of a new mapping, in bytes.
 const IMPORT: usize = 1 << 20;
-/// From here on a buffer has a mapping of its own, in bytes.
+/// Minimum size of a buffer with a mapping of its own, in bytes.
 const ALONE: usize = 16 << 20;
-/// From here on one that grows gets such a mapping, to which its pages move.
+/// Minimum size at which a growing buffer gets a mapping of its own, to which its pages move, in bytes.
 const GROWN: usize = 256 << 10;
-/// So many dirty bytes may stay, whatever is in use. jemalloc and mimalloc keep more for a time, glibc keeps up to twice the largest buffer.
+/// Minimum limit of dirty bytes. jemalloc and mimalloc keep more for a time; glibc keeps up to twice the largest buffer.
 const DIRTY: usize = 16 << 20;
-/// Of what is in use one part in so many may be dirty.
+/// One part in this many of the memory in use may be dirty.
 const PART: usize = 8;
-/// A span that is shorter is not worth a system call, in bytes.
+/// Minimum size of a span that is worth a system call, in bytes.
 const PURGE: usize = 64 << 10;
 
 struct Heap {
@@ -40,22 +41,22 @@ struct Heap {
     records: *mut Span,
     /// Free bytes that may have been written to.
     dirty: usize,
-    /// The fewest of them since the latest update: what was not needed.
+    /// Minimum of `dirty` since the latest update: the part that was not needed.
     fewest: usize,
-    /// So many dirty bytes may stay, whatever is in use.
+    /// Current minimum limit of dirty bytes.
     floor: usize,
-    /// Bytes that went because there were too many, and those of them that were needed again, since the latest update.
+    /// Bytes that were returned because of the limit since the latest update, and the part of them that was needed again.
     gone: usize,
     regained: usize,
-    /// The most bytes that were in use since then.
+    /// Maximum of bytes in use since the latest update.
     most: usize,
-    /// No pages go before there are more dirty bytes: the others are in pieces that are too short.
+    /// No pages are returned below this number of dirty bytes: the rest is in spans that are too small.
     patience: usize,
 }
 
 struct Shared(UnsafeCell<Heap>);
 
-// SAFETY: it is used under its lock only.
+// SAFETY: it is accessed under its lock only.
 unsafe impl Sync for Shared {}
 
 static HEAP: Shared = Shared(UnsafeCell::new(Heap {
@@ -78,14 +79,14 @@ pub(super) fn lock_word() -> *mut u32 {
     unsafe { &raw mut (*HEAP.0.get()).lock }
 }
 
-/// A run of pages of at least so many bytes, which begins at a multiple of `align`; or null.
+/// Allocates a span of at least `bytes` bytes that begins at a multiple of `align`. Null: out of memory.
 ///
-/// `align` is a power of two. The span belongs to the caller, and has the kind that was asked for.
+/// `align` is a power of two. The span belongs to the caller, and has the requested kind.
 pub(super) fn alloc(bytes: usize, align: usize, what: u32) -> *mut Span {
     get(bytes, align, what, Source::Any)
 }
 
-/// As [`alloc`], for a large buffer, of what is mapped already.
+/// As [`alloc`], for a large buffer, from existing mappings.
 pub(super) fn alloc_mapped(bytes: usize) -> *mut Span {
     get(bytes, 1, kind::LARGE, Source::Mapped)
 }
@@ -95,7 +96,7 @@ pub(super) fn alloc_alone(bytes: usize) -> *mut Span {
     get(bytes, 1, kind::LARGE, Source::Alone)
 }
 
-/// Where a span may come from.
+/// The source of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Any,
@@ -110,7 +111,7 @@ fn get(bytes: usize, align: usize, what: u32, source: Source) -> *mut Span {
         return ptr::null_mut();
     }
     let align = align.max(unit);
-    // SAFETY: under the lock, as all of `Heap` wants it.
+    // SAFETY: under the lock, as `Heap` requires.
     lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
         let span = match source {
@@ -140,12 +141,12 @@ fn get(bytes: usize, align: usize, what: u32, source: Source) -> *mut Span {
     })
 }
 
-/// Gives a span back.
+/// Frees a span.
 ///
 /// # Safety
 /// It is of [`alloc`], and no thread uses it or its pages.
 pub(super) unsafe fn free(span: *mut Span) {
-    // SAFETY: under the lock, and our caller promises the rest.
+    // SAFETY: under the lock; the rest is the caller's promise.
     let old = lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
         let counts = &raw mut (*root::root()).heap;
@@ -166,24 +167,24 @@ pub(super) unsafe fn free(span: *mut Span) {
         Old::Spans(heap.take_excess((*counts).used))
     });
     match old {
-        // SAFETY: nothing leads to it any more.
+        // SAFETY: no data structure refers to it any more.
         Old::Mapping(base, bytes) => unsafe {
             libc::munmap(base.cast(), bytes);
         },
-        // SAFETY: they are ours.
+        // SAFETY: the spans are this function's.
         Old::Spans(spans) => unsafe { purge(spans) },
     }
 }
 
-/// What goes back to the kernel, which takes long: no lock is held meanwhile.
+/// Memory to return to the kernel. This takes long, so no lock is held meanwhile.
 enum Old {
     Mapping(*mut u8, usize),
-    /// A list of spans in no bin, by `next`.
+    /// A list of spans without bins, by `next`.
     Spans(*mut Span),
 }
 
-/// Gives the dirty pages of spans back to the kernel, which has zeros in their place from then on. Locked ones stay as they are. A child of a fork that
-/// comes meanwhile lacks these spans.
+/// Returns the dirty pages of spans to the kernel. They read as zeros afterwards. Locked pages stay. In the child of a fork that happens meanwhile,
+/// these spans are leaked.
 ///
 /// # Safety
 /// A list of [`Heap::take_dirty`].
@@ -191,7 +192,7 @@ unsafe fn purge(list: *mut Span) {
     if list.is_null() {
         return;
     }
-    // SAFETY: our caller's promise; no thread needs what is in the pages.
+    // SAFETY: by the caller's promise; the contents of the pages are not needed.
     unsafe {
         let mut span = list;
         while !span.is_null() {
@@ -212,21 +213,21 @@ unsafe fn purge(list: *mut Span) {
     }
 }
 
-/// Changes how long a large buffer is: one with a mapping of its own, or one that grows and gets such a mapping. Its pages move there, and its place goes
-/// back to the kernel. False: it is as it was.
+/// Resizes a large buffer that has a mapping of its own, or that grows and gets one. Its pages move there, and the old place is unmapped. False:
+/// nothing changed.
 ///
 /// # Safety
 /// The span is of [`alloc`], and no other thread uses its pages.
 pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
     let Some(bytes) = bytes.checked_next_multiple_of(page_size()) else { return false };
-    // SAFETY: under the lock, and our caller promises the rest.
+    // SAFETY: under the lock; the rest is the caller's promise.
     lock::with(lock_word(), || unsafe {
         let (base, before) = ((*span).base, (*span).bytes);
-        // Miri moves no pages.
+        // Miri does not support mremap.
         if cfg!(miri) || bytes < GROWN || ((*span).alone == 0 && bytes < before) {
             return false;
         }
-        // The tables for the new place can only be made once it is known: so the old place stays, unless there are some for both.
+        // First reserve the new place, because its page-map tables must exist before the pages move.
         let room = libc::mmap(
             ptr::null_mut(),
             bytes,
@@ -262,15 +263,15 @@ pub(super) unsafe fn resize(span: *mut Span, bytes: usize) -> bool {
     })
 }
 
-/// Gives all free pages back to the kernel; their addresses stay.
+/// Returns all free pages to the kernel; the address range stays.
 pub(super) fn reap() {
-    // SAFETY: under the lock; the list is ours.
+    // SAFETY: under the lock; the list is this function's.
     unsafe { purge(lock::with(lock_word(), || (*HEAP.0.get()).take_dirty(0, 1))) };
 }
 
-/// Gives back what stayed dirty since the latest update.
+/// Returns pages that stayed dirty since the latest update.
 pub(super) fn update() {
-    // SAFETY: under the lock; the list is ours.
+    // SAFETY: under the lock; the list is this function's.
     let old = lock::with(lock_word(), || unsafe {
         let heap = &mut *HEAP.0.get();
         let old = heap.take_dirty(heap.dirty - heap.fewest.min(heap.dirty), PURGE);
@@ -284,30 +285,30 @@ pub(super) fn update() {
     unsafe { purge(old) };
 }
 
-/// The kind of a span, which may be another thread's.
+/// The kind of a span, which another thread may own.
 unsafe fn kind_of(span: *mut Span) -> u32 {
-    // SAFETY: our caller has a live record.
+    // SAFETY: the caller has a live record.
     unsafe { AtomicU32::from_ptr(&raw mut (*span).kind) }.load(Ordering::Relaxed)
 }
 
-/// Makes a span one of another kind. It is the caller's.
+/// Sets the kind of a span that the caller owns.
 pub(super) unsafe fn set_kind(span: *mut Span, what: u32) {
-    // SAFETY: our caller has a live record. Neighbours look whether it is free, which it neither was nor becomes where no lock is held.
+    // SAFETY: the caller has a live record. Other threads only check whether the kind is FREE. It changes from or to FREE under the lock only.
     unsafe { AtomicU32::from_ptr(&raw mut (*span).kind) }.store(what, Ordering::Relaxed);
 }
 
-/// In the child of a fork that came while another thread was here: free spans are found by the map, and what is in use is counted again. A span that
-/// the thread had taken out is lost.
+/// For the child of a fork during which another thread held the lock: rebuilds the list of free spans from the page map, and recounts the memory in
+/// use. A span that the thread had taken out is leaked.
 ///
 /// # Safety
-/// This is the only thread, and it is not inside of this file.
+/// This is the only thread, and it is not inside this file.
 pub(super) unsafe fn mend() {
-    // SAFETY: our caller's promise; what the map leads to are records of spans, which are never anything else.
+    // SAFETY: by the caller's promise; entries of the map are span records, whose memory is never used for anything else.
     unsafe {
         let heap = &mut *HEAP.0.get();
         heap.bins = [ptr::null_mut(); BINS];
         heap.there = [0; BINS / 64];
-        // Which of the records are in use is not known.
+        // It is unknown which records are in use: they are leaked.
         heap.records = ptr::null_mut();
         (heap.dirty, heap.fewest, heap.gone, heap.regained, heap.patience) = (0, 0, 0, 0, 0);
         heap.floor = DIRTY;
@@ -345,11 +346,11 @@ fn bin_of(pages: usize) -> usize {
 }
 
 impl Heap {
-    /// A span out of the free ones; more is mapped when none is long enough.
+    /// Takes a free span. If none is large enough, more is mapped.
     unsafe fn take(&mut self, bytes: usize, align: usize, can_map: bool) -> *mut Span {
-        // With so much more there is a place in it that is aligned.
+        // A span of this size contains an aligned place.
         let Some(enough) = bytes.checked_add(align - page_size()) else { return ptr::null_mut() };
-        // SAFETY: under the lock, which our caller has; records in bins are free spans.
+        // SAFETY: the caller holds the lock; records in bins are free spans.
         unsafe {
             let mut span = self.find(enough);
             let is_new = span.is_null() && can_map;
@@ -377,7 +378,7 @@ impl Heap {
             }
             if (*span).bytes > bytes {
                 let rest = self.split(span, bytes);
-                // Without a record for the rest the whole is given: more than was asked for.
+                // Without a record for the rest, the whole span is returned.
                 if !rest.is_null() {
                     self.put(rest);
                 }
@@ -386,7 +387,7 @@ impl Heap {
         }
     }
 
-    /// The first free span of the shortest bin in which all are long enough, or one of the bin before that happens to be.
+    /// The first span of the smallest bin whose spans are all large enough, or a sufficient span of the bin before.
     unsafe fn find(&self, bytes: usize) -> *mut Span {
         let bin = bin_of(bytes / PAGE);
         // SAFETY: under the lock.
@@ -414,12 +415,12 @@ impl Heap {
         ptr::null_mut()
     }
 
-    /// Maps more. The new span is in its bin.
+    /// Maps more memory. The new span is in its bin.
     unsafe fn import(&mut self, bytes: usize) -> *mut Span {
         // SAFETY: under the lock.
         unsafe {
             let mut span = self.map(bytes.max(IMPORT));
-            // When there is no room for so much at once, just what is needed may still fit.
+            // If there is no room for that much, the required size may still fit.
             if span.is_null() && bytes < IMPORT {
                 span = self.map(bytes);
             }
@@ -434,7 +435,7 @@ impl Heap {
             return span;
         }
         let base = meta::pages_of_zeros(bytes);
-        // SAFETY: under the lock; the record is ours.
+        // SAFETY: under the lock; the record is this function's.
         unsafe {
             if base.is_null() || !map::reserve(base.addr(), bytes) {
                 if !base.is_null() {
@@ -450,11 +451,11 @@ impl Heap {
         span
     }
 
-    /// A mapping for one buffer alone.
+    /// A mapping for a single buffer.
     unsafe fn map_alone(&mut self, bytes: usize, align: usize) -> *mut Span {
         let unit = page_size();
         let Some(enough) = bytes.checked_add(align - unit) else { return ptr::null_mut() };
-        // SAFETY: under the lock; what is cut off is not in use yet.
+        // SAFETY: under the lock; the trimmed parts are not in use.
         unsafe {
             let span = self.map(enough);
             if span.is_null() {
@@ -477,11 +478,11 @@ impl Heap {
         }
     }
 
-    /// Cuts a span that is in no bin: it keeps so many bytes, and the rest is a new one in no bin. Null: there is no record for it.
+    /// Splits a span that is in no bin: it keeps `bytes` bytes, and the rest is a new span in no bin. Null: no record is available.
     unsafe fn split(&mut self, span: *mut Span, bytes: usize) -> *mut Span {
         let rest = self.record();
         if !rest.is_null() {
-            // SAFETY: both are ours.
+            // SAFETY: both records are the caller's.
             unsafe {
                 (*rest).base = (*span).base.add(bytes);
                 (*rest).bytes = (*span).bytes - bytes;
@@ -493,9 +494,9 @@ impl Heap {
         rest
     }
 
-    /// Joins a span with its free neighbours and puts it into its bin.
+    /// Merges a span with its free neighbours and puts it into its bin.
     unsafe fn put(&mut self, mut span: *mut Span) -> *mut Span {
-        // SAFETY: under the lock. What the map has for the page before and the page behind is a live record.
+        // SAFETY: under the lock. The map entries of the pages before and after are live records.
         unsafe {
             let before = map::find((*span).base.addr() - 1);
             if !before.is_null() && kind_of(before) == kind::FREE {
@@ -527,7 +528,7 @@ impl Heap {
         }
     }
 
-    /// Takes spans out of their bins when too many pages are dirty. A list by `next`.
+    /// Takes spans out of their bins if too many pages are dirty. A list by `next`.
     unsafe fn take_excess(&mut self, used: usize) -> *mut Span {
         let mut limit = self.floor.max(used / PART);
         if self.dirty > limit && self.regained >= limit / 2 {
@@ -546,8 +547,8 @@ impl Heap {
         old
     }
 
-    /// Takes spans with dirty pages out of their bins, the longest first, until so many dirty bytes are left in bins, or spans have less than `least`. A list
-    /// by `next`.
+    /// Takes dirty spans out of their bins, largest first, until at most `left` dirty bytes remain in bins, or the remaining spans have fewer than
+    /// `least` dirty bytes. A list by `next`.
     unsafe fn take_dirty(&mut self, left: usize, least: usize) -> *mut Span {
         let mut list: *mut Span = ptr::null_mut();
         // SAFETY: under the lock; records in bins are free spans.
@@ -568,11 +569,11 @@ impl Heap {
         list
     }
 
-    /// Two neighbours in no bin become one.
+    /// Merges two neighbours that are in no bin.
     unsafe fn join(&mut self, low: *mut Span, high: *mut Span) {
         // SAFETY: under the lock; the record of the higher one is not used again.
         unsafe {
-            // What is dirty is at the beginning, all but the pages of a clean one before it.
+            // Dirty pages are counted from the beginning. So clean pages of the lower span become dirty, too.
             if (*high).dirty > 0 {
                 (*low).dirty = (*low).bytes + (*high).dirty;
             }
@@ -581,14 +582,14 @@ impl Heap {
         }
     }
 
-    /// Takes a free span out of its bin, and out of the map.
+    /// Takes a free span out of its bin and of the map.
     unsafe fn unlink(&mut self, span: *mut Span) {
         // SAFETY: under the lock.
         unsafe {
             let (base, bytes) = ((*span).base.addr(), (*span).bytes);
             map::enter_page(base, ptr::null_mut());
             map::enter_page(base + bytes - PAGE, ptr::null_mut());
-            // For `mend`: from here on the record is no free span.
+            // For `mend`: from here on the record is not a free span.
             fence(Ordering::Release);
             self.dirty -= (*span).dirty;
             self.fewest = self.fewest.min(self.dirty);
@@ -600,13 +601,13 @@ impl Heap {
         }
     }
 
-    /// A record of zeros, or null.
+    /// A zeroed record. Null: out of memory.
     fn record(&mut self) -> *mut Span {
         let first = self.records;
         if first.is_null() {
             return meta::alloc(size_of::<Span>()).cast();
         }
-        // SAFETY: a retired record, which is ours now; zeros are a span of nothing.
+        // SAFETY: a retired record, owned by this function now; an all-zero span is valid and empty.
         unsafe {
             self.records = (*first).next;
             first.write_bytes(0, 1);
@@ -644,23 +645,23 @@ mod tests {
             let pages = 1 + (state >> 33) as usize % 90;
             if round % 3 == 2 {
                 let span = have.swap_remove((state >> 40) as usize % have.len());
-                // SAFETY: it is ours.
+                // SAFETY: the span is this test's.
                 unsafe { free(span) };
                 continue;
             }
             let align = page_size() << ((state >> 50) % 4);
             let span = alloc(pages * page_size(), align, kind::LARGE);
-            // SAFETY: it is ours until it is freed.
+            // SAFETY: the span is this test's until it is freed.
             let (base, bytes) = unsafe { ((*span).base, (*span).bytes) };
             assert_eq!(base.addr() % align, 0);
             assert!(bytes >= pages * page_size());
             assert!((0..bytes).step_by(PAGE).all(|at| map::find(base.addr() + at) == span));
-            // SAFETY: the pages are ours.
+            // SAFETY: the pages are this test's.
             unsafe { base.write_bytes(0x5a, bytes) };
             have.push(span);
         }
         for span in have {
-            // SAFETY: each is ours, once.
+            // SAFETY: each span is this test's, once.
             unsafe {
                 let bytes = (*span).bytes;
                 assert!((0..bytes).all(|at| (*span).base.add(at).read() == 0x5a));
@@ -674,7 +675,7 @@ mod tests {
     #[cfg(not(miri))]
     fn a_buffer_with_a_mapping_of_its_own_grows_with_what_is_in_it() {
         let span = alloc(ALONE, 1 << 20, kind::LARGE);
-        // SAFETY: it is ours.
+        // SAFETY: the span is this test's.
         unsafe {
             assert_eq!(((*span).alone, (*span).base.addr() % (1 << 20)), (1, 0));
             (*span).base.write(7);
@@ -691,7 +692,7 @@ mod tests {
     #[cfg(not(miri))]
     fn one_that_grows_takes_its_pages_along_to_a_mapping_of_its_own() {
         let span = alloc(GROWN / 2, page_size(), kind::LARGE);
-        // SAFETY: it is ours.
+        // SAFETY: the span is this test's.
         unsafe {
             let before = (*span).base;
             before.write_bytes(0x5a, GROWN / 2);
@@ -711,7 +712,7 @@ mod tests {
     #[test]
     fn one_that_shall_be_shorter_stays_where_it_is() {
         let span = alloc(4 * GROWN, page_size(), kind::LARGE);
-        // SAFETY: it is ours.
+        // SAFETY: the span is this test's.
         unsafe {
             assert!(!resize(span, 2 * GROWN));
             assert_eq!(((*span).alone, (*span).bytes), (0, 4 * GROWN));

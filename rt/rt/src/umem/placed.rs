@@ -1,7 +1,7 @@
-//! Buffers that end at their wall (`UMEM_DEBUG=firewall` without tags): a write past the end, or a read, is a fault at once.
+//! Buffers that end at a wall (`UMEM_DEBUG=firewall` without tags): an access after the end faults at once.
 //!
-//! A buffer begins at a multiple of its alignment, so that up to fifteen bytes are between its end and the wall. This *gap* is filled with a pattern, and
-//! looked at when the buffer is freed.
+//! A buffer begins at a multiple of its alignment, so up to fifteen bytes are between its end and the wall. This *gap* is filled with a pattern, and
+//! checked when the buffer is freed.
 //!
 //! ```text
 //!  malloc:      | ... | tag | data | gap | wall
@@ -15,29 +15,29 @@ use crate::stacks::page_size;
 use millpond_rt_layout::patterns::REDZONE_BYTE;
 use millpond_rt_layout::{Cache, Span, flags, kind};
 
-/// Flags of caches whose buffers need more than to be taken and given back.
+/// Flags of caches whose buffers need extra work at allocation and free.
 pub(super) const CHECKED: u32 = flags::BUFTAG | flags::FIREWALL;
 
-/// Whether buffers of a cache are placed by what was asked for.
+/// Whether buffers of a cache are placed at walls by their requested size.
 ///
 /// # Safety
 /// The cache is alive.
 pub(super) unsafe fn is_so(cache: *mut Cache) -> bool {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { (*cache).flags & CHECKED == flags::FIREWALL }
 }
 
-/// What malloc and `umem_alloc` align so many bytes to: what any object of that size needs.
+/// Alignment of malloc and `umem_alloc` for a size: sufficient for any object of that size.
 pub(super) fn natural(size: usize) -> usize {
     if size < 16 { 8 } else { 16 }
 }
 
-/// How far before the wall so many bytes begin.
+/// Distance from the beginning of a buffer to the wall.
 pub(super) fn distance(size: usize, align: usize) -> Option<usize> {
     size.max(1).checked_next_multiple_of(align)
 }
 
-/// The place of a buffer, and the end of what can be touched behind it.
+/// A chunk before a wall: its beginning, and the end of accessible memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     span: *mut Span,
@@ -46,7 +46,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room that an address is in, or that ends there; none: there is none with a wall.
+    /// The room that contains an address. `None`: there is none with a wall.
     pub(super) fn of(address: usize) -> Option<Room> {
         let span = map::find(address);
         // SAFETY: null, or a live record.
@@ -66,10 +66,10 @@ impl Room {
         }
     }
 
-    /// Room for so many bytes and a head before them, for malloc or for `umem_alloc`; none: there is no memory, or no such room.
+    /// Allocates room for `bytes` bytes, which include the tag of malloc. `None`: no walls for this size. `Err`: out of memory.
     #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
     pub(super) fn new(of: *mut Cache, bytes: usize) -> Result<Option<Room>, ()> {
-        // SAFETY: null, or a cache that is alive for ever.
+        // SAFETY: null, or a built-in cache, which is never destroyed.
         if !of.is_null() && unsafe { is_so(of) } {
             // SAFETY: as above.
             let buffer = unsafe { cache::alloc(of, words::DEFAULT) };
@@ -87,7 +87,7 @@ impl Room {
             return Err(());
         };
         let span = pages::alloc_alone(whole);
-        // SAFETY: null, or ours.
+        // SAFETY: null, or this function's.
         unsafe {
             if span.is_null() {
                 return Ok(None);
@@ -103,9 +103,9 @@ impl Room {
         }
     }
 
-    /// Places so many bytes, which fit; where they begin.
+    /// Places a buffer of `size` bytes, which fit. Returns its address.
     pub(super) fn fill(self, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller has the room, which is that long.
+        // SAFETY: the caller owns the room, which has that size.
         unsafe {
             let data = self.end.sub(distance(size, align).unwrap_or(0));
             (*self.span).size = if (*self.span).kind == kind::LARGE { size } else { (*self.span).size };
@@ -114,23 +114,23 @@ impl Room {
         }
     }
 
-    /// Whether so many bytes that were placed begin there.
+    /// Whether a buffer of this size and alignment begins at `data`.
     pub(super) fn begins(self, data: *mut u8, size: usize, align: usize) -> bool {
         distance(size, align).is_some_and(|bytes| self.end.addr() - data.addr() == bytes)
     }
 
-    /// Whether so many bytes from there on can be what was placed.
+    /// Whether a buffer of this size at `data`, with a tag of `head` bytes, is within the room.
     pub(super) fn has(self, data: *mut u8, size: usize, head: usize) -> bool {
         data.addr() >= self.begin.addr() + head && self.end.addr() - data.addr() >= size
     }
 
-    /// Takes back what was placed there. What is in the gap is looked at.
+    /// Frees the buffer in the room, and checks the gap.
     ///
     /// # Safety
     /// [`Room::has`] it, and no thread uses it.
     #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
     pub(super) unsafe fn free(self, data: *mut u8, size: usize) {
-        // SAFETY: our caller's promise.
+        // SAFETY: by the caller's promise.
         unsafe {
             let gap = self.end.offset_from_unsigned(data) - size;
             let is_whole = (0..gap).all(|at| data.add(size + at).read() == REDZONE_BYTE);

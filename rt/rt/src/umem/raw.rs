@@ -1,4 +1,4 @@
-//! The calls as libumem has them: bytes, sizes, and words for what shall happen without memory.
+//! The calls of libumem: sizes in bytes, and flags for the behaviour without memory.
 
 use super::cache::{self, RawCachePlan};
 use super::placed::{self, CHECKED, Room};
@@ -7,16 +7,16 @@ use libc::c_int;
 use millpond_rt_layout::{Cache, LARGEST, Span, kind};
 use std::ptr;
 
-/// A cache, as programs in C have it. Only pointers to it are given.
+/// A cache, as programs in C see it. It is used by pointer only.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct RawCache(Cache);
 
-/// Makes a cache.
+/// Creates a cache.
 ///
 /// # Errors
-/// The errno: `EINVAL` no size, an alignment that is no power of two or more than a page, or `UMC_NOHASH` with `UMC_NOTOUCH`; `ENOMEM` a size
-/// that is too large; `EAGAIN` no memory.
+/// The errno. `EINVAL`: size 0, an alignment that is no power of two or more than a page, or `UMC_NOHASH` with `UMC_NOTOUCH`. `ENOMEM`: the size is
+/// too large. `EAGAIN`: out of memory.
 pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int> {
     plan.check()?;
     if !start::begin() {
@@ -25,42 +25,42 @@ pub fn umem_cache_create(plan: &RawCachePlan<'_>) -> Result<*mut RawCache, c_int
     cache::create(plan).map(<*mut Cache>::cast)
 }
 
-/// Ends a cache. One that has buffers out is left as it is, and that is said.
+/// Destroys a cache. If it has allocated buffers, it is left as it is, and this is reported.
 ///
 /// # Safety
 /// It is of [`umem_cache_create`], and no thread uses it any more.
 pub unsafe fn umem_cache_destroy(of: *mut RawCache) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { cache::destroy(of.cast()) };
 }
 
-/// A buffer, constructed where the cache has a constructor; null when there is no memory or it could not be constructed. With `how` 0x100
-/// (`UMEM_NOFAIL`) the callback decides what happens then.
+/// Allocates a buffer, constructed if the cache has a constructor. Null: out of memory, or the constructor failed. With `how` 0x100 (`UMEM_NOFAIL`)
+/// the callback decides what happens then.
 ///
 /// # Safety
 /// The cache is alive.
 #[inline]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_cache_alloc(of: *mut RawCache, how: c_int) -> *mut u8 {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { cache::alloc(of.cast(), how) }
 }
 
-/// Gives a buffer back, constructed as it was.
+/// Returns a buffer in constructed state.
 ///
 /// # Safety
-/// The cache is alive, the buffer is of it, and no thread uses it. Caches that check report violations, and end the program.
+/// The cache is alive, the buffer is of it, and no thread uses it. Caches with checks report violations, and end the program.
 #[inline]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_cache_free(of: *mut RawCache, buffer: *mut u8) {
     if !buffer.is_null() {
-        // SAFETY: our caller's promise.
+        // SAFETY: by the caller's promise.
         unsafe { cache::free(of.cast(), buffer) };
     }
 }
 
-/// So many bytes, aligned to 8, to 16 from sixteen on, and to 64 where they are a multiple of that. Null: none were asked for, or there is no memory;
-/// `how` as for [`umem_cache_alloc`].
+/// Allocates `size` bytes. The alignment is 8, from 16 bytes on 16, and 64 for multiples of 64. Null: size 0, or out of memory; `how` as for
+/// [`umem_cache_alloc`].
 #[inline]
 #[must_use]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
@@ -69,7 +69,7 @@ pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
     if of.is_null() || size == 0 {
         return alloc_slowly(size, how);
     }
-    // SAFETY: built-in caches are alive for ever.
+    // SAFETY: built-in caches are never destroyed.
     unsafe {
         let buffer = cache::alloc(of, how);
         if (*of).flags & CHECKED != 0 && !buffer.is_null() {
@@ -79,10 +79,10 @@ pub fn umem_alloc(size: usize, how: c_int) -> *mut u8 {
     }
 }
 
-/// A new buffer of a cache that checks.
+/// Prepares a new buffer of a cache with checks.
 #[inline(never)]
 unsafe fn checked(of: *mut Cache, buffer: *mut u8, size: usize) -> *mut u8 {
-    // SAFETY: our caller has both.
+    // SAFETY: the caller has both.
     unsafe {
         if (*of).tag > 0 {
             debug::set_size(of, buffer, size);
@@ -92,7 +92,7 @@ unsafe fn checked(of: *mut Cache, buffer: *mut u8, size: usize) -> *mut u8 {
     Room::of(buffer.addr()).map_or(buffer, |room| room.fill(size, alignment(size)))
 }
 
-/// What so many bytes are aligned to.
+/// Alignment for a size.
 fn alignment(size: usize) -> usize {
     if size.is_multiple_of(64) { 64 } else { placed::natural(size) }
 }
@@ -108,14 +108,14 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
         return umem_alloc(size, how);
     }
     loop {
-        // One for which there is a wall ends there.
+        // Prefer a place at a wall, if walls are enabled for this size.
         let room = Room::new(ptr::null_mut(), size);
         if let Ok(Some(room)) = room {
             return room.fill(size, alignment(size));
         }
         let span = if room.is_ok() { large(size) } else { ptr::null_mut() };
         if !span.is_null() {
-            // SAFETY: it is ours.
+            // SAFETY: the span is this function's.
             unsafe {
                 (*span).size = size;
                 return (*span).base;
@@ -127,7 +127,7 @@ fn alloc_slowly(size: usize, how: c_int) -> *mut u8 {
     }
 }
 
-/// A span for one buffer; null: there is no memory, not even after others gave back what they had.
+/// A span for one buffer. Null: out of memory, also after reaping.
 pub(super) fn large(bytes: usize) -> *mut Span {
     if settings::shall_fail() {
         return ptr::null_mut();
@@ -147,7 +147,8 @@ pub(super) fn large(bytes: usize) -> *mut Span {
     span
 }
 
-/// One that the thread keeps, or of what is mapped; null: more is to be mapped. What the thread keeps goes to the heap before that.
+/// A buffer that the thread keeps, or a span of existing mappings. Null: more must be mapped. Before that, the thread's kept buffers return to the
+/// heap.
 fn of_thread(bytes: usize) -> *mut Span {
     let block = thread::current_or_new();
     if block.is_null() {
@@ -170,10 +171,10 @@ fn of_thread(bytes: usize) -> *mut Span {
 /// Frees a large buffer.
 ///
 /// # Safety
-/// The span is the caller's, and no thread uses its pages.
+/// The caller owns the span, and no thread uses its pages.
 pub(super) unsafe fn free_large(span: *mut Span) {
     let block = thread::current();
-    // SAFETY: our caller's promise; the block is the calling thread's.
+    // SAFETY: by the caller's promise; the block is the calling thread's.
     unsafe {
         if block.is_null() || !thread::exchange(block, || kept::put(block, span)) {
             pages::free(span);
@@ -182,7 +183,7 @@ pub(super) unsafe fn free_large(span: *mut Span) {
     }
 }
 
-/// As [`umem_alloc`], all zeros.
+/// As [`umem_alloc`], zeroed.
 #[must_use]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
@@ -191,7 +192,7 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
         return buffer;
     }
     let span = if size > LARGEST { map::find(buffer.addr()) } else { ptr::null_mut() };
-    // SAFETY: it is ours and so long; a large buffer's span is alive.
+    // SAFETY: the buffer is this function's and has that size; the span of a large buffer is alive.
     unsafe {
         let dirty = if span.is_null() { size } else { (*span).dirty };
         buffer.write_bytes(0, size.min(dirty));
@@ -199,19 +200,19 @@ pub fn umem_zalloc(size: usize, how: c_int) -> *mut u8 {
     buffer
 }
 
-/// Gives memory of [`umem_alloc`] back.
+/// Frees memory of [`umem_alloc`].
 ///
 /// # Safety
-/// It was allocated with that size, and no thread uses it. Null and 0 are nothing.
+/// It was allocated with that size, and no thread uses it. Null and size 0 have no effect.
 #[inline]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
     let of = builtin::for_alloc(size);
     if of.is_null() || buffer.is_null() || size == 0 {
-        // SAFETY: our caller's promise.
+        // SAFETY: by the caller's promise.
         return unsafe { free_slowly(buffer, size) };
     }
-    // SAFETY: our caller's promise; built-in caches are alive for ever.
+    // SAFETY: by the caller's promise; built-in caches are never destroyed.
     unsafe {
         if (*of).flags & CHECKED != 0 {
             return free_checked(of, buffer, size);
@@ -223,7 +224,7 @@ pub unsafe fn umem_free(buffer: *mut u8, size: usize) {
 #[inline(never)]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 unsafe fn free_checked(of: *mut Cache, buffer: *mut u8, size: usize) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         if !placed::is_so(of) {
             debug::check_size(of, buffer, size);
@@ -247,9 +248,9 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
         return;
     }
     let _errno = errno::keep();
-    // A free before the first allocation is reported in the way that was asked for.
+    // A free before the first allocation is reported as the environment configures it.
     if !root::is_ready() && start::begin() && !builtin::for_alloc(size).is_null() {
-        // SAFETY: our caller's promise.
+        // SAFETY: by the caller's promise.
         return unsafe { umem_free(buffer, size) };
     }
     let span = map::find(buffer.addr());
@@ -271,13 +272,14 @@ unsafe fn free_slowly(buffer: *mut u8, size: usize) {
     }
 }
 
-/// Sets the callback for requests with `UMEM_NOFAIL` when there is no memory: 0 tries again, 0x100 and a status in the lower eight bits ends the program
-/// by `exit`. Without one, or with another answer, the status is 255. It may leave by `longjmp` or `pthread_exit`. It must not make such requests itself.
+/// Sets the callback for requests with `UMEM_NOFAIL` when out of memory. Result 0: try again. Result 0x100 plus a status in the lower eight bits: end
+/// the program by `exit`. Without a callback, or with another result, the status is 255. It may leave by `longjmp` or `pthread_exit`. It must not
+/// make such requests itself.
 pub fn umem_nofail_callback(callback: Option<unsafe extern "C-unwind" fn() -> c_int>) {
     report::set_callback(callback);
 }
 
-/// Gives back to the kernel what is free: magazines of depots, whole slabs, pages. Caches' reclaim functions are called first.
+/// Returns free memory to the kernel: magazines of depots, whole slabs, pages. The reclaim functions of caches are called first.
 pub fn umem_reap() {
     let _errno = errno::keep();
     if root::is_ready() {

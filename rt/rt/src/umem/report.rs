@@ -1,4 +1,4 @@
-//! What is wrong, in words; and what happens then.
+//! Reports of errors, and the end of the program.
 
 use super::settings::words;
 use super::slab::{self, Stray};
@@ -9,23 +9,23 @@ use std::ffi::CStr;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Frames of a stack that is said.
+/// Maximum frames of a reported stack.
 const STACK: usize = 24;
 
-/// What a buffer was found to be.
+/// An error that was found in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Damage {
-    /// Use after free: the offset, what is there, and what ought to be.
+    /// Use after free: the offset, the value found, and the expected one.
     Modified { offset: usize, found: u64, expected: u64 },
     /// Buffer overflow.
     Redzone,
     /// Double free.
     Twice,
-    /// Its tag is not one: `bufctl ^ bxstat`, and what that should be.
+    /// An invalid tag: `bufctl ^ bxstat`, and the expected value.
     Tag { found: usize, expected: usize },
-    /// Its record is another one's.
+    /// The tag refers to the record of another buffer.
     Record,
-    /// It is freed with another size than it was allocated with.
+    /// The size of the free differs from that of the allocation.
     Size { freed: usize, allocated: usize },
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Damage {
 }
 
 pub(super) fn name(cache: *const Cache) -> &'static str {
-    // SAFETY: caches are alive while they are spoken of, and names do not change.
+    // SAFETY: a cache is alive while it is reported, and names do not change.
     let name: &[u8; NAME] = unsafe {
         let name: *const [u8; NAME] = &raw const (*cache).name;
         &*name
@@ -58,7 +58,7 @@ pub(super) fn name(cache: *const Cache) -> &'static str {
     CStr::from_bytes_until_nul(name).ok().and_then(|name| name.to_str().ok()).unwrap_or("?")
 }
 
-/// Says what a buffer is, and what happened to it before, and ends the program unless it was asked not to.
+/// Reports an error in a buffer and its previous transaction, and ends the program unless configured not to.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn damaged(cache: *const Cache, buffer: usize, record: *const Bufctl, damage: Damage) {
@@ -67,7 +67,7 @@ pub(super) fn damaged(cache: *const Cache, buffer: usize, record: *const Bufctl,
     corrupted();
 }
 
-/// A buffer of a cache, and its record, if there is one.
+/// A buffer of a cache, and its record or null.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) cache: *const Cache,
@@ -75,10 +75,10 @@ pub(super) struct Known {
     pub(super) record: *const Bufctl,
 }
 
-/// Where a buffer is from, and what happened to it before.
+/// Reports the origin of a buffer and its previous transaction.
 fn tell(&Known { cache, buffer, record }: &Known) {
     messages::say(format_args!("buffer={buffer:x}  bufctl={:x}  cache: {}\n", record.addr(), name(cache)));
-    // SAFETY: null, or a record of the cache's.
+    // SAFETY: null, or a record of the cache.
     if let Some(known) = unsafe { record.as_ref() }.filter(|known| known.time > 0) {
         let ago = messages::now().cast_unsigned().saturating_sub(known.time);
         messages::say(format_args!("previous transaction on buffer {buffer:x}:\n"));
@@ -94,7 +94,7 @@ fn tell(&Known { cache, buffer, record }: &Known) {
     }
 }
 
-/// An address that cannot be given back to a cache.
+/// Reports an address that cannot be freed to a cache.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
@@ -111,14 +111,14 @@ pub(super) fn stray(cache: *const Cache, address: usize, stray: Stray) {
     corrupted();
 }
 
-/// What another cache knows of a buffer of its own, or null.
+/// The record of a buffer in the cache that it belongs to, or null.
 fn record_of(address: usize, stray: Stray) -> *const Bufctl {
     let Stray::Other(other) = stray else { return std::ptr::null() };
-    // SAFETY: the cache of a slab is alive, and its records stay as long as a thread has a buffer of the slab.
+    // SAFETY: the cache of a slab is alive. Its records exist as long as a buffer of the slab is allocated.
     unsafe { slab::find(other, address).map_or(std::ptr::null(), |place| slab::bufctl(other, place)) }
 }
 
-/// Something was written behind the end of a large buffer.
+/// Reports a buffer overflow of a large buffer.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn overrun(address: usize) {
@@ -126,7 +126,7 @@ pub(super) fn overrun(address: usize) {
     corrupted();
 }
 
-/// A large buffer is freed with another size, or from another address, than it was allocated.
+/// Reports a large buffer that is freed with another size or address than it was allocated.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn bad_free(freed: (usize, usize), allocated: (usize, usize)) {
@@ -142,7 +142,7 @@ pub(super) fn bad_free(freed: (usize, usize), allocated: (usize, usize)) {
     corrupted();
 }
 
-/// What is given to `free` is no buffer of malloc, or is one no more.
+/// Reports an argument of `free` that is not an allocated buffer.
 #[cold]
 #[cfg_attr(not(miri), unsafe(link_section = "millpond_umem"))]
 pub(super) fn bad_malloc_free(address: usize, what: &str, known: Option<Known>) {
@@ -164,17 +164,17 @@ fn corrupted() {
     }
 }
 
-/// A cache was destroyed that has buffers out.
+/// Reports the destruction of a cache with allocated buffers.
 #[cold]
 pub(super) fn not_empty(cache: *const Cache) {
     messages::say(format_args!("umem_cache_destroy: '{}' ({:x}) not empty\n", name(cache), cache.addr()));
 }
 
-/// What a callback without memory answers with: this and a status in the lower eight bits, and the program ends with that.
+/// Result of a callback, plus a status in the lower eight bits: end the program with that status.
 const EXIT: c_int = 0x100;
 
-/// The callback for a request that must not fail, when there is no memory. It may leave by `longjmp`, `pthread_exit` or a C++ exception: what it
-/// unwinds has nothing to drop.
+/// The callback of a request that must not fail, when out of memory. It may leave by `longjmp`, `pthread_exit` or a C++ exception: the frames
+/// that it unwinds have no destructors.
 pub(super) type Callback = unsafe extern "C-unwind" fn() -> c_int;
 
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
@@ -183,7 +183,7 @@ pub(super) fn set_callback(callback: Option<Callback>) {
     CALLBACK.store(callback.map_or(0, |callback| callback as usize), Ordering::Release);
 }
 
-/// There is no memory: whether to try again. It does not return when the program is to end.
+/// Out of memory: whether to try again. It does not return if the program must end.
 #[cold]
 #[inline(never)]
 pub(super) fn shall_retry(how: c_int) -> bool {
@@ -197,40 +197,40 @@ pub(super) fn shall_retry(how: c_int) -> bool {
     let mut status = EXIT | 255;
     let callback = CALLBACK.load(Ordering::Acquire);
     if callback != 0 {
-        // SAFETY: what was set is a function of that kind.
+        // SAFETY: a value of that type was stored.
         let callback = unsafe {
             std::mem::transmute::<*const (), Callback>(std::ptr::with_exposed_provenance(callback))
         };
-        // SAFETY: the program promises that it may be called when there is no memory.
+        // SAFETY: the program promises that it may be called when out of memory.
         status = unsafe { callback() };
         if status == 0 {
             asking::end();
             return true;
         }
     }
-    // What runs at the end of the program may ask again: that is recursion, too.
-    // SAFETY: it ends the program, with what it registered for that.
+    // Exit handlers may allocate again: that is recursion, too.
+    // SAFETY: it ends the program, with its exit handlers.
     unsafe { libc::exit(if status & !0xff == EXIT { status & 0xff } else { 255 }) }
 }
 
-/// Whether the callback asks for what it is asked about.
+/// Detects a callback that makes the request for which it was called.
 ///
-/// One that is called within itself is further down the stack each time. One that left without returning is not: the next request is anywhere. A few steps
-/// down are therefore allowed, for the callback may have left by `longjmp`, and its thread may ask again from further down.
+/// A callback that is called within itself is deeper in the stack each time. After one that left without returning, the next request can be at any
+/// depth. So a few steps down are allowed: the callback may have left by `longjmp`, and its thread may request again from deeper in the stack.
 mod asking {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Steps that are allowed.
+    /// Allowed steps down.
     const STEPS: usize = 8;
 
-    /// The thread that asks; 0: none. When several do it is the latest, and recursion of another one is seen a call later.
+    /// The thread that made the latest request; 0: none. If several do, recursion of an earlier one is detected a call later.
     static THREAD: AtomicUsize = AtomicUsize::new(0);
-    /// Where on its stack.
+    /// Its stack address.
     static PLACE: AtomicUsize = AtomicUsize::new(0);
-    /// How often it went further down.
+    /// Consecutive steps down.
     static DEPTH: AtomicUsize = AtomicUsize::new(0);
 
-    /// The calling thread asks.
+    /// Registers a request of the calling thread.
     #[inline(never)]
     pub(super) fn is_recursion() -> bool {
         let local = 0_u8;

@@ -1,4 +1,4 @@
-//! The root of the shared layout: what readers from outside find first, and the state of initialisation.
+//! The root of the shared layout, which other processes read first, and the state of initialisation.
 
 use crate::locks::word::Word;
 use millpond_rt_layout::{Cache, Heap, Log, MESSAGES, Root, Thread, state};
@@ -6,16 +6,16 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// What is shared with readers in other processes.
+/// Data that other processes read.
 #[repr(transparent)]
 struct Shared(UnsafeCell<Root>);
 
-// SAFETY: lists are changed under `LISTS`, counters by atomic operations, everything else before the state is `READY` and never again.
+// SAFETY: lists are changed under `LISTS`, counters by atomic operations. Everything else is written before the state is `READY` only.
 unsafe impl Sync for Shared {}
 
 const NO_LOG: Log = Log { base: ptr::null_mut(), stride: 0, entries: 0, next: 0 };
 
-/// Not all zero, so that it lies in a page of the file and not behind it.
+/// Not all zero, so that it is in `.data` and not in `.bss`.
 static ROOT: Shared = Shared(UnsafeCell::new(Root {
     magic: [0; 2],
     this: ptr::null(),
@@ -37,23 +37,23 @@ static ROOT: Shared = Shared(UnsafeCell::new(Root {
     message_time: 0,
 }));
 
-/// Of the lists of caches and of threads.
+/// Lock of the lists of caches and of threads.
 pub(super) static LISTS: Word = Word::new();
 
 /// Held while the allocator is initialised.
 pub(super) static BEGINNING: Word = Word::new();
-/// The kernel's number of the thread that initialises it.
+/// Kernel thread ID of the initialising thread.
 static BEGINNER: AtomicU32 = AtomicU32::new(0);
-/// Held while the caches of malloc are made.
+/// Held while the caches of malloc are created.
 pub(super) static BEGINNING_MALLOC: Word = Word::new();
 
-/// The root, never as a reference.
+/// The root. No reference to it is made.
 pub(super) fn root() -> *mut Root {
     ROOT.0.get()
 }
 
 fn state() -> &'static AtomicU32 {
-    // SAFETY: the place is a static's, aligned, and only used so.
+    // SAFETY: an aligned field of a static, accessed as an atomic only.
     unsafe { AtomicU32::from_ptr(&raw mut (*root()).state) }
 }
 
@@ -61,8 +61,8 @@ pub(super) fn is_ready() -> bool {
     state().load(Ordering::Acquire) == state::READY
 }
 
-/// Initialises the allocator once: `make` builds it, and `finish` may allocate already. False: this very thread is inside of `make`, further up its
-/// stack, or there was no memory.
+/// Initialises the allocator once: `make` builds it, then `finish` may allocate. False: the calling thread is inside `make` already, or out of
+/// memory.
 pub(super) fn begin(make: impl FnOnce() -> bool, finish: impl FnOnce()) -> bool {
     if let Some(known) = is_begun() {
         return known;
@@ -82,7 +82,7 @@ pub(super) fn begin(make: impl FnOnce() -> bool, finish: impl FnOnce()) -> bool 
     is_ready()
 }
 
-/// Whether the allocator is ready, as far as that is known without waiting for the thread that initialises it.
+/// Whether the allocator is ready. `None`: another thread initialises it.
 fn is_begun() -> Option<bool> {
     match state().load(Ordering::Acquire) {
         state::READY => Some(true),
@@ -94,7 +94,7 @@ fn is_begun() -> Option<bool> {
     }
 }
 
-/// Whether the allocator is ready. It waits for another thread that initialises it.
+/// Whether the allocator is ready. Waits for another thread that initialises it.
 pub(super) fn wait_until_ready() -> bool {
     is_begun().unwrap_or_else(|| {
         drop(BEGINNING.hold());
@@ -102,13 +102,13 @@ pub(super) fn wait_until_ready() -> bool {
     })
 }
 
-/// Adds to the list of caches, or takes from it. For holders of [`LISTS`].
+/// The head of the list of caches. It changes under [`LISTS`].
 pub(super) fn caches() -> &'static AtomicPtr<Cache> {
     // SAFETY: as in `state`.
     unsafe { AtomicPtr::from_ptr(&raw mut (*root()).caches) }
 }
 
-/// The list of threads' blocks, which only grows.
+/// The head of the list of thread blocks, which only grows.
 pub(super) fn threads() -> &'static AtomicPtr<Thread> {
     // SAFETY: as in `state`.
     unsafe { AtomicPtr::from_ptr(&raw mut (*root()).threads) }

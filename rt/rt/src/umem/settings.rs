@@ -1,4 +1,4 @@
-//! What was asked of the caches, as they need it: read once, at the beginning.
+//! The settings of the caches, derived once from the environment.
 
 use super::options::{self, Settings};
 use crate::realtime::mappings_max;
@@ -6,15 +6,15 @@ use millpond_rt_layout::flags;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a request and of a cache's making, as programs in C have them.
+/// Flags of requests and of cache creation, with their values in C.
 pub(super) mod words {
     use libc::c_int;
 
-    /// Null when there is no memory.
+    /// Null when out of memory.
     pub(in crate::umem) const DEFAULT: c_int = 0;
-    /// The callback decides.
+    /// The callback decides when out of memory.
     pub(in crate::umem) const NOFAIL: c_int = 0x100;
-    /// Free buffers are not touched.
+    /// Free buffers are not written to.
     pub(in crate::umem) const NOTOUCH: u32 = 0x1_0000;
     /// No checks.
     pub(in crate::umem) const NODEBUG: u32 = 0x2_0000;
@@ -24,23 +24,23 @@ pub(super) mod words {
     pub(in crate::umem) const NOHASH: u32 = 0x8_0000;
 }
 
-/// Of a process, where the kernel does not say otherwise.
+/// Default maximum number of mappings of a process.
 const MAPPINGS: usize = 65530;
 
-/// What follows from the [`Settings`].
+/// Values derived from the [`Settings`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
     pub(super) asked: Settings,
-    /// Of [`flags`].
+    /// A combination of [`flags`].
     pub(super) flags: u32,
-    /// Return addresses of an audited buffer.
+    /// Return addresses in the record of an audited buffer.
     pub(super) frames: u32,
     pub(super) concurrency: u32,
-    /// Bytes of a free buffer that are compared.
+    /// Bytes of a free buffer that are compared with the pattern.
     pub(super) verify: usize,
-    /// Bytes of a freed buffer that are kept.
+    /// Bytes of a freed buffer that are saved.
     pub(super) contents: usize,
-    /// So many buffers can have a page without access behind them.
+    /// Maximum number of walls.
     pub(super) walls: usize,
 }
 
@@ -59,18 +59,18 @@ static READY: Shared = Shared(UnsafeCell::new(Ready {
     walls: 0,
 }));
 
-/// What holds from the beginning on.
+/// The settings; constant once the allocator is ready.
 pub(super) fn get() -> &'static Ready {
     // SAFETY: see above.
     unsafe { &*READY.0.get() }
 }
 
-/// What was asked holds from now on.
+/// Stores the settings.
 ///
 /// # Safety
-/// The allocator is being made, by this thread.
+/// This thread is initialising the allocator.
 pub(super) unsafe fn set(asked: Settings) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { *READY.0.get() = Ready::of(asked) };
 }
 
@@ -81,7 +81,7 @@ impl Ready {
         for (is_asked, bit) in [
             (debug.audit.is_some(), flags::AUDIT),
             (debug.guards, flags::DEADBEEF | flags::REDZONE),
-            // Contents are found by the log of frees.
+            // Saved contents are found by the audit records.
             (debug.contents.is_some() && debug.audit.is_some(), flags::CONTENTS),
             (debug.lite, flags::LITE),
             (debug.firewall.is_some(), flags::FIREWALL),
@@ -92,7 +92,7 @@ impl Ready {
         }
         let cpus = match asked.options.concurrency {
             Some(some) => some,
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             None => usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1),
         };
         Ready {
@@ -107,7 +107,7 @@ impl Ready {
     }
 }
 
-/// What a cache of such buffers checks.
+/// The check flags of a cache with these properties.
 pub(super) fn flags_of(size: usize, align: usize, cflags: u32) -> u32 {
     let ready = get();
     let mut bits = ready.flags;
@@ -118,7 +118,7 @@ pub(super) fn flags_of(size: usize, align: usize, cflags: u32) -> u32 {
         bits &= flags::NOMAGAZINE | flags::RANDOMIZE;
     }
     if bits & flags::LITE != 0 {
-        // Tags, where they cost little; then nothing else.
+        // Tags only, and only where they cost little memory.
         let keeps = !size.is_multiple_of(1024) && align <= 1024 && cflags & words::NOHASH == 0;
         bits &= flags::NOMAGAZINE | flags::RANDOMIZE | if keeps { flags::LITE } else { 0 };
     }
@@ -151,7 +151,7 @@ fn random() -> u32 {
     (bits >> 16) as u32
 }
 
-/// Whether this allocation is one of those that shall fail.
+/// Whether this allocation shall fail (fault injection, `mtbf`).
 pub(super) fn shall_fail() -> bool {
     match get().asked.debug.mtbf {
         Some(mean) if mean > 0 => (random() as usize).is_multiple_of(mean),

@@ -1,8 +1,8 @@
-//! Slabs: runs of pages cut into chunks of a cache. All bookkeeping is outside of them, so that a write past a buffer harms buffers only.
+//! Slabs: runs of pages divided into chunks of a cache. All bookkeeping is outside of them, so a buffer overflow damages other buffers only.
 //!
 //! # Safety
 //!
-//! Every cache that is given to these functions is alive: that is the promise of their callers, beside what each says itself.
+//! Every cache that is passed to these functions must be alive. This is a promise of all callers, in addition to those of each function.
 
 use super::map::{link, unlink};
 use super::{lock, log, map, meta, pages, tags, walls};
@@ -10,36 +10,36 @@ use millpond_rt_layout::{Bufctl, CHUNKS, Cache, PAGE, Span, flags, kind, logs};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What was wrong with an address that was to be given back.
+/// Why an address cannot be freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stray {
-    /// In no slab, or not where a buffer begins.
+    /// In no slab, or not the beginning of a buffer.
     Foreign,
-    /// It is another cache's.
+    /// It belongs to another cache.
     Other(*mut Cache),
     Twice,
 }
 
-/// Where a buffer is.
+/// The place of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) span: *mut Span,
     pub(super) chunk: usize,
 }
 
-/// Takes up to `want` buffers of a cache, and writes them behind one another from `out` on; how many. None: there is no memory.
+/// Takes up to `want` buffers of a cache, and writes them to an array. Returns their number. 0: out of memory.
 ///
 /// # Safety
-/// The cache is alive, and `out` has room for so many.
+/// The cache is alive, and `out` has room for `want` pointers.
 pub(super) unsafe fn take(cache: *mut Cache, out: *mut *mut u8, want: usize) -> usize {
-    // SAFETY: under the cache's lock, which the lists want; the rest is our caller's promise.
+    // SAFETY: under the cache's lock, which the lists require; the rest is the caller's promise.
     unsafe {
         lock::with(&raw mut (*cache).slabs.lock, || {
             let mut taken = 0;
             while taken < want {
                 let mut span = (*cache).slabs.partial;
                 if span.is_null() {
-                    // One slab at a time: a caller that wants more comes again.
+                    // At most one new slab per call.
                     span = if taken == 0 { make(cache) } else { ptr::null_mut() };
                 }
                 if span.is_null() {
@@ -60,20 +60,20 @@ pub(super) unsafe fn take(cache: *mut Cache, out: *mut *mut u8, want: usize) -> 
     }
 }
 
-/// Gives buffers back, as they stand behind one another from `from` on.
+/// Returns the buffers of an array.
 ///
 /// # Safety
 /// The cache is alive, and no thread uses the buffers.
 ///
 /// # Errors
-/// The first address that is none, and what is wrong with it; all others were given back.
+/// The first invalid address, and why it is invalid. All others were returned.
 pub(super) unsafe fn give(
     cache: *mut Cache,
     from: *const *mut u8,
     count: usize,
 ) -> Result<(), (usize, Stray)> {
     let mut wrong = Ok(());
-    // SAFETY: under the cache's lock; the rest is our caller's promise.
+    // SAFETY: under the cache's lock; the rest is the caller's promise.
     unsafe {
         lock::with(&raw mut (*cache).slabs.lock, || {
             for at in 0..count {
@@ -88,15 +88,15 @@ pub(super) unsafe fn give(
     wrong
 }
 
-/// Where a buffer of that cache is. It may be read without the lock by the owner of the buffer.
+/// Finds a buffer of a cache. The owner of the buffer may call it without the lock.
 ///
 /// # Errors
-/// There is none of that cache at that address.
+/// The address is not a buffer of that cache.
 pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, Stray> {
     let span = map::find(address);
-    // SAFETY: null, or a live record; a slab that a thread has a buffer of stays.
+    // SAFETY: null, or a live record; a slab with an allocated buffer is not freed.
     unsafe {
-        // One without a cache is just being made, or destroyed.
+        // A slab without a cache is just being made or destroyed.
         if span.is_null() || (*span).kind != kind::SLAB || (*span).cache.is_null() {
             return Err(Stray::Foreign);
         }
@@ -110,12 +110,12 @@ pub(super) unsafe fn find(cache: *mut Cache, address: usize) -> Result<Place, St
     }
 }
 
-/// The chunk of a slab that an address is in, and how far from its beginning.
+/// The chunk of a slab that contains an address, and the offset in it.
 ///
 /// # Safety
 /// The span is a slab of that cache, and both are alive.
 pub(super) unsafe fn chunk_at(cache: *mut Cache, span: *mut Span, address: usize) -> Option<(usize, usize)> {
-    // SAFETY: our caller's promise; they are read only.
+    // SAFETY: by the caller's promise; both are only read.
     unsafe {
         let from = address.checked_sub((*span).base.addr() + (*span).first as usize)?;
         let chunk = from / (*cache).chunk;
@@ -124,13 +124,13 @@ pub(super) unsafe fn chunk_at(cache: *mut Cache, span: *mut Span, address: usize
 }
 
 unsafe fn buffer(cache: *mut Cache, span: *mut Span, chunk: usize) -> *mut u8 {
-    // SAFETY: within the slab, by the number of chunks that it was made for.
+    // SAFETY: within the slab, which was made for that number of chunks.
     unsafe { (*span).base.add((*span).first as usize + chunk * (*cache).chunk) }
 }
 
-/// What is known of a chunk; null when the cache keeps nothing of it.
+/// The record of a chunk; null if the cache keeps no records.
 pub(super) unsafe fn bufctl(cache: *mut Cache, place: Place) -> *mut Bufctl {
-    // SAFETY: the array was made for all chunks of the slab.
+    // SAFETY: the array has a record for each chunk of the slab.
     unsafe {
         if (*place.span).bufctls.is_null() {
             return ptr::null_mut();
@@ -139,8 +139,8 @@ pub(super) unsafe fn bufctl(cache: *mut Cache, place: Place) -> *mut Bufctl {
     }
 }
 
-/// A free chunk of a slab that has one. Search goes on where it ended: what was freed last is given last, and a slab is written from one end to the
-/// other.
+/// Takes a free chunk of a slab that has one. With checks, the search continues where it ended: a freed chunk is reused as late as possible, and a
+/// slab is filled from one end to the other.
 unsafe fn take_chunk(cache: *mut Cache, span: *mut Span) -> usize {
     // SAFETY: under the lock.
     unsafe {
@@ -157,7 +157,7 @@ unsafe fn take_chunk(cache: *mut Cache, span: *mut Span) -> usize {
         let chunk = word * 64 + bits.trailing_zeros() as usize;
         (*span).free[word] &= !(1 << (chunk % 64));
         (*span).taken += 1;
-        // Caches that check come to a buffer again as late as they can; the others to what is likely to be warm.
+        // Caches with checks reuse a buffer as late as possible; others prefer recently used ones.
         (*span).hint =
             if (*cache).tag == 0 { word as u32 * 64 } else { (chunk as u32 + 1) % (*cache).chunks };
         chunk
@@ -183,7 +183,7 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
         if (*cache).tag == 0 {
             (*span).hint = (*span).hint.min(word as u32 * 64);
         }
-        // The last one with free chunks stays: alternating frees and allocations make a slab once.
+        // The last slab with free chunks stays, so that alternating frees and allocations do not create slabs.
         let alone = (*slabs).partial == span && (*span).next.is_null();
         if (*span).taken == 0 && !alone {
             unlink(&raw mut (*slabs).partial, span);
@@ -193,16 +193,16 @@ unsafe fn give_chunk(cache: *mut Cache, place: Place) -> Result<(), Stray> {
     }
 }
 
-/// Whether a cache has slabs now.
+/// Whether a cache has slabs.
 ///
 /// # Safety
 /// The cache is alive.
 pub(super) unsafe fn is_used(cache: *mut Cache) -> bool {
-    // SAFETY: our caller's promise. The count is another lock's: a cache that is just getting its first slab has its turn later.
+    // SAFETY: by the caller's promise. The count is under another lock; an old or new value will do.
     unsafe { AtomicU64::from_ptr(&raw mut (*cache).slabs.count) }.load(Ordering::Relaxed) > 0
 }
 
-/// Gives back slabs of which no thread has a chunk.
+/// Frees slabs without allocated chunks.
 pub(super) unsafe fn reap(cache: *mut Cache) {
     // SAFETY: under the cache's lock.
     unsafe {
@@ -220,9 +220,9 @@ pub(super) unsafe fn reap(cache: *mut Cache) {
     }
 }
 
-/// A new slab, the first of those with free chunks; or null.
+/// Makes a slab, and inserts it at the head of the list with free chunks. Null: out of memory.
 unsafe fn make(cache: *mut Cache) -> *mut Span {
-    // SAFETY: under the lock; the span is ours.
+    // SAFETY: under the lock; the span is this function's.
     unsafe {
         let count = (*cache).chunks as usize;
         let mut records = ptr::null_mut();
@@ -259,7 +259,7 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
             let place = Place { span, chunk };
             tags::new(cache, buffer(cache, span, chunk), bufctl(cache, place), span);
         }
-        // For `mend`: from the next line on it is the cache's, and whole.
+        // For `mend`: after the next line it belongs to the cache, and is complete.
         fence(Ordering::Release);
         (*span).cache = cache;
         link(&raw mut (*cache).slabs.partial, span);
@@ -273,12 +273,13 @@ unsafe fn make(cache: *mut Cache) -> *mut Span {
     }
 }
 
-/// In the child of a fork that came while another thread was at a cache's slabs: they are found by the map, and what is free in each by its bits.
+/// For the child of a fork during which another thread held the lock of a cache's slabs: finds the slabs in the page map, and free chunks by their
+/// bits.
 ///
 /// # Safety
-/// This is the only thread, and it is not at these slabs.
+/// This is the only thread, and it does not hold that lock.
 pub(super) unsafe fn mend(cache: *mut Cache) {
-    // SAFETY: our caller's promise; what the map leads to are records of spans.
+    // SAFETY: by the caller's promise; entries of the map are span records.
     unsafe {
         let slabs = &raw mut (*cache).slabs;
         ((*slabs).partial, (*slabs).full) = (ptr::null_mut(), ptr::null_mut());
@@ -299,15 +300,15 @@ pub(super) unsafe fn mend(cache: *mut Cache) {
     }
 }
 
-/// How far a slab's first buffer is from its beginning: a step of the alignment more than in the slab before, as long as there is room, so that buffers
-/// of different slabs do not meet in the same lines of a CPU cache.
+/// The offset of a slab's first buffer (slab colouring): one step of the alignment more than in the previous slab, as long as there is room. So
+/// buffers of different slabs do not compete for the same cache lines.
 unsafe fn first(cache: *mut Cache) -> u32 {
     // SAFETY: under the lock.
     unsafe {
         let (shift, align) = ((*cache).shift, (*cache).align);
         let page = crate::stacks::page_size();
         if (*cache).flags & flags::FIREWALL != 0 {
-            // Buffers without tags are placed by what is asked for, others end as they are aligned.
+            // Buffers without tags are placed by their requested size. Others end at the wall, up to their alignment.
             let before = if shift == 0 || (*cache).tag == 0 { 0 } else { align - shift };
             return ((*cache).slab - page - before - (*cache).chunk) as u32;
         }
@@ -319,22 +320,22 @@ unsafe fn first(cache: *mut Cache) -> u32 {
     }
 }
 
-/// The slab goes. It is in no list.
+/// Frees a slab that is in no list.
 unsafe fn destroy(cache: *mut Cache, span: *mut Span) {
-    // SAFETY: under the lock; no thread has a chunk of it.
+    // SAFETY: under the lock; no chunk of it is allocated.
     unsafe {
         let slabs = &raw mut (*cache).slabs;
         (*slabs).count -= 1;
         (*slabs).destroyed += 1;
         (*slabs).buffers -= u64::from((*cache).chunks);
-        // For `mend`: before it loses what it needs.
+        // For `mend`: before the slab loses data that `mend` needs.
         (*span).cache = ptr::null_mut();
         fence(Ordering::Release);
         if !(*span).bufctls.is_null() {
             meta::free((*span).bufctls, (*cache).bufctl * (*cache).chunks as usize);
             (*span).bufctls = ptr::null_mut();
         }
-        // No thread could use one whose wall stays: it is lost, as an address only.
+        // If the wall cannot be removed, its span is leaked: address space only.
         let rest = std::mem::take(&mut (*span).size);
         if rest == 0 || walls::tear_down((*span).base, (*span).bytes, rest) {
             pages::free(span);

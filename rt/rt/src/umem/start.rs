@@ -1,11 +1,11 @@
-//! Initialisation: at the first request, which may come before any constructor of a library runs.
+//! Initialisation at the first request, which may come before any constructor of a library runs.
 
 use super::options::Settings;
 use super::{builtin, fork, log, map, messages, root, settings, thread};
 use millpond_rt_layout::{Root, flags};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes the built-in caches if there are none. False: this very thread is at it, further up its stack, or there was no memory.
+/// Creates the built-in caches if they do not exist. False: the calling thread is inside this function already, or out of memory.
 pub(super) fn begin() -> bool {
     root::begin(make, || {
         // These may allocate.
@@ -14,7 +14,7 @@ pub(super) fn begin() -> bool {
     })
 }
 
-/// As [`begin`], with the caches of malloc. The first caller makes them; what it needs meanwhile comes from spans.
+/// As [`begin`], with the caches of malloc. The first caller creates them; its allocations meanwhile are served by spans.
 pub(super) fn begin_malloc() -> bool {
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if BEGUN.load(Ordering::Acquire) {
@@ -49,7 +49,7 @@ fn make() -> bool {
     builtin::begin(settings)
 }
 
-/// Reads the environment. What it does not understand is printed at once: the program does not do what was asked for.
+/// Reads the environment. Invalid items are reported at once, because the program is not checked as the user expects.
 fn read_settings() -> &'static settings::Ready {
     let mut is_told = false;
     let asked = Settings::read(&mut |line| {
@@ -57,7 +57,7 @@ fn read_settings() -> &'static settings::Ready {
         messages::add(line);
         messages::add(b"\n");
     });
-    // SAFETY: this thread makes the allocator.
+    // SAFETY: this thread initialises the allocator.
     unsafe { settings::set(asked) };
     if is_told {
         messages::print();

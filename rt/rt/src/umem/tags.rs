@@ -1,14 +1,14 @@
-//! Tags behind buffers and patterns in free memory: how a cache that checks lays out a chunk.
+//! Tags after buffers and patterns in free memory: the layout of a chunk in a cache with checks.
 
 use millpond_rt_layout::patterns::{FREE, FREED, REDZONE};
 use millpond_rt_layout::{Bufctl, Buftag, Cache, Span, flags};
 
-/// A chunk of a new slab.
+/// Initialises a chunk of a new slab.
 ///
 /// # Safety
-/// The cache checks, and the chunk and its record are the caller's.
+/// The cache has checks, and the caller owns the chunk and its record.
 pub(super) unsafe fn new(cache: *mut Cache, buffer: *mut u8, record: *mut Bufctl, span: *mut Span) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         (*record).buffer = buffer;
         (*record).span = span;
@@ -20,19 +20,19 @@ pub(super) unsafe fn new(cache: *mut Cache, buffer: *mut u8, record: *mut Bufctl
     }
 }
 
-/// The tag of a buffer. It is aligned to eight bytes, as buffers are.
+/// The tag of a buffer. Like buffers, it is aligned to eight bytes.
 ///
 /// # Safety
-/// The cache checks, and the buffer is one of its.
+/// The cache has checks, and the buffer is of it.
 pub(super) unsafe fn tag(cache: *mut Cache, buffer: *mut u8) -> *mut Buftag {
-    // SAFETY: the chunk is long enough.
+    // SAFETY: the chunk includes the tag.
     unsafe { buffer.add((*cache).tag).cast() }
 }
 
 /// Fills a buffer with a pattern.
 ///
 /// # Safety
-/// It is the caller's, has so many bytes, and is aligned to eight bytes.
+/// The caller owns it, it has that many bytes, and is aligned to eight bytes.
 pub(super) unsafe fn fill(buffer: *mut u8, bytes: usize, pattern: u64) {
     for at in (0..bytes).step_by(8) {
         // SAFETY: within the buffer, which is aligned to eight bytes.

@@ -1,4 +1,4 @@
-//! A little of everything in few steps, for tools under which each step takes long. What many steps find is looked for in `tests/umem_operations.rs`.
+//! A short test of each operation, for tools such as Miri under which each step takes long. `tests/umem_operations.rs` makes many steps.
 
 use super::{
     RawCachePlan, malloc, map, umem_alloc, umem_cache_alloc, umem_cache_create, umem_cache_destroy,
@@ -49,7 +49,7 @@ fn objects_come_made_and_go_whole() {
 
 #[test]
 fn buffers_of_all_kinds_keep_what_is_in_them() {
-    // SAFETY: buffers are as long as they were asked for, and are not used after they were freed.
+    // SAFETY: buffers have the requested size, and are not used after they were freed.
     unsafe {
         for size in [16, 3000, 140_000] {
             let (one, zeros) = (umem_alloc(size, 0), umem_zalloc(size, 0));
@@ -78,7 +78,7 @@ fn buffers_of_all_kinds_keep_what_is_in_them() {
 fn what_a_thread_made_another_one_frees() {
     let make = || (0..40).map(|at| malloc::malloc(24 + at).expose_provenance()).collect::<Vec<_>>();
     let made = std::thread::spawn(make).join().unwrap();
-    // SAFETY: each is ours, once.
+    // SAFETY: each buffer is this test's, once.
     unsafe { made.into_iter().for_each(|at| malloc::free(ptr::with_exposed_provenance_mut(at))) };
 }
 
@@ -93,7 +93,7 @@ fn threads_hand_buffers_on_at_once() {
             scope.spawn(move || {
                 for turn in 0..2000 {
                     let data = malloc::malloc(16 + turn % 900);
-                    // SAFETY: it is ours, and so long.
+                    // SAFETY: the buffer is this thread's, and has that size.
                     unsafe { data.write_bytes(1, 16) };
                     sender.send(data.expose_provenance()).unwrap();
                     // SAFETY: it was handed to this thread.
@@ -116,6 +116,6 @@ fn caches_are_asked_to_give_back_only_what_they_could_have() {
     for too_much in [1 << 47, map::REACH + 1, usize::MAX / 2, usize::MAX] {
         assert!(!update::can_help(too_much), "{too_much:#x}");
     }
-    // SAFETY: it is ours, and so long.
+    // SAFETY: the buffer is this test's, and has that size.
     unsafe { umem_free(one, 200_000) };
 }

@@ -1,7 +1,8 @@
-//! What a thread has: a block with a pair of magazines for each cache, found by one load from the thread's own memory.
+//! Thread blocks: a pair of magazines for each cache, found by one load from thread-local memory.
 //!
-//! A thread gets it at its first request, and returns it when the destructors of its thread-specific data run. What it allocates or frees after that comes
-//! from slabs and goes to slabs: the C library frees a few buffers of its own behind all destructors, and a block that is claimed then has no end.
+//! A thread gets its block at its first request, and returns it when the destructors of its thread-specific data run. Later allocations and frees of
+//! the thread use slabs: the C library frees a few of its own buffers after all destructors, and a block that is claimed then would never be
+//! returned.
 
 use super::{depot, kept, meta, root, visit};
 use crate::locks::word::thread_number;
@@ -10,11 +11,11 @@ use millpond_rt_layout::{Cache, NO_PAIR, Pair, Thread};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
-/// Caches by their place in [`Thread::pairs`].
+/// Caches by their index in [`Thread::pairs`].
 static CACHES: [AtomicPtr<Cache>; NO_PAIR as usize] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NO_PAIR as usize];
 
-/// Called with a thread's block when it ends. 0: not made yet; else one more than the key.
+/// One more than the key of the thread-specific data, whose destructor returns the block. 0: not created yet.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 word_of_thread!("millpond_rt_umem_thread");
@@ -40,7 +41,7 @@ pub(super) fn current() -> *mut Thread {
     get().cast()
 }
 
-/// The calling thread's block, which is made when it has none. Null: there is no memory, the thread has returned its block, or it is just making the
+/// The calling thread's block, created if it has none. Null: out of memory, the thread has returned its block, or it is just initialising the
 /// allocator.
 #[inline(always)]
 pub(super) fn current_or_new() -> *mut Thread {
@@ -65,12 +66,12 @@ fn attach() -> *mut Thread {
     block
 }
 
-/// A block that is free, or a new one, or null.
+/// A free block, or a new one. Null: out of memory.
 fn claim() -> *mut Thread {
     let _held = root::LISTS.hold();
     let list = root::threads();
     let mut block = list.load(Ordering::Acquire);
-    // SAFETY: blocks of the list are never given back; their numbers change under the lock.
+    // SAFETY: blocks are never freed; their thread IDs change under the lock.
     unsafe {
         while !block.is_null() && (*block).tid != 0 {
             block = (*block).next;
@@ -88,13 +89,13 @@ fn claim() -> *mut Thread {
     block
 }
 
-/// From now on the ends of threads are noticed. The allocator is ready.
+/// Registers the destructor for ending threads. The allocator must be ready.
 pub(super) fn register() {
     let mut key = 0;
-    // SAFETY: a function of ours that takes what is set below.
+    // SAFETY: a function of this file whose argument is the value that is set below.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
         KEY.store(key + 1, Ordering::Release);
-        // The one that began it has its block already, if it asked for one.
+        // The initialising thread may have its block already.
         watch_end(current());
     }
 }
@@ -102,22 +103,22 @@ pub(super) fn register() {
 fn watch_end(block: *mut Thread) {
     let key = KEY.load(Ordering::Acquire);
     if key > 0 && !block.is_null() {
-        // SAFETY: the key is ours. If it fails, the block of a thread that ended leaks, and nothing else happens.
+        // SAFETY: the key is this file's. If the call fails, the block leaks when its thread ends.
         unsafe { libc::pthread_setspecific(key - 1, block.cast()) };
     }
 }
 
-/// A thread ends.
+/// Called when a thread ends.
 extern "C" fn end(block: *mut libc::c_void) {
     set(ptr::null_mut());
     ended::begin();
-    // SAFETY: it was set by `watch_end`, and its thread is here.
+    // SAFETY: it was set by `watch_end` in this thread.
     unsafe { release(block.cast()) };
 }
 
-/// What is in a block goes to the depots. The next thread gets the block.
+/// Returns the magazines of a block to the depots. Then another thread may claim the block.
 unsafe fn release(block: *mut Thread) {
-    // SAFETY: our caller has the block.
+    // SAFETY: the caller owns the block.
     unsafe { kept::end(block) };
     visit::visiting(|visitor| {
         let mut indices = 0..CACHES.len();
@@ -126,7 +127,7 @@ unsafe fn release(block: *mut Thread) {
             let cache = visitor.go_on(|_| {
                 let used = indices.find_map(|index| {
                     let cache = cache_at(index);
-                    // SAFETY: our caller has the block; of caches that go, pairs belong to the thread that destroys them.
+                    // SAFETY: the caller owns the block. Pairs of a cache that is being destroyed belong to the destroying thread.
                     unsafe {
                         pair = &raw mut (*block).pairs[index];
                         let is_used = !cache.is_null() && (!(*pair).base.is_null() || (*pair).allocs > 0);
@@ -138,22 +139,22 @@ unsafe fn release(block: *mut Thread) {
             if cache.is_null() {
                 break;
             }
-            // SAFETY: the cache is alive while it is visited, and our caller has the block.
+            // SAFETY: the cache is alive while it is visited, and the caller owns the block.
             unsafe { depot::unload(cache, pair, depot::own(block)) };
         }
     });
     let _held = root::LISTS.hold();
-    // SAFETY: our caller has the block.
+    // SAFETY: the caller owns the block.
     unsafe { (*block).tid = 0 };
 }
 
-/// In a child after a fork: the other threads are not there. What they had goes to the depots if that is wanted, but for those that were at an
-/// exchange.
+/// For the child of a fork: releases the blocks of all other threads. With `keep` their magazines return to the depots, except for threads that were
+/// at an exchange.
 pub(super) fn forget_others(keep: bool) {
     kept::forget_others();
     let mut block = root::threads().load(Ordering::Acquire);
     let mine = current();
-    // SAFETY: blocks are never given back, and their owners are not in this process.
+    // SAFETY: blocks are never freed, and their owners are not in this process.
     unsafe {
         while !block.is_null() {
             if block == mine {
@@ -166,7 +167,7 @@ pub(super) fn forget_others(keep: bool) {
     }
 }
 
-/// Enters a cache; its place, or [`NO_PAIR`].
+/// Enters a cache. Returns its index, or [`NO_PAIR`].
 pub(super) fn enter(cache: *mut Cache) -> u32 {
     let free = CACHES.iter().enumerate().find(|(_, place)| {
         place.compare_exchange(ptr::null_mut(), cache, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -174,16 +175,16 @@ pub(super) fn enter(cache: *mut Cache) -> u32 {
     free.map_or(NO_PAIR, |(index, _)| index as u32)
 }
 
-/// The cache of a place; null: there is none, or it is leaving.
+/// The cache of an index; null if it has none, or is being destroyed.
 pub(super) fn cache_at(place: usize) -> *mut Cache {
     let cache = CACHES.get(place).map_or(ptr::null_mut(), |place| place.load(Ordering::Acquire));
     if cache == LEAVING { ptr::null_mut() } else { cache }
 }
 
-/// In the place of a cache that goes: it has no more than that of its threads, and no other thread gets it.
+/// The entry of a cache that is being destroyed: no thread uses the index, and no other cache gets it.
 const LEAVING: *mut Cache = ptr::without_provenance_mut(align_of::<Cache>());
 
-/// From now on threads that end leave what they have of a cache to [`leave`]. For holders of the list of caches.
+/// From now on, ending threads leave their magazines of a cache to [`leave`]. The caller holds the list of caches.
 ///
 /// # Safety
 /// No thread uses the cache any more.
@@ -195,12 +196,12 @@ pub(super) unsafe fn begin_leaving(cache: *mut Cache) {
     }
 }
 
-/// Takes a cache out: what threads have of it goes to its depot. The list of caches is not held, for objects may be ended.
+/// Removes a cache: the magazines of all threads return to its depot. The list of caches is not locked, because destructors may run.
 ///
 /// # Safety
 /// [`begin_leaving`] was called, and no thread uses the cache any more.
 pub(super) unsafe fn leave(cache: *mut Cache) {
-    // SAFETY: our caller promises that no thread is at the pairs of that cache.
+    // SAFETY: by the caller's promise no thread uses the pairs of that cache.
     unsafe {
         let index = (*cache).index;
         if index == NO_PAIR {
@@ -216,7 +217,7 @@ pub(super) unsafe fn leave(cache: *mut Cache) {
     }
 }
 
-/// Does something to a pair of the calling thread's that takes more than one word: a fork may come in between.
+/// Changes more than one word of a pair of the calling thread. It marks the block busy, because a fork may come in between.
 pub(super) unsafe fn exchange<T>(block: *mut Thread, work: impl FnOnce() -> T) -> T {
     // SAFETY: the block is the calling thread's.
     let busy = unsafe { AtomicU32::from_ptr(&raw mut (*block).busy) };

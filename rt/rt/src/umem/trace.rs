@@ -1,16 +1,16 @@
-//! Stack traces: those of callers of the allocator, in records of buffers and in reports.
+//! Stack traces of the allocator's callers, in records of buffers and in reports.
 
 use super::{options, root};
 use millpond_rt_layout::Bufctl;
 use std::ptr;
 
-/// The caller's stack in a record.
+/// Stores the caller's stack in a record.
 ///
 /// # Safety
-/// The record is the caller's, and has room for a stack.
+/// The caller owns the record, which has room for a stack.
 #[inline(always)]
 pub(super) unsafe fn set_stack(record: *mut Bufctl) {
-    // SAFETY: our caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe {
         let room = (*root::root()).frames as usize;
         let mut here = Here::new();
@@ -22,7 +22,7 @@ pub(super) unsafe fn set_stack(record: *mut Bufctl) {
 }
 
 pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
-    // SAFETY: so many return addresses were written behind it, if it is of a cache that audits.
+    // SAFETY: a record of a cache with auditing is followed by that many return addresses.
     unsafe {
         let depth = (*record).depth.min((*root::root()).frames) as usize;
         std::slice::from_raw_parts(record.add(1).cast(), depth)
@@ -32,11 +32,11 @@ pub(super) fn frames_of(record: *const Bufctl) -> &'static [usize] {
 /// The stack of the allocator's caller.
 pub(super) struct Here {
     frames: [usize; options::FRAMES_MAX + OWN],
-    /// Of those that are not ours.
+    /// The range of the program's frames.
     range: (usize, usize),
 }
 
-/// So many frames of a stack may be our own.
+/// Maximum number of the allocator's own frames.
 const OWN: usize = 8;
 
 impl Here {
@@ -44,7 +44,7 @@ impl Here {
         Here { frames: [0; options::FRAMES_MAX + OWN], range: (0, 0) }
     }
 
-    /// Captures at least so many frames of the program's, if there are.
+    /// Captures at least `room` frames of the program, if there are that many.
     #[inline(always)]
     pub(super) fn capture(&mut self, room: usize) {
         let most = (room + OWN).min(self.frames.len());
@@ -63,12 +63,12 @@ impl std::ops::Deref for Here {
     }
 }
 
-/// Whether a return address is in one of the functions that a program enters the allocator by. They have a section, whose ends the linker knows; what is
-/// inlined into a caller of ours is that caller.
+/// Whether a return address is in one of the allocator's entry functions. They are in a section of their own, whose bounds the linker defines. A
+/// function that is inlined into its caller counts as the caller.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 fn is_own(frame: usize) -> bool {
     let (first, last): (usize, usize);
-    // SAFETY: the linker's names for both ends of a section that is there; each library has its own, and hides it.
+    // SAFETY: linker-defined symbols for the bounds of an existing section; each library has its own hidden ones.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -99,7 +99,7 @@ fn is_own(frame: usize) -> bool {
     (first..last).contains(&frame)
 }
 
-/// There is no linker, or no stack is read.
+/// Without that linker support, or under Miri, which reads no stack.
 #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 fn is_own(_: usize) -> bool {
     false

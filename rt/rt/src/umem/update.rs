@@ -1,38 +1,39 @@
-//! The periodic update: magazines that are not needed go, and those of contended depots become larger.
+//! The periodic update: unneeded magazines are freed, and magazines of contended depots become larger.
 //!
-//! No thread exists for it: one of the library's would keep a program alive whose threads have all ended, and would count for programs that must have one
-//! thread only (`unshare`, `setns`). The threads of the program do it. When it is time, each visit to a depot updates one cache, so that no visit takes long. A
-//! program that allocates nothing keeps what it has.
+//! It has no thread of its own. Such a thread would keep a program alive whose threads have all ended, and would disturb programs that must be
+//! single-threaded (`unshare`, `setns`). Instead the threads of the program do it: when an update is due, each visit to a depot updates one cache, so
+//! that no visit takes long. A program that allocates nothing keeps its memory.
 
 use super::{depot, kept, map, pages, root, settings, slab, thread, visit};
 use millpond_rt_layout::{Cache, NO_PAIR};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
-/// Seconds of the coarse clock at which the latest update was begun; 0: none yet.
+/// Begin of the latest update in seconds of the coarse clock; 0: none yet.
 static LATEST: AtomicI64 = AtomicI64::new(0);
-/// Behind all places of caches.
+/// After the index of the last cache.
 const END: usize = NO_PAIR as usize;
-/// The place of the cache that is updated next; from [`END`] on: no update is under way.
+/// Index of the next cache to update; from [`END`] on: no update is in progress.
 static NEXT: AtomicUsize = AtomicUsize::new(END);
-/// Whether there ever was a cache with a reclaim function.
+/// Whether a cache with a reclaim function was ever created.
 static RECLAIMS: AtomicBool = AtomicBool::new(false);
-/// Whether a thread gives back what it can, for there was no memory.
+/// Whether a thread is reaping because memory ran out.
 static REAPING: AtomicBool = AtomicBool::new(false);
 
-/// Seconds between two updates; 0: there are none.
+/// Seconds between two updates; 0: no updates.
 fn interval() -> i64 {
     i64::try_from(settings::get().asked.options.reap_interval).unwrap_or(i64::MAX)
 }
 
-/// Seconds of a clock that costs next to nothing to read.
+/// Seconds of a clock that is cheap to read.
 fn seconds() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it is written to.
+    // SAFETY: `time` is writable.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     time.tv_sec
 }
 
-/// After a visit to a depot, or a large buffer: a part of the update, when it is time. The caller holds no lock and is at no exchange.
+/// Called after each visit to a depot, and for large buffers: does a part of the update, if it is due. The caller holds no lock and is at no
+/// exchange.
 pub(super) fn look() {
     let interval = interval();
     if interval == 0 {
@@ -51,18 +52,18 @@ pub(super) fn look() {
     }
 }
 
-/// The next cache's working set, and larger magazines where they are contended. Behind the last one: large buffers and pages.
+/// Updates the next cache: its working set, and the size of its magazines. After the last one: large buffers and pages.
 fn update_next() {
     let most = settings::get().asked.options.max_contention as u64;
     visit::visiting(|visitor| {
         let cache = visitor.go_on(|_| {
             let places = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
             let caches = places.take_while(|place| *place < END).map(thread::cache_at);
-            // SAFETY: caches of the list are alive while it is held, which `go_on` does.
+            // SAFETY: caches of the list are alive while its lock is held, as it is in `go_on`.
             let mut used = caches.filter(|cache| !cache.is_null() && unsafe { slab::is_used(*cache) });
             used.next().unwrap_or(std::ptr::null_mut())
         });
-        // SAFETY: the cache is alive while it is visited; blocks are always.
+        // SAFETY: a cache is alive while it is visited; blocks always are.
         unsafe {
             if cache.is_null() {
                 kept::give_back_all(root::threads().load(Ordering::Acquire));
@@ -75,9 +76,9 @@ fn update_next() {
     });
 }
 
-/// Gives back what was not needed lately; see `umem_reap`.
+/// Returns free memory to the kernel; see `umem_reap`.
 pub(super) fn reap() {
-    // SAFETY: caches are alive while they are visited; a reclaim function is its creator's promise.
+    // SAFETY: caches are alive while they are visited; the creator of a cache promises that its reclaim function may be called.
     each(|cache| unsafe {
         if let Some(reclaim) = (*cache).reclaim {
             reclaim((*cache).private);
@@ -90,21 +91,21 @@ pub(super) fn reap() {
     pages::reap();
 }
 
-/// Whether it helps a large request that others give back what they have. That is at most what is mapped, and is not unmapped, unless a cache has a
-/// function that may give back anything.
+/// Whether reaping can help a large request. It frees at most the mapped memory, which stays mapped, unless a cache has a reclaim function, which may
+/// free anything.
 pub(super) fn can_help(bytes: usize) -> bool {
-    // SAFETY: a counter that is changed under a lock; which of two values is read does not matter.
+    // SAFETY: a counter that changes under a lock; an old or new value will do.
     let mapped =
         unsafe { AtomicUsize::from_ptr(&raw mut (*root::root()).heap.mapped) }.load(Ordering::Relaxed);
     bytes <= map::REACH && (bytes <= mapped || RECLAIMS.load(Ordering::Relaxed))
 }
 
-/// A cache has a function that gives back memory.
+/// Records that a cache has a reclaim function.
 pub(super) fn expect_reclaim() {
     RECLAIMS.store(true, Ordering::Relaxed);
 }
 
-/// There was no memory: what can be given back is, unless another thread does that now.
+/// Out of memory: reaps, unless another thread is doing so.
 pub(super) fn ask_for_memory() {
     if !REAPING.swap(true, Ordering::Acquire) {
         reap();
@@ -112,7 +113,7 @@ pub(super) fn ask_for_memory() {
     }
 }
 
-/// Does something for every cache. What is done may call functions of the program, which must not destroy that very cache.
+/// Calls `work` for every cache. It may call functions of the program, which must not destroy that cache.
 fn each(work: impl Fn(*mut Cache)) {
     visit::visiting(|visitor| {
         let mut cache = visitor.go_on(|_| root::caches().load(Ordering::Acquire));
@@ -124,7 +125,7 @@ fn each(work: impl Fn(*mut Cache)) {
     });
 }
 
-/// In a child after a fork there are no other threads.
+/// For the child of a fork: there are no other threads.
 pub(super) fn forget_others() {
     REAPING.store(false, Ordering::Relaxed);
 }

@@ -1,7 +1,8 @@
-//! Visitors: threads that look at caches of which they have nothing. An update looks at all of them, and an ending thread at those of its magazines.
+//! Visitors: threads that use caches of others. An update visits all caches, and an ending thread those of its magazines.
 //!
-//! The creator of a cache cannot know of them, and destroys it when it likes. So they say which one they are at, and it is destroyed when they have gone on. The
-//! list of caches is not held meanwhile: constructors and destructors of the program may run, which may make and destroy other caches.
+//! The creator of a cache does not know of visitors, and may destroy it at any time. So each visitor registers the cache that it visits, and
+//! destruction waits until the visitor moves on. The list of caches is not locked meanwhile: constructors and destructors of the program may run, and
+//! may create and destroy other caches.
 
 use super::root;
 use crate::locks::word::thread_number;
@@ -11,21 +12,21 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// A visitor, on its own stack. In a list that is changed and read under the lock of the list of caches.
+/// A visitor, on its own stack. It is in a list that is accessed under the lock of the list of caches.
 pub(super) struct Visitor {
-    /// Where it is; null: nowhere.
+    /// The visited cache, or null.
     cache: Cell<*mut Cache>,
     thread: u32,
     next: Cell<*const Visitor>,
 }
 
 static FIRST: AtomicPtr<Visitor> = AtomicPtr::new(ptr::null_mut());
-/// Changes when a visitor goes on.
+/// Changes when a visitor moves on.
 static MOVES: AtomicU32 = AtomicU32::new(0);
-/// How many wait for that.
+/// Number of threads that wait for such a change.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
-/// Looks at caches, one after the other: see [`Visitor::go_on`].
+/// Visits caches, one after the other: see [`Visitor::go_on`].
 pub(super) fn visiting(work: impl FnOnce(&Visitor)) {
     let visitor =
         Visitor { cache: Cell::new(ptr::null_mut()), thread: thread_number(), next: Cell::new(ptr::null()) };
@@ -41,7 +42,7 @@ pub(super) fn visiting(work: impl FnOnce(&Visitor)) {
 }
 
 impl Visitor {
-    /// Goes on from a cache to the next one, or to none (null), which is chosen while none can be destroyed.
+    /// Moves on to another cache, or to none (null). `next` chooses it under the lock, while no cache can be destroyed.
     pub(super) fn go_on(&self, next: impl FnOnce(*mut Cache) -> *mut Cache) -> *mut Cache {
         let _held = root::LISTS.hold();
         let cache = next(self.cache.get());
@@ -50,13 +51,13 @@ impl Visitor {
         cache
     }
 
-    /// For holders of the list. In a child whose parent's visitors are forgotten it may be in no list.
+    /// The caller holds the list. In the child of a fork whose visitors were discarded, it may be in no list.
     fn unlink(&self) {
         let mut at: *const Visitor = FIRST.load(Ordering::Relaxed);
         if ptr::eq(at, self) {
             return FIRST.store(self.next.get().cast_mut(), Ordering::Relaxed);
         }
-        // SAFETY: a visitor of the list is on the stack of `visiting`, which takes it out before it returns.
+        // SAFETY: a visitor of the list is on the stack of `visiting`, which removes it before it returns.
         while let Some(before) = unsafe { at.as_ref() } {
             if ptr::eq(before.next.get(), self) {
                 return before.next.set(self.next.get());
@@ -66,7 +67,7 @@ impl Visitor {
     }
 }
 
-/// For holders of the list: the threads that wait look again.
+/// Wakes threads that wait for visitors. The caller holds the list.
 fn tell() {
     if WAITING.load(Ordering::Relaxed) > 0 {
         MOVES.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +75,7 @@ fn tell() {
     }
 }
 
-/// Does something under the lock of the list of caches, when no other thread is at that one.
+/// Calls `work` under the lock of the list of caches when no other thread visits the cache.
 pub(super) fn when_alone<T>(cache: *mut Cache, work: impl FnOnce() -> T) -> T {
     let mut held = root::LISTS.hold();
     while is_visited(cache) {
@@ -88,7 +89,7 @@ pub(super) fn when_alone<T>(cache: *mut Cache, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// For holders of the list.
+/// The caller holds the list.
 fn is_visited(cache: *mut Cache) -> bool {
     let me = thread_number();
     let mut at: *const Visitor = FIRST.load(Ordering::Relaxed);
@@ -102,7 +103,7 @@ fn is_visited(cache: *mut Cache) -> bool {
     false
 }
 
-/// In a child after a fork: there are no others.
+/// For the child of a fork: there are no other visitors.
 pub(super) fn forget_others() {
     FIRST.store(ptr::null_mut(), Ordering::Relaxed);
     WAITING.store(0, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Functions that may be there or not: looked up by the linker.
+//! Weak references: functions that may exist or not, resolved by the linker.
 //!
-//! `dlsym` allocates when it finds nothing (the text for `dlerror`), which in an allocator that is just being made is a call of itself. Stable Rust
-//! has no weak references; assemblers have. What is read is the entry of the global offset table, which the linker fills before any code runs: zero
-//! where there is no such function. It works in static programs, too.
+//! `dlsym` allocates when it finds nothing (the text for `dlerror`), which would be a recursion while the allocator is initialised. Stable Rust has
+//! no weak references, but assembly has. The code reads an entry of the global offset table, which the linker fills before any code runs: zero if the
+//! function does not exist. It works in static programs, too.
 //!
-//! The reference has a name of its own (`.weakref`), because the program may define the function where this is compiled: with optimisation of
-//! the whole program. It is made once, however often the compiler repeats these lines.
+//! The reference has a name of its own (`.weakref`), because with link-time optimisation the program may define the function in the same compilation
+//! unit. It is defined once, even if the compiler duplicates these lines.
 
 /// Loads an entry of the global offset table into the register `{0}`.
 #[cfg(target_arch = "x86_64")]
@@ -23,12 +23,12 @@ macro_rules! load_entry {
     };
 }
 
-/// The address of a function by its name, a literal; zero: there is none.
+/// The address of a function by its name, a literal; zero: it does not exist.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 macro_rules! address_of_weak {
     ($name:literal) => {{
         let address: usize;
-        // SAFETY: an entry of the global offset table is read.
+        // SAFETY: it reads an entry of the global offset table.
         unsafe {
             core::arch::asm!(
                 concat!(".ifndef millpond_weak", $name),
@@ -43,7 +43,7 @@ macro_rules! address_of_weak {
     }};
 }
 
-/// Elsewhere nothing is looked up.
+/// Other architectures have no hooks.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 macro_rules! address_of_weak {
     ($name:literal) => {

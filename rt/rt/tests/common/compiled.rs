@@ -1,4 +1,4 @@
-//! Programs in C and C++ that are compiled against the headers and linked with the libraries, or with none of them.
+//! Compiles programs in C and C++ against the headers, and links them with the libraries, or with neither.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The room of the library, also from the room of the library for malloc.
+/// The directory of the library, also when this file is used by `rt-malloc`.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt");
 
 /// A library, which cargo built for this test.
@@ -14,12 +14,12 @@ pub fn library(extension: &str) -> PathBuf {
     std::env::current_exe().unwrap().with_file_name(format!("libmillpond_rt.{extension}"))
 }
 
-/// Whether there is such a program.
+/// Whether a program exists.
 pub fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
-/// A place of one program, which goes with it.
+/// A temporary directory of one program.
 pub struct Place(pub PathBuf);
 
 impl Place {
@@ -38,23 +38,23 @@ impl Drop for Place {
     }
 }
 
-/// How a program is compiled.
+/// Options of a compilation.
 #[derive(Clone, Copy)]
 pub struct How<'a> {
     pub compiler: &'a str,
     pub standard: &'a str,
-    /// `a`, `so`, or nothing: without our library.
+    /// `a`, `so`, or empty: without the library.
     pub library: &'a str,
     pub more: &'a [&'a str],
 }
 
-/// A program, which goes with its place.
+/// A compiled program. Dropping it removes its directory.
 pub struct Program {
     place: Place,
 }
 
 impl Program {
-    /// Compiles a file of this room.
+    /// Compiles a file of `rt/rt`.
     pub fn new(source: &str, how: How<'_>) -> Program {
         let How { compiler, standard, library: extension, more } = how;
         let place = Place::new();
@@ -75,7 +75,7 @@ impl Program {
         Program { place }
     }
 
-    /// To be run. What is asked of object caches in the environment of the tests is not asked of it.
+    /// A command that runs it, without the allocator's variables of the environment.
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.place.0.join("program"));
         for variable in ["UMEM_DEBUG", "UMEM_LOGGING", "UMEM_OPTIONS", "LD_PRELOAD"] {

@@ -1,11 +1,11 @@
-//! What a program says of its mistakes, beside what it shall say, line by line.
+//! Compares a program's reports with expected ones, line by line.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
-/// Whether a line is as a pattern has it: `*` is one or more letters and digits, or a point.
+/// Whether a line matches a pattern. `*` is one or more letters, digits or dots.
 fn fits(pattern: &str, line: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('*') else { return pattern == line };
     let Some(line) = line.strip_prefix(before) else { return false };
@@ -13,16 +13,16 @@ fn fits(pattern: &str, line: &str) -> bool {
     length > 0 && fits(rest, &line[length..])
 }
 
-/// A line of a stack: a file and a function, or an address.
+/// Whether a line is a stack frame: a file and a function, or an address.
 fn is_frame(line: &str) -> bool {
     line.contains('\'') && !line.contains(' ')
         || line.strip_prefix("0x").is_some_and(|rest| !rest.contains(' '))
 }
 
-/// Compares what was said. `wanted` are patterns of lines; `> f, g` stands for a stack, which has these functions in that order and may have others.
+/// Compares reports with patterns of lines. The pattern `> f, g` matches a stack that contains these functions in that order.
 ///
 /// # Panics
-/// That is not what was said.
+/// The reports differ.
 pub fn assert_said(what: &str, said: &str, wanted: &[&str]) {
     let mut lines = said.lines().peekable();
     for pattern in wanted {
@@ -44,8 +44,8 @@ pub fn assert_said(what: &str, said: &str, wanted: &[&str]) {
     assert_eq!(lines.next(), None, "{what}: too much is said:\n{said}");
 }
 
-/// The lines about a corrupt buffer of a cache: what is wrong, and the stacks of its previous transaction (empty: it was not audited) and of the call
-/// that found it.
+/// The lines of a report about a corrupt buffer of a cache: the error, the stack of its previous transaction (empty: not audited), and the
+/// stack of the call that found it.
 pub fn corrupted(wrong: &[&str], cache: &str, before: &str, here: &str) -> Vec<String> {
     let mut lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
     lines.push(format!("buffer=*  bufctl=*  cache: {cache}"));
@@ -58,7 +58,7 @@ pub fn corrupted(wrong: &[&str], cache: &str, before: &str, here: &str) -> Vec<S
     lines
 }
 
-/// The program was ended by that signal, or by itself with 0, and said what was wanted.
+/// Asserts that the program was ended by the signal, or exited with 0, with the wanted reports.
 pub fn assert_ended(what: &str, out: &Output, signal: Option<i32>, wanted: &[&str]) {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.signal(), signal, "{what}: {}: {said}", out.status);

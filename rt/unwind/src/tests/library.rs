@@ -1,4 +1,4 @@
-//! The library of C functions with all kinds of frames: compiled, opened and called.
+//! A C library with all kinds of frames: compiled, loaded and called.
 
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) const COMPILERS: [&str; 3] = ["gcc", "clang", "clang-19"];
 
-/// One build of it. It is closed and removed with the value.
+/// A build of the library. Dropping it unloads and removes it.
 pub(super) struct Library {
     handle: *mut c_void,
     file: PathBuf,
 }
 
-// SAFETY: a handle of the dynamic linker, which has a lock.
+// SAFETY: a handle of the dynamic linker, which is thread-safe.
 unsafe impl Sync for Library {}
 
 type Look = extern "C" fn(*mut c_void);
 
 impl Library {
-    /// Compiled with these options. None: there is no such compiler, which is said in the test's name.
+    /// Compiles it with these options. `None`: there is no such compiler, which is printed with the test's name.
     pub(super) fn built(test: &str, compiler: &str, options: &[&str]) -> Option<Library> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         if !Command::new(compiler).arg("--version").output().is_ok_and(|out| out.status.success()) {
-            // The others are spare names of one.
+            // The others are alternatives to each other.
             if compiler == "gcc" {
                 println!("skipped: {test}: there is no {compiler}");
             }
@@ -38,7 +38,7 @@ impl Library {
         let out = command.arg(source).arg("-o").arg(&file).output().unwrap();
         assert!(out.status.success(), "{compiler}: {}", String::from_utf8_lossy(&out.stderr));
         let name = CString::new(file.to_str().unwrap()).unwrap();
-        // SAFETY: the library does nothing when it is opened.
+        // SAFETY: the library has no constructors.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{name:?}");
         Some(Library { handle, file })
@@ -46,13 +46,13 @@ impl Library {
 
     pub(super) fn address(&self, name: &str) -> usize {
         let name = CString::new(name).unwrap();
-        // SAFETY: the library is open.
+        // SAFETY: the library is loaded.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         assert!(!address.is_null(), "{name:?}");
         address.addr()
     }
 
-    /// Calls one of its functions, which calls `look` with what it is given. Those that handle signals do so one at a time.
+    /// Calls one of its functions, which calls `look` with `with`. Functions that handle signals run one at a time.
     pub(super) fn call(&self, name: &str, number: i64, look: Look, with: *mut c_void) {
         type Function = unsafe extern "C" fn(i64, Look, *mut c_void);
         static HANDLERS: Mutex<()> = Mutex::new(());
@@ -65,13 +65,13 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: none of its functions runs, and none is kept.
+        // SAFETY: none of its functions is running, and no pointer to one is kept.
         unsafe { libc::dlclose(self.handle) };
         let _ = std::fs::remove_file(&self.file);
     }
 }
 
-/// Where everything is, for reports.
+/// The mappings, for reports.
 pub(super) fn maps() -> String {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     text.lines().filter(|line| line.contains("r-xp") || line.contains("stack")).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! The rows of whole libraries, beside what readelf says of each place.
+//! Compares the rows of whole libraries with the output of readelf for each place.
 
 use super::super::bytes::Image;
 use super::super::row::{Address, Pointer, Row};
@@ -6,7 +6,7 @@ use super::super::{index, program};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A library's file: the segment that its call frame information is in.
+/// A library file, with the segment that contains its call frame information.
 pub(super) struct File {
     bytes: Vec<u8>,
     segment: std::ops::Range<usize>,
@@ -46,7 +46,7 @@ impl File {
     }
 }
 
-/// The libraries of this very process.
+/// The libraries of this process.
 pub(super) fn libraries() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mut files: Vec<PathBuf> =
@@ -60,7 +60,7 @@ pub(super) fn libraries() -> Vec<PathBuf> {
     files
 }
 
-/// What readelf's columns say; none where ours gives no row.
+/// The row for readelf's columns. `None`: it is not supported.
 fn expected(columns: &[&str], row: &[&str]) -> Option<Row> {
     let column = |name: &str| columns.iter().position(|column| *column == name).map(|at| row[at]);
     let words = |text: &str| text.parse::<u32>().unwrap() / 8;
@@ -111,7 +111,7 @@ fn rows_are_those_that_readelf_shows() {
                 for (at, (place, row)) in rows.iter().enumerate() {
                     let next = rows.get(at + 1).map_or(end, |(next, _)| *next);
                     let row: Vec<&str> = row.iter().map(String::as_str).collect();
-                    // Expressions are tests of their own.
+                    // Expressions have tests of their own.
                     if next > *place && row[0] != "exp" {
                         compared += 1;
                         let expected = expected(&columns, &row);

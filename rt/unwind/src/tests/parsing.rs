@@ -1,25 +1,25 @@
-//! Entries written by hand, by the DWARF standard; and entries that are almost right, which must not do more than be refused.
+//! Entries that are written by hand after the DWARF standard; and nearly correct entries, which must be refused or parsed, without a panic.
 
 use super::super::bytes::Image;
 use super::super::row::{Address, Pointer, Row};
 use super::super::{index, program};
 use super::oracle::{File, libraries};
 
-/// Where the code is that the entries below are about, and how much.
+/// Address and size of the code of the entries below.
 const CODE: usize = 0x4000;
 const CODE_SIZE: usize = 0x100;
 
-/// Where the entries are.
+/// Address of the entries.
 const HERE: usize = 0x1000;
 
-/// A common part and an entry with these programs; where the entry is.
+/// A common part and an entry with these programs. Returns the address of the entry.
 fn entries(augmentation: &[u8], data: &[u8], common: &[u8], program: &[u8]) -> (Vec<u8>, usize) {
     let mut bytes = Vec::new();
     let record = |bytes: &mut Vec<u8>, content: &[u8]| {
         bytes.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
         bytes.extend(content);
     };
-    // Version 1, code by 1, data by -8, return address in column 16.
+    // Version 1, code unit 1, data unit -8, return address in column 16.
     let content = [&[0, 0, 0, 0, 1], augmentation, &[0, 1, 0x78, 16], data, common].concat();
     record(&mut bytes, &content);
     let entry = bytes.len();
@@ -32,10 +32,10 @@ fn entries(augmentation: &[u8], data: &[u8], common: &[u8], program: &[u8]) -> (
     (bytes, HERE + entry)
 }
 
-/// What every function begins with: the frame address is 8 above the stack pointer, the return address right below it.
+/// The state at the entry of every function: the frame address is 8 above the stack pointer, the return address directly below it.
 const USUAL: &[u8] = &[0x0c, 7, 8, 0x90, 1];
 
-/// The row so far into the function of that program.
+/// The row at an offset into a function with that program.
 fn row(program: &[u8], place: usize) -> Option<Row> {
     let (bytes, entry) = entries(b"zR", &[1, 0x1b], USUAL, program);
     program::row(Image { address: HERE, bytes: &bytes }, entry, CODE + place)
@@ -89,7 +89,7 @@ fn each_instruction_does_what_the_standard_says() {
         (&[0x2f, 3, 5], above_stack(1, Pointer::Kept)),
         (&[0x0a, 0x0e, 64, 0x86, 2, 0x0b], above_stack(1, Pointer::Kept)),
         (&[0x0e, 64, 0x86, 2, 0x0a, 0x0c, 6, 16, 0xc6, 0x0b], above_stack(8, Pointer::Below(2))),
-        // Rules of other registers are not followed, but their operands are read.
+        // Rules of other registers are ignored, but their operands are read.
         (
             &[0x83, 2, 0x8c, 3, 0x05, 12, 4, 0xc3, 0x10, 3, 2, 0x76, 8, 0x0e, 16],
             above_stack(2, Pointer::Kept),
@@ -99,7 +99,7 @@ fn each_instruction_does_what_the_standard_says() {
         (&[0x10, 6, 2, 0x76, 0, 0x0f, 3, 0x76, 0x78, 6], stored(1, Pointer::AtFrame)),
         (&[0x10, 6, 2, 0x76, 0, 0x0f, 3, 0x76, 0x58, 6], stored(5, Pointer::AtFrame)),
         (&[0x10, 6, 2, 0x76, 8, 0x0f, 3, 0x76, 0x58, 6], stored(5, Pointer::Lost)),
-        // What is not understood.
+        // Unsupported rules.
         (&[0x0f, 2, 0x77, 8], None),
         (&[0x0f, 4, 0x76, 0x78, 6, 6], None),
         (&[0x0c, 3, 16], None),
@@ -109,7 +109,7 @@ fn each_instruction_does_what_the_standard_says() {
         (&[0x17], None),
         (&[0x3f], None),
         (&[0x0f, 3, 0x76, 0x78, 6, 0x0e, 16], None),
-        // What is cut off.
+        // Truncated instructions.
         (&[0x0e], None),
         (&[0x0c, 7], None),
         (&[0x0e, 0x80], None),
@@ -129,7 +129,7 @@ fn stored(words: u32, pointer: Pointer) -> Option<Row> {
 
 #[test]
 fn a_stub_of_the_linker_has_two_rows_by_the_last_four_bits() {
-    // Lazy binding, as GNU ld writes it; 11 is where the stub has pushed its number.
+    // Lazy binding stubs of GNU ld; 11 is the offset after the stub has pushed its number.
     for pushed in [10_u8, 11] {
         let program = [0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x30 + pushed, 0x2a, 0x33, 0x24, 0x22];
         for place in 0..48 {
@@ -231,7 +231,7 @@ fn fuzz_tables_and_entries_of_a_real_library_may_be_damaged() {
     };
     let file = File::read(&path);
     let (image, section) = (file.image(), file.section);
-    // The table, which the entries follow: the beginning of each.
+    // The table, and the beginning of the entries after it.
     let from = section - image.address;
     let seed = image.bytes[from..image.bytes.len().min(from + 20_000)].to_vec();
     millpond_fuzz::check("rt-umem-frames-table", &[&seed], move |bytes| {
@@ -247,7 +247,7 @@ fn fuzz_tables_and_entries_of_a_real_library_may_be_damaged() {
     });
 }
 
-/// A row fits into its bits, or ends the walk.
+/// A row fits into its bits, or becomes `End`.
 fn assert_packed(row: Row) {
     let bits = Row::unpack(row.pack());
     assert!(bits == row || bits == Row::End, "{row:?}");

@@ -1,4 +1,4 @@
-//! Stacks that hold anything: the walk ends, and touches nothing that is not there.
+//! Stacks with arbitrary contents: the walk ends, and accesses no unmapped memory.
 
 use super::super::{chain, walk};
 use super::library::Library;
@@ -6,7 +6,7 @@ use super::{both, by_libgcc};
 use std::ffi::c_void;
 use std::ptr;
 
-/// Numbers that look random and are the same every time (Marsaglia's xorshift).
+/// Reproducible pseudo-random numbers (Marsaglia's xorshift).
 struct Random(u64);
 
 impl Random {
@@ -25,13 +25,13 @@ impl Random {
 const PAGE: usize = 4096;
 const PAGES: usize = 4;
 
-/// Pages with inaccessible pages around them, and another one in the middle.
+/// Two ranges of pages with inaccessible pages around and between them.
 struct Island(usize);
 
 impl Island {
     fn new() -> Island {
         let size = (2 * PAGES + 3) * PAGE;
-        // SAFETY: a mapping of its own, of which parts are made accessible.
+        // SAFETY: a new mapping, of which parts are made accessible.
         unsafe {
             let (private, none) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_NONE);
             let begin = libc::mmap(ptr::null_mut(), size, none, private, -1, 0);
@@ -46,17 +46,17 @@ impl Island {
         }
     }
 
-    /// The words of its lower part.
+    /// The words of its lower range.
     fn words(&mut self) -> &mut [usize] {
         let first = ptr::with_exposed_provenance_mut(self.0 + PAGE);
-        // SAFETY: they are mapped as long as the island is, and the borrow keeps others away.
+        // SAFETY: they are mapped as long as the island exists, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(first, PAGES * PAGE / 8) }
     }
 }
 
 impl Drop for Island {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours.
+        // SAFETY: the mapping is this test's.
         unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.0), (2 * PAGES + 3) * PAGE) };
     }
 }
@@ -84,7 +84,7 @@ fn a_stack_of_anything_is_survived() {
         let stack = begin + PAGE + 8 * random.below(words.len());
         let pointer = begin + 8 * random.below((2 * PAGES + 3) * PAGE / 8);
         let mut frames = [0; 64];
-        // SAFETY: there is room for so many; the page of the stack pointer can be read, which is what is needed of it.
+        // SAFETY: `frames` has that much room; the page of the stack pointer is readable, as the walk requires.
         let count = unsafe { walk::walk(frames.as_mut_ptr(), frames.len(), stack, pointer) };
         longest = longest.max(count);
         let count = chain::follow(&mut frames, known[0], pointer, stack);
@@ -98,9 +98,9 @@ fn a_frame_that_does_not_lie_above_the_one_before_ends_the_walk() {
     let name = "a_frame_that_does_not_lie_above_the_one_before_ends_the_walk";
     let options = ["-O1", "-fno-omit-frame-pointer"];
     let Some(library) = Library::built(name, "gcc", &options) else { return };
-    // The return address in a function whose frame address is counted from the frame pointer: it is 16 above.
+    // A return address in a function whose frame address is 16 above the frame pointer.
     extern "C" fn look(found: *mut c_void) {
-        // SAFETY: it is what is given below.
+        // SAFETY: the argument is the list below.
         unsafe { *found.cast::<Vec<usize>>() = both().0 };
     }
     let mut found: Vec<usize> = Vec::new();
@@ -113,7 +113,7 @@ fn a_frame_that_does_not_lie_above_the_one_before_ends_the_walk() {
     for (pointer, count) in [(202, 2), (203, 1), (102, 1), (101, 1), (100, 1), (99, 1), (10, 1)] {
         let mut frames = [0; 8];
         let stack = begin + 8 * 100;
-        // The frame address is that of the word behind the return address; where it is the stack pointer or less the walk ends.
+        // The frame address is that of the word after the return address. The walk ends if it is not above the stack pointer.
         // SAFETY: as above.
         let found = unsafe { walk::walk(frames.as_mut_ptr(), 8, stack, begin + 8 * pointer) };
         assert_eq!(frames[0], plain);
@@ -126,7 +126,7 @@ fn a_chain_of_frame_pointers_is_followed_upwards() {
     let mut island = Island::new();
     let begin = island.0 + PAGE;
     let words = island.words();
-    // Three frames, the second and third with a signature of pointer authentication above the address; then the end.
+    // Three frames, the second and third with a pointer authentication code above the address; then the end.
     (words[10], words[11]) = (begin + 8 * 20, 0x0012_0000_0000_2000);
     (words[20], words[21]) = (begin + 8 * 600, 0xffff_0000_0000_3000);
     (words[600], words[601]) = (0, 0x4000);
@@ -134,7 +134,7 @@ fn a_chain_of_frame_pointers_is_followed_upwards() {
     let first = begin + 8 * 10;
     assert_eq!(chain::follow(&mut frames, 0x1000, first, begin), 4);
     assert_eq!(frames[..5], [0x1000, 0x2000, 0x3000, 0x4000, 0]);
-    // A frame that begins within the one before, below it, where nothing is or not at a word; and a return address that is none.
+    // A next frame that overlaps this one, is below it, unmapped or misaligned; and a zero return address.
     for (next, returned, count) in [
         (first + 8, 0x2000, 2),
         (first, 0x2000, 2),
@@ -155,7 +155,7 @@ fn a_chain_of_frame_pointers_is_followed_upwards() {
 
 #[test]
 fn pages_between_two_stacks_are_never_touched() {
-    // A stack below the thread's own, with a page between that cannot be read: what is kept for the thread must not reach over it.
+    // A stack below the thread's own, with an unreadable page between them: the cached range of the thread must not cross it.
     for _ in 0..3 {
         std::thread::spawn(|| {
             let mut island = Island::new();

@@ -1,4 +1,4 @@
-//! The library, and what tests of `rt/rt` have for programs in C.
+//! The library, and helpers of `rt/rt`'s tests for programs in C.
 
 #![allow(dead_code, unused_imports, clippy::unwrap_used, reason = "modules use a part")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library, built as this test was. Nothing can be linked with it, so that cargo does not build it for tests by itself.
+/// The library, built with the profile of this test. Cargo does not build it for tests, because a cdylib cannot be a dependency.
 pub fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -1,19 +1,18 @@
-//! A lock in one word, for our own data: with priority inheritance, and usable inside an allocator.
+//! A one-word lock for data of this library: with priority inheritance, and usable inside an allocator.
 //!
-//! The word is the number of the thread that holds it, as the kernel wants it for its futexes with priority inheritance (`FUTEX_LOCK_PI`); 0 is free.
-//! No thread waits: one atomic operation each for taking and giving back. A thread waits: the kernel sets a bit in the word, lends the holder
-//! the priority of the first waiter, and hands the word over itself.
+//! The word is the ID of the thread that holds it, in the format of the kernel's PI futexes (`FUTEX_LOCK_PI`); 0 is free. Without contention,
+//! taking and releasing are one atomic operation each. With contention, the kernel sets a bit in the word, boosts the holder to the priority of
+//! the first waiter, and hands the word over itself.
 //!
-//! It allocates nothing, registers nothing, and needs no call before its first use. What it protects must be left whole by the thread that holds it: it is for
-//! sections that call nothing of strangers and cannot be cancelled. There are two errors that no caller could do anything about, and which end the program with
-//! a sentence: the holder wants it again (an allocator that is called in a signal handler), and the holder is gone (a child that was forked
-//! without handlers).
+//! It allocates nothing, registers nothing, and needs no call before its first use. The holder must leave the data consistent. So a critical section
+//! calls no foreign code and contains no cancellation point. Two errors cannot be handled by a caller and end the program with a message: the
+//! holder locks again (an allocator is called in a signal handler), and the holder does not exist (a child that was forked without handlers).
 //!
-//! Under loom the words are loom's and the kernel is a model of it (`model.rs`): a waiting thread is blocked, and none spins.
+//! Under loom the words are loom's and the kernel is a model (`model.rs`): a waiting thread is blocked, and none spins.
 //!
 //! # Fork
-//! Nothing is to be done before it. The child, whose thread has another number, calls [`renew_thread_number`] and then [`Word::after_fork`] on each word, which
-//! tells whose it was. It does so in a handler of forks, or when it cannot have a word at once, whichever comes first (`child.rs`).
+//! No action is needed before a fork. In the child, the thread has another ID. It calls [`renew_thread_number`] and then [`Word::after_fork`] on each
+//! word, which returns its holder. It does so in a fork handler, or when it meets a contended word, whichever comes first (`child.rs`).
 
 #[cfg(not(loom))]
 mod child;
@@ -35,24 +34,24 @@ use model::thread;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// No thread holds it.
+/// Not held.
 const FREE: u32 = 0;
 
-/// A lock. See the head of this file.
+/// A one-word lock. See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32, #[cfg(loom)] model::Kernel);
 
-/// The holder of a [`Word`] of the parent's when its child was forked.
+/// The holder of a [`Word`] in the parent at the time of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Free,
-    /// The thread that forked, in a signal handler: it still does, in the child.
+    /// The thread that forked, in a signal handler. It still holds the word in the child.
     Own,
-    /// A thread that is not in the child.
+    /// A thread that does not exist in the child.
     Gone,
 }
 
-/// Holds a [`Word`] until it is dropped.
+/// Holds a [`Word`] until dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a>(&'a Word);
 
@@ -63,19 +62,19 @@ impl Drop for Held<'_> {
 }
 
 impl Word {
-    /// A free one.
+    /// A free word.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Word {
         Word(AtomicU32::new(FREE))
     }
 
-    /// A free one; of loom's words none is a constant.
+    /// A free word. Loom's atomics have no const constructor.
     #[cfg(loom)]
     pub(crate) fn new() -> Word {
         Word(AtomicU32::new(FREE), model::Kernel::default())
     }
 
-    /// Takes it, and gives it back when what is returned goes.
+    /// Takes it. Dropping the result releases it.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.lock();
         Held(self)
@@ -87,14 +86,14 @@ impl Word {
         }
     }
 
-    /// Takes it if no thread holds it.
+    /// Takes it if it is free.
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
         let number = thread::number();
         if self.0.compare_exchange(FREE, number, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        // A signal handler forked after the number was read, and this is the child: no other thread has written here.
+        // A signal handler forked after the number was read, and this is the child: no other thread has written the word.
         let now = thread::number();
         if now != number {
             self.0.store(now, Ordering::Relaxed);
@@ -102,14 +101,14 @@ impl Word {
         true
     }
 
-    /// Gives it back. The calling thread holds it.
+    /// Releases it. The calling thread must hold it.
     pub(crate) fn unlock(&self) {
         if self.0.compare_exchange(thread::number(), FREE, Ordering::Release, Ordering::Relaxed).is_err() {
             self.hand_over();
         }
     }
 
-    /// In the child after a fork, whose only thread this is, and had that number in the parent. Afterwards the word is free, or the calling thread's.
+    /// For the only thread of a child, whose ID was `before` in the parent. Afterwards the word is free, or held by the calling thread.
     pub(crate) fn after_fork(&self, before: u32) -> Left {
         let holder = self.0.load(Ordering::Acquire) & libc::FUTEX_TID_MASK;
         let left = match holder {
@@ -137,7 +136,7 @@ mod tests {
     fn the_word_is_the_number_of_its_holder() {
         static WORD: Word = Word::new();
         let held = WORD.hold();
-        // SAFETY: it only asks.
+        // SAFETY: the call has no effect.
         assert_eq!(i64::from(value(&WORD)), unsafe { libc::syscall(libc::SYS_gettid) });
         assert!(!WORD.try_lock());
         drop(held);
@@ -152,7 +151,7 @@ mod tests {
         count: UnsafeCell<u64>,
     }
 
-    // SAFETY: the count is touched under the word only.
+    // SAFETY: the count is accessed under the word only.
     unsafe impl Sync for Shared {}
 
     impl Shared {
@@ -201,18 +200,18 @@ mod tests {
         assert_eq!(value(&word), FREE);
     }
 
-    /// Runs `body` in a forked child, which must have nothing to say: its status as `waitpid` gives it.
+    /// Runs `body` in a forked child. The status is that of `waitpid`.
     fn child(body: impl FnOnce()) -> i32 {
-        // SAFETY: the child uses this thread's memory only, and ends below.
+        // SAFETY: the child uses this thread's memory only, and exits below.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
             body();
-            // SAFETY: nothing of the parent's is cleaned up twice.
+            // SAFETY: without clean-up, so that nothing of the parent is cleaned up twice.
             unsafe { libc::_exit(0) }
         }
         let mut status = 0;
-        // SAFETY: the child is ours.
+        // SAFETY: the child is this process's.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
         status
     }
@@ -227,7 +226,7 @@ mod tests {
         let status = child(|| {
             renew_thread_number();
             let left = [&own, &free, &others].map(|word| word.after_fork(before));
-            // SAFETY: it only asks.
+            // SAFETY: the call has no effect.
             let is_so = left == [Left::Own, Left::Free, Left::Gone]
                 && value(&own).cast_signed() == unsafe { libc::getpid() };
             own.unlock();
@@ -248,13 +247,13 @@ mod tests {
             word.lock();
             word.lock();
         })));
-        // The number of a thread that is none: beyond what the kernel gives.
+        // A thread ID beyond the kernel's maximum.
         let abandoned = Word(AtomicU32::new(libc::FUTEX_TID_MASK));
         assert!(is_aborted(child(|| abandoned.lock())));
         assert!(is_aborted(child(|| abandoned.unlock())));
     }
 
-    /// A signal handler that forks after any instruction of taking and giving back, by the CPU's single steps.
+    /// A signal handler that forks after each instruction of lock and unlock, by single-stepping the CPU.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     mod steps {
         use super::*;
@@ -264,7 +263,7 @@ mod tests {
         static STEPS: AtomicUsize = AtomicUsize::new(0);
         static FORK_AT: AtomicUsize = AtomicUsize::new(usize::MAX);
         static CHILD: AtomicU32 = AtomicU32::new(0);
-        /// The flag that makes the CPU stop after each instruction.
+        /// The trap flag: the CPU stops after each instruction.
         const TRAP: i64 = 0x100;
 
         extern "C" fn after_an_instruction(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -284,7 +283,7 @@ mod tests {
             }
         }
 
-        /// Whether the word is the thread's, seen by one and the same process.
+        /// Whether the thread holds the word, read within one process.
         fn is_mine() -> bool {
             loop {
                 let number = thread::number();
@@ -297,11 +296,11 @@ mod tests {
             }
         }
 
-        /// Takes the word and gives it back, stopping after each instruction. Whether it was the thread's in between, and free afterwards.
+        /// Takes and releases the word, stopping after each instruction. Whether the thread held it in between, and it is free afterwards.
         #[inline(never)]
         fn stepped() -> bool {
             STEPS.store(0, Ordering::Relaxed);
-            // SAFETY: only the flag changes, and what is pushed is popped.
+            // SAFETY: only the flag changes, and the pushed value is popped.
             unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
             WORD.lock();
             let is_mine = is_mine();
@@ -313,14 +312,14 @@ mod tests {
 
         #[test]
         fn a_child_that_is_forked_after_any_instruction_goes_on() {
-            // SAFETY: the handler lives as long as the program; traps come to this thread, which asks for them.
+            // SAFETY: the handler lives as long as the program; traps are delivered to this thread, which causes them.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = after_an_instruction as *const () as usize;
                 action.sa_flags = libc::SA_SIGINFO;
                 assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()), 0);
             }
-            // The first asks the kernel for the thread's number.
+            // The first run reads the thread's ID from the kernel.
             stepped();
             stepped();
             let all = STEPS.load(Ordering::Relaxed);
@@ -329,7 +328,7 @@ mod tests {
                 FORK_AT.store(at, Ordering::Relaxed);
                 let is_well = stepped();
                 let child = CHILD.swap(0, Ordering::Relaxed);
-                // SAFETY: it only asks, and ends a child.
+                // SAFETY: the calls end and reap a child.
                 unsafe {
                     let is_so = is_well && thread::number().cast_signed() == libc::gettid();
                     if child == u32::MAX {
@@ -348,7 +347,7 @@ mod tests {
     }
 }
 
-/// Every order in which the threads could run: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom word`.
+/// Every interleaving of the threads: `RUSTFLAGS="--cfg loom" cargo test -p millpond-rt --test loom word`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;

@@ -1,4 +1,4 @@
-//! The kernel's part as a model, for loom: waiting threads, in the order of coming. What the manual of `FUTEX_LOCK_PI` says happens to the word.
+//! A model of the kernel for loom: waiting threads in FIFO order. The word changes as the manual of `FUTEX_LOCK_PI` specifies.
 
 use super::{FREE, Ordering, Word};
 use loom::sync::{Condvar, Mutex, MutexGuard};
@@ -47,7 +47,7 @@ impl Word {
 }
 
 pub(super) mod thread {
-    //! Numbers of loom's threads.
+    //! IDs of loom's threads.
 
     use std::cell::Cell;
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,11 +1,11 @@
-//! The calling thread's number, kept for each thread.
+//! The calling thread's kernel ID, cached for each thread.
 
 use crate::own::word_of_thread;
 use std::ptr;
 
 word_of_thread!("millpond_rt_thread_number");
 
-/// As the kernel knows it; asked once.
+/// The kernel's thread ID, read once.
 pub(crate) fn number() -> u32 {
     match known() {
         0 => ask(),
@@ -13,7 +13,7 @@ pub(crate) fn number() -> u32 {
     }
 }
 
-/// What was asked before; 0: nothing.
+/// The cached ID; 0: none.
 fn known() -> u32 {
     u32::try_from(get().addr()).unwrap_or_default()
 }
@@ -31,12 +31,12 @@ fn ask() -> u32 {
 }
 
 fn kernels() -> u32 {
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     let number = unsafe { libc::syscall(libc::SYS_gettid) };
     u32::try_from(number).unwrap_or_default()
 }
 
-/// In the child of a fork, whose thread has become another one: the number that it had, 0 if that was not asked for.
+/// For the child of a fork, whose thread has a new ID: clears the cached ID and returns it; 0 if there was none.
 pub(crate) fn renew() -> u32 {
     let before = known();
     set(ptr::null_mut());

@@ -1,8 +1,8 @@
-//! Where the texts come from: the environment, and what the program itself says by a hook.
+//! Sources of the settings: the environment, and hooks of the program.
 //!
 //! A hook is a function of the program that is called for a variable that is not set: `const char *_umem_debug_init(void)`, and likewise
-//! `_umem_logging_init` and `_umem_options_init`. A program that is linked with the shared library exports its hooks by that; one under `LD_PRELOAD`
-//! must export them itself (`-rdynamic`).
+//! `_umem_logging_init` and `_umem_options_init`. A program that is linked with the shared library exports its hooks automatically; under
+//! `LD_PRELOAD` it must export them itself (`-rdynamic`).
 
 use super::{Complain, Settings, Variable};
 #[cfg(any(miri, not(test)))]
@@ -10,18 +10,18 @@ use crate::umem::weak::address_of_weak;
 use core::ffi::{CStr, c_char};
 
 impl Settings {
-    /// What was asked of this process. For the first allocation: runs once, before there is a cache.
+    /// Reads the settings of this process. It is called once, at the first allocation, before any cache exists.
     ///
-    /// A variable that is set wins over its hook, even with nothing in it. A program that runs with rights that its user has not (`AT_SECURE`)
-    /// does not listen to the environment. Hooks run before anything else of the program does, and must not wait for it; when they allocate, that
-    /// is to be served while this call has not returned: the caller must be ready for that.
+    /// A variable that is set takes precedence over its hook, even if it is empty. A program with `AT_SECURE` (set-user-ID) ignores the environment.
+    /// Hooks run before any other code of the program, and must not wait for it. A hook may allocate, so the caller must be able to serve allocations
+    /// before this call returns.
     pub(crate) fn read(complain: Complain<'_>) -> Settings {
         let is_secure = is_secure();
         put_together(|variable| if is_secure { None } else { environment(variable) }, said_by_hook, complain)
     }
 }
 
-/// The settings of texts from two places, of which the first wins.
+/// Settings from two sources, of which the first takes precedence.
 fn put_together(
     first: impl Fn(Variable) -> Option<&'static [u8]>,
     second: impl Fn(Variable) -> Option<&'static [u8]>,
@@ -42,33 +42,33 @@ fn put_together(
 }
 
 fn is_secure() -> bool {
-    // Miri knows of no such rights.
-    // SAFETY: it only asks.
+    // Miri does not support getauxval.
+    // SAFETY: the call has no effect.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 fn environment(variable: Variable) -> Option<&'static [u8]> {
-    // SAFETY: the name ends with a zero. The text is read before this thread returns to the program; another thread that changes the
-    // environment at that very moment breaks any program that reads it.
+    // SAFETY: the name is zero-terminated. The text is read before this thread returns to the program. Another thread that changes the
+    // environment at that moment would be an error in any program.
     unsafe { text(libc::getenv(variable.name().as_ptr())) }
 }
 
 fn said_by_hook(variable: Variable) -> Option<&'static [u8]> {
     let hook = hook(variable)?;
-    // SAFETY: a hook gives null, or a text that ends with a zero and stays.
+    // SAFETY: a hook returns null, or a zero-terminated string that is never freed.
     unsafe { text(hook()) }
 }
 
 /// # Safety
-/// Null, or a text that ends with a zero and stays.
+/// Null, or a zero-terminated string that is never freed.
 unsafe fn text(text: *const c_char) -> Option<&'static [u8]> {
-    // SAFETY: our caller promises it.
+    // SAFETY: by the caller's promise.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 type Hook = unsafe extern "C" fn() -> *const c_char;
 
-/// The function of a variable, if the program has one. Unit tests are part of this crate, in which a name cannot be both defined and weak.
+/// The hook of a variable, if the program has one. Unit tests define it themselves: within a crate a name cannot be both defined and weak.
 #[cfg(any(miri, not(test)))]
 fn hook(variable: Variable) -> Option<Hook> {
     let address = match variable {
@@ -76,7 +76,7 @@ fn hook(variable: Variable) -> Option<Hook> {
         Variable::Logging => address_of_weak!("_umem_logging_init"),
         Variable::Options => address_of_weak!("_umem_options_init"),
     };
-    // SAFETY: zero, which is none, or the address of a function with that name, whose type the manual says.
+    // SAFETY: zero, or the address of the function with that name, whose type the manual defines.
     unsafe { core::mem::transmute::<*const (), Option<Hook>>(core::ptr::with_exposed_provenance(address)) }
 }
 

@@ -1,29 +1,29 @@
-//! From the text of a variable to its items, and what is said of those that are wrong.
+//! Parses the text of a variable into items, and reports invalid ones.
 
 use super::line::Line;
 use super::words::{self, Value};
 use super::{Complain, Settings, Variable, number};
 
-/// The longest item: longer than any word with its value, and short enough to be quoted.
+/// Maximum length of an item: longer than any word with its value, and short enough to be quoted.
 const ITEM_MAX: usize = 64;
 
-/// How much is quoted of one that is longer.
+/// Quoted bytes of a longer item.
 const QUOTED: usize = 10;
 
-/// What is wrong with an item whose word is right.
+/// An error in an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It stands alone.
+    /// The word takes no value.
     TakesNoValue,
-    /// It cannot stand alone.
+    /// The word requires a value.
     ValueMissing,
-    /// What follows it is none.
+    /// The value is not a number.
     NotANumber,
-    /// A number that is too large.
+    /// The number is too large.
     Overflowed,
-    /// Its value is none of those that it can have.
+    /// Unknown word or value.
     Unknown,
-    /// Something else, in words.
+    /// Another error.
     Says(&'static str),
 }
 
@@ -40,7 +40,7 @@ impl Trouble {
     }
 }
 
-/// Takes the items of a text one after the other. A text of blanks has none.
+/// Applies the items of a text one after the other. A blank text has none.
 pub(super) fn each(variable: Variable, text: &[u8], settings: &mut Settings, complain: Complain<'_>) {
     if text.trim_ascii().is_empty() {
         return;
@@ -67,13 +67,13 @@ pub(super) fn each(variable: Variable, text: &[u8], settings: &mut Settings, com
     }
 }
 
-/// The word, and what stands behind the first `=`.
+/// The word, and the text after the first `=`.
 fn parts(item: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut parts = item.splitn(2, |byte| *byte == b'=');
     (parts.next().unwrap_or_default(), parts.next())
 }
 
-/// Does what an item asks for.
+/// Applies an item.
 fn take(
     variable: Variable,
     word: &[u8],

@@ -1,9 +1,9 @@
-//! A line of text that is put together without allocation.
+//! A line of text that is built without allocation.
 
-/// How long it can become. The longest that is made: a test.
+/// Maximum length. A test checks that every complaint fits.
 const BYTES_MAX: usize = 192;
 
-/// Some text. What does not fit is left out.
+/// A text. Excess bytes are dropped.
 pub(super) struct Line {
     bytes: [u8; BYTES_MAX],
     length: usize,
@@ -14,7 +14,7 @@ impl Line {
         Line { bytes: [0; BYTES_MAX], length: 0 }
     }
 
-    /// Adds text. What a terminal would obey instead of showing is a question mark.
+    /// Appends text. Control characters become question marks.
     pub(super) fn push(mut self, text: &[u8]) -> Line {
         let places = self.bytes.iter_mut().skip(self.length);
         for (place, byte) in places.zip(text) {

@@ -1,15 +1,15 @@
-//! What a user asks of the object caches: `UMEM_DEBUG`, `UMEM_LOGGING` and `UMEM_OPTIONS`.
+//! Settings of the object caches by the user: `UMEM_DEBUG`, `UMEM_LOGGING` and `UMEM_OPTIONS`.
 //!
-//! Each variable is a list of items with commas between them; an item is a *word*, or `word=value`. Blanks around an item are dropped. What is wrong
-//! with an item is said in one line, a *complaint*, and the item does nothing; the others count. Nothing here is fatal.
+//! Each variable is a list of items, separated by commas. An item is a *word*, or `word=value`. Blanks around an item are dropped. An invalid item is
+//! reported in one line, a *complaint*, and ignored; the others count. No error is fatal.
 //!
 //! ```text
-//!  environment, or what the program's hook gives ──▶ items ──▶ words ──▶ Settings
-//!                                                      └─────────┴─────▶ complaints
+//!  environment, or the program's hook ──▶ items ──▶ words ──▶ Settings
+//!                                           └─────────┴─────▶ complaints
 //! ```
 //!
-//! All of it runs inside the first allocation of a program: it allocates nothing, takes no lock and cannot panic. [`Settings`] is plain data of a fixed
-//! size, complaints are lines in a buffer on the stack.
+//! All of it runs inside the first allocation of a program: it allocates nothing, takes no lock and cannot panic. [`Settings`] is plain data of a
+//! fixed size. Complaints are lines in a buffer on the stack.
 
 mod environment;
 mod items;
@@ -20,31 +20,31 @@ mod words;
 
 pub(crate) use sizes::Sizes;
 
-/// How many return addresses `audit` keeps when it is not told.
+/// Default number of return addresses for `audit`.
 pub(crate) const FRAMES: usize = 15;
 
-/// How many it keeps at the most.
+/// Maximum number of return addresses.
 pub(crate) const FRAMES_MAX: usize = 64;
 
-/// How many bytes of a buffer `contents` keeps when it is not told.
+/// Default number of bytes of a buffer for `contents`.
 pub(crate) const CONTENTS: usize = 256;
 
-/// How large a log is when its size is not told.
+/// Default size of a log, in bytes.
 pub(crate) const LOG: usize = 64 << 10;
 
-/// Where complaints go: a line without its end.
+/// Receives complaints: a line without its end.
 pub(crate) type Complain<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// One of the variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variable {
     Debug,
-    /// What is remembered, and how much.
+    /// Event logs and their sizes.
     Logging,
     Options,
 }
 
-/// All that can be asked.
+/// All settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) debug: Debug,
@@ -55,64 +55,64 @@ pub(crate) struct Settings {
 /// `UMEM_DEBUG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Debug {
-    /// The stack trace of the latest allocation or free is kept for each buffer, with so many return addresses.
+    /// Record the stack trace of the latest allocation or free of each buffer, with this many return addresses.
     pub(crate) audit: Option<usize>,
-    /// So many bytes of a buffer are kept when it is freed.
+    /// Save this many bytes of a buffer when it is freed.
     pub(crate) contents: Option<usize>,
-    /// Patterns in free memory and behind each buffer.
+    /// Patterns in free memory and after each buffer.
     pub(crate) guards: bool,
-    /// The cheap kind of guards.
+    /// A cheaper kind of guards.
     pub(crate) lite: bool,
-    /// Buffers from this size on end at a page without access.
+    /// Buffers of at least this size end at an inaccessible page.
     pub(crate) firewall: Option<usize>,
-    /// How many bytes of a free buffer are looked at.
+    /// Bytes of a free buffer that are checked.
     pub(crate) max_verify: Option<usize>,
-    /// One allocation of so many fails.
+    /// One in this many allocations fails (fault injection).
     pub(crate) mtbf: Option<usize>,
-    /// What is checked differs from cache to cache.
+    /// Each cache has a random selection of the checks.
     pub(crate) random: bool,
     /// Corruption does not end the program.
     pub(crate) no_abort: bool,
-    /// No signal is used to end it.
+    /// The program ends by `_exit`, not by a signal.
     pub(crate) no_signal: bool,
-    /// What is found is printed.
+    /// Errors are printed.
     pub(crate) verbose: bool,
-    /// So is what is not wrong.
+    /// All messages are printed.
     pub(crate) all_verbose: bool,
-    /// Frees of null pointers are told, too.
+    /// Frees of null pointers are reported, too.
     pub(crate) check_null: bool,
 }
 
-/// `UMEM_LOGGING`: the sizes of logs in bytes; none: there is no such log.
+/// `UMEM_LOGGING`: sizes of logs in bytes; `None`: no such log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Logs {
     /// Allocations and frees.
     pub(crate) transaction: Option<usize>,
-    /// What was in buffers.
+    /// Contents of freed buffers.
     pub(crate) contents: Option<usize>,
-    /// Allocations that failed.
+    /// Failed allocations.
     pub(crate) fail: Option<usize>,
-    /// Slabs that were made.
+    /// New slabs.
     pub(crate) slab: Option<usize>,
 }
 
 /// `UMEM_OPTIONS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// How many CPUs to expect; none: as many as there are.
+    /// Expected number of CPUs; `None`: the number of on-line CPUs.
     pub(crate) concurrency: Option<usize>,
-    /// How often a depot may be found busy before its magazines grow.
+    /// Contentions of a depot's lock between two updates that make its magazines grow.
     pub(crate) max_contention: usize,
-    /// No magazines: each call goes to the slabs.
+    /// No magazines: each call uses the slabs.
     pub(crate) no_magazines: bool,
-    /// Seconds between two looks at what could be given back; 0: there are none.
+    /// Seconds between two updates; 0: no updates.
     pub(crate) reap_interval: usize,
-    /// For which sizes there are caches.
+    /// Size classes with caches.
     pub(crate) sizes: Sizes,
 }
 
 impl Settings {
-    /// What holds when nothing is asked.
+    /// The defaults.
     pub(crate) const STANDARD: Settings = Settings {
         debug: Debug {
             audit: None,

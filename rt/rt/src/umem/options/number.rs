@@ -2,7 +2,7 @@
 
 use super::items::Trouble;
 
-/// How a number is written.
+/// Format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Digits.
@@ -11,7 +11,7 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// What a text says.
+/// Parses a number.
 pub(super) fn parse(text: &[u8], unit: Unit) -> Result<usize, Trouble> {
     let (digits, shift) = match (unit, text.split_last()) {
         (Unit::Bytes, Some((letter, digits))) => match letter.to_ascii_lowercase() {

@@ -1,4 +1,4 @@
-//! For which sizes there are caches: the usual list, and what `size_add`, `size_remove` and `size_clear` make of it.
+//! Size classes of `umem_alloc`: the default list, and its changes by `size_add`, `size_remove` and `size_clear`.
 
 use super::items::Trouble;
 use millpond_rt_layout::LARGEST;
@@ -9,12 +9,12 @@ const USUAL: [usize; 46] = [
     73728, 81920, 90112, 98304, 106_496, 114_688, 122_880, LARGEST,
 ];
 
-/// How many sizes can be added to the usual ones.
+/// Maximum number of sizes that can be added to the default ones.
 const FREE: usize = 24;
 
 const COUNT_MAX: usize = USUAL.len() + FREE;
 
-/// Sizes in ascending order, each once, all multiples of 8. Behind them zeros.
+/// Sizes in ascending order, without duplicates, all multiples of 8. The rest is zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes([usize; COUNT_MAX]);
 
@@ -29,12 +29,12 @@ impl Sizes {
         Sizes(all)
     };
 
-    /// All of them. There may be none, and the largest may be any.
+    /// All sizes. The list may be empty, and its largest size may be any.
     pub(crate) fn as_slice(&self) -> &[usize] {
         self.0.split(|size| *size == 0).next().unwrap_or_default()
     }
 
-    /// Adds one. One that is there already stays.
+    /// Adds a size. An existing one has no effect.
     pub(super) fn add(&mut self, size: usize) -> Result<(), Trouble> {
         if size == 0 || !size.is_multiple_of(8) {
             return Err(Trouble::Says("a size is a multiple of 8. ignored"));

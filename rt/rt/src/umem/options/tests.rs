@@ -1,22 +1,22 @@
-//! What each text means, by the reference; nothing here was taken from a run.
+//! The meaning of each text, from the manual umem_debug(3); no expectation was copied from a run.
 
 use super::*;
 
-/// What a text asks for, and the complaints.
+/// The settings of a text, and its complaints.
 fn parse(variable: Variable, text: &str) -> (Settings, Vec<String>) {
     let (mut settings, mut said) = (Settings::STANDARD, Vec::new());
     settings.add(variable, text.as_bytes(), &mut |line| said.push(String::from_utf8(line.to_vec()).unwrap()));
     (settings, said)
 }
 
-/// The same for a text in which nothing is wrong.
+/// The settings of a valid text.
 fn right(variable: Variable, text: &str) -> Settings {
     let (settings, said) = parse(variable, text);
     assert_eq!(said, [""; 0], "{text}");
     settings
 }
 
-/// The complaints about a text that changes nothing.
+/// The complaints about a text that must change nothing.
 fn wrong(variable: Variable, text: &str) -> Vec<String> {
     let (settings, said) = parse(variable, text);
     assert_eq!(settings, Settings::STANDARD, "{text}");
@@ -263,7 +263,7 @@ fn fuzz_any_text_leaves_sane_settings_and_whole_complaints() {
             assert!(sizes.as_slice().is_sorted_by(|low, high| low < high));
             assert!(sizes.as_slice().iter().all(|size| size.is_multiple_of(8) && *size <= 131_072));
             assert!(settings.debug.audit.is_none_or(|frames| frames <= FRAMES_MAX));
-            // The same text once more, as one variable: what was asked stays asked.
+            // The same text once more for the same variable changes nothing.
             if lines == 0 && variable != Variable::Options {
                 let once = settings;
                 settings.add(variable, text, &mut |_| panic!("the text was right"));

@@ -9,16 +9,16 @@ pub(super) struct Word {
     pub(super) value: Value,
 }
 
-/// What may follow a word, and what it does.
+/// The value of a word, and its effect.
 pub(super) enum Value {
     None(fn(&mut Settings)),
     Number {
         unit: Unit,
-        /// What it is when it is left out; none: it must be there.
+        /// Default value; `None`: a value is required.
         usual: Option<usize>,
         set: fn(&mut Settings, usize) -> Result<(), Trouble>,
     },
-    /// One of these, and what is said of it. They change nothing.
+    /// One of these values, and the complaint about it. They change nothing.
     OneOf(&'static [(&'static str, Result<(), Trouble>)]),
 }
 
@@ -40,18 +40,18 @@ const fn number(name: &'static str, unit: Unit, usual: Option<usize>, set: Set) 
     Word { name, value: Value::Number { unit, usual, set } }
 }
 
-/// Sets a number that may be any.
+/// Sets a number of any value.
 fn any(place: &mut impl From<usize>, number: usize) -> Result<(), Trouble> {
     *place = number.into();
     Ok(())
 }
 
-/// Sets a number that counts from one.
+/// Sets a number of at least one.
 fn at_least_one(place: &mut impl From<usize>, number: usize) -> Result<(), Trouble> {
     if number == 0 { Err(Trouble::Says("must be at least 1. ignored")) } else { any(place, number) }
 }
 
-/// For what is there on other systems only.
+/// Complaints about words that have an effect on other systems only.
 const NO_BREAK: Trouble = Trouble::Says("has no effect here: memory comes from mmap");
 const NO_CHOICE: Trouble = Trouble::Says("has no effect here: there is one way to look for free memory");
 const NO_THREAD_CACHE: Trouble =
@@ -69,7 +69,7 @@ const DEBUG: &[Word] = &[
     }),
     number("contents", Unit::Bytes, Some(CONTENTS), |s, n| any(&mut s.debug.contents, n)),
     alone("guards", |s| s.debug.guards = true),
-    // As published with `audit=64`.
+    // An alternative spelling, published with `audit=64`.
     alone("guard", |s| s.debug.guards = true),
     alone("lite", |s| s.debug.lite = true),
     number("firewall", Unit::Bytes, None, |s, n| any(&mut s.debug.firewall, n)),

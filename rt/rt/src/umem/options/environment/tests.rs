@@ -1,4 +1,4 @@
-//! The environment of real processes: the tests start themselves, with variables, and look at what was read.
+//! The environment of real processes: the tests start themselves with variables, and print the settings that they read.
 
 use super::*;
 use crate::umem::options::Options;
@@ -7,10 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set in the processes that are started here.
+/// Set in the processes that these tests start.
 const READS: &str = "MILLPOND_READS";
 
-/// The hooks of this program. How the linker finds those of others: `tests/umem_hooks.rs`.
+/// The hooks of this program. `tests/umem_hooks.rs` tests how the linker finds those of other programs.
 pub(super) fn hook(variable: Variable) -> Option<Hook> {
     match variable {
         Variable::Debug => Some(says_guards),
@@ -65,7 +65,7 @@ fn logs_without_audit_are_told_to_be_useless() {
     assert_eq!(told(texts(b"default"), |_| None).1, [""; 0]);
 }
 
-/// Only when it is started by the tests below; else there is nothing to be read.
+/// Has an effect only when the tests below start it.
 #[test]
 fn a_child_reads() {
     if std::env::var_os(READS).is_some() {
@@ -77,7 +77,7 @@ fn a_child_reads() {
     }
 }
 
-/// What a child says that it read: frames, guards, log of slabs, no magazines, complaints.
+/// The settings that a child printed: frames, guards, log of slabs, no magazines, complaints.
 fn read_in(program: &Path, variable: Option<(&str, &str)>, user: Option<u32>) -> String {
     let mut command = Command::new(program);
     command.args(["--exact", "umem::options::environment::tests::a_child_reads", "--nocapture"]);
@@ -110,13 +110,13 @@ fn the_environment_is_read_and_hooks_are_asked_for_what_is_not_there() {
 fn a_program_with_rights_of_another_user_does_not_listen_to_the_environment() {
     const NOBODY: u32 = 65534;
     let name = "a_program_with_rights_of_another_user_does_not_listen_to_the_environment";
-    // SAFETY: it only asks.
+    // SAFETY: the call has no effect.
     if unsafe { libc::geteuid() } != 0 {
         return println!("skipped: {name}: only root can make a program that runs as root");
     }
     let place = Place::new();
     let program = place.0.join("program");
-    // By another process: a child that another test starts in this moment would keep the file open for writing, and no such file is executed.
+    // By another process. A child that another test forks now could keep the file open for writing, and then it cannot be executed.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
@@ -129,7 +129,7 @@ fn a_program_with_rights_of_another_user_does_not_listen_to_the_environment() {
     assert_eq!(read_in(&program, variable, Some(NOBODY)), "Some(3) false None false 1");
 }
 
-/// Whether a program runs as root when that user starts it: whether files may give rights there, and to us.
+/// Whether a set-user-ID program runs as root when that user starts it: the file system and this process must allow it.
 fn is_root_for(program: &Path, user: u32) -> bool {
     let mut command = Command::new(program);
     command.args(["--exact", "umem::options::environment::tests::a_child_says_who_it_is", "--nocapture"]);
@@ -137,16 +137,16 @@ fn is_root_for(program: &Path, user: u32) -> bool {
     String::from_utf8(out.stdout).unwrap().contains("effective user: 0\n")
 }
 
-/// Only when it is started by the test above.
+/// Has an effect only when the test above starts it.
 #[test]
 fn a_child_says_who_it_is() {
     if std::env::var_os(READS).is_some() {
-        // SAFETY: it only asks.
+        // SAFETY: the call has no effect.
         println!("effective user: {}", unsafe { libc::geteuid() });
     }
 }
 
-/// A directory that goes with the test, which others can enter.
+/// A temporary directory that other users can enter.
 struct Place(PathBuf);
 
 impl Place {
