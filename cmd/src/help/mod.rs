@@ -49,16 +49,16 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// Shown first, in this order: what most people come for.
+/// The most common commands, which are listed first in this order.
 const FIRST: [&str; 12] = [
     "psrinfo", "psrset", "fence", "poolstat", "mpstat", "prstat", "top", "quiet", "diagnose", "record",
     "doctor", "sim",
 ];
 
-/// The program.
+/// The name of the program.
 const PROGRAM: &str = "millpond";
 
-/// When the manual pages were written, as they show it.
+/// The date in the manual pages.
 const PAGES_DATE: &str = "2026-11-26";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -113,7 +113,7 @@ fn unknown(name: &str, ctx: &Ctx<'_>) -> Failure {
     .into()
 }
 
-/// What `millpond help` shows: twelve commands to begin with, then all others by what a person wants.
+/// The output of `millpond help`: twelve commands to begin with, then all others by purpose.
 fn overview(ctx: &Ctx<'_>) -> String {
     let first = FIRST.iter().filter_map(|name| ctx.specs().find(|spec| spec.name == *name));
     let mut text = String::from("usage: millpond command [options] [operands]\n\nBegin with these\n");
@@ -127,7 +127,7 @@ fn overview(ctx: &Ctx<'_>) -> String {
     text + "\nmillpond help COMMAND shows a manual, COMMAND --help its options.\n"
 }
 
-/// The page of the program itself.
+/// The description of the program itself.
 fn millpond() -> Spec {
     Spec {
         name: "millpond",
@@ -144,7 +144,7 @@ fn millpond() -> Spec {
     }
 }
 
-/// The text of the program's page.
+/// The text of the program's manual page.
 const PROSE: &str = "\
 //! Millpond gives a job CPUs of its own, keeps interrupts away from them, and measures that they are quiet. Each command
 //! has a manual page: `psrset(8)` for those that can be called by their own names, `millpond-quiet(1)` for the others.
