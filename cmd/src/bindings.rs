@@ -14,29 +14,29 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// What a thread can be bound to.
+/// A kind of binding: to a processor set or to CPUs.
 pub trait Bond: Clone + PartialEq + Display {
-    /// What queries and releases of such bindings name.
+    /// The unit that queries and releases name.
     type Part: Copy;
-    /// Where a program is that is started there, in messages: `in` a set, `on` a processor.
+    /// The preposition for a program that is started there, in messages: `in` a set, `on` a processor.
     const PLACE: &'static str;
-    /// What it is called in JSON.
+    /// The key in JSON.
     const KEY: &'static str;
-    /// What it is called in messages.
+    /// The noun in messages.
     fn noun(&self) -> &'static str;
-    /// What a thread is bound to.
+    /// The binding of a thread.
     fn of(lwp: &LwpStatus) -> Option<Self>;
-    /// Whether it is, or contains, what is named.
+    /// Whether it is the named part or contains it.
     fn has(&self, part: Self::Part) -> bool;
-    /// What of it a refusal is about.
+    /// The part of a refusal's subject that has this kind.
     fn subject(&self, subject: &Subject) -> Option<Self>;
-    /// How it stands in JSON.
+    /// The type of the value in JSON.
     type Json: Serialize;
-    /// The same.
+    /// The value in JSON.
     fn json(&self) -> Self::Json;
-    /// How a binding stands in JSON.
+    /// The type of a binding in JSON.
     type Binding: Serialize;
-    /// The same.
+    /// A binding in JSON.
     fn binding(pid: Pid, lwp: Option<LwpId>, to: Option<Self::Json>) -> Self::Binding;
     /// Prepares a binding.
     ///
@@ -49,7 +49,7 @@ pub trait Bond: Clone + PartialEq + Display {
         to: Option<&Self>,
     ) -> Result<Change<Vec<Rebinding<Self>>>, Refusal>;
 
-    /// Prepares where a process starts that is to become another program; `None` where nobody is bound.
+    /// Prepares the start of a process that will execute another program. `None` as target leaves it unbound.
     ///
     /// # Errors
     /// [`Refusal`] of the machine.
@@ -201,15 +201,15 @@ impl Bond for CpuSet {
     }
 }
 
-/// The threads facet, or why it is not there.
+/// The threads facet.
 ///
 /// # Errors
-/// [`Failure::Refused`] when it is not there.
+/// [`Failure::Refused`] if the machine has no such facet.
 pub fn threads(machine: &dyn Machine) -> Result<&dyn Threads, Failure> {
     facet("bindings", machine.threads())
 }
 
-/// How a change of binding is told when it is refused.
+/// The words for a refused change of a binding.
 struct Phrase {
     verb: &'static str,
     suffix: String,
@@ -228,16 +228,17 @@ impl Phrase {
     }
 }
 
-/// What a target is called in messages.
+/// The name of a target in messages.
 pub(crate) fn noun(target: &Target) -> String {
     let kind = if target.lwps.is_some() { "thread" } else { "process" };
     format!("{kind} {target}")
 }
 
-/// `-b` and `-u`: binds each target, or unbinds it where `to` is none. Targets are independent.
+/// `-b` and `-u`: binds each target, or unbinds it if `to` is `None`. A failure of one target does not affect the
+/// others.
 ///
 /// # Errors
-/// [`Failure`] when the machine has no bindings.
+/// [`Failure`] if the machine has no bindings.
 pub fn bind<B: Bond>(
     machine: &dyn Machine,
     targets: &[Target],
@@ -284,7 +285,7 @@ fn rebind<B: Bond>(
         subject => to?.subject(subject).map(|part| Phrase::new(Some(&part)).about(noun)),
     };
     let made = B::prepare(threads, pid, lwps, to).and_then(|change| changer.make(ctx, change));
-    // A machine that stumbled over a process which exits at that moment can only name what it stumbled over.
+    // If the process exits during the change, the machine may only report the failed operation.
     let made = made.map_err(|refusal| match (&refusal.reason, threads.lwps(pid)) {
         (Reason::Machine(_), Err(now)) if now.reason == Reason::NoSuchProcess => {
             Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile)
@@ -299,7 +300,7 @@ fn json_of<B: Bond>(r: &Rebinding<B>) -> Rebound<B::Json> {
     Rebound { pid: r.pid, lwp: r.lwp, bound: B::KEY, from, to }
 }
 
-/// The threads that a target names; none when it names the process.
+/// The threads that a target names. `None` if it names the process.
 fn chosen(threads: &dyn Threads, target: &Target, main: &str) -> Result<Option<Vec<LwpId>>, Complaint> {
     let Some(selection) = &target.lwps else { return Ok(None) };
     let all =
@@ -311,16 +312,16 @@ fn chosen(threads: &dyn Threads, target: &Target, main: &str) -> Result<Option<V
     Ok(Some(lwps))
 }
 
-/// For refusals about the very process that a target names.
+/// For refusals about the same process as the target.
 fn same_process(target: &Target, main: &str) -> impl Fn(&Subject) -> Option<String> {
     let (pid, main) = (target.pid, main.to_owned());
     move |subject| (*subject == Subject::Process(pid)).then(|| main.clone())
 }
 
-/// `-U`: unbinds whatever is bound to one of `from`, or to anything where that is none. Silent on success.
+/// `-U`: unbinds everything that is bound to one of `from`, or to anything if `from` is `None`. Silent on success.
 ///
 /// # Errors
-/// [`Failure`] when the machine has no bindings, or they cannot be read.
+/// [`Failure`] if the machine has no bindings, or they cannot be read.
 pub fn unbind_all<B: Bond>(
     machine: &dyn Machine,
     from: Option<&[B::Part]>,
@@ -336,7 +337,7 @@ pub fn unbind_all<B: Bond>(
         bound.entry(status.lwp.pid).or_default().push(status.lwp.lwp);
     }
     for (pid, lwps) in bound {
-        // A process that is bound as a whole is unbound as a whole: not every machine binds single threads.
+        // A process that is bound as a whole is unbound as a whole, because some machines cannot bind single threads.
         let whole = threads.lwps(pid).is_ok_and(|all| all.len() == lwps.len());
         let noun = format!("process {pid}");
         let some = if whole { None } else { Some(lwps.as_slice()) };
@@ -349,7 +350,7 @@ pub fn unbind_all<B: Bond>(
     Ok(())
 }
 
-/// One line of an answer.
+/// One line of the output.
 struct Answer<B> {
     pid: Pid,
     lwp: Option<LwpId>,
@@ -367,10 +368,10 @@ fn show<B: Bond>(answers: &[Answer<B>], json: bool, ctx: &mut Ctx<'_>) {
     }
 }
 
-/// `-q`: what the targets are bound to; without targets, every process that has a bound thread.
+/// `-q`: shows the bindings of the targets; without targets, of every process with a bound thread.
 ///
 /// # Errors
-/// [`Failure`] when the machine has no bindings, or they cannot be read.
+/// [`Failure`] if the machine has no bindings, or they cannot be read.
 pub fn query<B: Bond>(
     machine: &dyn Machine,
     targets: &[Target],
@@ -401,7 +402,7 @@ pub fn query<B: Bond>(
     Ok(exit)
 }
 
-/// A process is bound to what its first bound thread is bound to.
+/// The binding of a process is that of its first bound thread.
 fn query_one<B: Bond>(threads: &dyn Threads, target: &Target) -> Result<Vec<Answer<B>>, Complaint> {
     let main = format!("query {}", noun(target));
     let all =
@@ -417,10 +418,10 @@ fn query_one<B: Bond>(threads: &dyn Threads, target: &Target) -> Result<Vec<Answ
     Ok(found)
 }
 
-/// `-Q`: the threads that are bound to one of `to`, or to anything where that is none.
+/// `-Q`: shows the threads that are bound to one of `to`, or to anything if `to` is `None`.
 ///
 /// # Errors
-/// [`Failure`] when the machine has no bindings, or they cannot be read.
+/// [`Failure`] if the machine has no bindings, or they cannot be read.
 pub fn query_lwps<B: Bond>(
     machine: &dyn Machine,
     to: Option<&[B::Part]>,
@@ -436,7 +437,7 @@ pub fn query_lwps<B: Bond>(
             continue;
         };
         let Lwp { pid, lwp } = status.lwp;
-        // A process with a single thread is shown as the process. One that just exited counts as such.
+        // A process with a single thread is shown as the process. So is one that has just exited.
         let only = *single.entry(pid).or_insert_with(|| threads.lwps(pid).map_or(true, |all| all.len() == 1));
         answers.push(Answer { pid, lwp: if only { None } else { Some(lwp) }, to: Some(bond) });
     }
@@ -444,11 +445,11 @@ pub fn query_lwps<B: Bond>(
     Ok(())
 }
 
-/// `-e`: binds a process, then makes it the command. On the machine at hand that is this process, and it comes back only
-/// when that is refused, or only shown.
+/// `-e`: binds a process, then executes the command in it. On a real machine that is this process, so this returns
+/// only if the binding is refused, or in a dry run.
 ///
 /// # Errors
-/// [`Failure`] when the machine has no bindings, or the command cannot be executed.
+/// [`Failure`] if the machine has no bindings, or the command cannot be executed.
 pub fn execute<B: Bond>(
     session: &Session,
     start: &Start,

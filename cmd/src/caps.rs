@@ -8,10 +8,10 @@ use millpond_observe::digits::thousandths;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why use is a dash beside a loss that is known.
+/// Why the use is a dash although the lost time is known.
 const UNCOUNTED: &str = "USED% is a dash where cgroup version 1 counts CPU time in another hierarchy (cpuacct), which has no such group\n";
 
-/// What was counted at the last report.
+/// The counters at the last report.
 #[derive(Default)]
 pub struct Caps {
     before: Option<(Nanos, Vec<Controlled>)>,
@@ -45,10 +45,10 @@ struct CapRow {
 }
 
 impl Caps {
-    /// A report about every holder with shares or a cap, or that lost time to one.
+    /// A report about every holder with shares or a cap, or that lost time because of a cap.
     ///
     /// # Errors
-    /// [`Failure`] when the machine has no shares and caps, or cannot be read.
+    /// [`Failure`] if the machine has no shares and caps, or cannot be read.
     pub fn next(&mut self, machine: &dyn Machine) -> Result<CapsReport, Failure> {
         let controls = facet("shares and caps", machine.controls())?;
         let now = read("shares and caps", controls.list())?;
@@ -69,7 +69,8 @@ impl Caps {
 }
 
 impl Caps {
-    /// The holders that used up their caps often since the last look, each with a sentence. None at the first look, and where there are no caps.
+    /// The holders that often exhausted their caps since the last call, each with a sentence. Empty at the first
+    /// call, and without caps.
     pub fn throttled(&mut self, machine: &dyn Machine) -> Vec<(ControlHolder, String)> {
         let Some(now) = machine.controls().ok().and_then(|controls| controls.list().ok()) else {
             return Vec::new();
@@ -79,7 +80,7 @@ impl Caps {
     }
 }
 
-/// The holders that used up their caps often since they have them, a sentence each.
+/// The holders that have often exhausted their caps, a sentence each.
 pub fn used_up(machine: &dyn Machine) -> Vec<String> {
     let now = machine.controls().ok().and_then(|controls| controls.list().ok()).unwrap_or_default();
     let unused = |one: &Controlled| Controlled { throttled: Some(Throttled::default()), ..one.clone() };
@@ -89,7 +90,7 @@ pub fn used_up(machine: &dyn Machine) -> Vec<String> {
 
 fn row(now: &Controlled, before: Option<&Controlled>, elapsed: Option<Nanos>) -> CapRow {
     let elapsed = elapsed.filter(|elapsed| elapsed.0 > 0);
-    // A holder that was made anew counts from its beginning: what was less before is another one's.
+    // A holder that was created again counts from zero. A smaller earlier count belongs to another holder.
     let percent = |now: Option<Nanos>, then: Option<Nanos>| {
         let grown = now?.0.checked_sub(then?.0)?;
         Some(100.0 * Nanos(grown).as_secs_f64() / elapsed?.as_secs_f64())
@@ -112,7 +113,7 @@ fn row(now: &Controlled, before: Option<&Controlled>, elapsed: Option<Nanos>) ->
 }
 
 impl CapsReport {
-    /// The table, each line with its end: an interval in the head, and dashes for what is not known.
+    /// The table as text: the head has the interval, and unknown values are dashes.
     #[must_use]
     pub fn table(&self) -> String {
         let over =

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Makes the changes of one command.
+/// Makes the changes of one command, and reports them.
 pub struct Changer<'m> {
-    /// The one writer of the machine; none when changes are only shown, or the machine stays as it is.
+    /// The only writer of the machine. `None` in a dry run, and for commands that change no machine.
     writer: Option<Writer<'m>>,
     only_shows: bool,
     shows_notes: bool,
@@ -49,24 +49,24 @@ pub struct DryRun<'a> {
 }
 
 impl<'m> Changer<'m> {
-    /// Becomes the writer of the machine, unless changes are only to be shown. What an earlier writer left
-    /// half-done is put back first, and told.
+    /// Takes the writer lock of the machine, except in a dry run. First it undoes the unfinished change of an earlier
+    /// writer, and reports that.
     ///
     /// # Errors
-    /// [`Failure::Refused`] when the machine lets nobody write.
+    /// [`Failure::Refused`] if the writer lock cannot be taken.
     pub fn open(machine: &'m dyn Machine, common: &Common, ctx: &mut Ctx<'_>) -> Result<Self, Failure> {
         let writer = if common.dry_run { None } else { Some(Self::writer(machine, ctx)?) };
         Ok(Changer { writer, ..Self::of_files(common) })
     }
 
-    /// For a command that changes files and no machine.
+    /// For a command that changes files but no machine.
     pub fn of_files(common: &Common) -> Self {
         let (only_shows, json) = (common.dry_run, common.json);
         let (changes, operations, refused, notes) = Default::default();
         Changer { writer: None, only_shows, shows_notes: false, json, changes, operations, refused, notes }
     }
 
-    /// Where changes are only shown, whether values are shown too that stay as they are and are only remembered, or not any more.
+    /// In a dry run, also shows the baselines that the journal would record or drop without a change of the value.
     pub fn showing_notes(mut self, shows_notes: bool) -> Self {
         self.shows_notes = shows_notes;
         self
@@ -84,7 +84,7 @@ impl<'m> Changer<'m> {
         Ok(writer)
     }
 
-    /// Puts back what a process took for itself and was killed before it gave it back. What resists is told, and stands in nobody's way.
+    /// Restores resources that a killed process had reserved. Failures are reported and do not block the command.
     fn put_back_abandoned(machine: &dyn Machine, writer: &Writer<'_>, ctx: &mut Ctx<'_>) {
         let Ok(probe) = machine.latency() else { return };
         for found in writer.put_back_abandoned(probe) {
@@ -98,8 +98,8 @@ impl<'m> Changer<'m> {
         }
     }
 
-    /// Makes a prepared change and gives its outcome; `None` when it was refused (which is told) or only
-    /// shown. For `main` and `names` see [`Complaint::refused`].
+    /// Makes a prepared change and returns its outcome. `None` if it was refused, which is reported, and in a dry
+    /// run. For `main` and `names` see [`Complaint::refused`].
     pub fn attempt<T>(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -111,7 +111,7 @@ impl<'m> Changer<'m> {
         self.unless_refused(ctx, main, names, made)
     }
 
-    /// The outcome; `None` when it was refused, which is told.
+    /// The outcome. `None` if it was refused, which is reported.
     pub fn unless_refused<T>(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -125,10 +125,10 @@ impl<'m> Changer<'m> {
         })
     }
 
-    /// Makes a prepared change, or only shows it. Notes are told.
+    /// Makes a prepared change, or shows it in a dry run. Notes are reported.
     ///
     /// # Errors
-    /// [`Refusal`] of the machine, which nobody was told yet.
+    /// The [`Refusal`] of the machine, which was not reported yet.
     pub fn make<T>(&mut self, ctx: &mut Ctx<'_>, change: Change<T>) -> Result<Option<T>, Refusal> {
         let (outcome, notes) = match &self.writer {
             Some(writer) => {
@@ -151,7 +151,7 @@ impl<'m> Changer<'m> {
         Ok(outcome)
     }
 
-    /// A step as a line; `None` for one that changes nothing, unless these are shown too.
+    /// A step as a line. `None` for a step that changes nothing, unless such steps are shown too.
     fn shown(&self, step: &Step) -> Option<String> {
         if !step.is_note() {
             return Some(pools::short(step).to_string());
@@ -165,7 +165,7 @@ impl<'m> Changer<'m> {
         self.shows_notes.then(|| format!("{}: {value} ({what})", step.knob))
     }
 
-    /// Whether changes are only shown. If so, `step` is, which is no machine's.
+    /// Whether this is a dry run. If so, shows `step`, which changes no machine.
     pub fn shows(&mut self, ctx: &mut Ctx<'_>, what: String, step: impl FnOnce() -> Step) -> bool {
         if self.only_shows {
             let step = step();
@@ -177,35 +177,35 @@ impl<'m> Changer<'m> {
         self.only_shows
     }
 
-    /// Tells something that the user should know although it is no refusal.
+    /// Reports something that the user should know although nothing was refused.
     pub fn note(&mut self, ctx: &mut Ctx<'_>, note: String, hint: Option<&str>) {
         ctx.warn(&note);
         hint.into_iter().for_each(|hint| ctx.hint(hint));
         self.notes.push(note);
     }
 
-    /// Tells that something was not done.
+    /// Reports that something was not done.
     pub fn refuse(&mut self, ctx: &mut Ctx<'_>, complaint: Complaint) {
         ctx.complain(&complaint);
         self.refused.push(complaint);
     }
 
-    /// Remembers that something was not done, of which the command has told in other words.
+    /// Records that something was not done. The command has reported it in other words.
     pub fn remember_refusal(&mut self, complaint: Complaint) {
         self.refused.push(complaint);
     }
 
-    /// Tells that something was done: `line` as text (nothing where the command is silent), `change` in JSON.
+    /// Reports that something was done: `line` as text (`None` if the command is silent), `change` in JSON.
     pub fn report(&mut self, ctx: &mut Ctx<'_>, line: Option<String>, change: impl Serialize) {
         match line {
-            // Structs, texts and numbers of ours: nothing that JSON could not hold.
+            // The values are structs, texts and numbers of this crate, which serialize without an error.
             _ if self.json => self.changes.push(serde_json::to_value(change).unwrap_or_default()),
             Some(line) => ctx.out.line(line),
             None => {}
         }
     }
 
-    /// Ends the writing, and gives the status.
+    /// Ends the changes, and returns the exit status.
     pub fn finish(self, ctx: &mut Ctx<'_>) -> Exit {
         let Changer { changes, operations, refused, notes, .. } = &self;
         match (self.json, self.only_shows) {

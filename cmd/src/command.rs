@@ -11,22 +11,22 @@ use std::path::Path;
 /// One command.
 #[derive(Clone, Copy)]
 pub struct Command {
-    /// Its description.
+    /// The description.
     pub spec: Spec,
-    /// Does it.
+    /// The function that runs the command.
     pub run: fn(&Parsed, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
 impl Command {
-    /// The one of that name.
+    /// The command with this name.
     #[must_use]
     pub fn named(name: &str, commands: &'static [Command]) -> Option<&'static Command> {
         commands.iter().find(|command| command.spec.name == name)
     }
 }
 
-/// Runs the command that the words ask for. The first word is the path by which the program was called: its
-/// name picks an applet; under any other name the next word picks the command.
+/// Runs the command that the words name. The first word is the path of the program: its file name selects an applet.
+/// With any other file name, the next word selects the command.
 pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
     let exit = match find(words, ctx) {
         Ok((command, rest)) => {
@@ -101,7 +101,7 @@ fn behind_options(
     }
 }
 
-/// There is no such command, or none was named.
+/// Reports an unknown command, or a missing one.
 fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
     ctx.prog = "millpond".into();
     let Some(word) = word else {
@@ -121,7 +121,7 @@ fn unknown(word: Option<&str>, ctx: &mut Ctx<'_>) -> Exit {
     Exit::USAGE
 }
 
-/// Runs a command with the words behind its name.
+/// Runs a command with the words after its name.
 pub(crate) fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
     let spec = &command.spec;
     let result = millpond_cli::parse(spec, words).map_err(Failure::from).and_then(|parsed| {
@@ -144,7 +144,7 @@ pub(crate) fn dispatch(command: &'static Command, words: &[OsString], ctx: &mut 
     if ctx.keep() { exit } else { exit.and(Exit::REFUSED) }
 }
 
-/// Tells what ended a command before its time. A mistake in the words behind its name shows the usage of the form that they are about.
+/// Reports the failure of a command. For an invalid command line it shows the usage of the matching form.
 pub(crate) fn tell(failure: &Failure, spec: &Spec, words: &[OsString], ctx: &mut Ctx<'_>) {
     match failure {
         Failure::Usage(why) | Failure::Mistyped(why, _) if spec.misused != Misused::Ours => {
@@ -183,7 +183,7 @@ pub(crate) fn tell(failure: &Failure, spec: &Spec, words: &[OsString], ctx: &mut
     }
 }
 
-/// What `poolstat` says of an option that lacks its value.
+/// The message of `poolstat` about an option without its value.
 fn missing_argument(spec: &Spec, why: &str) -> Option<String> {
     let letter = why.strip_prefix("option -")?.strip_suffix(" needs a value")?;
     let says = spec.name == "poolstat" && letter.chars().count() == 1;

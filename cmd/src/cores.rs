@@ -4,7 +4,8 @@ use crate::failure::{Failure, facet, read};
 use millpond_machine::{ActiveCores, Machine, Psets};
 use millpond_model::{CpuId, CpuSet, PsetId};
 
-/// The processors with the other on-line strands of their cores behind them. What does not exist stays, for the machine to refuse.
+/// The CPUs, followed by the other on-line strands of their cores. CPUs that do not exist stay in the list, and the
+/// machine refuses them.
 pub fn whole(cpus: &[CpuId], machine: &dyn Machine) -> Result<Vec<CpuId>, Failure> {
     look(cpus, machine).map(|cores| cores.whole(cpus))
 }
@@ -14,7 +15,8 @@ fn look(cpus: &[CpuId], machine: &dyn Machine) -> Result<ActiveCores, Failure> {
     read("processors", ActiveCores::of(machine, cpus))
 }
 
-/// What to say where these processors went to a set (the default one included) without all of their cores. To be asked before the change.
+/// A message if these CPUs move to a set (possibly the default one) without all of their cores. Must be called before
+/// the change.
 pub fn split(
     cpus: &[CpuId],
     to: Option<PsetId>,

@@ -9,15 +9,15 @@ use millpond_machine::{Refusal, Subject};
 use millpond_observe::cycles_per_instruction;
 use millpond_observe::recording::{self, Count};
 
-/// The sets of events of a command, in the order in which they take turns.
+/// The event sets of a command, in the order in which they alternate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets(pub Vec<EventSpec>);
 
 impl Sets {
-    /// Understands the texts behind `-c`.
+    /// Parses the arguments of `-c`.
     ///
     /// # Errors
-    /// [`Failure`] with the place in the text.
+    /// [`Failure`] with the position in the text.
     pub fn of(texts: &[String], counters: &dyn HardwareCounters) -> Result<Sets, Failure> {
         if texts.is_empty() {
             return Err(Failure::Usage("which events? -c names them".to_owned()));
@@ -38,14 +38,14 @@ impl Sets {
         texts.iter().map(one).collect::<Result<_, _>>().map(Sets)
     }
 
-    /// For the machine.
+    /// The requests to the machine.
     pub fn wanted(&self) -> Vec<Vec<Wanted>> {
         let one =
             |c: &events::Counter| Wanted { counter: c.pic, event: c.event.clone(), user: c.user, sys: c.sys };
         self.0.iter().map(|spec| spec.counters.iter().map(one).collect()).collect()
     }
 
-    /// How many there are.
+    /// The number of sets.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -57,25 +57,25 @@ impl Sets {
         Layout { tick, pics: pics.unwrap_or_default(), ..Layout::default() }
     }
 
-    /// What stands behind a line about a set: which, where there are several.
+    /// The text after a line about a set: which set, if there are several.
     pub fn note(&self, set: usize) -> Option<String> {
         self.0.get(set).filter(|_| self.0.len() > 1).map(|spec| spec.text.clone())
     }
 
-    /// Cycles for each instruction, by the counts of a set.
+    /// Cycles per instruction, from the counts of a set.
     pub fn cpi(&self, set: usize, counts: &[u64]) -> Option<f64> {
         let (cycles, instructions) = self.cpi_counters(set)?;
         cycles_per_instruction(*counts.get(cycles)?, *counts.get(instructions)?)
     }
 
-    /// Where a set has cycles and instructions.
+    /// The positions of cycles and instructions in a set.
     pub fn cpi_counters(&self, set: usize) -> Option<(usize, usize)> {
         let counters = &self.0.get(set)?.counters;
         let at = |is_it: fn(&str) -> bool| counters.iter().position(|c| is_it(&c.event));
         Some((at(is_cycles)?, at(is_instructions)?))
     }
 
-    /// Counts with their counters and events.
+    /// The counts with their counters and events.
     pub fn counts(&self, set: usize, counts: &[u64]) -> Vec<Count<'_>> {
         let counters = self.0.get(set).map_or(&[][..], |spec| spec.counters.as_slice());
         let events: Vec<_> = counters.iter().map(|c| (c.pic, c.event.as_str())).collect();
@@ -83,10 +83,11 @@ impl Sets {
     }
 }
 
-/// What both commands begin with: with -h the listing is shown, and there is nothing more to do; else the sets of events, and what can be counted.
+/// The common start of both commands. With -h it prints the listing and returns nothing; otherwise it returns the
+/// event sets, and what can be counted.
 ///
 /// # Errors
-/// [`Failure`] with the place in the text of a set that makes no sense.
+/// [`Failure`] with the position of an error in the text of a set.
 pub fn begin(
     counters: &dyn HardwareCounters,
     texts: &[String],
@@ -123,7 +124,7 @@ fn capabilities(interface: &Interface) -> String {
     })
 }
 
-/// Why nothing is counted. With `debug` the call that failed is named.
+/// Why counting is impossible. With `debug` it names the failed call.
 pub fn cannot_count(refusal: &Refusal, call: &str, debug: bool) -> Failure {
     let names = |subject: &Subject| match subject {
         Subject::Operation => None,
@@ -136,7 +137,7 @@ pub fn cannot_count(refusal: &Refusal, call: &str, debug: bool) -> Failure {
     complaint.into()
 }
 
-/// What stands behind counts that are not exact.
+/// The text after counts that are not exact.
 pub fn share_note(share: f64) -> Option<String> {
     if share >= 1.0 {
         None

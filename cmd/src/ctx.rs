@@ -16,33 +16,34 @@ use std::convert::Infallible;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// Where a command writes, and the machine that it works on when none is named.
+/// The environment of a command: its output streams, and the default machine.
 pub struct Ctx<'a> {
-    /// Standard output: what was asked for.
+    /// Standard output: the results.
     pub out: Output<'a>,
     /// Standard error: everything else.
     pub err: Output<'a>,
     given: Option<&'a Session>,
     commands: &'static [Command],
     services: &'static [Spec],
-    /// A remedy is tried: it shows none of its own.
+    /// This command is a trial run of a remedy, and shows no remedies itself.
     tries: bool,
-    /// Machines that were opened for this command, and are kept at its end.
+    /// Machines that this command opened. They are saved at its end.
     opened: Vec<Rc<Session>>,
-    /// What is to be said of recordings when the command has ended.
+    /// Messages about recordings, which are printed when the command has ended.
     notes: Vec<Notes>,
     pub(crate) prog: String,
-    /// Whether somebody sees messages while they are waited for, and waiting takes time: a terminal, and no simulated machine.
+    /// Whether progress messages are visible and useful: on a terminal, and not on a simulated machine, where waiting
+    /// takes no time.
     pub(crate) shows_progress: bool,
-    /// Whether reports without an end wait for real time: on a simulated machine waiting takes none.
+    /// Whether reports without an end wait in real time. On a simulated machine waiting takes no time.
     pub(crate) is_simulated: bool,
 }
 
-/// A machine that is open: one that was there, or one that was opened for this command.
+/// An open machine: a given one, or one that this command opened.
 pub enum Held<'a> {
-    /// It was there.
+    /// A machine that was already open.
     Given(&'a Session),
-    /// It is ours.
+    /// A machine that this command opened.
     Opened(Rc<Session>),
 }
 
@@ -58,7 +59,7 @@ impl Deref for Held<'_> {
 }
 
 impl<'a> Ctx<'a> {
-    /// A command that opens the real machine unless another one is named.
+    /// An environment that opens the real machine unless another one is named.
     #[must_use]
     pub fn new(out: Output<'a>, err: Output<'a>) -> Self {
         Ctx {
@@ -76,32 +77,32 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The same with a machine that is already open: what a shell and a test keep from one line to the next.
+    /// The same with a machine that is already open. A shell and a test keep it for several commands.
     #[must_use]
     pub fn with_session(mut self, session: &'a Session) -> Self {
         self.given = Some(session);
         self
     }
 
-    /// The same beside services whose manuals help shows, too.
+    /// The same with services, whose manuals help shows too.
     #[must_use]
     pub fn with_services(mut self, services: &'static [Spec]) -> Self {
         self.services = services;
         self
     }
 
-    /// For a command that is only tried.
+    /// For a trial run of a command.
     pub(crate) fn trying(mut self) -> Self {
         self.tries = true;
         self
     }
 
-    /// The commands that there are, for those that look others up.
+    /// Sets the table of commands.
     pub(crate) fn use_commands(&mut self, commands: &'static [Command]) {
         self.commands = commands;
     }
 
-    /// The commands that there are.
+    /// The table of commands.
     pub(crate) fn commands(&self) -> &'static [Command] {
         self.commands
     }
@@ -116,28 +117,28 @@ impl<'a> Ctx<'a> {
         self.services
     }
 
-    /// For a command within this one, on a machine that is open: it writes where this one does.
+    /// The environment for a command inside of this one, on an open machine. It writes to the same streams.
     pub fn within<'b>(&'b mut self, session: &'b Session) -> Ctx<'b> {
         let mut inner = Ctx::new(self.out.lend(), self.err.lend()).with_session(session);
         (inner.commands, inner.services) = (self.commands, self.services);
         inner
     }
 
-    /// The time zone: that of the machine that a shell or a test keeps, else that of the environment.
+    /// The time zone: that of the given machine, else that of the environment.
     pub(crate) fn zone(&self) -> TimeZone {
         self.given.map_or_else(read_zone, |session| session.zone().clone())
     }
 
-    /// The machine that a shell or a test keeps, if there is one.
+    /// The given machine, which a shell or a test keeps.
     #[must_use]
     pub fn given(&self) -> Option<&'a Session> {
         self.given
     }
 
-    /// Opens the machine for a command that only reads. An unfinished change is warned about.
+    /// Opens the machine for a command that only reads. Warns about an unfinished change.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such machine.
+    /// [`Failure`] if there is no such machine.
     pub fn reading(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
         let session = self.held(common)?;
         match session.unfinished() {
@@ -152,10 +153,10 @@ impl<'a> Ctx<'a> {
         Ok(session)
     }
 
-    /// Opens the machine for a command that changes it. A change that will be lost is said to be.
+    /// Opens the machine for a command that changes it. Warns if changes will be lost.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such machine.
+    /// [`Failure`] if there is no such machine.
     pub fn changing(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
         if common.dry_run {
             return self.reading(common);
@@ -165,10 +166,10 @@ impl<'a> Ctx<'a> {
         Ok(session)
     }
 
-    /// The same, once `understood` has made sense of what depends on the machine.
+    /// The same, after `understood` has parsed what depends on the machine.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such machine, or of `understood`; nothing was said then.
+    /// [`Failure`] if there is no such machine, or that of `understood`. Nothing was printed then.
     pub fn changing_once<T>(
         &mut self,
         common: &Common,
@@ -182,7 +183,7 @@ impl<'a> Ctx<'a> {
         Ok((session, value))
     }
 
-    /// Says that a change will be lost, if it will.
+    /// Warns if changes will be lost.
     fn announce(&mut self, session: &Session) {
         if !session.keeps_changes() {
             let name = session.machine().name().to_owned();
@@ -193,10 +194,10 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Opens the machine and says nothing about it.
+    /// Opens the machine without a message.
     ///
     /// # Errors
-    /// [`Failure`] when there is no such machine.
+    /// [`Failure`] if there is no such machine.
     pub fn held(&mut self, common: &Common) -> Result<Held<'a>, Failure> {
         if let (Some(given), None, None, None) = (self.given, &common.machine, &common.root, &common.state) {
             self.is_simulated = given.simulation().is_some();
@@ -217,12 +218,12 @@ impl<'a> Ctx<'a> {
         Ok(Held::Opened(session))
     }
 
-    /// Takes a recording as the machine of this command. What cannot be read of it is said when the command has ended.
+    /// Makes a recording the machine of this command. Read errors are reported when the command has ended.
     pub(crate) fn hold(&mut self, machine: RecordedMachine, notes: Notes) -> Held<'a> {
         self.notes.push(notes);
         self.shows_progress = false;
         let session = Session::recorded_machine(Box::new(machine));
-        // A shell or a test has a zone of its own.
+        // The machine of a shell or a test has its own zone.
         let session = match self.given {
             Some(given) => session.in_zone(given.zone().clone()),
             None => session,
@@ -230,8 +231,8 @@ impl<'a> Ctx<'a> {
         Held::Opened(Rc::new(session))
     }
 
-    /// Keeps the machines that were opened for this command, where a file does. `false`: one could not be, which is
-    /// told.
+    /// Saves the machines of this command that are kept in files. `false` if one could not be saved, which is
+    /// reported.
     pub(crate) fn keep(&mut self) -> bool {
         for notes in std::mem::take(&mut self.notes) {
             notes.take().iter().for_each(|note| self.warn(note));
@@ -243,7 +244,7 @@ impl<'a> Ctx<'a> {
         kept
     }
 
-    /// Keeps one machine, if a file does. `false`: it could not be, which is told.
+    /// Saves a machine that is kept in a file. `false` if it could not be saved, which is reported.
     pub(crate) fn keep_one(&mut self, session: &Session) -> bool {
         let (Err(error), Some(path)) = (session.keep(), session.kept_path()) else { return true };
         self.warn(format_args!(
@@ -255,13 +256,13 @@ impl<'a> Ctx<'a> {
         false
     }
 
-    /// Something that the user should know, on one line; `prog: ` stands before it. It may quote names that others chose.
+    /// Prints a warning on one line, after `prog: `. Untrusted names in it are escaped.
     pub fn warn(&mut self, text: impl std::fmt::Display) {
         self.out.flush();
         self.err.line(format_args!("{}: {}", self.prog, printable(&text.to_string())));
     }
 
-    /// A remedy, on a line of its own: one that this machine accepts, where it is a command.
+    /// Prints a remedy on a separate line. A command is printed only if this machine accepts it.
     pub fn hint(&mut self, hint: &str) {
         let session = self.opened.last().map(Rc::as_ref).or(self.given).filter(|_| !self.tries);
         let Some(hint) = session
@@ -273,7 +274,7 @@ impl<'a> Ctx<'a> {
         self.err.line(format_args!("hint: {}", printable(&hint)));
     }
 
-    /// Something that was not done.
+    /// Reports something that was not done.
     pub fn complain(&mut self, complaint: &Complaint) {
         self.warn(complaint);
         if let Some(hint) = &complaint.hint {
@@ -281,7 +282,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// One JSON document on a line of its own.
+    /// Prints a JSON document on one line.
     pub fn json(&mut self, value: &impl Serialize) {
         self.out.line(json::document(value));
     }

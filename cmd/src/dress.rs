@@ -3,10 +3,10 @@
 use crate::failure::Failure;
 use millpond_cli::Parsed;
 
-/// A format.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dress {
-    /// For people.
+    /// Text for people.
     Text,
     /// `--csv`, for spreadsheets.
     Csv,
@@ -17,10 +17,11 @@ pub enum Dress {
 }
 
 impl Dress {
-    /// The format that was chosen among those that a command has beside text; `json`: whether `--json` was given.
+    /// The chosen format, among those that a command has in addition to text. `json` tells whether `--json` was
+    /// given.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for more than one.
+    /// [`Failure::Usage`] for more than one format.
     pub fn of(parsed: &Parsed, json: bool, offered: &[Dress]) -> Result<Dress, Failure> {
         let names: Vec<&str> = offered.iter().map(|dress| dress.name()).collect();
         let is_chosen = |dress: &&Dress| (**dress == Dress::Json && json) || parsed.long(dress.name());

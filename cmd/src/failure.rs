@@ -7,16 +7,16 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The status that a command ends with.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exit(pub u8);
 
 impl Exit {
     /// Everything was done.
     pub const DONE: Exit = Exit(0);
-    /// Something was refused; what could be done was done.
+    /// Something was refused. Everything else was done.
     pub const REFUSED: Exit = Exit(1);
-    /// What was typed makes no sense; nothing was done.
+    /// The command line is invalid. Nothing was done.
     pub const USAGE: Exit = Exit(2);
 
     /// The worse of both.
@@ -26,22 +26,22 @@ impl Exit {
     }
 }
 
-/// What ends a command before its time.
+/// The reason why a command ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The options make no sense together; the usage is shown.
+    /// Invalid combination of options. The usage is shown.
     Usage(String),
-    /// There is no such option; and the one that was probably meant.
+    /// An unknown option, and the one that was probably meant.
     Mistyped(String, String),
-    /// An operand makes no sense.
+    /// An invalid operand.
     Operand(String),
-    /// The same in the words of Solaris, and where it is wrong.
+    /// The same with the message of Solaris, and the position of the error.
     Mistake(String, String),
-    /// The machine, or the session, refuses.
+    /// A refusal of the machine or the session.
     Refused(Complaint),
-    /// The message of Solaris, to the byte, and what the user could do.
+    /// The exact message of Solaris, and a remedy.
     Said(String, Option<String>),
-    /// A message of Solaris that has no name in front, and the usage behind it; and what the user could do.
+    /// A message of Solaris without the program name, with the usage after it, and a remedy.
     Misuse(String, String),
 }
 
@@ -57,22 +57,22 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// Without a remedy.
+    /// A complaint without a remedy.
     #[must_use]
     pub fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Complaint { what: what.into(), reason: reason.into(), hint: None }
     }
 
-    /// With a remedy.
+    /// The same with a remedy.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// A refusal of `main`. `names` gives the better phrase for a subject that is a part of it (`assign
-    /// processor 7` when a set cannot be made because of processor 7); for any other subject `main` stays and
-    /// the subject is named with the reason.
+    /// A refusal of `main`. For a subject that is a part of it, `names` returns a more exact phrase: `assign
+    /// processor 7` if a set cannot be made because of processor 7. For any other subject the phrase is `main`, and
+    /// the reason names the subject.
     #[must_use]
     pub fn refused(main: &str, names: impl Fn(&Subject) -> Option<String>, refusal: &Refusal) -> Self {
         let reason = &refusal.reason;
@@ -95,8 +95,8 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// What helps against a reason, in the words of the commands. These come before what a machine suggests, so
-/// that the same refusal reads the same on every machine.
+/// The remedy for a reason, in terms of the commands. It precedes the suggestion of a machine, so that the same
+/// refusal has the same text on every machine.
 fn remedy(refusal: &Refusal) -> Option<String> {
     let named = match &refusal.subject {
         Subject::Processor(cpu) => format!(" {cpu}"),
@@ -128,7 +128,7 @@ fn remedy(refusal: &Refusal) -> Option<String> {
     })
 }
 
-/// What helps where the machine suggests nothing.
+/// The remedy if the machine suggests none.
 fn last_resort(reason: &Reason) -> Option<String> {
     let hint = match reason {
         Reason::ProcessInPset(_) => "bind the process",
@@ -140,7 +140,7 @@ fn last_resort(reason: &Reason) -> Option<String> {
 }
 
 impl Failure {
-    /// The status that it ends the command with.
+    /// The exit status of the command after this failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
@@ -169,25 +169,25 @@ impl From<Complaint> for Failure {
     }
 }
 
-/// A facet that the command cannot do without: `cannot use processor sets: …`.
+/// A facet that the command requires: `cannot use processor sets: …`.
 ///
 /// # Errors
-/// [`Failure::Refused`] with why it is not there and what would help.
+/// [`Failure::Refused`] with the reason of its absence and a remedy.
 pub fn facet<T>(noun: &str, facet: Result<T, Absent>) -> Result<T, Failure> {
     unless_absent(&format!("use {noun}"), facet)
 }
 
-/// Something that the machine may not have: `cannot watch processes: …`.
+/// Something that the machine may lack: `cannot watch processes: …`.
 ///
 /// # Errors
-/// [`Failure::Refused`] with why it is not there and what would help.
+/// [`Failure::Refused`] with the reason of its absence and a remedy.
 pub fn unless_absent<T>(what: &str, result: Result<T, Absent>) -> Result<T, Failure> {
     result.map_err(|Absent { why, what_would_help }| {
         Failure::Refused(Complaint { what: what.to_owned(), reason: why, hint: what_would_help })
     })
 }
 
-/// Something that the command must read: `cannot read CPUs: …`.
+/// Data that the command requires: `cannot read CPUs: …`.
 ///
 /// # Errors
 /// [`Failure::Refused`] with the machine's reason.

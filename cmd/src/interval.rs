@@ -9,20 +9,21 @@ use millpond_model::Nanos;
 use millpond_session::{Output, Stopwatch, messages_are_seen};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Solaris reports until it is interrupted where the count is 0, or not at all, by command; here it is refused by all.
+/// With a count of 0, some Solaris commands report until they are interrupted and others do not report at all. Here
+/// all commands refuse it.
 const COUNT_OF_NONE: &str = "a count is at least 1; without one reports go on until you interrupt them";
 
-/// Waits of less show no progress.
+/// The shortest wait that shows progress.
 const WORTH_SHOWING: Nanos = Nanos::from_secs(3);
 
-/// How often it is shown.
+/// The interval of progress messages.
 const SHOWN_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Whether somebody wants an end is looked for so often.
+/// The interval of checks for an interrupt by the user.
 const LOOK: Nanos = Nanos::from_millis(100);
 
-/// Waits until `due`, or until the user wants an end. All commands that report or watch for a while wait here: where messages go
-/// to a terminal, a long wait says for how much longer, in a line that is gone at its end.
+/// Waits until `due`, or until the user interrupts. All commands that report or measure for some time wait here. If
+/// messages go to a terminal, a long wait shows the remaining time in a line, which is removed at the end.
 pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ctx<'_>) {
     let begun = clock.now();
     if !ctx.shows_progress || due == Nanos(u64::MAX) || due < begun + WORTH_SHOWING {
@@ -38,7 +39,8 @@ pub fn wait_until(clock: &dyn Clock, stop: &AtomicBool, due: Nanos, ctx: &mut Ct
     wait_ends(ctx);
 }
 
-/// The same until the next report. Reports without an end are for somebody who reads them: on a simulated machine as much real time passes for them.
+/// The same until the next report. Reports without an end are meant for a reader, so on a simulated machine this also
+/// waits for the same real time.
 pub fn wait_for_report(
     clock: &dyn Clock,
     stop: &AtomicBool,
@@ -58,7 +60,8 @@ pub fn wait_for_report(
     }
 }
 
-/// Waits for one look's length on the way to `end`, for those that look again and again; shows the same, until [`wait_ends`].
+/// Waits for the time `look` on the way to `end`, for commands that poll. Shows the remaining time until
+/// [`wait_ends`].
 pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>) {
     let now = clock.now();
     if ctx.shows_progress && end != Nanos(u64::MAX) && end > now {
@@ -67,7 +70,7 @@ pub fn wait_toward(clock: &dyn Clock, look: Nanos, end: Nanos, ctx: &mut Ctx<'_>
     clock.sleep_until(end.min(now + look));
 }
 
-/// Takes the line of progress away.
+/// Removes the line of progress.
 pub fn wait_ends(ctx: &mut Ctx<'_>) {
     if ctx.shows_progress {
         clear_line(&mut ctx.err);
@@ -77,17 +80,17 @@ pub fn wait_ends(ctx: &mut Ctx<'_>) {
 const LINE_START: &str = "\r";
 const REST_OF_LINE: &str = "\x1b[K";
 
-/// Shows the line of progress over the one before: whole seconds, rounded up.
+/// Shows the remaining time in whole seconds, rounded up, in place of the previous line.
 fn show_remaining(left: Nanos, ctx: &mut Ctx<'_>) {
     show_progress(&format!("report in {} s", left.0.div_ceil(1_000_000_000)), ctx);
 }
 
-/// Shows a line of progress over the one before, until [`wait_ends`].
+/// Shows a line of progress in place of the previous one, until [`wait_ends`].
 pub fn show_progress(text: &str, ctx: &mut Ctx<'_>) {
     show_line(&format!("{}: {text}", ctx.prog), &mut ctx.err);
 }
 
-/// Shows a line over the one before, until [`clear_line`].
+/// Shows a line in place of the previous one, until [`clear_line`].
 pub fn show_line(text: &str, err: &mut Output<'_>) {
     err.control(LINE_START);
     err.text(text);
@@ -95,31 +98,31 @@ pub fn show_line(text: &str, err: &mut Output<'_>) {
     err.flush();
 }
 
-/// Takes a line away that stands for a while.
+/// Removes such a line.
 pub fn clear_line(err: &mut Output<'_>) {
     err.control(LINE_START);
     err.control(REST_OF_LINE);
     err.flush();
 }
 
-/// Shows how far a work is whose length is known, once it takes more than a second.
+/// Shows the progress of work of known length, if it takes more than a second.
 pub struct Meter<'o> {
     err: Output<'o>,
     prog: String,
-    /// What is said of Ctrl-C.
+    /// The effect of Ctrl-C, as text.
     keeps: &'static str,
     begun: Stopwatch,
     shown: Nanos,
 }
 
 impl<'o> Meter<'o> {
-    /// For a command of this name; nothing where messages do not go to a terminal.
+    /// A meter for a command of this name. `None` if messages do not go to a terminal.
     pub fn begin(prog: &str, err: Output<'o>, keeps: &'static str) -> Option<Meter<'o>> {
         let (begun, shown) = (Stopwatch::start(), Nanos(0));
         messages_are_seen().then(|| Meter { err, prog: prog.to_owned(), keeps, begun, shown })
     }
 
-    /// This part of it is done, from 0 to 1.
+    /// Reports the completed part, from 0 to 1.
     pub fn at(&mut self, part: f64) {
         let elapsed = self.begun.elapsed();
         if elapsed - self.shown < SHOWN_EVERY {
@@ -139,7 +142,7 @@ impl Drop for Meter<'_> {
     }
 }
 
-/// `42 %, 12 s left`: if it goes on as fast as until now.
+/// The progress and the estimated remaining time at the same speed: `42 %, 12 s left`.
 pub fn part_done(part: f64, elapsed: Nanos) -> String {
     let part = part.clamp(0.0, 1.0);
     let percent = (part * 100.0).floor();
@@ -149,20 +152,20 @@ pub fn part_done(part: f64, elapsed: Nanos) -> String {
     }
 }
 
-/// How often a command reports.
+/// Interval and count of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
     /// Time between reports.
     pub interval: Nanos,
-    /// How many, at least 1; `None` for no end.
+    /// The number of reports, at least 1. `None` for no end.
     pub count: Option<u64>,
 }
 
 impl Repetition {
-    /// Understands the operands. `None` when there are none.
+    /// Parses the operands. `None` if there are none.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for too many, [`Failure::Operand`] for one that makes no sense.
+    /// [`Failure::Usage`] for too many operands, [`Failure::Operand`] for an invalid one.
     pub fn parse(words: &[String]) -> Result<Option<Repetition>, Failure> {
         match words {
             [] => Ok(None),
@@ -183,18 +186,18 @@ impl Repetition {
     }
 }
 
-/// Seconds, with a fraction if need be, or a time with a unit: `5`, `0.25`, `500ms`.
+/// Parses seconds, possibly with a fraction, or a time with a unit: `5`, `0.25`, `500ms`.
 pub fn seconds(text: &str) -> Result<Nanos, Failure> {
     units::seconds(text)
         .ok_or_else(|| Failure::Operand(format!("`{text}` is not an interval (seconds, more than 0)")))
 }
 
-/// When to report next.
+/// The schedule of reports.
 ///
-/// A run with an end keeps its cadence: each report is due an interval after the last was due. If a report
-/// took so long that less than a quarter of the interval is left, the wait is half an interval, and the
-/// cadence goes on from there. A run without an end, and one that was stopped for longer than an interval,
-/// waits for a whole interval each time.
+/// A run with an end keeps its cadence: each report is due one interval after the previous due time. If a report
+/// takes so long that less than a quarter of the interval is left, the wait is half an interval, and the cadence
+/// continues from there. A run without an end waits for a whole interval each time. So does a run that was stopped
+/// for longer than an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
     interval: Nanos,
@@ -203,13 +206,13 @@ pub struct Cadence {
 }
 
 impl Cadence {
-    /// The first report was at `now`.
+    /// A schedule whose first report was at `now`.
     #[must_use]
     pub fn begin(repetition: Repetition, now: Nanos) -> Self {
         Cadence { interval: repetition.interval, due: now, keeps: repetition.count.is_some() }
     }
 
-    /// A report is done, and it is `now`: when is the next one due?
+    /// The time of the next report, where the last one is done at `now`.
     pub fn next(&mut self, now: Nanos) -> Nanos {
         let planned = self.due + self.interval;
         if now >= planned + self.interval {
@@ -226,7 +229,7 @@ impl Cadence {
     }
 }
 
-/// The reports that are still to come.
+/// The remaining reports.
 pub struct Rounds<'a> {
     clock: &'a dyn Clock,
     stop: &'a AtomicBool,
@@ -235,19 +238,20 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// As many as `repetition` says, the first of them due an interval after now. The user's end is looked for in `stop`.
+    /// As many reports as `repetition` states, the first of them due one interval from now. `stop` is set when the
+    /// user interrupts.
     pub fn begin(repetition: Repetition, clock: &'a dyn Clock, stop: &'a AtomicBool) -> Rounds<'a> {
         Rounds { clock, stop, cadence: Cadence::begin(repetition, clock.now()), left: repetition.count }
     }
 
-    /// The same where the first report was made at `at`.
+    /// The same if the first report was made at `at`.
     pub fn behind_first(self, at: Nanos) -> Rounds<'a> {
         let left = self.left.map(|left| left - 1);
         Rounds { cadence: Cadence { due: at, ..self.cadence }, left, ..self }
     }
 
-    /// Waits until the next report is due. `false`: there is none, because all were made, the user wants an end, or the output is no
-    /// longer read.
+    /// Waits until the next report is due. `false` if no report is left, the user interrupted, or the output was
+    /// closed.
     pub fn wait(&mut self, ctx: &mut Ctx<'_>) -> bool {
         if self.left == Some(0) || self.ends(ctx) {
             return false;
@@ -286,7 +290,7 @@ mod tests {
         }
     }
 
-    /// A clock that goes as far as it is asked to.
+    /// A clock that advances to each requested time at once.
     struct Patient(std::cell::Cell<Nanos>, std::cell::Cell<u32>);
 
     impl Clock for Patient {
@@ -305,7 +309,7 @@ mod tests {
         }
     }
 
-    /// What is shown on the way to `due`, and how often the clock was asked.
+    /// The output on the way to `due`, and the number of waits.
     fn waited(shows: bool, stop: bool, due: Nanos) -> (String, u32, Nanos) {
         let (mut err, clock) = (Vec::new(), Patient(Nanos::from_secs(100).into(), 0.into()));
         let mut ctx =
@@ -345,7 +349,7 @@ mod tests {
         let mut cadence = cadence(Some(9));
         assert_eq!(cadence.next(Nanos(100)), Nanos(1000));
         assert_eq!(cadence.next(Nanos(1700)), Nanos(2000));
-        // Late: less than a quarter is left.
+        // A late report: less than a quarter of the interval is left.
         assert_eq!(cadence.next(Nanos(2800)), Nanos(3300));
         assert_eq!(cadence.next(Nanos(3310)), Nanos(4300));
     }

@@ -5,12 +5,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Raised when a field goes, or gets another meaning or type; `docs/reference/json.md` is the promise.
+/// The version. It increases when a field is removed, or changes its meaning or type, as `docs/reference/json.md`
+/// promises.
 const VERSION: u32 = 1;
 
 /// A document on one line, with its version. Keys are sorted.
 pub fn document(document: &impl Serialize) -> String {
-    // Structs, texts and numbers of ours: nothing that JSON could not hold.
+    // The values are structs, texts and numbers of this crate, which serialize without an error.
     let mut document = serde_json::to_value(document).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
         fields.insert("version".to_owned(), VERSION.into());
@@ -21,12 +22,12 @@ pub fn document(document: &impl Serialize) -> String {
 /// Makes the schema of one document.
 pub type Describe = fn(&mut SchemaGenerator) -> Schema;
 
-/// That of a type.
+/// The description of a type.
 pub const fn of<T: JsonSchema>() -> Describe {
     SchemaGenerator::subschema_for::<T>
 }
 
-/// The schema of what a command prints with `--json`: one of its documents, with the version.
+/// The schema of a command's `--json` output: one of its documents, with the version.
 pub fn schema(command: &str, documents: &[Describe]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let any: Vec<Value> = documents.iter().map(|describe| describe(&mut generator).to_value()).collect();
@@ -45,7 +46,7 @@ pub fn schema(command: &str, documents: &[Describe]) -> Value {
     })
 }
 
-/// Adds the version to an object, or to each of the objects that there can be.
+/// Adds the version to an object, or to each alternative object.
 fn with_version(schema: &mut Value) {
     for choice in ["oneOf", "anyOf"] {
         if let Some(choices) = schema.get_mut(choice).and_then(Value::as_array_mut) {

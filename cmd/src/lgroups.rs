@@ -6,34 +6,34 @@ use millpond_machine::{Lgroups, Machine};
 use millpond_model::{GroupId, LgroupTree, LgrpId, SetMemory};
 use std::collections::BTreeSet;
 
-/// The lgroups facet, or why it is not there.
+/// The lgroups facet.
 ///
 /// # Errors
-/// [`Failure::Refused`] when it is not there.
+/// [`Failure::Refused`] if the machine has none.
 pub fn lgroups(machine: &dyn Machine) -> Result<&dyn Lgroups, Failure> {
     facet("lgroups", machine.lgroups())
 }
 
-/// The tree of the machine.
+/// The lgroup tree of the machine.
 ///
 /// # Errors
-/// [`Failure::Refused`] when the machine cannot be read.
+/// [`Failure::Refused`] if the machine cannot be read.
 pub fn tree(lgroups: &dyn Lgroups) -> Result<LgroupTree, Failure> {
     read("lgroups", lgroups.tree())
 }
 
-/// Understands a word as lgroups.
+/// Parses a word as lgroups.
 ///
 /// # Errors
-/// [`Failure::Operand`] with the word and the place in it.
+/// [`Failure::Operand`] with the word and the position of the error.
 pub fn operands(word: &str) -> Result<Vec<GroupOperand>, Failure> {
     parse_groups(word).map_err(|error| Failure::Operand(format!("cannot read `{word}` as lgroups: {error}")))
 }
 
-/// The lgroups that an operand means; a complaint where there is none.
+/// The lgroups of an operand.
 ///
 /// # Errors
-/// [`Complaint`] that says which there are.
+/// [`Complaint`] with the existing lgroups if there is no such lgroup.
 pub fn expand(operand: GroupOperand, tree: &LgroupTree, verb: &str) -> Result<Vec<GroupId>, Complaint> {
     let meant = operand.expand(tree);
     if !meant.is_empty() {
@@ -47,10 +47,10 @@ pub fn expand(operand: GroupOperand, tree: &LgroupTree, verb: &str) -> Result<Ve
     Err(Complaint::new(format!("{verb} lgroup {operand}"), why).hint("lgrpinfo -T shows them"))
 }
 
-/// The nodes that operands mean, ascending.
+/// The nodes of operands, in ascending order.
 ///
 /// # Errors
-/// [`Complaint`] for the first operand that means nothing.
+/// [`Complaint`] for the first operand without any lgroup.
 pub fn nodes(
     operands: &[GroupOperand],
     tree: &LgroupTree,
@@ -64,7 +64,7 @@ pub fn nodes(
     Ok(nodes)
 }
 
-/// Where the memory of a set comes from, in the words of the command line: `all`, `local`, or leaves.
+/// The memory policy of a set, as on the command line: `all`, `local`, or leaves.
 pub fn memory_word(memory: &SetMemory, tree: &LgroupTree) -> String {
     match memory {
         SetMemory::All => "all".to_owned(),

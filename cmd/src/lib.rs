@@ -107,7 +107,7 @@ pub use table::{COMMANDS, schemas};
 
 use std::ffi::OsString;
 
-/// Runs the command that the words ask for; see [`command::run`].
+/// Runs the command that the words name; see [`command::run`].
 pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
     ctx.use_commands(COMMANDS);
     command::run(words, ctx)

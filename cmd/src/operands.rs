@@ -6,10 +6,10 @@ use millpond_formats::{CpuOperand, Target, parse_cpus};
 use millpond_machine::{Machine, Reason};
 use millpond_model::{CpuId, CpuSet, PsetId};
 
-/// Understands words as processors.
+/// Parses words as CPUs.
 ///
 /// # Errors
-/// [`Failure::Operand`] with the word and the place in it.
+/// [`Failure::Operand`] with the word and the position of the error.
 pub fn cpus(words: &[String]) -> Result<Vec<CpuOperand>, Failure> {
     let mut operands = Vec::new();
     for word in words {
@@ -22,7 +22,7 @@ pub fn cpus(words: &[String]) -> Result<Vec<CpuOperand>, Failure> {
     Ok(operands)
 }
 
-/// Understands a word as one processor.
+/// Parses a word as one CPU.
 ///
 /// # Errors
 /// [`Failure::Operand`] with the word.
@@ -30,7 +30,7 @@ pub fn cpu(word: &str) -> Result<CpuId, Failure> {
     word.parse().map_err(|error| Failure::Operand(format!("cannot read `{word}` as a CPU: {error}")))
 }
 
-/// Understands a word as the number of a set.
+/// Parses a word as the number of a set.
 ///
 /// # Errors
 /// [`Failure::Operand`] with the word.
@@ -39,7 +39,7 @@ pub fn set(word: &str) -> Result<PsetId, Failure> {
         .map_err(|error| Failure::Operand(format!("cannot read `{word}` as a processor set: {error}")))
 }
 
-/// Understands words as numbers of sets.
+/// Parses words as numbers of sets.
 ///
 /// # Errors
 /// [`Failure::Operand`] with the word.
@@ -47,10 +47,10 @@ pub fn sets(words: &[String]) -> Result<Vec<PsetId>, Failure> {
     words.iter().map(|word| set(word)).collect()
 }
 
-/// Understands words as processes and threads.
+/// Parses words as processes and threads.
 ///
 /// # Errors
-/// [`Failure::Operand`] with the word and the place in it.
+/// [`Failure::Operand`] with the word and the position of the error.
 pub fn targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     let target = |word: &String| {
         word.parse().map_err(|error| Failure::Operand(format!("cannot read `{word}` as a process: {error}")))
@@ -58,24 +58,24 @@ pub fn targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     words.iter().map(target).collect()
 }
 
-/// The processors of the machine, off-line ones included.
+/// The CPUs of the machine, including off-line ones.
 ///
 /// # Errors
-/// [`Failure::Refused`] when the machine cannot be read.
+/// [`Failure::Refused`] if the machine cannot be read.
 pub fn present(machine: &dyn Machine) -> Result<CpuSet, Failure> {
     let states = read("processors", facet("processors", machine.processors())?.states())?;
     Ok(states.iter().map(|s| s.cpu).collect())
 }
 
-/// What an operand stands for on a machine.
+/// A CPU of an operand, or the complaint about the operand.
 pub type Expanded = Result<CpuId, Complaint>;
 
-/// The processors that operands stand for, in order. A number stands for itself, whether the machine has it
-/// or not; a range for those that exist, and is a complaint where none does. `phrase` says what was to be done
-/// with the noun (`processors 8-9`) that it is given. The machine is asked only when there is a range.
+/// The CPUs of operands, in order. A number is that CPU, whether it exists or not. A range is its existing CPUs, and
+/// a complaint if there are none. `phrase` makes the text of the failed action from a noun such as `processors 8-9`.
+/// The machine is read only if there is a range.
 ///
 /// # Errors
-/// [`Failure::Refused`] when the machine cannot be read.
+/// [`Failure::Refused`] if the machine cannot be read.
 pub fn expand(
     operands: &[CpuOperand],
     machine: &dyn Machine,
@@ -97,7 +97,7 @@ pub fn expand(
     Ok(expanded)
 }
 
-/// The reason why a processor is unknown, in the machine's own words.
+/// The reason for an unknown CPU, with the text of the machine.
 #[must_use]
 pub fn no_such_processor(present: &CpuSet) -> String {
     Reason::NoSuchProcessor { present: present.clone() }.to_string()

@@ -15,10 +15,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands before the reason why there is no configuration of the machine.
+/// The text before the reason why the machine has no configuration.
 const NO_STATE: &str = "couldn't open pools state file";
 
-/// The text of Solaris with the reason behind it, and what would help.
+/// The text of Solaris, followed by the reason and a remedy.
 pub fn said(what: &str, why: impl Into<Said>) -> Failure {
     let Said { text, hint } = why.into();
     Failure::Said(format!("{what}: {text}"), hint)
@@ -32,10 +32,10 @@ pub fn state(machine: &dyn Machine) -> Result<PoolsState, Failure> {
     dynamic::read(machine).map_err(|error| said(NO_STATE, error))
 }
 
-/// Refuses a copy of a machine whose pools were disabled: they cannot be enabled there.
+/// Refuses a captured or recorded machine with disabled pools, because they cannot be enabled there.
 ///
 /// # Errors
-/// [`Failure::Said`] for such a copy, and when it cannot be read.
+/// [`Failure::Said`] for such a machine, and if it cannot be read.
 pub fn enabled_in_copy(session: &Session) -> Result<(), Failure> {
     let is_copy = matches!(session.kind(), Kind::Recorded | Kind::Captured);
     if is_copy && state_if_any(session.machine())?.is_none() {
@@ -45,7 +45,7 @@ pub fn enabled_in_copy(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same to be shown: with the load of each set.
+/// The configuration of the machine with the load of each set.
 ///
 /// # Errors
 /// [`Failure::Said`] while pools are disabled.
@@ -53,18 +53,18 @@ pub fn state_to_show(machine: &dyn Machine) -> Result<PoolsState, Failure> {
     dynamic::read_loaded(machine).map_err(|error| said(NO_STATE, error))
 }
 
-/// The same; `None` while pools are disabled.
+/// The configuration of the machine. `None` while pools are disabled.
 ///
 /// # Errors
-/// [`Failure::Said`] when the machine has no pools, or cannot be read.
+/// [`Failure::Said`] if the machine has no pools, or cannot be read.
 pub fn state_if_any(machine: &dyn Machine) -> Result<Option<PoolsState>, Failure> {
     dynamic::state(machine).map_err(|error| said(NO_STATE, error))
 }
 
-/// The processes in pools by name or number. `verb`: what is to be done with these.
+/// The processes of pools, which are given by name or number. `verb` names the action, for messages.
 ///
 /// # Errors
-/// [`Failure`] when there is no such pool, or the machine cannot be read.
+/// [`Failure`] if there is no such pool, or the machine cannot be read.
 pub fn pids_in(machine: &dyn Machine, named: &[String], verb: &str) -> Result<BTreeSet<Pid>, Failure> {
     let state = state(machine)?;
     let number = |word: &String| {
@@ -81,13 +81,13 @@ pub fn pids_in(machine: &dyn Machine, named: &[String], verb: &str) -> Result<BT
     Ok(processes.into_iter().map(|p| p.pid).filter(|pid| wanted.contains(&pool(pid))).collect())
 }
 
-/// A file that is not there.
+/// The reason and remedy for a missing file.
 pub fn no_file(name: &str) -> Said {
     let hint = format!("poolcfg -c discover {name} writes what the machine has");
     Said { text: "No such file or directory".into(), hint: Some(hint) }
 }
 
-/// A file that cannot be used.
+/// The reason and remedy for an unusable file.
 pub fn bad_file(error: FileError) -> Said {
     match error {
         FileError::System(text) => Said { text, hint: None },
@@ -103,10 +103,10 @@ pub fn bad_file(error: FileError) -> Said {
     }
 }
 
-/// The configuration that a file has.
+/// The configuration of a file.
 ///
 /// # Errors
-/// [`Said`] with the place of what is wrong.
+/// [`Said`] with the position of the error.
 pub fn parsed(name: &str, text: &str) -> Result<PoolsConf, Said> {
     xml::read(text).map_err(|error| {
         let hint = format!("{name}:{}:{}: {error}; {}", error.line, error.column, error.hint());
@@ -114,19 +114,19 @@ pub fn parsed(name: &str, text: &str) -> Result<PoolsConf, Said> {
     })
 }
 
-/// Checks strictly that a configuration is valid, and that a file could hold it.
+/// Checks that a configuration is valid, and that a file can store it.
 ///
 /// # Errors
-/// [`Said`] about the first fault.
+/// [`Said`] about the first error.
 pub fn check(conf: &PoolsConf) -> Result<(), Said> {
     validate::whole(conf)?;
     xml::check(conf).map_err(unwritable)
 }
 
-/// The text of a file for a configuration, after the same check.
+/// The file text of a configuration, after the same check.
 ///
 /// # Errors
-/// As of [`check`].
+/// As for [`check`].
 pub fn printed(conf: &PoolsConf) -> Result<String, Said> {
     validate::whole(conf)?;
     xml::write(conf).map_err(unwritable)
@@ -137,7 +137,7 @@ fn unwritable(error: xml::WriteError) -> Said {
     Said { text: "Invalid configuration".into(), hint: Some(hint) }
 }
 
-/// Tells which process holds a file that is waited for.
+/// Reports which process holds the lock of a file, while this command waits for it.
 pub fn waiting<'w>(name: &'w str, ctx: &'w mut Ctx<'_>) -> impl FnMut(Option<String>) + 'w {
     move |holder| {
         let holder = holder.unwrap_or_else(|| "another process".to_owned());
@@ -155,7 +155,8 @@ fn told(conf: &PoolsConf) -> String {
 /// The longest JSON text of a step that is shown, in bytes.
 const SHOWN_MAX: usize = 400;
 
-/// A step as people want to read it: a record of a whole configuration is summarized, and of another long record only the length is shown.
+/// A step for people. A record of a whole configuration is summarized; of another long record only the length is
+/// shown.
 pub fn short(step: &Step) -> Step {
     let value = |text: &Option<String>| {
         let text = text.as_ref()?;
@@ -168,7 +169,7 @@ pub fn short(step: &Step) -> Step {
     Step { before: value(&step.before), after: value(&step.after), ..step.clone() }
 }
 
-/// What replacing a file would do, as a step that can be shown.
+/// The replacement of a file as a step, for a dry run.
 pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) -> Step {
     let before = before.map(|text| match xml::read(text) {
         Ok(conf) => told(&conf),
@@ -231,7 +232,7 @@ enum Property {
 }
 
 impl<'c> Shown<'c> {
-    /// All of it.
+    /// The whole configuration.
     pub fn all(conf: &'c PoolsConf) -> Self {
         let system = SystemRow { name: &conf.system.name, properties: properties(&conf.system) };
         let pools = conf.pools.iter().map(|pool| pool_row(conf, pool)).collect();
@@ -270,7 +271,7 @@ fn cpu_row(cpu: &CpuNode) -> CpuRow {
     CpuRow { id: cpu.id, properties: properties(cpu) }
 }
 
-/// Those that are listed.
+/// The properties that the listing shows.
 fn properties(element: &impl Element) -> Properties {
     let kind = element.kind();
     let value = |value: &PropValue| match value {

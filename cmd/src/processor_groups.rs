@@ -10,21 +10,21 @@ use millpond_machine::Machine;
 use millpond_model::{CpuSet, PgId, ProcessorGroup, ProcessorGroups};
 use std::collections::BTreeSet;
 
-/// The groups of a machine, and its CPUs.
+/// The processor groups and CPUs of a machine.
 pub struct Hardware {
     /// The groups.
     pub groups: ProcessorGroups,
-    /// Every CPU, off-line ones included.
+    /// All CPUs, including off-line ones.
     pub present: CpuSet,
-    /// Those that run threads.
+    /// The on-line CPUs.
     pub on_line: CpuSet,
 }
 
 impl Hardware {
-    /// Reads them. What has no place in the tree is warned about.
+    /// Reads the machine. Warns about groups without a place in the tree.
     ///
     /// # Errors
-    /// [`Failure::Refused`] when the machine cannot be read.
+    /// [`Failure::Refused`] if the machine cannot be read.
     pub fn read(machine: &dyn Machine, ctx: &mut Ctx<'_>) -> Result<Hardware, Failure> {
         let processors = facet("processors", machine.processors())?;
         let topology = read("processors", processors.topology())?;
@@ -40,7 +40,7 @@ impl Hardware {
     }
 }
 
-/// Which groups are meant: those that are named, or that have one of the CPUs that are named, and whose relationship is wanted.
+/// The selected groups: those that are named or have a named CPU, and whose relationship is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     pgs: Vec<PgRange>,
@@ -50,10 +50,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Understands `-c`, `-r` and `-R`, and words that name groups.
+    /// Parses `-c`, `-r` and `-R`, and words that name groups.
     ///
     /// # Errors
-    /// [`Failure::Operand`] with the word and the place in it.
+    /// [`Failure::Operand`] with the word and the position of the error.
     pub fn of(parsed: &Parsed, words: &[String]) -> Result<Choice, Failure> {
         let mut pgs = Vec::new();
         for word in words {
@@ -76,10 +76,11 @@ impl Choice {
         Ok(Choice { pgs, cpus: operands::cpus(&parsed.values('c'))?, only: names('r')?, never: names('R')? })
     }
 
-    /// The numbers of the groups that are meant. Each word that means nothing is a complaint, and `exit` says so; the others count.
+    /// The numbers of the selected groups. Each word without a match is reported and sets `exit`; the other words
+    /// count.
     ///
     /// # Errors
-    /// [`Failure::Refused`] where no group is left.
+    /// [`Failure::Refused`] if no group is selected.
     pub fn resolve(
         &self,
         hardware: &Hardware,

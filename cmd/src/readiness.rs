@@ -14,14 +14,14 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Looks at a machine.
+    /// Reads the settings of a machine.
     pub fn of(machine: &dyn Machine) -> Result<Readiness, Absent> {
         let settings = machine.disturbances()?.real_time_settings()?;
         Ok(Readiness { ready: ready(&settings), settings })
     }
 }
 
-/// Null where it is not known.
+/// Serializes to null if the settings are unknown.
 pub(crate) fn serialize<S: Serializer>(
     readiness: &Result<Readiness, Absent>,
     serializer: S,
@@ -29,7 +29,7 @@ pub(crate) fn serialize<S: Serializer>(
     readiness.as_ref().ok().serialize(serializer)
 }
 
-/// A line with the verdict, and one for each setting.
+/// Prints the verdict, and a line for each setting.
 pub(crate) fn print(readiness: &Result<Readiness, Absent>, ctx: &mut Ctx<'_>) {
     let settings = match readiness {
         Ok(readiness) => &readiness.settings,
@@ -55,7 +55,7 @@ fn count(settings: &[RealTimeSetting], effect: Effect) -> usize {
     settings.iter().filter(|setting| setting.effect == effect).count()
 }
 
-/// Whether nothing makes threads late; none where that cannot be told.
+/// Whether no setting delays threads. `None` if that is unknown.
 fn ready(settings: &[RealTimeSetting]) -> Option<bool> {
     match (count(settings, Effect::Delays), count(settings, Effect::Unknown)) {
         (0, 0) => Some(true),

@@ -13,7 +13,7 @@ use millpond_session::stop_on_signal;
 use millpond_store::{Frames, Moment, Recording, Span, StoreError};
 use std::path::{Path, PathBuf};
 
-/// For commands that watch: a recording in place of the machine, and where it begins.
+/// The options of commands that observe: a recording in place of the machine, and the start in it.
 pub(crate) const FROM: Flag = Flag::long(
     "from",
     "watch a recording in place of the machine: a directory or file of millpond record; intervals pass at once",
@@ -23,10 +23,10 @@ pub(crate) const AT: Flag =
     Flag::long("at", "with --from: begin at this moment: 09:41, 2026-11-27 09:41 or, before the end, -10m")
         .value("moment", ValueKind::Text);
 
-/// Opens the machine, or the recording that is named by [`FROM`], for a command that only reads.
+/// Opens the machine for a command that only reads, or the recording of [`FROM`].
 ///
 /// # Errors
-/// [`Failure`] when there is none, or nothing can be read of it.
+/// [`Failure`] if there is none, or it cannot be read.
 pub(crate) fn reading<'a>(parsed: &Parsed, ctx: &mut Ctx<'a>) -> Result<Held<'a>, Failure> {
     let Some(path) = parsed.long_value("from") else {
         if parsed.long("at") {
@@ -38,10 +38,10 @@ pub(crate) fn reading<'a>(parsed: &Parsed, ctx: &mut Ctx<'a>) -> Result<Held<'a>
     hold(Path::new(&path), parsed.long_value("at").as_deref(), ctx)
 }
 
-/// A command has one machine: none may be named beside a recording.
+/// A command has one machine, so a recording excludes the options that name a machine.
 ///
 /// # Errors
-/// [`Failure::Usage`] where one is.
+/// [`Failure::Usage`] for such an option.
 pub(crate) fn alone(common: &Common, named_by: &str) -> Result<(), Failure> {
     if common.machine.is_some() || common.root.is_some() || common.state.is_some() {
         let why = format!("{named_by} names a machine: it goes without --machine, --root and --state");
@@ -50,10 +50,10 @@ pub(crate) fn alone(common: &Common, named_by: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes a recording as the machine of this command, from the moment `at` on, or from its beginning.
+/// Makes a recording the machine of this command, from the moment `at` on, or from its beginning.
 ///
 /// # Errors
-/// As [`reading`].
+/// As for [`reading`].
 pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Result<Held<'a>, Failure> {
     let recording = open(path)?;
     let cannot = |why: &str| Complaint::new(format!("read the recording {}", path.display()), why);
@@ -64,10 +64,10 @@ pub(crate) fn hold<'a>(path: &Path, at: Option<&str>, ctx: &mut Ctx<'a>) -> Resu
     Ok(ctx.hold(machine, notes))
 }
 
-/// Refuses a recording of which no frame from a moment on can be read.
+/// Refuses a recording without a readable frame from a moment on.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the recording.
 pub(crate) fn readable(path: &Path, recording: &Recording, from: WallTime) -> Result<(), Failure> {
     let mut damaged = Vec::new();
     if recording.frames_from(from).readable(&mut damaged).is_some() {
@@ -78,10 +78,10 @@ pub(crate) fn readable(path: &Path, recording: &Recording, from: WallTime) -> Re
     Err(Complaint::new(what, format!("none of its frames can be read: {why}")).into())
 }
 
-/// Refuses to write into a recording that is read.
+/// Refuses an output file that belongs to the recording that is read.
 ///
 /// # Errors
-/// [`Failure`] for a file of it.
+/// [`Failure`] for such a file.
 pub(crate) fn not_within(output: &Path, recording: &Path) -> Result<(), Failure> {
     let real = |path: &Path| path.canonicalize().ok();
     let Some((output_is, recording_is)) = real(output).zip(real(recording)) else { return Ok(()) };
@@ -95,15 +95,15 @@ pub(crate) fn not_within(output: &Path, recording: &Path) -> Result<(), Failure>
     }
 }
 
-/// Whether a path names a recording: a directory, or a file of one.
+/// Whether a path names a recording: a directory, or a file of a recording.
 pub(crate) fn is_one(path: &Path) -> bool {
     path.is_dir() || path.extension().is_some_and(|ending| ending == millpond_store::ENDING)
 }
 
-/// Opens what is there.
+/// Opens a recording.
 ///
 /// # Errors
-/// What is wrong with it, with the remedy.
+/// The error of the recording, with the remedy.
 pub(crate) fn open(path: &Path) -> Result<Recording, Failure> {
     Recording::open(path).map_err(|error| match &error {
         StoreError::System { path, why, .. } if !path.exists() => {
@@ -115,10 +115,10 @@ pub(crate) fn open(path: &Path) -> Result<Recording, Failure> {
     })
 }
 
-/// The recording that an operand names: that of this user where there is none.
+/// The recording that an operand names. By default, that of this user.
 ///
 /// # Errors
-/// [`Failure::Usage`] for more than one.
+/// [`Failure::Usage`] for more than one operand.
 pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
     match operands {
         [] => Ok(millpond_session::recordings_dir()),
@@ -127,28 +127,28 @@ pub(crate) fn named(operands: &[String]) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Frames one after another, without those that cannot be read.
+/// Frames in order, without unreadable ones.
 pub(crate) struct Reel<'r> {
     frames: Frames<&'r Recording>,
     run: Option<usize>,
-    /// What cannot be read, a sentence each.
+    /// Unreadable parts, a sentence each.
     pub damaged: Vec<String>,
 }
 
 /// A frame of a recording.
 pub(crate) struct Shot {
     pub frame: Frame,
-    /// Its watch is not that of the frame before: counters begin anew.
+    /// The frame does not continue the one before: counters restart.
     pub begins: bool,
 }
 
 impl<'r> Reel<'r> {
-    /// From a moment on, with the frame before it.
+    /// The frames from a moment on, with the frame before it.
     pub fn from(recording: &'r Recording, wall: WallTime) -> Reel<'r> {
         Reel { frames: recording.frames_from(wall), run: None, damaged: Vec::new() }
     }
 
-    /// Goes to another moment.
+    /// Continues at another moment.
     pub fn go_to(&mut self, recording: &'r Recording, wall: WallTime) {
         (self.frames, self.run) = (recording.frames_from(wall), None);
     }
@@ -160,13 +160,13 @@ impl<'r> Reel<'r> {
         Some(Shot { frame, begins })
     }
 
-    /// Says what could not be read.
+    /// Reports unreadable parts.
     pub fn warn(&mut self, ctx: &mut Ctx<'_>) {
         self.damaged.drain(..).for_each(|why| ctx.warn(why));
     }
 }
 
-/// What cannot be written or read.
+/// The failure of reading or writing a recording.
 pub(crate) fn failed(error: StoreError) -> Failure {
     Failure::from(match error {
         StoreError::System { path, doing, why } => Complaint::new(format!("{doing} {}", path.display()), why),
@@ -181,7 +181,7 @@ pub(crate) fn failed(error: StoreError) -> Failure {
     })
 }
 
-/// `412.6M`: bytes with the largest unit that leaves a whole number before the point.
+/// Bytes, with the largest unit that leaves a whole number before the point: `412.6M`.
 pub(crate) fn bytes(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
     let mut number = bytes as f64;
@@ -196,17 +196,17 @@ pub(crate) fn bytes(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} bytes") } else { format!("{number:.1}{unit}") }
 }
 
-/// `2026-11-27 09:41:00`.
+/// Date and time: `2026-11-27 09:41:00`.
 pub(crate) fn time_of_day(wall: WallTime, zone: &TimeZone) -> String {
     let moment = Timestamp::from_second(wall.0).unwrap_or_default();
     moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// The moment that `--at` means: a time of day (the latest one in the recording), a date and a time, or a time before the end of the recording
-/// (`-10m`).
+/// The moment of `--at`: a time of day (the latest one in the recording), a date and a time, or a time before the end
+/// of the recording (`-10m`).
 ///
 /// # Errors
-/// [`Failure::Operand`] for what is none of these, or a moment that was not recorded.
+/// [`Failure::Operand`] for any other text, or a moment that was not recorded.
 pub(crate) fn moment(text: &str, span: &Span, zone: &TimeZone) -> Result<WallTime, Failure> {
     let refused = |why: String| Failure::Operand(format!("cannot go to {text}: {why}"));
     let unreadable =
@@ -215,7 +215,7 @@ pub(crate) fn moment(text: &str, span: &Span, zone: &TimeZone) -> Result<WallTim
         let back = units::seconds(back).ok_or_else(unreadable)?;
         WallTime(span.last.0.saturating_sub_unsigned(back.0 / 1_000_000_000)).max(span.first)
     } else if let Ok(date) = text.parse::<DateTime>() {
-        // First of all: of a date with a time, a time of day would be read alone.
+        // This comes first: of a date with a time, the time-of-day parser would accept the time alone.
         let moment = date.to_zoned(zone.clone()).map_err(|_| unreadable())?;
         WallTime(moment.timestamp().as_second())
     } else {
@@ -229,7 +229,7 @@ pub(crate) fn moment(text: &str, span: &Span, zone: &TimeZone) -> Result<WallTim
     Ok(wall)
 }
 
-/// The latest moment with this time of day that is no later than `last`.
+/// The latest moment with this time of day that is not after `last`.
 fn latest(time: Time, last: WallTime, zone: &TimeZone) -> Option<WallTime> {
     let last = Timestamp::from_second(last.0).ok()?.to_zoned(zone.clone());
     let on = |days: i64| {
@@ -304,7 +304,7 @@ mod tests {
         };
         said(&["millpond", "record", "--to", dir, "--for", "2s"]);
         let shown = said(&["millpond", "record", "--show", dir]);
-        // The machine boots at 08:14:02 of universal time.
+        // The machine boots at 08:14:02 UTC.
         assert_eq!(
             shown.lines().nth(1),
             Some("2024-11-20 11:14:02 to 2024-11-20 11:14:04, 3 frames in 1 file")

@@ -8,14 +8,15 @@ use millpond_machine::Reason;
 use millpond_session::{Kind, Output, Session};
 use std::ffi::OsString;
 
-/// Commands that change the machine, and only show what they would do with `--dry-run`.
+/// Commands that change the machine, and that have `--dry-run`.
 const CHANGING: [&str; 10] =
     ["psradm", "psrset", "pbind", "plgrp", "fence", "pooladm", "poolcfg", "poolbind", "prctl", "priocntl"];
 
-/// What ends a command in a sentence.
+/// Characters that end a command in a sentence.
 const ENDS: [char; 5] = ['(', ')', ';', ',', '…'];
 
-/// The commands of ours in a text that change the machine, each from its name on: whole, or as far as it goes (`psrset -d`, without the sets).
+/// The commands of Millpond in a text that change the machine, each from its name on. A command may be incomplete
+/// (`psrset -d`, without the sets).
 #[must_use]
 pub fn commands(text: &str, table: &'static [Command]) -> Vec<Vec<String>> {
     let clauses = text.split(ENDS);
@@ -31,11 +32,11 @@ fn command_in(words: &[&str], table: &'static [Command]) -> Option<Vec<String>> 
     let mut command = vec![words[at].to_owned()];
     let mut takes_value = false;
     for word in &words[at + 1..] {
-        // Words that only a shell understands.
+        // Words with shell quotes.
         if word.contains(['\'', '"']) {
             return None;
         }
-        // A word of the sentence behind the command is no operand.
+        // A word of the sentence after the command is not an operand.
         let is_operand = word.starts_with(|c: char| c.is_ascii_digit()) || word.contains('/');
         let is_named = word.chars().any(|c| c.is_ascii_uppercase()) && !word.starts_with('-');
         if is_named || !(takes_value || word.starts_with('-') || is_operand) {
@@ -45,7 +46,7 @@ fn command_in(words: &[&str], table: &'static [Command]) -> Option<Vec<String>> 
         command.push((*word).to_owned());
     }
     if takes_value {
-        // Its value is to be filled in.
+        // The option has a placeholder as value.
         command.pop();
     }
     (command.len() > 1).then_some(command)
@@ -59,19 +60,19 @@ fn takes_a_value(spec: &Spec, word: &str) -> bool {
     })
 }
 
-/// What a machine says of a command that was tried.
+/// The result of a trial of a command on a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
-    /// It would do it, or the command is not whole and cannot be tried.
+    /// The machine accepts the command, or the command is incomplete and cannot be tried.
     Accepted,
-    /// It refuses it: why, and what it advises in its place.
+    /// The machine refuses it. Contains the reason and the remedy.
     Refused(String, Option<String>),
 }
 
 /// Tries a command of [`commands`] on a machine, without changing it.
 #[must_use]
 pub fn tried(session: &Session, words: &[String], table: &'static [Command]) -> Tried {
-    // What was recorded or captured cannot be changed anyhow.
+    // A recorded or captured machine cannot be changed at all.
     let is_there = matches!(session.kind(), Kind::Real | Kind::Simulated);
     let Some(command) = words.first().and_then(|name| Command::named(name, table)) else {
         return Tried::Accepted;
@@ -96,13 +97,14 @@ pub fn tried(session: &Session, words: &[String], table: &'static [Command]) -> 
     if exit == Exit::DONE || is_usage || why.contains(&Reason::NotPermitted.to_string()) {
         return Tried::Accepted;
     }
-    // The place in the command that was tried is none in what the user typed.
+    // The position in the tried command does not exist in the user's command line.
     let place = |hint: &str| hint.strip_prefix("-c:1:1: ").unwrap_or(hint).to_owned();
     let hint = lines().find_map(|line| line.strip_prefix("hint: ")).map(place);
     Tried::Refused(why.strip_prefix(&format!("{}: ", command.spec.prog())).unwrap_or(why).to_owned(), hint)
 }
 
-/// A remedy as this machine accepts it: the text, or where a command in it is refused, what is advised in its place. `None`: nothing is.
+/// A remedy that this machine accepts: the text itself, or, if a command in it is refused, the remedy for that
+/// refusal. `None` if there is none.
 #[must_use]
 pub fn accepted(session: &Session, text: &str, table: &'static [Command]) -> Option<String> {
     for command in commands(text, table) {

@@ -6,20 +6,20 @@ use millpond_cli::Parsed;
 use millpond_formats::mpstat::{stamp_date, stamp_seconds};
 use millpond_model::WallTime;
 
-/// What stands before each report.
+/// The time stamp before each report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
     /// Seconds since 1970.
     Seconds,
-    /// As `date` shows it.
+    /// In the format of `date`.
     Date,
 }
 
 impl Stamp {
-    /// What the option `letter` asks for; `None` without it.
+    /// The time stamp of the option `letter`. `None` without it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for another word than `u` and `d`.
+    /// [`Failure::Usage`] for a word other than `u` and `d`.
     pub fn parse(parsed: &Parsed, letter: char) -> Result<Option<Stamp>, Failure> {
         match parsed.value(letter).as_deref() {
             None => Ok(None),
@@ -29,7 +29,7 @@ impl Stamp {
         }
     }
 
-    /// The line, without its end.
+    /// The line, without its line end.
     #[must_use]
     pub fn line(self, at: WallTime, zone: &TimeZone) -> String {
         match self {

@@ -17,15 +17,15 @@ pub struct Started {
     pid: Pid,
 }
 
-/// What is to be started, understood.
+/// A parsed command to start.
 pub struct Start {
     words: Vec<OsString>,
     load: Option<Load>,
-    /// What a command finds in its environment beside ours.
+    /// Additional environment variables of the command.
     environment: Vec<(&'static str, OsString)>,
 }
 
-/// It has begun to be: there is a process that can be bound.
+/// A process that will become the command, and that can be bound already.
 pub struct Begun<'s> {
     /// The process.
     pub pid: Pid,
@@ -33,10 +33,10 @@ pub struct Begun<'s> {
     before: Option<Moment>,
 }
 
-/// Starts workloads on a simulated machine, each as the shell of the simulator takes it.
+/// Starts workloads on a simulated machine. Each is a line as in the shell of the simulator.
 ///
 /// # Errors
-/// Where there is none, or a workload makes no sense.
+/// If the machine is not simulated, or a workload is invalid.
 pub(crate) fn start_loads(loads: &[String], session: &Session) -> Result<(), Failure> {
     for text in loads {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -52,16 +52,16 @@ pub(crate) fn start_loads(loads: &[String], session: &Session) -> Result<(), Fai
     Ok(())
 }
 
-/// Why a workload makes no sense.
+/// The error about an invalid workload.
 pub fn no_workload(name: &str, error: WorkloadError) -> Complaint {
     Complaint::new(format!("start {name}"), error.what).hint(error.remedy)
 }
 
 impl Start {
-    /// Makes sense of a command and its arguments.
+    /// Parses a command and its arguments.
     ///
     /// # Errors
-    /// [`Failure`] where nothing can be started, and for words that make no workload.
+    /// [`Failure`] if nothing can be started on the machine, or the words are not a workload.
     pub fn of(session: &Session, words: &[OsString]) -> Result<Start, Failure> {
         let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let load = match session.simulation() {
@@ -80,7 +80,7 @@ impl Start {
         Ok(Start { words: words.to_vec(), load, environment: Vec::new() })
     }
 
-    /// The same, with something in the environment of a command.
+    /// The same with additional environment variables of the command.
     #[must_use]
     pub fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Start {
         Start { environment, ..self }
@@ -91,7 +91,7 @@ impl Start {
         &self.words
     }
 
-    /// What the command finds in its environment beside ours.
+    /// The additional environment variables of the command.
     pub fn environment(&self) -> &[(&'static str, OsString)] {
         &self.environment
     }
@@ -101,7 +101,7 @@ impl Start {
         self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// The process that will be it.
+    /// The process that will become the command.
     pub fn begin<'s>(&self, session: &'s Session) -> Begun<'s> {
         match (&self.load, session.simulation()) {
             (Some(load), Some(simulation)) => {
@@ -112,11 +112,12 @@ impl Start {
         }
     }
 
-    /// The process is where it should be (`ready`), or that was refused or only shown. Comes back from the machine at
-    /// hand only when nothing was started.
+    /// Executes the command, or starts the workload, if the process is bound (`ready`). On a real machine this
+    /// returns only if nothing was started: the binding was refused, it is a dry run, or the command cannot be
+    /// executed.
     ///
     /// # Errors
-    /// [`Failure`] when the command cannot be executed.
+    /// [`Failure`] if the command cannot be executed.
     pub fn end(
         &self,
         begun: Begun<'_>,
@@ -133,7 +134,8 @@ impl Start {
         Err(Complaint::new(format!("execute {}", self.name()), reason).into())
     }
 
-    /// The same up to the moment at which this process should become the command; the status where it should not.
+    /// The same without the last step, the execution of the command in this process. Returns the exit status if that
+    /// must not happen.
     pub fn report(
         &self,
         begun: Begun<'_>,
@@ -163,7 +165,7 @@ impl Start {
     }
 }
 
-/// How a workload that was started is told.
+/// The message about a started workload.
 pub fn started(name: &str, pid: Pid) -> String {
     format!("started {name}: process id {pid}")
 }

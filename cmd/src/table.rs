@@ -5,7 +5,7 @@ use crate::json;
 
 macro_rules! table {
     ($($(#[$attribute:meta])* $name:ident)+) => {
-        /// Every command, in the order in which each group of help shows them.
+        /// All commands, in the order of the groups of help.
         pub const COMMANDS: &[Command] = &[$($(#[$attribute])* crate::$name::COMMAND),+];
 
         /// The schema of each command that prints JSON, by the command's name.
@@ -100,7 +100,7 @@ mod tests {
                 if flag.help.is_empty() || flag.help.ends_with('.') {
                     wrong.push(format!("{} {name}: `{}` is no help", spec.name, flag.help));
                 }
-                // The usage of these is Solaris', which has no room for all options.
+                // The usage of these commands is that of Solaris, which does not list all options.
                 if spec.misused == Misused::Ours && !help::shows(spec, flag) {
                     wrong.push(format!("{} {name} is in no form", spec.name));
                 }

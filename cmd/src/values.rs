@@ -8,12 +8,12 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A whole number: digits alone.
+/// Parses a whole number: digits alone.
 pub fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A number from 1 on: digits alone.
+/// Parses a number from 1 on: digits alone.
 pub fn count<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Option<T> {
     digits(text).filter(|count| *count >= T::from(1))
 }
@@ -30,16 +30,16 @@ pub fn number(options: &Parsed, name: &str, least: u64, most: u64) -> Result<Opt
     })
 }
 
-/// The words of lists: between commas and blanks.
+/// The words of lists that are separated by commas and blanks.
 pub fn words(lists: &[String]) -> impl Iterator<Item = String> + '_ {
     let words = lists.iter().flat_map(|list| list.split([',', ' ', '\t']));
     words.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
-/// The numbers in lists, where `0-3` and `0-31:1/2` stand for several.
+/// The numbers in lists, which may contain ranges such as `0-3` and `0-31:1/2`.
 ///
 /// # Errors
-/// [`Failure::Operand`] with the first word that is no number and no range.
+/// [`Failure::Operand`] with the first word that is neither a number nor a range.
 pub fn ranges(lists: &[String], option: &str) -> Result<BTreeSet<u32>, Failure> {
     let mut numbers = BTreeSet::new();
     for word in words(lists) {
@@ -70,7 +70,7 @@ where
     })
 }
 
-/// What the standard library says of numbers, in words of ours.
+/// The standard library's error message about a number, in the style of Millpond.
 fn in_words(error: &str) -> &str {
     match error {
         "invalid digit found in string" => "it is no whole number",
@@ -82,7 +82,7 @@ fn in_words(error: &str) -> &str {
     }
 }
 
-/// What a time is in that has no unit.
+/// The unit of a time without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bare {
     Seconds,
@@ -98,10 +98,10 @@ impl Bare {
     }
 }
 
-/// `text`, the value of a long option, as a time above 0.
+/// Parses `text`, the value of a long option, as a time above 0.
 ///
 /// # Errors
-/// [`Failure::Operand`] for what is no such time.
+/// [`Failure::Operand`] for any other text.
 pub fn time(name: &str, text: &str, bare: Bare) -> Result<Nanos, Failure> {
     let (nanos, unit) = bare.nanos_and_name();
     units::time(text, nanos).filter(|time| *time > Nanos(0)).ok_or_else(|| {
@@ -112,18 +112,18 @@ pub fn time(name: &str, text: &str, bare: Bare) -> Result<Nanos, Failure> {
     })
 }
 
-/// The value of a long option that is a time above 0.
+/// The value of a long option, parsed as a time above 0.
 ///
 /// # Errors
-/// [`Failure::Operand`] for what is no such time.
+/// [`Failure::Operand`] for any other text.
 pub fn time_of(options: &Parsed, name: &str, bare: Bare) -> Result<Option<Nanos>, Failure> {
     options.long_value(name).map(|text| time(name, &text, bare)).transpose()
 }
 
-/// The same in seconds.
+/// The same with seconds as default unit.
 ///
 /// # Errors
-/// [`Failure::Operand`] for what is no such time.
+/// [`Failure::Operand`] for any other text.
 pub fn seconds(options: &Parsed, name: &str) -> Result<Option<Duration>, Failure> {
     Ok(time_of(options, name, Bare::Seconds)?.map(|time| Duration::from_nanos(time.0)))
 }

@@ -1,4 +1,5 @@
-//! A pool of rayon whose workers had work and are idle now, beside a thread that computes until the process is killed.
+//! A rayon pool whose workers are idle after their work, with another thread that computes until the process is
+//! killed.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The program: it hands its words to the command or the service that they ask for, and ends with that one's status.
+//! The program: selects the command or service that the command line names, and returns its exit status.
 
 use millpond_cli::{Answer, Spec};
 use millpond_cmd::{COMMANDS, Ctx, remedy, run};
@@ -7,10 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a service does with the words after its name.
+/// The function that runs a service with the words after its name.
 type Run = fn(&[OsString], &mut Output<'_>, &mut Output<'_>) -> u8;
 
-/// The services: what resizes sets, what runs the classes, what serves figures, and what keeps containers in pools.
+/// The services: they resize sets, run the classes, serve figures, and keep containers in pools.
 const SERVICES: &[Spec] = &[
     millpond_poold::SPEC,
     millpond_schedd::SPEC,
@@ -37,12 +37,13 @@ const RUNS: &[Run] = &[
     },
 ];
 
-/// What services advise, as commands do.
+/// Checks a remedy of a service on the machine, as commands do.
 fn advice(session: &Session, text: &str) -> Option<String> {
     remedy::accepted(session, text, COMMANDS)
 }
 
-/// Runs a service as it was understood, or answers. Gives the exit status: 2 for words that are wrong.
+/// Runs a service with its parsed options, or prints help or an error. Returns the exit status: 2 for an invalid
+/// command line.
 fn serve<O>(
     understood: Result<O, Answer>,
     run: fn(&O, &mut Output<'_>) -> u8,
@@ -72,7 +73,8 @@ fn main() -> ExitCode {
     ExitCode::from(run(&words, &mut ctx).0)
 }
 
-/// The service, with the words for it, where one is asked for: by the name of the program, or by the first word.
+/// The service that the program name or the first word selects, and the words after it. `None` if neither names a
+/// service.
 fn of_service(words: &[OsString]) -> Option<(Run, &[OsString])> {
     let service =
         |word: &OsStr| SERVICES.iter().zip(RUNS.iter().copied()).find(|(spec, _)| word == spec.name);

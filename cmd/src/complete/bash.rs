@@ -2,19 +2,19 @@
 //!
 //! bash inserts a candidate as it is, so one with a character that means something to the shell is quoted here.
 
-/// What is on the command line, up to the cursor.
+/// The command line up to the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Typed {
     /// The words, without quotes. The last one is at the cursor.
     pub words: Vec<String>,
-    /// bash keeps so many bytes of the last word, and replaces what follows.
+    /// The number of bytes of the last word that bash keeps. It replaces the rest.
     kept: usize,
-    /// A quote in the last word that is still open.
+    /// The open quote of the last word.
     open: Option<char>,
 }
 
 impl Typed {
-    /// From `COMP_WORDS`.
+    /// Parses `COMP_WORDS`.
     pub fn read(raw: &[String]) -> Typed {
         let mut typed = Typed { words: Vec::new(), kept: 0, open: None };
         let mut joins = false;
@@ -38,7 +38,8 @@ impl Typed {
         typed
     }
 
-    /// What bash is to insert for a candidate that begins with the last word. `None` where no text in an open quote is that candidate.
+    /// The text that bash inserts for a candidate that begins with the last word. `None` if no text in the open quote
+    /// can stand for that candidate.
     pub fn inserted(&self, candidate: &str) -> Option<String> {
         let rest = candidate.get(self.kept..)?;
         match self.open {
@@ -48,7 +49,7 @@ impl Typed {
     }
 }
 
-/// A character that means itself anywhere in a word.
+/// Whether a character has no special meaning anywhere in a word.
 fn is_plain(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "_./,:+@%=-".contains(c)
 }
@@ -64,7 +65,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A word without its quotes, the length of what is before a quote that is open, and that quote.
+/// A word without its quotes, the length of the part before an open quote, and that quote.
 fn unquoted(word: &str) -> (String, usize, Option<char>) {
     let mut text = String::new();
     let (mut open, mut before) = (None, 0);
@@ -131,7 +132,7 @@ mod tests {
         millpond_fuzz::check_text("complete-bash", &seeds, |text| {
             let read = typed(text);
             let last = read.words.last().cloned().unwrap_or_default();
-            // What is quoted is read as it was, whatever it is.
+            // Quoting any text and parsing it again gives the same text.
             assert_eq!(unquoted(&quoted(text)), (text.to_owned(), 0, None));
             let inserted = read.inserted(&format!("{last}$(id)"));
             assert!(inserted.is_none_or(|text| text.ends_with("\\$\\(id\\)")));

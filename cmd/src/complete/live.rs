@@ -8,7 +8,7 @@ use millpond_cli::{Common, ValueKind};
 use millpond_machine::Machine;
 use millpond_session::{SIMULATED, Workload};
 
-/// Machines by name; a file of one may be named as well.
+/// Machines by name. The file of a machine can be named as well.
 pub fn machines() -> Vec<Candidate> {
     let fixed = [("real", "the machine at hand"), ("like-host", "a simulated machine like this one")];
     let simulated = SIMULATED.iter().map(|name| (*name, "simulated"));
@@ -21,7 +21,7 @@ pub fn loads() -> Vec<Candidate> {
     Workload::all().map(|load| Candidate::word(load.name(), load.summary())).collect()
 }
 
-/// What a machine has of a kind.
+/// Candidates of a kind on a machine.
 pub fn of_machine(kind: ValueKind, common: &Common, ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     let Ok(session) = ctx.held(common) else { return Vec::new() };
     found(kind, session.machine()).unwrap_or_default()

@@ -41,11 +41,11 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What may stand at the cursor.
+/// A completion of the word at the cursor.
 enum Candidate {
-    /// What the shell knows: [`FILES`] or [`DIRECTORIES`].
+    /// The shell completes it: [`FILES`] or [`DIRECTORIES`].
     Ask(&'static str),
-    /// A word, and what it means.
+    /// A word, and its description.
     Word(String, String),
 }
 
@@ -77,7 +77,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Whether a word can be a line of the answer: no directive, and without characters that are escaped wherever they are shown.
+/// Whether a word can be a line of the answer: it is not a directive, and has no characters that output escapes.
 fn is_name(word: &str) -> bool {
     ![FILES, DIRECTORIES].contains(&word) && matches!(printable(word), Cow::Borrowed(_))
 }
@@ -102,7 +102,7 @@ fn names(ctx: &Ctx<'_>) -> Vec<Candidate> {
     shown.map(|spec| Candidate::word(spec.name, spec.summary)).collect()
 }
 
-/// Candidates behind the name of a command.
+/// Candidates after the name of a command.
 fn behind(spec: &Spec, words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     match place(spec, words) {
         Place::Nothing => Vec::new(),
@@ -134,7 +134,7 @@ fn behind(spec: &Spec, words: &[&str], ctx: &mut Ctx<'_>) -> Vec<Candidate> {
     }
 }
 
-/// The options about the machine among words of which the last one is not finished.
+/// The machine options among the words, of which the last one is incomplete.
 fn common(spec: &Spec, words: &[&str]) -> millpond_cli::Common {
     let finished = &words[..words.len().saturating_sub(1)];
     let tried = (0..=finished.len()).rev().find_map(|end| {

@@ -108,7 +108,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is counted for `--cpi` alone.
+/// The events of `--cpi` without other events.
 const CPI: &str = "pic0=Cycle_cnt,pic1=Instr_cnt";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {

@@ -7,44 +7,44 @@ use millpond_cli::Parsed;
 use millpond_model::Nanos;
 use std::path::PathBuf;
 
-/// The interval unless given.
+/// The default interval.
 const INTERVAL: Nanos = Nanos(5_000_000_000);
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
-    /// The sets of events.
+    /// The event sets.
     pub specs: Vec<String>,
-    /// How long a cycle of all sets takes.
+    /// The duration of a cycle of all sets.
     pub period: Option<Nanos>,
-    /// The time before each sample.
+    /// The time stamp before each sample.
     pub stamp: Option<Stamp>,
-    /// A head.
+    /// Prints a head.
     pub head: bool,
-    /// The register of cycles.
+    /// Shows the cycle counter.
     pub tick: bool,
-    /// Calls that failed are named.
+    /// Names failed calls.
     pub debug: bool,
-    /// Only what can be counted.
+    /// Only lists what can be counted.
     pub lists: bool,
-    /// Every processor.
+    /// Counts on every CPU.
     pub all: bool,
-    /// Cycles for each instruction.
+    /// Shows cycles per instruction.
     pub cpi: bool,
     /// The file of the recording.
     pub record: Option<PathBuf>,
-    /// In JSON.
+    /// Prints JSON.
     pub json: bool,
-    /// How often.
+    /// Interval and count.
     pub repetition: Repetition,
 }
 
 impl Options {
-    /// Understands what was typed.
+    /// Parses the options.
     ///
     /// # Errors
-    /// [`Failure`] with the rule that was broken.
+    /// [`Failure`] with the violated rule.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
         let stamp = Stamp::parse(parsed, 'T')?;
         let specs = parsed.values('c');

@@ -5,15 +5,15 @@ use millpond_model::{CpuId, LgrpId, PsetId};
 use millpond_session::{Kind, Session, own_pid};
 use std::collections::BTreeMap;
 
-/// Processors with their sets and lgroups.
+/// CPUs with their sets and lgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places(pub BTreeMap<CpuId, (PsetId, LgrpId)>);
 
 impl Places {
-    /// The on-line processors of the set that we run in, or all of them.
+    /// The on-line CPUs of the set of this process, or all on-line CPUs.
     ///
     /// # Errors
-    /// [`Failure`] when the machine cannot be read.
+    /// [`Failure`] if the machine cannot be read.
     pub fn of(session: &Session, all: bool) -> Result<Places, Failure> {
         let machine = session.machine();
         let processors = facet("processors", machine.processors())?;
@@ -27,7 +27,7 @@ impl Places {
             let set = sets.iter().find(|set| set.members.contains(&cpu));
             set.map_or(PsetId::DEFAULT, |set| set.id)
         };
-        // On a machine that is not the one at hand we are nobody: in the default set.
+        // On other machines this process does not exist; assume the default set.
         let own = match (session.kind(), machine.threads()) {
             (Kind::Real, Ok(threads)) => {
                 let lwps = read("our own threads", threads.lwps(own_pid()))?;
@@ -46,7 +46,7 @@ impl Places {
         Ok(Places(places))
     }
 
-    /// The processors, ascending.
+    /// The CPUs in ascending order.
     pub fn cpus(&self) -> Vec<CpuId> {
         self.0.keys().copied().collect()
     }

@@ -23,15 +23,15 @@ struct Total {
     cpus: BTreeSet<CpuId>,
     tick: u64,
     counts: Vec<u64>,
-    /// The least share of an interval that was counted.
+    /// The smallest counted share of an interval.
     share: Option<f64>,
 }
 
-/// Draws, and adds up.
+/// Prints samples, and adds them up.
 pub struct Report<'a> {
-    /// What is counted.
+    /// The event sets.
     pub sets: Sets,
-    /// The status to end with.
+    /// The exit status.
     pub exit: Exit,
     options: &'a Options,
     layout: Layout,
@@ -39,12 +39,12 @@ pub struct Report<'a> {
     zone: &'a TimeZone,
     record: Option<Output<'static>>,
     totals: Vec<Total>,
-    /// Cycles for an instruction of each line.
+    /// Cycles per instruction of each line.
     cpis: BTreeMap<CpuId, Vec<f64>>,
 }
 
 impl<'a> Report<'a> {
-    /// Nothing is shown yet.
+    /// A report without any output yet.
     pub fn new(
         options: &'a Options,
         sets: Sets,
@@ -58,7 +58,7 @@ impl<'a> Report<'a> {
         Report { sets, exit: Exit::DONE, options, layout, places, zone, record, totals, cpis }
     }
 
-    /// The head, and the first line of a recording.
+    /// Prints the head, and writes the first line of a recording.
     pub fn begin(&mut self, machine: &str, wall: WallTime, ctx: &mut Ctx<'_>) {
         if let Some(record) = &mut self.record {
             let interval = self.options.repetition.interval.as_secs_f64();
@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
         ctx.out.flush();
     }
 
-    /// The lines of an interval.
+    /// Prints the lines of an interval.
     pub fn sample(&mut self, set: usize, sampled: &[Sampled], wall: WallTime, ctx: &mut Ctx<'_>) {
         if let (Some(stamp), false) = (self.options.stamp, self.options.json) {
             ctx.out.line(stamp.line(wall, self.zone));
@@ -141,7 +141,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The totals, and how cycles for an instruction are distributed. Gives the status to end with.
+    /// Prints the totals and the distribution of cycles per instruction. Returns the exit status.
     pub fn end(mut self, ctx: &mut Ctx<'_>) -> Exit {
         for (set, total) in self.totals.iter().enumerate().filter(|(_, total)| !total.cpus.is_empty()) {
             let cpi = self.sets.cpi(set, &total.counts);
@@ -155,7 +155,7 @@ impl<'a> Report<'a> {
                 });
                 continue;
             }
-            // What was never counted is no sum.
+            // Events that were never counted have no total.
             let counted = total.share.is_some_and(|share| share > 0.0) || total.counts.iter().any(|c| *c > 0);
             let estimated = match total.share.filter(|share| *share < 1.0) {
                 Some(_) if counted => Some("scaled in part".to_owned()),
@@ -215,7 +215,7 @@ fn distributed((of, cpis): &(String, Vec<f64>)) -> Option<Distributed<'_>> {
     Some(Distributed { of, distribution: Distribution::of(cpis)? })
 }
 
-/// A row for each distribution.
+/// The table with a row for each distribution.
 fn table(found: &[Distributed<'_>]) -> Table {
     let heads = ["samples", "min", "median", "p90", "p99", "max"].map(|head| (head, Align::Right));
     let mut table = Table::new(&[&[("cpi of", Align::Left)], heads.as_slice()].concat());

@@ -12,36 +12,36 @@ use millpond_observe::{CountedInterval, between};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the loop works with.
+/// The state of the loop.
 pub struct Watcher<'a> {
     /// The counters.
     pub counting: Box<dyn CpuCounting + 'a>,
-    /// The machine's time.
+    /// The clock of the machine.
     pub clock: &'a dyn Clock,
-    /// Set when the user wants an end.
+    /// Set when the user interrupts.
     pub stop: &'a AtomicBool,
-    /// What was asked for.
+    /// The options.
     pub options: &'a Options,
-    /// Draws.
+    /// Prints the samples.
     pub report: Report<'a>,
 }
 
-/// What was counted on a processor in an interval.
+/// The counts of a CPU in an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// When it ended, since the beginning.
+    /// The end of the interval, since the start of the command.
     pub time: Nanos,
-    /// How long it was.
+    /// The length of the interval.
     pub elapsed: Nanos,
-    /// How far the register of cycles went.
+    /// The advance of the cycle counter.
     pub tick: u64,
     /// The counts.
     pub counted: CountedInterval,
 }
 
-/// A processor at the beginning of its interval.
+/// The state of a CPU at the beginning of its interval.
 #[derive(Debug, Clone, Default)]
 struct Before {
     at: Nanos,
@@ -50,10 +50,10 @@ struct Before {
 }
 
 impl Watcher<'_> {
-    /// Reports as often as was asked for.
+    /// Reports the requested number of times.
     ///
     /// # Errors
-    /// [`Failure`] when nothing can be counted any more.
+    /// [`Failure`] if counting becomes impossible.
     pub fn run(mut self, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let began = self.clock.now();
         let (interval, sets) = (self.options.repetition.interval, self.report.sets.len());
@@ -89,7 +89,7 @@ impl Watcher<'_> {
         Ok(self.report.end(ctx))
     }
 
-    /// Starts a set; where every processor's interval begins.
+    /// Starts a set. Returns the start of the interval of each CPU.
     fn begin_set(&mut self, set: usize) -> Result<BTreeMap<CpuId, Before>, Failure> {
         read("counters", self.counting.start(set))?;
         let start = |reading: CpuReading| {
@@ -99,7 +99,7 @@ impl Watcher<'_> {
         Ok(self.counting.read().into_iter().map(start).collect())
     }
 
-    /// Between two cycles of all sets, where they have a period.
+    /// The next start if there is a period: the pause between two cycles of all sets.
     fn rest(&self, cycle: &mut Nanos, due: Nanos) -> Nanos {
         let Some(period) = self.options.period else { return due };
         *cycle = next_due(*cycle, period, self.clock.now());
@@ -145,7 +145,7 @@ impl Watcher<'_> {
     }
 }
 
-/// The next moment of a cadence that is still ahead: those that were missed are skipped.
+/// The next time of a periodic schedule that is in the future. Missed times are skipped.
 fn next_due(last: Nanos, interval: Nanos, now: Nanos) -> Nanos {
     let next = last + interval;
     if next >= now || interval.0 == 0 {

@@ -45,7 +45,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Without figures.
+    /// A line without counts.
     fn of(lwp: Lwp, event: &'a str, time_s: f64) -> Line<'a> {
         let Lwp { pid, lwp } = lwp;
         let (spec, share, tick, child, image) = Default::default();
@@ -53,7 +53,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Draws, and adds up.
+/// Prints lines, and adds up counts.
 pub struct Lines<'a, 'o> {
     options: &'a Options,
     sets: Sets,
@@ -63,13 +63,13 @@ pub struct Lines<'a, 'o> {
     prog: &'a str,
     began: Nanos,
     sums: Sums,
-    /// The first thread of each process: lines about the whole of it have its number.
+    /// The first thread of each process. Lines about the whole process have its number.
     first: BTreeMap<Pid, LwpId>,
     exit: Exit,
 }
 
 impl<'a, 'o> Lines<'a, 'o> {
-    /// Nothing is shown yet.
+    /// Lines without any output yet.
     pub fn new(
         options: &'a Options,
         sets: Sets,
@@ -84,22 +84,22 @@ impl<'a, 'o> Lines<'a, 'o> {
         Lines { options, sets, layout, out, err, prog, began, sums, first, exit: Exit::DONE }
     }
 
-    /// How many sets take turns.
+    /// The number of alternating sets.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader has closed the output.
     pub fn is_closed(&self) -> bool {
         self.out.is_closed()
     }
 
-    /// Another set counts.
+    /// Switches to another set.
     pub fn turn(&mut self, set: usize) {
         self.sums.turn(set);
     }
 
-    /// The head.
+    /// Prints the head.
     pub fn head(&mut self) {
         if self.options.head && !self.options.json {
             self.out.line(cputrack_head(&self.layout));
@@ -107,7 +107,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         }
     }
 
-    /// What each thread counted since the last time.
+    /// Prints the counts of each thread since the last call.
     pub fn tick(&mut self, now: Nanos, readings: &[LwpReading]) {
         let set = self.sums.set();
         for reading in readings {
@@ -117,7 +117,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         self.out.flush();
     }
 
-    /// Something happened.
+    /// Handles an event of a process or thread.
     pub fn happened(&mut self, now: Nanos, happening: Happening) {
         match happening {
             Happening::Began { lwp, created } => {
@@ -142,7 +142,7 @@ impl<'a, 'o> Lines<'a, 'o> {
                 if self.options.verbose {
                     self.lines(now, lwp, "fini_lwp", &sums);
                 }
-                // The end of the last one is that of the process.
+                // The end of the last thread is that of the process.
                 if self.sums.has_threads(lwp.pid) {
                     self.lines(now, lwp, "lwp_exit", &sums);
                 }
@@ -176,7 +176,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         self.out.flush();
     }
 
-    /// The status to end with.
+    /// The exit status.
     pub fn end(self) -> Exit {
         self.out.flush();
         self.exit
@@ -187,7 +187,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         self.err.line(format_args!("{}: {}", self.prog, millpond_model::printable(text)));
     }
 
-    /// A line of a thread that has counted nothing yet.
+    /// A line of a thread without any counts yet.
     fn zero(&mut self, now: Nanos, lwp: Lwp, event: &str) {
         let set = self.sums.set();
         let counters = self.sets.0.get(set).map_or(0, |spec| spec.counters.len());
@@ -195,7 +195,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         self.line(now, lwp, event, set, &sum);
     }
 
-    /// A line for each set that had a turn.
+    /// A line for each set that has counted.
     fn lines(&mut self, now: Nanos, lwp: Lwp, event: &str, sums: &[Sum]) {
         let turns = |(_, sum): &(usize, &Sum)| sums.len() == 1 || sum.share.is_some();
         for (set, sum) in sums.iter().enumerate().filter(turns) {
@@ -225,7 +225,7 @@ impl<'a, 'o> Lines<'a, 'o> {
         self.out.line(cputrack_row(&self.layout, time, lwp.pid.0, lwp.lwp.0, event, &figures));
     }
 
-    /// A line without figures.
+    /// A line without counts.
     fn blank(&mut self, note: String, line: &Line<'_>) {
         if self.options.json {
             self.out.line(json::document(line));

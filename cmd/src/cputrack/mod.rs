@@ -135,7 +135,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Why nobody is followed, as Solaris says it where it does.
+/// Why no process can be tracked. The text is that of Solaris, where Solaris has one.
 fn not_tracked(whose: &Tracked, refusal: &Refusal, debug: bool) -> Failure {
     let hint = |text: String| match &refusal.hint {
         Some(hint) => format!("{text}; {hint}"),
@@ -153,7 +153,7 @@ fn not_tracked(whose: &Tracked, refusal: &Refusal, debug: bool) -> Failure {
     }
 }
 
-/// The loop: wait until something happens, or until a tick is due.
+/// The loop: wait for an event, or for the next tick.
 struct Watcher<'a, 'o> {
     tracking: Box<dyn Tracking + 'a>,
     clock: &'a dyn Clock,
@@ -162,7 +162,7 @@ struct Watcher<'a, 'o> {
     lines: Lines<'a, 'o>,
 }
 
-/// Somebody who interrupts is heard after so long at most, on simulated machines too.
+/// The longest wait before a check for an interrupt by the user, on simulated machines too.
 const LOOK: Nanos = Nanos(1_000_000_000);
 
 impl Watcher<'_, '_> {
@@ -190,7 +190,7 @@ impl Watcher<'_, '_> {
                         read("counters", self.tracking.start(set))?;
                         self.lines.turn(set);
                     }
-                    // One that was missed is not made up for.
+                    // A missed tick is not made up for.
                     let next = |interval| if due + interval > now { due + interval } else { now + interval };
                     due = interval.map_or(never, next);
                 }

@@ -7,44 +7,44 @@ use millpond_machine::facets::{Follow, Tracked};
 use millpond_model::{Nanos, Pid};
 use std::path::PathBuf;
 
-/// Between ticks, unless given.
+/// The default interval between ticks.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
-    /// The sets of events.
+    /// The event sets.
     pub specs: Vec<String>,
-    /// Between ticks; `None` for no ticks.
+    /// The interval between ticks. `None` for no ticks.
     pub interval: Option<Nanos>,
-    /// How many ticks; `None` for no end.
+    /// The number of ticks. `None` for no end.
     pub count: Option<u64>,
-    /// Who is followed beside the threads.
+    /// The processes to follow in addition to the threads.
     pub follow: Follow,
-    /// Beginnings and ends of counting are told.
+    /// Reports starts and ends of counting.
     pub verbose: bool,
-    /// The time that threads ran.
+    /// Shows the CPU time of threads.
     pub tick: bool,
-    /// A head.
+    /// Prints a head.
     pub head: bool,
-    /// Calls that failed are named.
+    /// Names failed calls.
     pub debug: bool,
-    /// Only what can be counted.
+    /// Only lists what can be counted.
     pub lists: bool,
-    /// Where to write.
+    /// The output file.
     pub output: Option<PathBuf>,
-    /// Whose threads; `None` when nobody is named.
+    /// The process or command whose threads are tracked. `None` if none is named.
     pub whose: Option<Tracked>,
-    /// In JSON.
+    /// Prints JSON.
     pub json: bool,
 }
 
 impl Options {
-    /// Understands what was typed.
+    /// Parses the options.
     ///
     /// # Errors
-    /// [`Failure`] with the rule that was broken.
+    /// [`Failure`] with the violated rule.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
         let interval = match parsed.value('T').as_deref() {
             None => Some(INTERVAL),

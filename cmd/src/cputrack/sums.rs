@@ -5,14 +5,14 @@ use millpond_model::{Counted, Lwp, Pid};
 use millpond_observe::between;
 use std::collections::BTreeMap;
 
-/// The figures of a line.
+/// The values of a line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sum {
-    /// The time that it ran.
+    /// The time on a CPU.
     pub tick: u64,
-    /// Counts; `None` when counters never counted.
+    /// Counts. `None` if the counters never ran.
     pub counts: Option<Vec<u64>>,
-    /// The share of its time in which they counted, 0 to 1; the least one of a sum.
+    /// The share of the time on a CPU in which the counters ran, 0 to 1. For a sum, the smallest share.
     pub share: Option<f64>,
 }
 
@@ -33,37 +33,37 @@ impl Sum {
     }
 }
 
-/// A thread.
+/// The state of a thread.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Its last reading in the set that counts.
+    /// Its last reading in the current set.
     last: Option<(u64, Counted)>,
-    /// By set.
+    /// Its sums by set.
     sums: Vec<Sum>,
 }
 
-/// All of them.
+/// The sums of all threads and processes.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     sets: usize,
     set: usize,
     lwps: BTreeMap<Lwp, Known>,
-    /// Of processes, by set: threads that ended.
+    /// The sums of ended threads, by process and set.
     ended: BTreeMap<Pid, Vec<Sum>>,
 }
 
 impl Sums {
-    /// Of so many sets.
+    /// Sums for this number of sets.
     pub fn of(sets: usize) -> Sums {
         Sums { sets, ..Sums::default() }
     }
 
-    /// The set that counts now.
+    /// The current set.
     pub fn set(&self) -> usize {
         self.set
     }
 
-    /// Another set counts, from zero.
+    /// Switches to another set, which starts from zero.
     pub fn turn(&mut self, set: usize) {
         self.set = set;
         for known in self.lwps.values_mut() {
@@ -71,13 +71,13 @@ impl Sums {
         }
     }
 
-    /// A thread begins.
+    /// Adds a new thread.
     pub fn begin(&mut self, lwp: Lwp) {
         let sums = vec![Sum::default(); self.sets];
         self.lwps.insert(lwp, Known { last: None, sums });
     }
 
-    /// What a thread did since its last reading.
+    /// The counts of a thread since its last reading.
     pub fn advance(&mut self, reading: &LwpReading) -> Sum {
         let sets = self.sets;
         let known = self.lwps.entry(reading.lwp).or_default();
@@ -94,7 +94,7 @@ impl Sums {
         delta
     }
 
-    /// A thread ended: all that it did, by set. From now on it is a part of its process.
+    /// Removes an ended thread. Returns all its counts by set, and adds them to its process.
     pub fn end(&mut self, lwp: Lwp) -> Vec<Sum> {
         let Some(known) = self.lwps.remove(&lwp) else { return Vec::new() };
         let sums = self.ended.entry(lwp.pid).or_insert_with(|| vec![Sum::default(); self.sets]);
@@ -104,12 +104,12 @@ impl Sums {
         known.sums
     }
 
-    /// Whether threads of a process are left.
+    /// Whether a process still has threads.
     pub fn has_threads(&self, pid: Pid) -> bool {
         self.lwps.keys().any(|lwp| lwp.pid == pid)
     }
 
-    /// A process ended, or became another program: all that it did, by set. It begins anew.
+    /// Removes a process that ended or executed another program. Returns all its counts by set.
     pub fn end_process(&mut self, pid: Pid) -> Vec<Sum> {
         let lwps: Vec<Lwp> = self.lwps.keys().filter(|lwp| lwp.pid == pid).copied().collect();
         for lwp in lwps {

@@ -73,7 +73,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What it does, as a complaint says it.
+/// The action, in error messages.
 const MAIN: &str = "run the demo";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -115,7 +115,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// What came of an experiment; `None` where it stopped because its output is no longer read, which is no failure.
+/// The result of an experiment. `None` if it stopped because its output was closed, which is no failure.
 pub(crate) fn unless_closed<T>(
     what: &str,
     result: Result<T, millpond_experiments::Failure>,
@@ -127,7 +127,7 @@ pub(crate) fn unless_closed<T>(
     }
 }
 
-/// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
+/// Reports progress: on standard output if text is the result, else on standard error.
 pub(crate) fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mut Ctx<'_>) {
     let told = match event {
         Event::Machine(facts) => {
@@ -147,7 +147,7 @@ pub(crate) fn tell(event: Event<'_>, text: bool, options: &Options<'_>, ctx: &mu
     }
 }
 
-/// What ended an experiment, in the words of commands.
+/// Converts the failure of an experiment.
 pub(crate) fn failed(what: &str, failure: millpond_experiments::Failure) -> Failure {
     use millpond_experiments::Failure::{Pools, Program, Refused};
     match failure {

@@ -10,29 +10,30 @@ use millpond_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A cap, and what it takes from the program.
+/// A cap, and its effect on the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capping {
-    /// What has the cap.
+    /// The holder of the cap.
     pub holder: ControlHolder,
     /// The cap.
     pub cap: CpuCap,
-    /// The part of the time that threads want to run in which caps kept them from a CPU.
+    /// The part of the threads' runnable time in which caps kept them from a CPU.
     pub part: f64,
-    /// What may help: a command that this machine accepts, or what it says in place of it.
+    /// The remedy: a command that this machine accepts, or the text to show in place of it.
     pub help: String,
 }
 
 /// The caps of each process.
 pub type CapsByPid = BTreeMap<Pid, Vec<Controlled>>;
 
-/// The caps above these processes. One that has ended has none.
+/// The caps that apply to each of these processes. A process that has ended has none.
 pub fn read(machine: &dyn Machine, pids: &BTreeSet<Pid>) -> CapsByPid {
     let Ok(controls) = machine.controls() else { return CapsByPid::new() };
     pids.iter().filter_map(|pid| Some((*pid, controls.caps_of(*pid).ok()?))).collect()
 }
 
-/// What caps took from processes that spent this between two looks at their caps; the cap is the one that took most.
+/// The effect of caps on processes with these times, between two readings of the caps. The cap is the one with the
+/// largest effect.
 pub fn between(
     machine: &dyn Machine,
     before: &CapsByPid,
@@ -72,7 +73,8 @@ pub fn between(
     })
 }
 
-/// The cap of a process that took the largest part of what its holder wanted. `ran`: what the process used, where the use of the holder is not known.
+/// The cap with the largest effect on a process, relative to the demand of its holder. `ran` is the CPU time of the
+/// process, for a holder whose use is unknown.
 fn worst<'c>(
     before: &[Controlled],
     after: &'c [Controlled],
@@ -88,7 +90,8 @@ fn worst<'c>(
     Some((holder, cap?, part))
 }
 
-/// The command that sets the cap to what the holder wants, if the machine accepts it. `part`: what the cap took of that.
+/// The command that sets the cap to the demand of the holder, if the machine accepts it. `part` is the part of the
+/// demand that the cap denied.
 fn remedy(machine: &dyn Machine, holder: &ControlHolder, cap: CpuCap, part: f64) -> String {
     let states =
         machine.processors().ok().and_then(|processors| processors.states().ok()).unwrap_or_default();
@@ -124,7 +127,7 @@ fn command(holder: &ControlHolder, percent: u32) -> String {
     format!("prctl -n {kind}.cpu-cap -v {percent} -r -i {kind} {name}")
 }
 
-/// A name as a word that a shell does not read as anything else.
+/// A name, quoted for a shell if necessary.
 fn shell_word(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/@:+,%".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
@@ -155,7 +158,7 @@ mod tests {
         let (holder, cap, part) = worst(&before, &after, 0.6).unwrap();
         assert_eq!((holder.to_string().as_str(), cap.get()), ("zone app", 20));
         assert!((part - 0.8).abs() < 1e-9);
-        // Where the use of the group is not known, that of the process counts.
+        // If the use of the group is unknown, that of the process counts.
         let (before, after) = ([controlled("app", None, 0)], [controlled("app", None, 2_400)]);
         assert!((worst(&before, &after, 0.6).unwrap().2 - 0.8).abs() < 1e-9);
         assert_eq!(worst(&before, &before, 0.6), None);

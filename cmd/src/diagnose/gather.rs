@@ -16,53 +16,53 @@ use millpond_session::stop_on_signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-/// How often it is asked whether the process still lives.
+/// The interval of checks that the process is still alive.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// The events whose quotient is cycles for an instruction.
+/// The events whose quotient is cycles per instruction.
 const EVENTS: [&str; 2] = ["cycles", "instructions"];
 
-/// What the verdict is about.
+/// The subject of the verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     /// A process.
     Process(Pid),
-    /// What is in a pool, by its name or number.
+    /// The processes of a pool, by its name or number.
     Pool(String),
 }
 
-/// All that is known.
+/// The collected data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
-    /// What the verdict is about.
+    /// The subject of the verdict.
     pub whose: Whose,
     /// The name of the process.
     pub name: Option<String>,
-    /// How many processes and threads there were at the end.
+    /// The number of processes at the end.
     pub processes: usize,
-    /// Threads likewise.
+    /// The number of threads at the end.
     pub threads: usize,
     /// The time between the two samples.
     pub elapsed: Nanos,
-    /// What the threads spent together.
+    /// The times of all threads together, by state.
     pub spent: Spent,
-    /// What the time for locks was for, where that is known.
+    /// The lock time by kind of lock, if it is known.
     pub split: Option<Split>,
-    /// Locks, the dearest first.
+    /// Locks, the most expensive first.
     pub locks: Vec<Lock>,
-    /// The dearest wait that inverts priorities.
+    /// The most expensive priority inversion.
     pub inversion: Option<Inversion>,
-    /// The cap that keeps it from CPUs most.
+    /// The cap with the largest effect.
     pub capping: Option<Capping>,
-    /// What is concluded from.
+    /// The basis of the conclusions.
     pub evidence: Evidence,
-    /// What is lacking, each as a sentence.
+    /// Missing data, a sentence each.
     pub missing: Vec<String>,
 }
 
 /// Samples the machine, waits, and samples it again.
 ///
 /// # Errors
-/// [`Failure`] when there is no such process or pool, no process is in it, or nothing can be watched.
+/// [`Failure`] if there is no such process or pool, the pool is empty, or nothing can be observed.
 pub fn gather(
     machine: &dyn Machine,
     whose: &Whose,
@@ -109,7 +109,8 @@ pub fn gather(
     let by_pid = by_pid.into_iter().map(|(pid, spent)| (pid, together(spent))).collect();
     let capping = capping::between(machine, &caps, &caps_after, &by_pid);
     let sum = together(&spent);
-    // A busy machine may list threads at moments far apart. What a thread has spent is measured between its own two.
+    // A busy machine may read threads at very different moments. The times of a thread are between its own two
+    // readings.
     let of_known =
         of_ours().filter(|(thread, _)| known.contains(&thread.lwp)).map(|(_, spent)| spent.total());
     let elapsed = of_known.max().filter(|time| *time > Nanos(0)).unwrap_or(looked_for);
@@ -151,7 +152,8 @@ pub fn gather(
     })
 }
 
-/// Whether what is not known of a machine is not known of these processes. That traps are not told apart, the manual says.
+/// Whether missing data of the machine concerns these processes. Lines about TRP are left out, because the manual
+/// explains them.
 fn concerns(line: &str, pids: &BTreeSet<Pid>) -> bool {
     let names = |line: &str| {
         let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u32>().ok());
@@ -160,7 +162,7 @@ fn concerns(line: &str, pids: &BTreeSet<Pid>) -> bool {
     !line.starts_with("TRP: ") && (!line.starts_with("microstates of ") || names(line))
 }
 
-/// The processes that it is about.
+/// The processes of the subject.
 fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failure> {
     match whose {
         Whose::Process(pid) => Ok(BTreeSet::from([*pid])),
@@ -174,7 +176,7 @@ fn members(machine: &dyn Machine, whose: &Whose) -> Result<BTreeSet<Pid>, Failur
     }
 }
 
-/// Refuses when there is no thread to look at.
+/// Refuses a subject without threads.
 fn check(roster: &Roster, whose: &Whose, pids: &BTreeSet<Pid>) -> Result<(), Failure> {
     if roster.threads.iter().any(|thread| pids.contains(&thread.lwp.pid)) {
         return Ok(());
@@ -220,7 +222,7 @@ fn count<'m>(machine: &'m dyn Machine, lwps: &[Lwp]) -> Result<Box<dyn LwpCounti
     counters.count_lwps(lwps, &set).map_err(|refusal| refusal.reason.to_string())
 }
 
-/// Cycles for an instruction of all threads together.
+/// Cycles per instruction of all threads together.
 fn cpi<'a>(readings: impl Iterator<Item = &'a Counted>) -> Option<f64> {
     let counts = readings.filter_map(|counted| between(&Counted::default(), counted).counts);
     let (cycles, instructions) = counts.fold((0_u64, 0_u64), |(cycles, instructions), counts| {
@@ -234,7 +236,7 @@ fn time_of(spent: &Spent, state: Microstate) -> Nanos {
     spent.times[state.index()].unwrap_or(Nanos(0))
 }
 
-/// How many threads there were, on average: what they spent in that time. A thread that was stopped is none.
+/// The mean number of threads: their total time divided by the elapsed time. Stopped threads are not included.
 fn threads_at_a_time(spent: &Spent, elapsed: Nanos) -> f64 {
     let total: f64 = spent.times.iter().flatten().map(|time| time.as_secs_f64()).sum();
     if elapsed > Nanos(0) { total / elapsed.as_secs_f64() } else { 0.0 }
@@ -251,8 +253,8 @@ fn calls_per_s(spent: &Spent) -> Option<f64> {
     (time > Nanos(0)).then(|| calls / time.as_secs_f64())
 }
 
-/// The part of the memory of processes that is far from their threads: of each thread all that is not where its home is, and of these the mean.
-/// `None` where all memory is equally far.
+/// The part of the processes' memory that is remote. For each thread, this is the memory outside of its home; the
+/// result is the mean over threads. `None` if all memory is equally far.
 fn remote(machine: &dyn Machine, pids: &BTreeSet<Pid>) -> Result<Option<f64>, Refusal> {
     let lgroups = machine.lgroups()?;
     if lgroups.nodes()?.iter().filter(|node| node.memory.is_some()).count() < 2 {

@@ -11,22 +11,22 @@ use millpond_observe::diagnosis::{caused_since, is_inverted};
 use millpond_observe::waits::{Split, classify};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A lock that was waited for.
+/// A lock for which threads waited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock {
-    /// Its address, in which process.
+    /// The process and the address.
     pub at: (Pid, u64),
-    /// What it is.
+    /// The kind of lock.
     pub kind: WaitKind,
-    /// Where that is, where it can be told.
+    /// The mapping of the address, if it is known.
     pub place: Option<LockPlace>,
-    /// The thread of the process that held it when the last wait began, where that is known.
+    /// The thread of the process that held the lock when the last wait began, if it is known.
     pub holder: Option<LwpId>,
-    /// The part of the time for locks.
+    /// The share of the lock time.
     pub share: f64,
 }
 
-/// A thread that waits for a less urgent one.
+/// A priority inversion: a thread that waits for a less urgent one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Inversion {
     /// The mutex.
@@ -35,23 +35,23 @@ pub struct Inversion {
     pub waiter: (Lwp, i16),
     /// The thread that holds it, and its priority.
     pub holder: (Lwp, i16),
-    /// For which part of its time the holder waited for a CPU.
+    /// The part of the holder's time in which it waited for a CPU.
     pub latency: f64,
 }
 
 /// The waits of an interval.
 #[derive(Debug, Clone, Default)]
 pub struct Waits {
-    /// Of the time asleep: for a disk.
+    /// The time asleep for a disk.
     pub disk: Nanos,
-    /// Those of all threads of a process at an address.
+    /// Waits of all threads of a process, by address.
     by_address: BTreeMap<(Pid, u64), Wait>,
-    /// Those of each thread.
+    /// Waits of each thread.
     by_thread: BTreeMap<(Lwp, u64), Wait>,
 }
 
 impl Waits {
-    /// Between two samples. A thread that is new is taken as a whole. `None` where the machine does not tell them.
+    /// The waits between two samples. All waits of a new thread count. `None` if the machine does not report waits.
     pub fn between(before: &Roster, after: &Roster, pids: &BTreeSet<Pid>) -> Option<Waits> {
         let known: BTreeMap<_, _> =
             before.threads.iter().filter_map(|t| Some(((t.lwp, t.began), t.causes.as_ref()?))).collect();
@@ -74,15 +74,15 @@ impl Waits {
         }
     }
 
-    /// What the time for locks was for.
+    /// Splits the lock time by kind of lock.
     pub fn split(&self, lock_time: Nanos) -> Split {
-        // Words that could not be told are several, of which nothing is known together.
+        // Address 0 stands for several unknown futex words, about which nothing is known together.
         let is_known =
             |(at, wait): &(&(Pid, u64), &Wait)| at.1 != 0 || matches!(wait.facts, WaitFacts::Told(_));
         Split::of(lock_time, self.by_address.iter().filter(is_known).map(|(_, wait)| wait))
     }
 
-    /// The locks with their places, the dearest first.
+    /// The locks with their places, the most expensive first.
     pub fn locks(&self, machine: &dyn Machine, lock_time: Nanos) -> Vec<Lock> {
         let census = machine.census().ok();
         let lock = |(at, wait): (&(Pid, u64), &Wait)| Lock {
@@ -97,7 +97,7 @@ impl Waits {
         locks
     }
 
-    /// The part of the waits for contended mutexes that are priority inversions, and the longest of them.
+    /// The part of the waits for contended mutexes that are priority inversions, and the longest one.
     pub fn inverted(&self, picture: &Picture) -> (f64, Option<Inversion>) {
         let (mut all, mut inverted) = (Nanos(0), Nanos(0));
         let mut dearest: Option<(Nanos, Inversion)> = None;
@@ -126,7 +126,7 @@ fn holder(wait: &Wait) -> Option<LwpId> {
 }
 
 fn inversion(lwp: Lwp, address: u64, wait: &Wait, picture: &Picture) -> Option<Inversion> {
-    // The kernel lends the holder of such a mutex the priority of its waiter.
+    // The mutex inherits priorities: the kernel gives its holder the priority of the waiter.
     if matches!(wait.facts, WaitFacts::Futex(FutexFacts { operation: FutexOperation::LockPi, .. })) {
         return None;
     }
@@ -146,7 +146,8 @@ fn inversion(lwp: Lwp, address: u64, wait: &Wait, picture: &Picture) -> Option<I
     })
 }
 
-/// The part of the waits for contended mutexes that were for the allocator's. `None` without any.
+/// The part of the waits for contended mutexes that were for mutexes of the memory allocator. `None` without any such
+/// wait.
 pub fn allocator(locks: &[Lock]) -> Option<f64> {
     let mutexes = || locks.iter().filter(|lock| lock.kind == WaitKind::Mutex);
     let all: f64 = mutexes().map(|lock| lock.share).sum();

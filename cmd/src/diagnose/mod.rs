@@ -96,7 +96,7 @@ use gather::Whose;
 use millpond_cli::{Example, Flag, Group, MISUSED, Operands, Parsed, Spec, ValueKind};
 use millpond_model::{Nanos, Pid};
 
-/// How long it watches if no time is given.
+/// The default duration.
 const USUAL: Nanos = Nanos::from_secs(5);
 
 /// What `--json` prints.

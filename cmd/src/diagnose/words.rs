@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// So many locks are shown.
+/// The most locks that are shown.
 const LOCKS_SHOWN: usize = 3;
 
 /// A finding in words.
@@ -34,7 +34,7 @@ pub struct Said {
     pub help: Option<String>,
 }
 
-/// The verdict, the dearest first.
+/// The findings, the most expensive first.
 pub fn findings(gathered: &Gathered) -> Vec<Said> {
     diagnose(&gathered.evidence).into_iter().map(|finding| say(finding, gathered)).collect()
 }
@@ -212,7 +212,7 @@ fn commands(whose: &Whose) -> (String, String, String) {
     }
 }
 
-/// The locks of a kind with their parts of the waits for this kind; `None` where no address is known.
+/// The locks of a kind, with their shares of the waits for this kind. `None` if no address is known.
 fn locks(locks: &[Lock], kind: WaitKind) -> Option<String> {
     let of_kind = || locks.iter().filter(|lock| lock.kind == kind);
     let all: f64 = of_kind().map(|lock| lock.share).sum();
@@ -238,7 +238,7 @@ fn inversion(inversion: &Inversion) -> String {
     )
 }
 
-/// What LCK is made of, in percent of all time; nothing where that is not known, or there was none.
+/// The composition of LCK, in percent of all time. `None` if it is unknown or zero.
 fn of_lock(gathered: &Gathered) -> Option<String> {
     let shares = &gathered.evidence.shares;
     let (split, total) = (gathered.split?, gathered.spent.total().as_secs_f64());
@@ -270,7 +270,7 @@ fn word(kind: WaitKind) -> &'static str {
     }
 }
 
-/// As text.
+/// The verdict as text.
 pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
     let Gathered { whose, name, threads, processes, elapsed, spent, .. } = gathered;
     let counted = |count: &usize, noun: &str| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" });
@@ -370,7 +370,7 @@ struct LockRow<'g> {
 }
 
 impl<'g> Diagnosis<'g> {
-    /// Of what was gathered.
+    /// The JSON document of the verdict.
     pub fn of(gathered: &'g Gathered, findings: &'g [Said]) -> Diagnosis<'g> {
         let part = |value: Option<f64>| value.map(to_millionths);
         let (pid, pool) = match &gathered.whose {

@@ -211,7 +211,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 /// A class by its name.
 ///
 /// # Errors
-/// [`Failure::Said`] as on Solaris.
+/// [`Failure::Said`] with the message of Solaris.
 pub(crate) fn read_class(word: &str) -> Result<Class, Failure> {
     word.parse().map_err(|_| {
         let text = format!("Invalid or unconfigured class {word}");
@@ -239,7 +239,7 @@ fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// A comment on what standard output says, for people: it begins as comments in a table do.
+/// Prints a comment for people about the output. It begins as comments in a table do.
 pub(crate) fn note(text: &str, ctx: &mut Ctx<'_>) {
     ctx.out.flush();
     ctx.err.line(format_args!("# {text}"));
@@ -250,7 +250,7 @@ fn show(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failur
     let dispatcher = facet("scheduling classes", session.machine().dispatcher())?;
     let tables = read("dispatch tables", dispatcher.tables())?;
     let hz = dispatcher.ticks_per_second();
-    // What is no number is refused as 0 is.
+    // A word that is not a number is refused like 0.
     let res = parsed.value('r').map_or(RES_DEFAULT, |word| word.parse().unwrap_or(0));
     let text = print_table(class, &tables, res, hz)
         .map_err(|error| Failure::Said(error.to_string(), Some(error.hint())))?;
@@ -319,7 +319,7 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
         };
         Failure::Said(text, Some(format!("{file}: {why}")))
     })?;
-    // The table is understood before anything is said about changing the machine.
+    // The table is parsed before any message about a change of the machine.
     let hz = {
         let session = ctx.held(&parsed.common)?;
         facet("scheduling classes", session.machine().dispatcher())?.ticks_per_second()
@@ -327,7 +327,8 @@ fn replace(class: Class, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Fai
     let table = match parse_table(class, &text, hz) {
         Ok(table) => table,
         Err(error) => {
-            // Some of these messages have two lines on Solaris; the name of the file cannot begin one.
+            // Some of these messages have two lines on Solaris. The file name is escaped, so that it cannot begin a
+            // line.
             let message = error.message(&printable(&file));
             let (first, second) = message.split_once('\n').map_or((&*message, None), |(a, b)| (a, Some(b)));
             ctx.warn(first);

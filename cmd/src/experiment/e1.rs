@@ -26,7 +26,7 @@ use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
-/// What its manual is made from.
+/// The description for its manual.
 pub(super) const E1: Spec = Spec {
     name: "experiment e1",
     applet: false,
@@ -53,7 +53,7 @@ pub(super) const E1: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Runs it with the words behind its name; `outer` are common options in front of that.
+/// Runs the experiment with the words after its name. `outer` are common options before the name.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((given, common)) = family::parse("e1", &E1, rest, outer, ctx)? else { return Ok(Exit::DONE) };
     if common.machine.as_deref() == Some("vm") {
@@ -91,7 +91,7 @@ pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Resul
     Ok(Exit::DONE)
 }
 
-/// `eth0,eth1`
+/// Parses a pair of names: `eth0,eth1`.
 fn pair(text: &str) -> Result<[&str; 2], Failure> {
     match text.split_once(',') {
         Some((near, far)) if !near.is_empty() && !far.is_empty() && near != far && !far.contains(',') => {
@@ -101,7 +101,7 @@ fn pair(text: &str) -> Result<[&str; 2], Failure> {
     }
 }
 
-/// Tells people as it goes: on standard output where the text is what was asked for, else on standard error.
+/// Reports progress: on standard output if text is the result, else on standard error.
 fn tell(event: Event<'_>, text: bool, published: &Published, ctx: &mut Ctx<'_>) {
     let told = match event {
         Event::Machine(facts, set) => format!("machine: {}\nthe set: CPUs {set}\n\n", facts.text()),

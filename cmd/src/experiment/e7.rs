@@ -25,7 +25,7 @@ use millpond_session::{Library, own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What its manual is made from.
+/// The description for its manual.
 const E7: Spec = Spec {
     name: "experiment e7",
     summary: "stacks of threads, and how much of them is in memory",
@@ -39,7 +39,7 @@ const E7: Spec = Spec {
 
 const WHAT: &str = "run experiment e7";
 
-/// Runs it with the words behind its name; `outer` are common options in front of that.
+/// Runs the experiment with the words after its name. `outer` are common options before the name.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((given, common)) = family::parse("e7", &E7, rest, outer, ctx)? else { return Ok(Exit::DONE) };
     let dress = Dress::of(&given, common.json, &[Dress::Csv, Dress::Json])?;
@@ -51,7 +51,7 @@ pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Resul
     let program = own_program().map_err(|why| Complaint::new(WHAT, why))?;
     let named = given.long_value("library");
     let library = Library::open(named.as_deref().map(Path::new));
-    // One that was named is wanted; another one may be there or not.
+    // A named library is required; the default one is optional.
     if let (Some(_), Err(absent)) = (&named, &library) {
         return Err(demo::failed(WHAT, Ended::NotHere(absent.clone())));
     }

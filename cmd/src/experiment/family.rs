@@ -24,8 +24,8 @@ pub(super) const COMPARES: &[Status] = &[
     MISUSED,
 ];
 
-/// Parses the words behind an experiment's name; `outer` are common options in front of it, with which its own are joined.
-/// `None`: the manual was asked for, and shown.
+/// Parses the words after the name of an experiment, and merges its common options with `outer`, those before the
+/// name. `None` if the manual was requested, which is then printed.
 pub(super) fn parse(
     name: &str,
     spec: &Spec,
@@ -42,7 +42,7 @@ pub(super) fn parse(
     Ok(Some((given, common)))
 }
 
-/// The common options of an experiment: they may stand on either side of its name.
+/// The common options of an experiment, which may be before or after its name.
 pub(super) fn joined(name: &str, given: &Parsed, outer: &Common) -> Result<Common, Failure> {
     if let Some(extra) = given.words().first() {
         return Err(Failure::Usage(format!("experiment {name} takes no operand, and was given `{extra}`")));
@@ -60,7 +60,7 @@ pub(super) fn joined(name: &str, given: &Parsed, outer: &Common) -> Result<Commo
     Ok(common)
 }
 
-/// The library that `--library` names, or the one that is found.
+/// The library of `--library`, else the one that is found.
 pub(super) fn library(what: &str, given: &Parsed) -> Result<Library, Failure> {
     let named = given.long_value("library");
     Library::open(named.as_deref().map(Path::new))

@@ -39,7 +39,7 @@ use millpond_cli::{Common, Group, MISUSED, Spec};
 use millpond_experiments::inversion;
 use std::ffi::OsString;
 
-/// What its manual is made from.
+/// The description for its manual.
 const INVERSION: Spec = Spec {
     name: "experiment inversion",
     summary: "three threads and a lock, on the machine at hand",
@@ -55,7 +55,7 @@ const INVERSION: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Runs it with the words behind its name; `outer` are common options in front of that.
+/// Runs the experiment with the words after its name. `outer` are common options before the name.
 pub(super) fn run(rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((given, common)) = family::parse("inversion", &INVERSION, rest, outer, ctx)? else {
         return Ok(Exit::DONE);

@@ -110,19 +110,19 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// Every experiment by its name.
+/// The names of all experiments.
 const NAMES: [&str; 11] =
     ["alternating", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "inversion", "service", "twin"];
 
-/// `e1, e2, e3`
+/// The names as a list: `e1, e2, e3`.
 fn known() -> String {
     NAMES.join(", ")
 }
 
-/// Those that are done on a real machine if they are asked to be.
+/// Experiments that can run on a real machine.
 const REAL: [&str; 2] = ["e2", "e3"];
 
-/// The machine that is asked for: by its name, on either side of the experiment's.
+/// The machine named before or after the name of the experiment.
 fn machine_of(
     experiment: &'static Experiment,
     rest: &[std::ffi::OsString],

@@ -24,7 +24,7 @@ use millpond_session::{own_program, stop_on_signal};
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
-/// What its manual is made from.
+/// The description for its manual.
 pub(super) const REAL: Spec = Spec {
     name: "experiment e2 --machine real",
     applet: false,
@@ -48,7 +48,7 @@ pub(super) const REAL: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Runs `e2` or `e3` with the words behind its name; `outer` are common options in front of that.
+/// Runs `e2` or `e3` with the words after its name. `outer` are common options before the name.
 pub(super) fn run(name: &str, rest: &[OsString], outer: &Common, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let Some((given, common)) = family::parse(name, &REAL, rest, outer, ctx)? else { return Ok(Exit::DONE) };
     let dress = Dress::of(&given, common.json, &[Dress::Json, Dress::Svg])?;

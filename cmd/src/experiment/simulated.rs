@@ -15,19 +15,19 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-/// How findings are shown.
+/// Options for the output format.
 const SHAPES: &[Flag] = &[
     Flag::long("csv", "CSV, for spreadsheets, in place of the table"),
     Flag::long("json", "JSON, for programs"),
     Flag::long("svg", "a picture"),
 ];
 
-/// Its options, for the parser.
+/// The options of an experiment, for the parser.
 pub(super) fn spec(experiment: &'static Experiment) -> Spec {
     Spec { name: "experiment", flags: experiment.options, shared: SHAPES, ..Spec::NEW }
 }
 
-/// Runs it with the words behind its name; `outer` are common options in front of that.
+/// Runs the experiment with the words after its name. `outer` are common options before the name.
 pub(super) fn run(
     experiment: &'static Experiment,
     rest: &[OsString],
@@ -113,7 +113,7 @@ pub(super) fn run(
     Ok(Exit::DONE)
 }
 
-/// Whether the machine at hand is asked for.
+/// Whether `--machine real` was given.
 fn machine_is_real(given: &Parsed, common: &Common) -> bool {
     given.long_value("machine").as_deref().or(common.machine.as_deref()) == Some("real")
 }
@@ -122,7 +122,7 @@ fn choose(choices: &mut Choices, option: &Flag, value: &str) -> Result<(), Failu
     choices.give(option, value).map_err(|error| Failure::Operand(error.to_string()))
 }
 
-/// Its manual: what it claims and does, its options, and what was published.
+/// The manual of an experiment: its claim and method, its options, and the published figures.
 fn manual(experiment: &'static Experiment) -> String {
     let published = experiment.published();
     let options = experiment.options.iter().map(|option| format!(" [{}]", option.form()));
@@ -148,7 +148,7 @@ mod tests {
     use crate::run;
     use millpond_session::Output;
 
-    /// What comes of the words behind `millpond experiment`: status, output, and the first line of messages.
+    /// Runs `millpond experiment` with these words. Returns status, output, and the first line of messages.
     fn said(words: &str) -> (Exit, String, String) {
         let words = ["millpond", "experiment"].into_iter().chain(words.split_whitespace());
         let words: Vec<OsString> = words.map(OsString::from).collect();

@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use walk::Walk;
 
-/// It prints no JSON of ours.
+/// It prints no JSON document of Millpond.
 pub(crate) const DOCUMENTS: &[Describe] = &[];
 
 pub(crate) const COMMAND: Command = Command {
@@ -93,7 +93,7 @@ const TABLES: &[&str] = &[
 /// The columns before those of fields.
 const HEADS: [&str; 3] = ["time", "up_s", "interval_s"];
 
-/// What is to be written.
+/// The requested export.
 struct Wanted<'r> {
     recording: &'r Recording,
     entity: Entity,
@@ -117,7 +117,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
     let refused = |path: &Path, why: String| Complaint::new(format!("write {}", path.display()), why);
     let span = recording.span();
-    // Where lines go to a terminal they are what shows how far it is.
+    // If the output goes to a terminal, its lines show the progress.
     let meter = match output.is_none() && output_is_terminal() {
         true => None,
         false => Meter::begin(&ctx.prog, ctx.err.lend(), "Ctrl-C ends it, and what was written stays"),
@@ -202,19 +202,20 @@ fn csv(entity: Entity, walk: &mut Walk<'_>, out: &mut Output<'_>) {
     }
 }
 
-/// The wall clock of a recording, which has whole seconds: fractions are those of the machine's own clock, from the latest second that is possible.
+/// The wall clock of a recording. Recorded times have whole seconds. Their fractions come from the machine's own
+/// clock, counted from the latest possible second.
 #[derive(Debug, Default)]
 struct WallClock {
-    /// The time on the wall when the machine's clock was at 0, in ns.
+    /// The wall-clock time at machine time 0, in ns.
     began: Option<i128>,
 }
 
 impl WallClock {
-    /// When an interval ended: with fractions where it is shorter than a second.
+    /// The end of an interval: with a fraction if the interval is shorter than a second.
     fn time(&mut self, at: Nanos, wall: WallTime, elapsed: Option<Nanos>) -> String {
         const SECOND: i128 = 1_000_000_000;
         let least = i128::from(wall.0) * SECOND - i128::from(at.0);
-        // A clock may have been set.
+        // The wall clock may have been set.
         let is_possible = |began: &i128| (least..least + SECOND).contains(began);
         let began = *self.began.insert(self.began.filter(is_possible).unwrap_or(least));
         if elapsed.is_none_or(|elapsed| elapsed.0 >= Nanos::from_secs(1).0) {
@@ -225,13 +226,13 @@ impl WallClock {
     }
 }
 
-/// `1.064e-3:5 1.160e-3:2`: what was added in the interval, by the upper bound of each bucket in seconds.
+/// The events of the interval, by the upper bound of each bucket in seconds: `1.064e-3:5 1.160e-3:2`.
 fn buckets(histogram: &Histogram) -> String {
     let pair = |(bucket, count): &(u16, u64)| format!("{:.3e}:{count}", Histogram::bound_s(*bucket));
     histogram.buckets().iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
-/// A number with at most six digits after the point: what is recorded is not more exact.
+/// A number with at most six digits after the point. Recorded values are not more exact.
 fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     match text.trim_end_matches('0').trim_end_matches('.') {

@@ -15,20 +15,21 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::Arc;
 
-/// So many rows are kept before they are written.
+/// The number of rows per row group.
 const GROUP_ROWS: usize = 1 << 16;
 
-/// What is in a column.
+/// The values of a column.
 #[derive(Debug, Clone, PartialEq)]
 enum Column {
     Numbers(Vec<Option<f64>>),
     Texts(Vec<Option<ByteArray>>),
 }
 
-/// Writes the table that is wanted: fields that are never a text as numbers, the others as text. The recording is read twice, first to see which are which.
+/// Writes the requested table. Fields that never contain text are written as numbers, the others as text. The
+/// recording is read twice: the first pass finds out which fields contain text.
 ///
 /// # Errors
-/// The reason, where the file cannot be written.
+/// The reason why the file cannot be written.
 pub fn write(wanted: &Wanted<'_>, walk: &mut Walk<'_>, file: impl Write + Send) -> Result<(), String> {
     let told = |error: ParquetError| match error {
         ParquetError::External(error) => error.to_string(),
@@ -62,7 +63,7 @@ pub fn write(wanted: &Wanted<'_>, walk: &mut Walk<'_>, file: impl Write + Send) 
     writer.close().map(drop).map_err(told)
 }
 
-/// For each field whether a text is in it.
+/// For each field, whether it contains text.
 fn texts(entity: Entity, walk: &mut Walk<'_>) -> Vec<bool> {
     let mut is_text = vec![false; fields(entity).len()];
     while let Some(interval) = walk.next_of(entity) {
@@ -119,7 +120,7 @@ fn group<W: Write + Send>(
     let mut group: SerializedRowGroupWriter<'_, W> = writer.next_row_group()?;
     for (index, column) in columns.iter().enumerate() {
         let Some(mut into) = group.next_column()? else { break };
-        // The first two are always there; the others say of each row whether they are.
+        // The first two columns always have a value. The others have a flag per row.
         let is_optional = index >= 2;
         match (column, into.untyped()) {
             (Column::Numbers(values), ColumnWriter::DoubleColumnWriter(writer)) => {

@@ -16,7 +16,7 @@ const SETS: u32 = 1;
 const CPUS: u32 = 2;
 const POOLD: u32 = 3;
 
-/// The set that a CPU has been in since a moment.
+/// The current set of a CPU, and the start of the stay in it.
 type Stay = (String, f64);
 
 pub fn write(walk: &mut Walk<'_>, out: &mut Output<'_>) {
@@ -88,7 +88,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// Ends the slice of a CPU that changed its set, and begins another.
+    /// Ends the slice of a CPU whose set has changed, and begins another one.
     fn stay(&mut self, stays: &mut BTreeMap<u32, Stay>, id: u32, set: String, at: f64) {
         match stays.get_mut(&id) {
             None => {
@@ -130,7 +130,7 @@ fn whole(number: f64) -> u32 {
     number as u32
 }
 
-/// The names of sets that have one.
+/// The names of the named sets.
 fn names(rows: &[Row]) -> BTreeMap<u32, String> {
     let named = rows.iter().filter_map(|row| {
         let name = row.text(pset::NAME);
@@ -140,7 +140,7 @@ fn names(rows: &[Row]) -> BTreeMap<u32, String> {
     named.collect()
 }
 
-/// `set 3`, `set 3 web`.
+/// The label of a set: `set 3`, `set 3 web`.
 fn label(id: Option<f64>, names: &BTreeMap<u32, String>) -> String {
     let Some(id) = id.map(whole) else { return "no set".into() };
     names.get(&id).map_or_else(|| format!("set {id}"), |name| format!("set {id} {name}"))

@@ -13,29 +13,29 @@ pub struct Walk<'r> {
     until: WallTime,
     goes_back: bool,
     intervals: Intervals,
-    /// Is told how far it is, where people sit.
+    /// Shows the progress on a terminal.
     meter: Option<(Meter<'r>, WallTime, WallTime)>,
 }
 
-/// What happened in an interval.
+/// An interval of a recording.
 pub struct Interval {
-    /// When it ended on the machine's clock.
+    /// Its end on the machine's clock.
     pub at: Nanos,
-    /// And on the wall.
+    /// Its end on the wall clock.
     pub wall: WallTime,
-    /// Its length: of the table that was asked for.
+    /// Its length, for the requested table.
     pub elapsed: Option<Nanos>,
     pub frame: Frame,
 }
 
 impl<'r> Walk<'r> {
-    /// Intervals that end from one moment to the other.
+    /// The intervals that end between two moments.
     pub fn begin(recording: &'r Recording, from: WallTime, until: WallTime) -> Walk<'r> {
         let (reel, goes_back) = (Reel::from(recording, from), recording.goes_back());
         Walk { reel, from, until, goes_back, intervals: Intervals::default(), meter: None }
     }
 
-    /// The same with somebody who is told how far it is.
+    /// The same with a progress meter.
     pub fn measured(self, meter: Option<Meter<'r>>, span: Option<&Span>) -> Walk<'r> {
         let ends = |span: &Span| (self.from.max(span.first), self.until.min(span.last));
         let meter = meter.zip(span.map(ends)).map(|(meter, (from, until))| (meter, from, until));
@@ -50,7 +50,7 @@ impl<'r> Walk<'r> {
                 self.intervals = Intervals::default();
             }
             if frame.wall > self.until {
-                // After a clock went back, frames of an earlier time may follow.
+                // After the clock was set back, frames of an earlier time may follow.
                 match self.goes_back {
                     true => continue,
                     false => return None,
@@ -69,7 +69,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// The next in which this table was read anew, with its own length.
+    /// The next interval in which this table was read, with the length of its own interval.
     pub fn next_of(&mut self, entity: Entity) -> Option<Interval> {
         loop {
             let before = self.intervals.latest().and_then(|latest| latest.read_at(entity));
@@ -85,7 +85,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// What could not be read, a sentence each.
+    /// The parts that could not be read, a sentence each.
     pub fn damaged(self) -> Vec<String> {
         self.reel.damaged
     }

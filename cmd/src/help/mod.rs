@@ -62,10 +62,10 @@ pub(crate) const COMMAND: Command = Command {
 /// Shown first, in this order. Each is listed with its question again.
 const FIRST: [&str; 8] = ["fence", "top", "gauge", "record", "quiet", "diagnose", "doctor", "sim"];
 
-/// The program.
+/// The name of the program.
 const PROGRAM: &str = "millpond";
 
-/// When the manual pages were written, as they show it.
+/// The date in the manual pages.
 const PAGES_DATE: &str = "2026-11-26";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -146,7 +146,7 @@ fn overview(ctx: &Ctx<'_>) -> String {
     text + "\nmillpond help COMMAND shows a manual, COMMAND --help its options, millpond help WORD a term: strand, pool, PRESS.\n"
 }
 
-/// The page of the program itself.
+/// The description of the program itself.
 fn millpond() -> Spec {
     Spec {
         name: "millpond",
@@ -163,7 +163,7 @@ fn millpond() -> Spec {
     }
 }
 
-/// The text of the program's page.
+/// The text of the program's manual page.
 const PROSE: &str = "\
 //! Millpond gives a job CPUs of its own, keeps interrupts away from them, and measures that they are quiet. Each command
 //! has a manual page: `psrset(8)` for those that can be called by their own names, `millpond-quiet(1)` for the others.

@@ -16,18 +16,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long a turn is; with a duration, about so long.
+/// The length of a turn. With a duration, turns are about this long.
 const TURN: Nanos = Nanos::from_secs(5);
-/// Where its histogram ends, in microseconds; what is longer counts as the longest of its turn.
+/// The range of cyclictest's histogram in microseconds. Longer latencies count as the longest one of their turn.
 const REACH_US: u64 = 20_000;
-/// How often it is looked whether it has ended.
+/// The interval of checks whether cyclictest has ended.
 const LOOK: Nanos = Nanos::from_millis(20);
-/// How much longer than its turn it may take: it starts, and prints.
+/// The additional time after its turn in which cyclictest must end, for its start and its output.
 const PATIENCE: Nanos = Nanos::from_secs(30);
-/// The quantiles that are compared: those before this one.
+/// The number of compared quantiles.
 const COMPARED: usize = 4;
 
-/// How long each turn is, and after how many of both it ends.
+/// The length of a turn, and the number of turns of each program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turns {
     pub length: Nanos,
@@ -35,8 +35,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// An even number of turns as long as [`TURN`], or about so long where they have to fill a duration; one endless turn of ours where nothing is
-    /// compared.
+    /// With a comparison, an even number of turns of length [`TURN`], or of about that length if they fill a
+    /// duration. Without one, a single turn of latstat, possibly endless.
     pub fn of(options: &Options) -> Turns {
         match (options.compare, options.duration) {
             (false, duration) => Turns { length: duration.unwrap_or(Nanos(u64::MAX)), each: Some(1) },
@@ -49,7 +49,7 @@ impl Turns {
     }
 }
 
-/// What the other one measured.
+/// The measurement of the other program.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub latencies: Latencies,
@@ -60,7 +60,7 @@ fn cannot(why: impl Into<String>) -> Complaint {
     Complaint::new(format!("run {PEER}"), why)
 }
 
-/// Says early that there is none.
+/// Fails early if the program is not installed.
 pub(super) fn must_be_there() -> Result<(), Failure> {
     if program_on_path(PEER).is_some() {
         return Ok(());
@@ -68,7 +68,8 @@ pub(super) fn must_be_there() -> Result<(), Failure> {
     Err(cannot("it is not installed").hint("it is in Debian's package rt-tests").into())
 }
 
-/// What it is told: one thread, its memory locked, first in, first out, as many timers as fit into the turn, and no change to how idle CPUs sleep.
+/// The command line of cyclictest: one thread, locked memory, `SCHED_FIFO`, as many timers as fit into the turn, and no
+/// change to the idle states of CPUs.
 fn words(cpu: CpuId, options: &Options, length: Nanos) -> Vec<OsString> {
     let sum: u64 = options.intervals.iter().map(|interval| interval.0 / 1_000).sum();
     let mean_us = (sum / (options.intervals.len() as u64).max(1)).max(1);
@@ -81,13 +82,14 @@ fn words(cpu: CpuId, options: &Options, length: Nanos) -> Vec<OsString> {
     words.split(' ').map(Into::into).collect()
 }
 
-/// The whole of a sample in whole microseconds, rounded down: the other one counts no finer, and half a microsecond is as much as programs differ by.
+/// The total of a sample in whole microseconds, rounded down. cyclictest counts no finer, and programs differ by
+/// about half a microsecond.
 pub(super) fn as_counted(sample: &LatencySample) -> LatencySample {
     LatencySample { user: Nanos(sample.total().0 / 1_000 * 1_000), ..LatencySample::default() }
 }
 
 impl Peer {
-    /// One turn of it.
+    /// Runs one turn of cyclictest.
     pub fn turn(
         &mut self,
         machine: &dyn Machine,
@@ -116,7 +118,7 @@ impl Peer {
             clock.sleep_until(now + LOOK);
         }
         let exit = program.exit();
-        // Ended early it prints all the same, and its status says so.
+        // If it was ended early, it still prints its results, and its status is not 0.
         if let (Some(why), None) = (&exit.failure, asked) {
             return Err(cannot(why.clone()).into());
         }
@@ -138,7 +140,7 @@ impl Peer {
         }
     }
 
-    /// A row of the table for each figure, with how many times theirs ours is.
+    /// A table row for each figure.
     fn figures(&self, ours: &Latencies) -> Vec<(&'static str, Option<Nanos>, Option<Nanos>)> {
         let (ours, theirs) = (ours.row(LATENCY_STAGES), self.latencies.row(LATENCY_STAGES));
         let both =
@@ -153,7 +155,7 @@ impl Peer {
         figures
     }
 
-    /// As text: the whole of both, and ours for one of theirs.
+    /// The comparison as text: the totals of both programs, and the ratio of latstat to cyclictest.
     pub fn text(&self, ours: &Latencies) -> String {
         let heads = ["latstat", PEER, "ratio"].map(|head| (head, Align::Right));
         let mut table = Table::new(&[&[("us", Align::Left)], &heads[..]].concat());

@@ -11,7 +11,7 @@ use millpond_session::replace_bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes whatever was asked for. What cannot be written is told, and is a refusal.
+/// Writes the requested files. A file that cannot be written is reported, and counts as a refusal.
 pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit {
     let mut exit = Exit::DONE;
     let mut one = |path: &Path, bytes: &[u8]| {
@@ -35,7 +35,7 @@ pub(super) fn write(options: &Options, saved: &Saved, ctx: &mut Ctx<'_>) -> Exit
     exit
 }
 
-/// The row of the whole.
+/// The row of the total.
 const WHOLE: usize = LATENCY_STAGES;
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are drawn")]
@@ -43,7 +43,7 @@ fn real(number: u64) -> f64 {
     number as f64
 }
 
-/// A block for each row, two empty lines between: microseconds, and how many samples.
+/// A block for each row, separated by two empty lines: microseconds, and the number of samples.
 fn data(saved: &Saved) -> String {
     let mut text = String::new();
     for (row, name) in saved.source.rows() {
@@ -56,7 +56,7 @@ fn data(saved: &Saved) -> String {
     text
 }
 
-/// A sheet for each row, in one document. `gnuplot latstat.gp` in the directory draws it.
+/// A page for each row, in one document. `gnuplot latstat.gp` in the directory draws it.
 fn control(source: Source) -> String {
     let mut text = "set terminal pdfcairo\nset output 'latstat.pdf'\nset logscale xy\nset xlabel 'us'\nset ylabel 'samples'\nunset key\n"
         .to_owned();
@@ -67,8 +67,8 @@ fn control(source: Source) -> String {
     text
 }
 
-/// How many samples a row has in each step of a fortieth of a power of ten, by the middle of the step in microseconds: more than that no eye tells
-/// apart.
+/// The number of samples of a row in each step of a fortieth of a decade, by the middle of the step in microseconds.
+/// Finer steps would not be visible.
 fn steps(saved: &Saved, row: usize) -> Vec<(f64, f64)> {
     const STEPS: f64 = 40.0;
     let mut steps: BTreeMap<i32, u64> = BTreeMap::new();
@@ -82,7 +82,7 @@ fn steps(saved: &Saved, row: usize) -> Vec<(f64, f64)> {
     steps.into_iter().map(|(step, count)| (middle(step), real(count).log10())).collect()
 }
 
-/// How many samples took how long in one row.
+/// The distribution of one row.
 fn sheet(saved: &Saved, row: usize) -> Lines {
     let called = saved.source.rows().into_iter().find(|(known, _)| *known == row);
     let name = called.map_or("", |(_, name)| name);
@@ -94,7 +94,7 @@ fn sheet(saved: &Saved, row: usize) -> Lines {
     Lines { title, unit_x: "us".into(), unit_y: "10^".into(), log_x: true, lines: vec![line] }
 }
 
-/// When the longest waits were.
+/// The times of the longest waits.
 fn time_line(saved: &Saved) -> String {
     let mut points: Vec<(f64, f64)> =
         saved.worst.iter().map(|worst| (worst.at.as_secs_f64(), real(worst.total.0) / 1e3)).collect();

@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::ffi::OsString;
 
-/// Each has begun when it has had so much CPU time.
+/// A load has started when it has had this much CPU time.
 const BEGUN: Nanos = Nanos::from_millis(10);
-/// Below others it may have to wait for that, and for this long we do.
+/// The longest wait for that: a load of low priority may have to wait for CPU time.
 const PATIENCE: Nanos = Nanos::from_secs(3);
-/// How often it is looked.
+/// The interval of checks.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// What our own program is told to be that load: until it is ended.
+/// The command line of millpond for a load that runs until it is ended.
 fn words(kind: LoadKind) -> Result<Vec<OsString>, String> {
     let words: &[&str] = match kind {
         // More than a day.
@@ -29,16 +29,16 @@ fn words(kind: LoadKind) -> Result<Vec<OsString>, String> {
     Ok([own_program()?.into()].into_iter().chain(words.iter().map(Into::into)).collect())
 }
 
-/// A load.
+/// A running load.
 struct Load<'m> {
     kind: LoadKind,
     program: Box<dyn Program + 'm>,
-    /// What it had when the measurement began.
+    /// Its CPU time when the measurement began.
     before: Nanos,
 }
 
 impl Drop for Load<'_> {
-    /// One that is slow to end is killed before it has removed its files.
+    /// A load that ends slowly is killed before it has removed its files.
     fn drop(&mut self) {
         self.program.exit();
         if self.kind == LoadKind::Build {
@@ -47,7 +47,7 @@ impl Drop for Load<'_> {
     }
 }
 
-/// All of them. They end with the value.
+/// All loads. They end when this is dropped.
 #[derive(Default)]
 pub(super) struct Loads<'m> {
     loads: Vec<Load<'m>>,
@@ -75,7 +75,7 @@ fn cannot(kind: LoadKind, why: String) -> Complaint {
 }
 
 impl<'m> Loads<'m> {
-    /// Starts them on all CPUs that run threads, but for one.
+    /// Starts the loads on all CPUs that run threads, except for one.
     pub fn begin(machine: &'m dyn Machine, kinds: &[LoadKind], cpu: CpuId) -> Result<Self, Failure> {
         if kinds.is_empty() {
             return Ok(Loads::default());
@@ -103,13 +103,13 @@ impl<'m> Loads<'m> {
         Ok(Loads { loads, others: others.len() as u64, since: Nanos(0) })
     }
 
-    /// From now on it is measured what they get.
+    /// Starts to measure the CPU time of the loads.
     pub fn mark(&mut self, now: Nanos) {
         self.since = now;
         self.loads.iter_mut().for_each(|load| load.before = load.program.cpu_time());
     }
 
-    /// Ends them: what each got since it was marked, and why one has ended before.
+    /// Ends the loads. Returns the CPU time of each since the mark, and the reason if one has ended early.
     pub fn end(mut self, machine: &dyn Machine) -> (Vec<Got>, Option<Complaint>) {
         let clock = machine.clock();
         let span = (clock.now() - self.since).as_secs_f64()
@@ -127,7 +127,7 @@ impl<'m> Loads<'m> {
             let why = load.program.exit().failure.unwrap_or_else(|| "it came to its end".to_owned());
             failed = failed.or(Some(cannot(load.kind, why)));
         }
-        // Asked to end it removes its files.
+        // On SIGTERM, a load removes its files.
         self.loads.iter().for_each(|load| load.program.terminate());
         let end = clock.now() + PATIENCE;
         while clock.now() < end && self.loads.iter().any(|load| !load.program.has_ended()) {
@@ -141,7 +141,7 @@ fn percent(used: Nanos, span_s: f64) -> f64 {
     if span_s > 0.0 { used.as_secs_f64() / span_s * 100.0 } else { 0.0 }
 }
 
-/// `load: hackbench: 61.3 %, build: 30.0 % of the other CPUs`; nothing where there is none.
+/// The loads as text: `load: hackbench: 61.3 %, build: 30.0 % of the other CPUs`. Empty without loads.
 pub(super) fn text(got: &[Got]) -> String {
     if got.is_empty() {
         return String::new();

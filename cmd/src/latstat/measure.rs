@@ -13,17 +13,17 @@ use millpond_observe::latency::{Latencies, Saved, Worst};
 use millpond_session::{messages_are_seen, stop_on_signal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// After so many samples files are rewritten.
+/// The number of samples after which files are rewritten.
 const REWRITTEN: u64 = 500_000;
-/// Counts samples of a run, and says when files are rewritten.
+/// Counts the samples of a run, to decide when files are rewritten.
 struct Rewrites {
-    /// After so many.
+    /// The number of samples between two rewrites.
     every: u64,
     since: u64,
 }
 
 impl Rewrites {
-    /// So many more samples came; whether it is time.
+    /// Counts more samples. Returns whether a rewrite is due.
     fn are_due(&mut self, samples: u64) -> bool {
         self.since = self.since.saturating_add(samples);
         let due = self.since >= self.every;
@@ -34,33 +34,33 @@ impl Rewrites {
     }
 }
 
-/// Cursor to the first column, the rest of the line gone.
+/// Moves the cursor to the first column and clears the line.
 const CLEARED: &str = "\r\x1b[K";
 
-/// How often it is told how far it is.
+/// The interval of progress messages.
 const TOLD: Nanos = Nanos::from_secs(1);
 
-/// What is known of one run beside its samples.
+/// The data of one run, except for its samples.
 pub(super) struct Run {
-    /// Where it measured.
+    /// The measured CPU.
     pub cpu: CpuId,
-    /// In which set.
+    /// The set of that CPU.
     pub set: PsetId,
-    /// Whether others were left there.
+    /// Whether other threads were left on the CPU.
     pub keep_others: bool,
-    /// The scheduler that was loaded in place of the kernel's own.
+    /// The scheduler that replaced the kernel's own.
     pub scheduler: Option<String>,
-    /// The interval of timerlat, where that measured.
+    /// The interval of timerlat, if it measured.
     pub timerlat: Option<Nanos>,
-    /// What else ran there.
+    /// Other threads that ran on the CPU.
     pub sharers: Vec<Sharer>,
-    /// What the other program measured in its turns, where it had some.
+    /// The measurement of the other program in its turns, if there were any.
     pub peer: Option<Peer>,
-    /// What we measured in this run alone, as the other program counts it.
+    /// The measurement of latstat in this run alone, in the resolution of the other program.
     pub own: Latencies,
-    /// What kept the other CPUs busy.
+    /// The loads on the other CPUs.
     pub loads: Vec<Got>,
-    /// What ended it before its time.
+    /// The reason why the run ended early.
     pub failed: Option<Complaint>,
 }
 
@@ -68,7 +68,7 @@ fn refused(refusal: &Refusal) -> Complaint {
     Complaint::refused("measure latency", |_| None, refusal)
 }
 
-/// Measures, and adds what was measured to `saved`.
+/// Measures, and adds the samples to `saved`.
 pub(super) fn measure(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,
@@ -100,7 +100,7 @@ pub(super) fn measure(
     let mut bench =
         Bench { machine, probe, options, turns, stamps, began: machine.clock().now(), stop, rewrites };
     let ended = bench.loaded(watch, &mut Sink { run: &mut run, saved, ctx });
-    // What was measured is shown and kept all the same; the next command tries again to put the CPU back.
+    // The samples are shown and saved even if this fails. The next command tries again to restore the CPU.
     let left = place::leave(machine, probe, &place, ctx);
     for result in [ended, left] {
         match result {
@@ -114,8 +114,8 @@ pub(super) fn measure(
     Ok(run)
 }
 
-/// Makes the probe, and says what tells of its stages: nothing where programs of ours cannot stamp them, which is told. Who asks for timerlat gets it
-/// or nothing.
+/// Starts the probe, and returns the source of its stages. If BPF programs cannot stamp the stages, this is reported
+/// and only the total is measured. timerlat has no such fallback.
 fn begin<'p>(
     probe: &'p dyn LatencyProbe,
     cpu: CpuId,
@@ -136,13 +136,13 @@ fn begin<'p>(
     Ok((unless_absent(what, probe.begin(&plan(stamps)))?, stamps))
 }
 
-/// Where goes what is measured.
+/// The destinations of the measurement.
 struct Sink<'s, 'c> {
-    /// What is known of this run.
+    /// The data of this run.
     run: &'s mut Run,
-    /// What is kept of it and of those before.
+    /// The samples of this run and of earlier ones.
     saved: &'s mut Saved,
-    /// Who is told meanwhile.
+    /// The output streams.
     ctx: &'s mut Ctx<'c>,
 }
 
@@ -152,7 +152,7 @@ struct Bench<'b> {
     probe: &'b dyn LatencyProbe,
     options: &'b Options,
     turns: Turns,
-    /// What tells of stages.
+    /// The source of the stages.
     stamps: Stamps,
     began: Nanos,
     stop: &'static AtomicBool,
@@ -160,7 +160,7 @@ struct Bench<'b> {
 }
 
 impl<'b> Bench<'b> {
-    /// All turns, with what keeps the other CPUs busy meanwhile.
+    /// Runs all turns, with the loads on the other CPUs.
     fn loaded(&mut self, first: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
         let mut loads = Loads::begin(self.machine, &self.options.loads, to.run.cpu)?;
         self.began = self.machine.clock().now();
@@ -194,7 +194,7 @@ impl<'b> Bench<'b> {
         }
     }
 
-    /// Another probe in the same place.
+    /// Starts another probe in the same place.
     fn again(&mut self, run: &Run, ctx: &mut Ctx<'_>) -> Result<Box<dyn LatencyWatch + 'b>, Failure> {
         let (watch, stamps) = begin(self.probe, run.cpu, self.options, self.stamps, ctx)?;
         self.stamps = stamps;
@@ -202,7 +202,7 @@ impl<'b> Bench<'b> {
         Ok(watch)
     }
 
-    /// One turn of ours.
+    /// Runs one turn of latstat.
     fn ours(&mut self, mut watch: Box<dyn LatencyWatch + 'b>, to: &mut Sink<'_, '_>) -> Result<(), Failure> {
         watch.go().map_err(|refusal| refused(&refusal))?;
         let began = self.machine.clock().now();
@@ -217,7 +217,7 @@ impl<'b> Bench<'b> {
     }
 }
 
-/// What ran in several turns is one, longest first.
+/// Merges threads that ran in several turns, longest first.
 fn add_sharers(all: &mut Vec<Sharer>, more: Vec<Sharer>) {
     for sharer in more {
         match all.iter_mut().find(|known| known.what == sharer.what) {
@@ -231,7 +231,7 @@ fn add_sharers(all: &mut Vec<Sharer>, more: Vec<Sharer>) {
     all.sort_by(|a, b| b.ran.cmp(&a.ran).then_with(|| a.what.cmp(&b.what)));
 }
 
-/// One turn on its way.
+/// A turn in progress.
 struct Turn<'t> {
     machine: &'t dyn Machine,
     options: &'t Options,
@@ -274,7 +274,7 @@ impl Turn<'_> {
             self.look(told, saved, ctx);
             if self.rewrites.are_due(came) {
                 self.take_worst(watch, &before, saved);
-                // What cannot be written now is tried again, and is a failure at the end.
+                // A file that cannot be written now is tried again, and fails the command only at the end.
                 files::write(self.options, saved, ctx);
             }
         }
@@ -286,7 +286,7 @@ impl Turn<'_> {
     }
 
     fn take_worst(&self, watch: &dyn LatencyWatch, before: &[Worst], saved: &mut Saved) {
-        // A sample behind the last one that counts is among the worst of the probe, and not of the run.
+        // A sample after the last one that counts can be among the worst of the probe, but is not part of the run.
         let most = saved.latencies.row(millpond_model::LATENCY_STAGES).map_or(Nanos(0), |row| row.max);
         let worst =
             watch.worst().into_iter().map(|(sample, moments)| Worst::of(&sample, &moments, self.run_began));
@@ -294,7 +294,7 @@ impl Turn<'_> {
         Worst::keep(&mut saved.worst);
     }
 
-    /// Tells how far it is.
+    /// Reports the progress.
     fn look(&mut self, told: bool, saved: &Saved, ctx: &mut Ctx<'_>) {
         let now = self.machine.clock().now();
         if told && now - self.told >= TOLD {

@@ -178,7 +178,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(exit.and(kept).and(ended))
 }
 
-/// Shows what runs saved, together.
+/// Shows saved runs together.
 fn merge(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut all = Saved::default();
     for path in &options.merge {
@@ -196,7 +196,7 @@ fn saved(path: &Path) -> Result<Saved, Failure> {
     Ok(Saved::parse(&text).map_err(|error| broken(error.to_string()))?)
 }
 
-/// What is gone on with; nothing where the file is not there yet.
+/// The run to continue. Empty if the file does not exist yet.
 fn resumed(path: &Path, options: &Options) -> Result<Saved, Failure> {
     let source = options.source();
     let before = match read_log(path) {
@@ -216,7 +216,7 @@ fn resumed(path: &Path, options: &Options) -> Result<Saved, Failure> {
     Ok(Saved { source, ..before })
 }
 
-/// Prints everything, and says whether a limit was kept.
+/// Prints the report. Returns the exit status, which depends on the limit.
 fn show(options: &Options, shown: &Shown<'_>, ctx: &mut Ctx<'_>) -> Exit {
     if options.json {
         ctx.json(&shown.json(options));

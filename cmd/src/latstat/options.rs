@@ -8,7 +8,7 @@ use millpond_model::{CpuId, Nanos, RT_LEVELS};
 use millpond_observe::latency::{Source, primes_near};
 use std::path::PathBuf;
 
-/// What belongs to measuring, and to nothing else.
+/// Options that apply only to measurements.
 pub(super) const MEASURES: &[&str] = &[
     "samples",
     "duration",
@@ -23,48 +23,48 @@ pub(super) const MEASURES: &[&str] = &[
     "load",
 ];
 
-/// What it is compared with.
+/// The program for the comparison.
 pub(super) const PEER: &str = "cyclictest";
 
-/// The shortest interval, and the longest.
+/// The shortest and the longest interval.
 const INTERVAL: (Nanos, Nanos) = (Nanos(50_000), Nanos::from_secs(10));
-/// The same of the tracer timerlat.
+/// The same for the timerlat tracer.
 const PERIOD: (Nanos, Nanos) = (Nanos(100_000), Nanos::from_secs(1));
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How many samples; without end where neither this nor the next is given.
+    /// The number of samples. Without it and without a duration, the measurement has no end.
     pub samples: Option<u64>,
-    /// For how long.
+    /// The duration.
     pub duration: Option<Nanos>,
-    /// Where.
+    /// The CPU to measure.
     pub cpu: Option<CpuId>,
-    /// Nobody is pushed out.
+    /// Leaves other threads on the CPU.
     pub keep_others: bool,
-    /// Its level in the real-time class.
+    /// The priority in the real-time class.
     pub level: u8,
-    /// The times between timers: one for the tracer timerlat, which knows no more.
+    /// The intervals between timers. The timerlat tracer supports only one.
     pub intervals: Vec<Nanos>,
-    /// What tells of the stages.
+    /// The source of the stages.
     pub stamps: Stamps,
-    /// Limits that samples are counted above.
+    /// Limits; samples above each are counted.
     pub above: Vec<Nanos>,
-    /// The limit that decides.
+    /// The limit that sets the exit status.
     pub max: Option<Nanos>,
-    /// Where it is kept.
+    /// The file to save the run in.
     pub save: Option<PathBuf>,
-    /// What is gone on with.
+    /// The file of the run to continue.
     pub resume: Option<PathBuf>,
-    /// Runs that are shown together.
+    /// Files of runs to show together.
     pub merge: Vec<PathBuf>,
-    /// Where pictures go.
+    /// The directory for pictures.
     pub plot: Option<PathBuf>,
-    /// In turns with `cyclictest`.
+    /// Compares with `cyclictest`, interleaved.
     pub compare: bool,
-    /// What keeps the other CPUs busy, each once.
+    /// Loads on the other CPUs, without duplicates.
     pub loads: Vec<LoadKind>,
-    /// In JSON.
+    /// Prints JSON.
     pub json: bool,
 }
 
@@ -83,7 +83,7 @@ pub enum LoadKind {
 impl LoadKind {
     const ALL: [LoadKind; 3] = [LoadKind::Hackbench, LoadKind::Build, LoadKind::Mpstat];
 
-    /// Its name.
+    /// The name of the load.
     pub fn name(self) -> &'static str {
         match self {
             LoadKind::Hackbench => "hackbench",
@@ -92,7 +92,7 @@ impl LoadKind {
         }
     }
 
-    /// A list with commas between.
+    /// Parses a list separated by commas.
     fn parse_list(text: &str) -> Result<Vec<LoadKind>, Failure> {
         let mut kinds = Vec::new();
         for word in text.split(',') {
@@ -109,10 +109,10 @@ impl LoadKind {
 }
 
 impl Options {
-    /// Understands what was typed.
+    /// Parses the options.
     ///
     /// # Errors
-    /// [`Failure`] with the rule that was broken.
+    /// [`Failure`] with the violated rule.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
         let merges = parsed.long("merge");
         let words = parsed.words();
@@ -161,17 +161,17 @@ impl Options {
         })
     }
 
-    /// Whether nothing is measured.
+    /// Whether the command only shows saved runs, and measures nothing.
     pub fn merges(&self) -> bool {
         !self.merge.is_empty()
     }
 
-    /// Whose timers are waited for.
+    /// The program whose timers are measured.
     pub fn source(&self) -> Source {
         if self.stamps == Stamps::Timerlat { Source::Timerlat } else { Source::Latstat }
     }
 
-    /// The interval of the tracer timerlat, where it is used.
+    /// The interval of the timerlat tracer, if it is used.
     pub fn timerlat(&self) -> Option<Nanos> {
         self.intervals.first().copied().filter(|_| self.stamps == Stamps::Timerlat)
     }
@@ -185,7 +185,7 @@ fn stamps_of(parsed: &Parsed) -> Stamps {
     }
 }
 
-/// In whole microseconds.
+/// Parses intervals, rounded to whole microseconds.
 fn intervals_of(parsed: &Parsed, stamps: Stamps) -> Result<Vec<Nanos>, Failure> {
     let interval = time_of(parsed, "interval", Bare::Microseconds)?.unwrap_or(Nanos(1_000_000));
     let is_within = |(least, most): (Nanos, Nanos)| (least..=most).contains(&interval);

@@ -11,7 +11,7 @@ use millpond_model::{CpuId, CpuSet, LgrpId, Pid, PsetId, State};
 use millpond_session::own_pid;
 use std::collections::BTreeMap;
 
-/// The CPU that was asked for; otherwise the last free one of the locality group that has the most.
+/// The requested CPU. By default, the highest free CPU of the locality group with the most free CPUs.
 pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuId, Failure> {
     if let Some(cpu) = asked {
         return Ok(cpu);
@@ -27,7 +27,7 @@ pub(super) fn choose(machine: &dyn Machine, asked: Option<CpuId>) -> Result<CpuI
     for processor in topology.processors().iter().filter(|p| free(p.id) && !taken(p.id)) {
         groups.entry(processor.lgroup).or_default().push(processor.id);
     }
-    // Of groups with as many the first one.
+    // The first one of equally large groups.
     let best = groups.into_values().rev().max_by_key(Vec::len);
     best.and_then(|cpus| cpus.into_iter().max()).ok_or_else(|| {
         let why = "no CPU of the default set is on-line and takes interrupts";
@@ -44,13 +44,13 @@ fn names(subject: &Subject) -> Option<String> {
 
 const MAKE: &str = "make a place to measure";
 
-/// What is wanted of it.
+/// Requested placement.
 fn wanted(cpu: CpuId, options: &Options) -> PlacePlan {
     let Options { keep_others, .. } = *options;
     PlacePlan { cpu, keep_others, owner: own_pid(), timerlat: options.timerlat() }
 }
 
-/// Shows the steps that would be taken.
+/// Shows the steps of a dry run.
 pub(super) fn only_shown(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,
@@ -64,7 +64,7 @@ pub(super) fn only_shown(
     Ok(changer.finish(ctx))
 }
 
-/// A change of ours, by a writer that is one for no longer than that.
+/// Makes a change with a writer that holds the lock only for this change.
 fn change<T>(
     machine: &dyn Machine,
     ctx: &mut Ctx<'_>,
@@ -77,7 +77,7 @@ fn change<T>(
     made.ok_or_else(|| Complaint::new(what, "nothing was changed").into())
 }
 
-/// Makes a set of the CPU, and puts the probe there.
+/// Makes a set of the CPU, and binds the probe to it.
 pub(super) fn take(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,
@@ -89,14 +89,14 @@ pub(super) fn take(
     match bind(machine, pid, (place.cpu, place.set), ctx) {
         Ok(()) => Ok(place),
         Err(failure) => {
-            // Why it could not be bound is told; that this failed too would only hide it.
+            // The failed binding is reported. A failure of this undo would only hide it.
             let _ = leave(machine, probe, &place, ctx);
             Err(failure)
         }
     }
 }
 
-/// Puts a probe into the set, or onto the CPU where that stayed in the default set.
+/// Binds a probe to the set, or to the CPU if that stayed in the default set.
 pub(super) fn bind(
     machine: &dyn Machine,
     pid: Pid,
@@ -115,7 +115,7 @@ pub(super) fn bind(
     change(machine, ctx, &what, || threads.prepare_bind_set(pid, None, Some(set))).map(drop)
 }
 
-/// Puts everything back.
+/// Restores the CPU.
 pub(super) fn leave(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,

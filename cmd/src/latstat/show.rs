@@ -12,16 +12,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many of what else ran are told.
+/// The most other threads that are shown.
 const SHARERS: usize = 12;
-/// How many of the longest waits are told.
+/// The most long waits that are shown.
 const WORST: usize = 8;
-/// Culprits of one wait.
+/// The most causes of one wait that are shown.
 const CULPRITS: usize = 3;
-/// The row of the whole.
+/// The row of the total.
 const WHOLE: usize = LATENCY_STAGES;
 
-/// What is shown: everything that is known, and what belongs to the run that just ended.
+/// The data to show: all samples, and the data of the run that has just ended.
 pub(super) struct Shown<'s> {
     pub saved: &'s Saved,
     pub run: Option<&'s Run>,
@@ -32,7 +32,7 @@ pub(super) fn us(time: Nanos) -> f64 {
     time.0 as f64 / 1e3
 }
 
-/// Three digits, as a histogram has them.
+/// A time with three digits, the resolution of a histogram.
 pub(super) fn cell(time: Nanos) -> Cell {
     let us = us(time);
     Cell::Real(
@@ -52,7 +52,7 @@ fn word(time: Nanos) -> String {
     with_unit(time, |_| 3)
 }
 
-/// The same with three digits, as a histogram has them.
+/// The same with three digits, the resolution of a histogram.
 fn brief(time: Nanos) -> String {
     with_unit(time, |number| if number < 9.995 { 2 } else { usize::from(number < 99.95) })
 }
@@ -69,13 +69,13 @@ fn with_unit(time: Nanos, digits: impl Fn(f64) -> usize) -> String {
     format!("{text} {unit}")
 }
 
-/// `1:02:03`
+/// A time as `1:02:03`.
 fn clock(time: Nanos) -> String {
     let seconds = time.0 / 1_000_000_000;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// How far it is, in a line.
+/// The progress in one line.
 pub(super) fn progress(saved: &Saved, elapsed: Nanos, options: &Options) -> String {
     let done = saved.latencies.samples();
     let of = options.samples.map_or_else(String::new, |samples| format!(" of {samples}"));
@@ -94,7 +94,7 @@ pub(super) fn progress(saved: &Saved, elapsed: Nanos, options: &Options) -> Stri
 }
 
 impl Shown<'_> {
-    /// Everything as text.
+    /// The report as text.
     pub fn text(&self, above: &[Nanos]) -> String {
         let mut text = self.rows().text() + &self.timerlat();
         if let Some(scheduler) = self.run.and_then(|run| run.scheduler.as_ref()) {
@@ -123,7 +123,7 @@ impl Shown<'_> {
         text + &self.sharers()
     }
 
-    /// What the rows of timerlat mean.
+    /// The explanation of the rows of timerlat.
     fn timerlat(&self) -> String {
         if self.saved.source != Source::Timerlat {
             return String::new();
@@ -166,7 +166,7 @@ impl Shown<'_> {
         table
     }
 
-    /// What else ran on the CPU.
+    /// The other threads that ran on the CPU.
     fn sharers(&self) -> String {
         let Some(run) = self.run.filter(|run| !run.sharers.is_empty()) else { return String::new() };
         let mut table = Table::new(&[("what", Align::Left), ("times", Align::Right), ("ms", Align::Right)]);
@@ -179,7 +179,7 @@ impl Shown<'_> {
         format!("\nalso on CPU {}\n{}{more}", run.cpu, table.text())
     }
 
-    /// Why the limit was not kept, if it was not.
+    /// The sentence about an exceeded limit. `None` if the limit was kept.
     pub fn over(&self, options: &Options) -> Option<String> {
         let max = options.max?;
         let row = self.saved.latencies.row(WHOLE)?;
@@ -194,7 +194,7 @@ impl Shown<'_> {
         })
     }
 
-    /// Everything in JSON.
+    /// The report as JSON.
     pub fn json(&self, options: &Options) -> Measured<'_> {
         let latencies = &self.saved.latencies;
         let rows = self.saved.source.rows().into_iter();
@@ -307,7 +307,7 @@ mod tests {
         serde_json::to_value(measured).unwrap()
     }
 
-    /// Two samples whose stages are 1, 2, 3 and 4 us and ten times as much, and what was worst of them.
+    /// Two samples with stages of 1, 2, 3 and 4 us and of ten times as much, and the worst of them.
     const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
         "irq":[[1000,1],[10000,1]],"wake-up":[[2000,1],[20000,1]],"on-cpu":[[3000,1],[30000,1]],"user":[[4000,1],[40000,1]],
         "total":[[10000,1],[100000,1]]},

@@ -114,7 +114,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is to be shown in place of the lgroups that are named.
+/// What is shown instead of the named lgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Instead {
     Themselves,
@@ -122,13 +122,13 @@ enum Instead {
     Parents,
 }
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Options {
     shown: Shown,
-    /// The table of latencies.
+    /// Whether the table of latencies is shown.
     table: bool,
-    /// Whether something is shown of each lgroup.
+    /// Whether a list of lgroups is shown.
     listing: bool,
     tree: bool,
     ids: bool,

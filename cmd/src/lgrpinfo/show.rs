@@ -44,7 +44,7 @@ struct Memory {
     free_kib: u64,
 }
 
-/// Lgroups with what can be used of them.
+/// Lgroups with their usable CPUs and memory.
 struct View {
     tree: LgroupTree,
     nodes: Vec<NodeStatus>,
@@ -111,7 +111,7 @@ pub(super) fn run(
     let mut exit = Exit::DONE;
     let mut chosen = BTreeSet::new();
     for operand in wanted {
-        // A word may mean nothing here: a machine without intermediate lgroups is in order.
+        // A word may match no lgroup: a machine without intermediate lgroups is valid.
         match lgroups::expand(*operand, &view.tree, "show") {
             Ok(groups) => chosen.extend(groups),
             Err(complaint) => {
@@ -156,7 +156,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// Whether no letter said what is shown.
+/// Whether no option selects what is shown.
 fn is_default(options: &Options) -> bool {
     options.shown.topology
 }

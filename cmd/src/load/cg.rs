@@ -52,12 +52,12 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
     Ok(if result.verification == Verification::Failed { Exit::REFUSED } else { Exit::DONE })
 }
 
-/// The pool that we are in; none where that is the default one, or there are none.
+/// The pool of this process. `None` for the default pool, and without pools.
 fn own_pool() -> Option<Subscription> {
     Subscription::of_own().ok().filter(|pool| !pool.is_default())
 }
 
-/// How many processors the pool has. One that is gone is not asked again.
+/// The number of CPUs of the pool. After the pool has vanished, it is not read again.
 fn size_of(pool: &mut Option<Subscription>) -> Option<usize> {
     match pool.as_mut()?.size() {
         Ok(size) => Some(size.size()),
@@ -69,7 +69,7 @@ fn size_of(pool: &mut Option<Subscription>) -> Option<usize> {
     }
 }
 
-/// How the threads wait, in the verbs of the command line or in the words of the load.
+/// The kind of barrier, in the terms of the command line or of the load.
 fn barrier(options: &Parsed) -> Result<BarrierKind, Failure> {
     match options.long_value("barrier").as_deref() {
         None | Some("spin") => Ok(BarrierKind::Spinning),
@@ -81,7 +81,7 @@ fn barrier(options: &Parsed) -> Result<BarrierKind, Failure> {
 fn tell(event: CgEvent, spec: &CgSpec, job: &Job, ctx: &mut Ctx<'_>) {
     match event {
         CgEvent::Ready { threads, .. } => job.text(ctx, &cg::header(spec.class, threads, spec.barrier)),
-        // The first repetition has the traditional trace; the others would only say it again.
+        // Only the first repetition prints the traditional trace. The others would repeat it.
         CgEvent::Iteration(iteration) if iteration.repetition == 1 => {
             job.text(ctx, &(iteration.line() + "\n"))
         }

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// One load: its options, and what runs it.
+/// A load: its options, and the function that runs it.
 pub(super) struct Load {
     pub(super) spec: Spec,
     pub(super) run: fn(&Parsed, &Job, &mut Ctx<'_>) -> Result<Exit, Failure>,
 }
 
 impl Load {
-    /// Its name behind `load`.
+    /// The name after `load`.
     pub(super) fn name(&self) -> &'static str {
         self.spec.name.trim_start_matches("load ")
     }
@@ -49,7 +49,7 @@ pub(super) struct Finished<R> {
     result: R,
 }
 
-/// Options of every load.
+/// The options of every load.
 pub(super) const SHARED: &[Flag] = &[
     Flag::long(
         "on-input",
@@ -58,21 +58,22 @@ pub(super) const SHARED: &[Flag] = &[
     Flag::long("events", "with --json: print events before the result, one object per line"),
 ];
 
-/// How a load is run and reports.
+/// The settings and channels of a running load.
 pub(super) struct Job {
     pub(super) name: &'static str,
     pub(super) json: bool,
     pub(super) events: bool,
     pub(super) stop: &'static AtomicBool,
-    /// A message for each line of standard input after the first, where they say when to begin.
+    /// A message for each line of standard input after the first one, if input controls the start.
     pub(super) lines: Option<Receiver<()>>,
 }
 
-/// Waits for the first line of standard input, then follows the others; none when it ended without one. Its end, later,
-/// stops the load. No thread is started before the line came: a process that binds this one before then binds all of it.
+/// Waits for the first line of standard input, then reads the others in a thread. `None` if the input ends without a
+/// line. A later end of the input stops the load. No thread starts before the first line, so a process that binds
+/// this one before then binds all of its threads.
 ///
 /// # Errors
-/// The system's reason why no thread was started.
+/// The system error if the thread cannot be started.
 pub(super) fn follow_input(stop: &'static AtomicBool) -> io::Result<Option<Receiver<()>>> {
     let mut line = String::new();
     let mut next = move || io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0);
@@ -82,7 +83,7 @@ pub(super) fn follow_input(stop: &'static AtomicBool) -> io::Result<Option<Recei
     let (sender, lines) = mpsc::channel();
     let follow = move || {
         while next() {
-            // The receiver is gone once the load has begun.
+            // The receiver no longer exists when the load has started.
             let _ = sender.send(());
         }
         stop.store(true, Ordering::Relaxed);
@@ -92,15 +93,15 @@ pub(super) fn follow_input(stop: &'static AtomicBool) -> io::Result<Option<Recei
 }
 
 impl Job {
-    /// Called by a load that is ready: waits for the word to begin, if there will be one.
+    /// Called by a load that is ready. Waits for the line that starts it, if input controls the start.
     pub(super) fn wait_to_begin(&self) {
         if let Some(lines) = &self.lines {
-            // An end of input instead has stopped the load, or is about to.
+            // At the end of the input instead, the reader has stopped the load or is about to.
             let _ = lines.recv();
         }
     }
 
-    /// Stops the load when its output is no longer read.
+    /// Stops the load when its output is closed.
     pub(super) fn mind_reader(&self, ctx: &mut Ctx<'_>) {
         ctx.out.flush();
         if ctx.out.is_closed() {
@@ -108,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Tells what happens, if that is wanted.
+    /// Prints an event, if events are requested.
     pub(super) fn event(&self, ctx: &mut Ctx<'_>, event: impl Serialize) {
         if self.events {
             ctx.json(&Event { load: self.name, event });
@@ -116,7 +117,7 @@ impl Job {
         }
     }
 
-    /// Tells a line or more for people.
+    /// Prints text for people.
     pub(super) fn text(&self, ctx: &mut Ctx<'_>, text: &str) {
         if !self.json {
             ctx.out.text(text);
@@ -124,7 +125,7 @@ impl Job {
         }
     }
 
-    /// Tells what came of it.
+    /// Prints the result.
     pub(super) fn result(&self, ctx: &mut Ctx<'_>, text: &str, result: &impl Serialize) {
         self.text(ctx, text);
         if self.json {
@@ -132,7 +133,7 @@ impl Job {
         }
     }
 
-    /// What a load says when it cannot run.
+    /// The failure of a load that cannot run.
     pub(super) fn failed(&self, error: &Error) -> Failure {
         let mut causes = Vec::new();
         let mut cause = std::error::Error::source(error);
@@ -140,7 +141,7 @@ impl Job {
             causes.push(next.to_string());
             cause = next.source();
         }
-        // The error is a whole sentence of its own; without a cause its second half is the reason.
+        // The error is a whole sentence. Without a cause, its second half is the reason.
         let text = error.to_string();
         let text = text.strip_prefix("cannot ").unwrap_or(&text);
         let complaint = match (causes.is_empty(), text.split_once(": ")) {

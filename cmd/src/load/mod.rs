@@ -88,7 +88,7 @@ pub(crate) const DOCUMENTS: &[Describe] = &[
     json::of::<Event<BuildEvent>>(),
 ];
 
-/// A load with options, for tests of how these are read.
+/// A load with options, for tests of the parser.
 #[cfg(test)]
 pub(crate) const SPIN: Spec = spin::LOAD.spec;
 
@@ -141,13 +141,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     };
     let (words, without) = canonical(program, inside, rest, &load.spec);
     start(load, &words, &without, parsed, ctx).or_else(|failure| {
-        // The usage that helps is that of the load.
+        // The usage to show is that of the load.
         tell(&failure, &load.spec, &words, ctx);
         Ok(failure.exit())
     })
 }
 
-/// Runs a load with the words behind its name, of which it has no use for the options `without`.
+/// Runs a load with the words after its name. It ignores the options `without`.
 fn start(
     load: &Load,
     words: &[OsString],
@@ -197,7 +197,8 @@ fn start(
     (load.run)(&options, &job, ctx)
 }
 
-/// The words of a load's command line by long names, without what only the published program has, which is named.
+/// The command line of a load with long option names, without options that only the published program has. Those are
+/// returned.
 fn canonical(
     program: &Program,
     inside: Vec<String>,
@@ -205,7 +206,7 @@ fn canonical(
     spec: &Spec,
 ) -> (Vec<OsString>, Vec<&'static str>) {
     let texts: Option<Vec<String>> = rest.iter().map(|word| word.to_str().map(str::to_owned)).collect();
-    // What is no text is refused by those who read it.
+    // Words that are not UTF-8 are refused by the parser.
     let Some(texts) = texts else { return (rest.to_vec(), Vec::new()) };
     let takes_value = |flag: &str| {
         let is = |common: &&Flag| common.long.is_some_and(|name| flag.strip_prefix("--") == Some(name));

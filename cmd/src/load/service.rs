@@ -62,7 +62,7 @@ fn run(options: &Parsed, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> 
     Ok(Exit::DONE)
 }
 
-/// Milliseconds.
+/// Parses the work per request in milliseconds.
 fn work(options: &Parsed) -> Result<f64, Failure> {
     match value::<f64>(options, "work")? {
         None => Ok(2.0),

@@ -58,16 +58,16 @@ pub(super) enum StreamReady {
     },
 }
 
-/// How long a stream goes on when no time is given.
+/// The default duration of a stream.
 const SECONDS_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Where the ends are.
+/// The locations of both ends.
 enum Ends {
-    /// Both here.
+    /// Both in this process.
     Here(Route),
-    /// We wait for the others.
+    /// This process is the server, and waits for clients.
     Server(SocketAddr),
-    /// The other one waits there; ours is at this address, if it matters.
+    /// This process is the client of that server. Its own address is optional.
     Client(SocketAddr, Option<IpAddr>),
 }
 
@@ -111,7 +111,7 @@ fn ends(options: &Parsed) -> Result<Ends, Failure> {
     }
 }
 
-/// Takes a network device into a namespace of this load's own, if one is named.
+/// Moves a network device into a network namespace of this load, if a device is named.
 fn take_nic(options: &Parsed, job: &Job) -> Result<(), Failure> {
     match (options.long_value("nic"), value::<Place>(options, "address")?) {
         (None, None) => Ok(()),
@@ -120,7 +120,7 @@ fn take_nic(options: &Parsed, job: &Job) -> Result<(), Failure> {
     }
 }
 
-/// Serves streams one after the other until it is stopped.
+/// Serves streams one after another, until it is stopped.
 fn serve(address: SocketAddr, spec: &StreamSpec, job: &Job, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let server = Server::bind(address).map_err(|error| job.failed(&error))?;
     job.text(ctx, &format!("serving at {}\n", server.address()));
@@ -131,7 +131,7 @@ fn serve(address: SocketAddr, spec: &StreamSpec, job: &Job, ctx: &mut Ctx<'_>) -
             Ok(Some(result)) => report(&result, job, ctx),
             Ok(None) => {}
             Err(error) => {
-                // A client that went away is one stream less; the next one is served.
+                // A client that disconnects ends only its own stream.
                 match job.failed(&error) {
                     Failure::Refused(complaint) => ctx.complain(&complaint),
                     failure => return Err(failure),

@@ -5,7 +5,7 @@ use millpond_session::Output;
 use serde_json::Value;
 use std::ffi::OsString;
 
-/// What `millpond load WORDS` does: status, standard output, standard error.
+/// Runs `millpond load WORDS`. Returns status, standard output and standard error.
 fn load(words: &str) -> (Exit, String, String) {
     let words: Vec<OsString> =
         ["millpond", "load"].into_iter().chain(words.split_whitespace()).map(OsString::from).collect();
@@ -135,7 +135,7 @@ fn stacks_tell_what_of_them_is_in_memory() {
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events, ["ready", "started"]);
     let stacks = &lines[2]["result"]["stacks"];
-    // Tests run on threads.
+    // Tests run in threads other than the main one.
     assert_eq!(stacks[0]["left_out"], "it is not the main thread that looks");
     let own = serde_json::json!({ "kind": "own", "looks": [{ "touched": "nothing", "resident": 17, "pages": 17 }] });
     assert_eq!(stacks[2], own);

@@ -55,9 +55,9 @@ use table::{Document, Tables};
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document<'_>>()];
 
-/// Samples a second where nothing measures: a prime, out of step with every clock of the kernel.
+/// The sampling rate if nothing can be measured: a prime, so that it does not resonate with a clock of the kernel.
 const FREQUENCY_HZ: u64 = 4997;
-/// More would be mostly sampling.
+/// A higher rate would spend most of the time on sampling.
 const FREQUENCY_HZ_MAX: u64 = 50_000;
 
 pub(crate) const COMMAND: Command = Command {
@@ -154,7 +154,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// What is said of samples that are missing; nothing while it is less than a tenth and none was lost.
+/// The message about missing samples. `None` if less than a tenth is missing and no sample was lost.
 fn loss(samples: Samples, elapsed: Nanos) -> Option<String> {
     let Samples { wanted, taken, lost } = samples;
     let is_short = taken < wanted - wanted / 10;

@@ -5,19 +5,19 @@ use crate::interval::Repetition;
 use millpond_machine::facets::Process;
 use millpond_model::{Named, Nanos, Pid, ProcessEntry};
 
-/// An interval beyond this was meant as the number of a process.
+/// The longest interval. A larger number was probably meant as a process id, and is refused.
 const INTERVAL_MAX: Nanos = Nanos::from_secs(3600);
 
-/// What was typed.
+/// The parsed operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operands {
     /// Each program as it was typed.
     pub programs: Vec<String>,
-    /// How often to report.
+    /// Interval and count of reports.
     pub repetition: Option<Repetition>,
 }
 
-/// A program: what it was called, and its processes.
+/// A program: its name on the command line, and its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// As it was typed.
@@ -27,10 +27,10 @@ pub struct Program {
 }
 
 impl Operands {
-    /// Tells programs from interval and count.
+    /// Separates programs from interval and count.
     ///
     /// # Errors
-    /// [`Failure`] when no program is left, or the interval makes no sense.
+    /// [`Failure`] if there is no program, or the interval is invalid.
     pub fn parse(words: &[String]) -> Result<Operands, Failure> {
         let is_number = |word: &&String| word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let numbers = words.iter().skip(1).rev().take(2).take_while(is_number).count();
@@ -51,7 +51,7 @@ impl Operands {
     /// Finds the processes of each program.
     ///
     /// # Errors
-    /// [`Failure::Refused`] for a program that has none.
+    /// [`Failure::Refused`] for a program without processes.
     pub fn resolve(&self, processes: &[Process]) -> Result<Vec<Program>, Failure> {
         let find = |name: &String| {
             let mut pids = Vec::new();
@@ -76,10 +76,10 @@ impl Operands {
     }
 }
 
-/// A program for each zone, which is named by its name or its number.
+/// A program for each zone, by its name or number.
 ///
 /// # Errors
-/// [`Failure::Refused`] for a zone in which nothing lives.
+/// [`Failure::Refused`] for a zone without processes.
 pub fn of_zones(words: &[String], processes: &[ProcessEntry]) -> Result<Vec<Program>, Failure> {
     let find = |word: &str| {
         let is = |zone: &Named| zone.name == word || zone.id.to_string() == word;

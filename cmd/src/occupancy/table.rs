@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// On larger machines only processors on which a program was seen have a column.
+/// On machines with more CPUs, only CPUs on which a program ran have a column.
 const COLUMNS_MAX: usize = 32;
-/// With a single program there is a head only so often.
+/// With a single program, the head is repeated after this number of rows.
 const HEAD_EVERY: u32 = 20;
-/// The column of programs.
+/// The width of the column of programs.
 const NAME_WIDTH: usize = 16;
 
 /// One report.
@@ -42,7 +42,7 @@ struct OnCpu {
     percent: f64,
 }
 
-/// Draws tables. Knows the last head: it is not repeated for a single row unless it changes.
+/// Prints tables. Keeps the last head, so that it is not repeated for a single row unless it changes.
 #[derive(Debug, Default)]
 pub struct Tables {
     shown: Vec<CpuId>,
@@ -50,7 +50,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The table of one interval, each line with its end.
+    /// The table of one interval, each line with its line end.
     pub fn draw(&mut self, programs: &[Program], residence: &Residence, active: &[CpuId]) -> String {
         let columns = columns(residence, active);
         let mut text = String::new();
@@ -80,11 +80,11 @@ fn columns(residence: &Residence, active: &[CpuId]) -> Vec<CpuId> {
     if active.len() > COLUMNS_MAX {
         return seen.into_iter().collect();
     }
-    // One that went off-line at the end of the interval was seen, too.
+    // Includes a CPU that went off-line at the end of the interval.
     active.iter().copied().chain(seen).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The time of a program on one processor, or on all, in nanoseconds.
+/// The time of a program on one CPU, or on all CPUs, in nanoseconds.
 fn time(program: &Program, residence: &Residence, cpu: Option<CpuId>) -> u64 {
     let ours = residence.sightings.iter().filter(|s| program.pids.contains(&s.pid));
     ours.filter(|s| cpu.is_none_or(|cpu| s.cpu == cpu)).map(|s| s.time.0).sum()
@@ -96,7 +96,7 @@ fn percent(time: u64, residence: &Residence) -> f64 {
 }
 
 impl<'a> Document<'a> {
-    /// What happened in an interval.
+    /// The report of an interval.
     pub fn of(programs: &'a [Program], residence: &Residence) -> Document<'a> {
         let cpus: BTreeSet<CpuId> = residence.sightings.iter().map(|s| s.cpu).collect();
         let program = |program: &'a Program| {

@@ -177,7 +177,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// The processors of `-b`, `-c` and `-e`.
+/// The CPUs of `-b`, `-c` and `-e`.
 struct Place(Vec<CpuOperand>);
 
 impl Place {
@@ -195,7 +195,7 @@ impl Place {
         list.map_or(Ok(Place(Vec::new())), |word| operands::cpus(&[word]).map(Place))
     }
 
-    /// The processors that these are on a machine; none where nothing is to be bound.
+    /// The CPUs on a machine. `None` if the processes are to be unbound.
     fn on(&self, machine: &dyn Machine) -> Result<Result<Option<CpuSet>, Complaint>, Failure> {
         let expanded = operands::expand(&self.0, machine, |noun| format!("bind to {noun}"))?;
         let cpus: Result<CpuSet, Complaint> = expanded.into_iter().collect();
@@ -203,8 +203,7 @@ impl Place {
     }
 }
 
-/// The processors that are named and exist, none when none is named; and a complaint for each that does not
-/// exist.
+/// The named CPUs that exist (`None` if no CPU is named), and a complaint for each that does not exist.
 fn existing(
     operands: &[CpuOperand],
     machine: &dyn Machine,

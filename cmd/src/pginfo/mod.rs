@@ -142,7 +142,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is shown of the groups.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Table,
@@ -152,10 +152,10 @@ enum Form {
     Cpus,
 }
 
-/// The form that was asked for.
+/// The requested form.
 ///
 /// # Errors
-/// [`Failure::Usage`] for letters that do not go together.
+/// [`Failure::Usage`] for options that exclude each other.
 fn form(parsed: &Parsed) -> Result<Form, Failure> {
     let forms = [('T', Form::Tree), ('s', Form::Relationships), ('I', Form::Groups), ('C', Form::Cpus)];
     let mut given = forms.into_iter().filter(|(letter, _)| parsed.has(*letter));
@@ -211,7 +211,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// How many groups each relationship has, from the whole machine to the core.
+/// The number of groups of each relationship, from the whole machine to the core.
 fn counts(placed: &[Placed<'_>]) -> Vec<(Relationship, usize)> {
     let mut counts: BTreeMap<Relationship, usize> = BTreeMap::new();
     for p in placed {
@@ -220,7 +220,7 @@ fn counts(placed: &[Placed<'_>]) -> Vec<(Relationship, usize)> {
     counts.into_iter().collect()
 }
 
-/// The CPUs of groups that run threads.
+/// The on-line CPUs of groups.
 fn on_line(placed: &[Placed<'_>], on_line: &CpuSet) -> CpuSet {
     placed.iter().flat_map(|p| p.group.cpus.iter()).filter(|cpu| on_line.contains(*cpu)).collect()
 }

@@ -114,14 +114,14 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is to be done.
+/// The requested action.
 enum Wish {
     Show(Vec<GroupOperand>),
     Prefer(AffinityRequest),
     Move(Vec<GroupOperand>),
 }
 
-/// The same for one machine.
+/// The action with the lgroups of one machine.
 enum Task {
     Prefer(BTreeMap<LgrpId, Affinity>, Vec<GroupId>),
     Move(Vec<LgrpId>),
@@ -254,7 +254,7 @@ fn show(
     Ok(exit)
 }
 
-/// The threads that a target names, with their homes.
+/// The threads of a target, with their homes.
 fn threads(facet: &dyn Lgroups, target: &Target) -> Result<Vec<Homed>, Complaint> {
     let main = format!("query {}", bindings::noun(target));
     let names = |subject: &Subject| (*subject == Subject::Process(target.pid)).then(|| main.clone());
@@ -300,7 +300,7 @@ fn change(
         let lwps = target.lwps.as_ref().map(|_| chosen.as_slice());
         let prepared = task.prepare(facet, target, lwps);
         let Some(before) = changer.attempt(ctx, &main, names, prepared) else { continue };
-        // One that has ended meanwhile is not told.
+        // Threads that have ended meanwhile are not reported.
         let now = facet.homes(target.pid).unwrap_or_default();
         for (from, to) in before.iter().filter_map(|b| Some((b, now.iter().find(|t| t.lwp == b.lwp)?))) {
             if !std::mem::replace(&mut has_header, true) {

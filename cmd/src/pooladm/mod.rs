@@ -203,7 +203,7 @@ fn commit(file: Option<&str>, saves: bool, parsed: &Parsed, ctx: &mut Ctx<'_>) -
     let file = session.pools_file(file);
     let name = file.name();
     let opening = || format!("couldn't open configuration at '{name}'");
-    // Who writes it back keeps it from being changed meanwhile.
+    // A command that writes the file back holds its lock meanwhile.
     let (text, mut locked) = {
         let waits = &mut pools::waiting(name, ctx);
         let broken = |error| pools::said(&opening(), pools::bad_file(error));
@@ -243,7 +243,7 @@ fn validate_only(file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Resu
     let conf = pools::parsed(name, &text).map_err(|why| pools::said(&opening, why))?;
     let state = match pools::state_if_any(machine)? {
         Some(state) => state,
-        // It is asked for the time when they are enabled.
+        // Reads the configuration that the machine has when pools are enabled.
         None => dynamic::fresh(machine, false).map_err(|error| failed("cannot read CPUs", error))?,
     };
     check_possible(name, &conf, &state)?;
@@ -267,7 +267,7 @@ fn exporting(name: &str) -> String {
     format!("couldn't export pools state file to '{name}'")
 }
 
-/// Writes the machine's configuration into a file.
+/// Writes the machine's configuration to a file.
 fn export(
     conf: PoolsConf,
     name: &str,
@@ -286,7 +286,7 @@ fn export(
     Ok(())
 }
 
-/// Another configuration of the machine as one change; `None` where it is only shown.
+/// Replaces the configuration of the machine in one change. `None` in a dry run.
 fn replace(
     machine: &dyn Machine,
     to: Option<PoolsState>,
@@ -298,7 +298,7 @@ fn replace(
     changer.make(ctx, change).map_err(|refusal| failed(main, dynamic::refused(refusal)))
 }
 
-/// Whether the machine has the processors for it.
+/// Checks that the machine has enough CPUs for the configuration.
 fn check_possible(name: &str, conf: &PoolsConf, state: &PoolsState) -> Result<(), Failure> {
     let total: u64 = state.conf.psets.iter().map(PsetNode::online).sum();
     validate::possible(conf, total).map_err(|error| {
@@ -307,7 +307,7 @@ fn check_possible(name: &str, conf: &PoolsConf, state: &PoolsState) -> Result<()
     })
 }
 
-/// What was refused by the machine; rights have a text of their own.
+/// A refusal by the machine. Missing rights have a special text.
 fn failed(main: &str, error: PoolError) -> Failure {
     if error.code == Code::System(errno::PERM) {
         return Failure::Said("insufficient privileges".into(), error.hint);
@@ -315,7 +315,7 @@ fn failed(main: &str, error: PoolError) -> Failure {
     pools::said(main, error)
 }
 
-/// Whether the configuration may be changed at all: asked before anything else, as on Solaris.
+/// Checks that the configuration may be changed at all. As on Solaris, this check comes first.
 fn check_rights(machine: &dyn Machine) -> Result<(), Failure> {
     let Ok(facet) = machine.pools() else { return Ok(()) };
     facet.may_change().map_err(|refusal| failed("", refusal.into()))

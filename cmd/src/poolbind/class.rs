@@ -9,11 +9,11 @@ use millpond_model::pools::Keyword;
 use millpond_model::{Class, ClassRequest, Pid};
 use millpond_pools::{Code, PoolError, errno};
 
-/// The class of a pool.
+/// The scheduling class of a pool.
 pub struct PoolClass(pub Keyword<Class>);
 
 impl PoolClass {
-    /// An unknown class keeps everything out of the pool, as on Solaris.
+    /// As on Solaris, nothing can be bound to a pool with an unknown class.
     ///
     /// # Errors
     /// [`errno::INVAL`].
@@ -31,7 +31,7 @@ impl PoolClass {
         Err(PoolError::hinted(Code::System(errno::INVAL), hint))
     }
 
-    /// Puts what was bound into the class. A machine that does not is told about; the binding stays.
+    /// Moves bound processes into the class. If the machine cannot, this is reported and the binding stays.
     pub fn apply(
         &self,
         machine: &dyn Machine,
@@ -77,7 +77,7 @@ fn put(dispatcher: &dyn Dispatcher, pid: Pid, class: Class, changer: &mut Change
         Class::Rt => ClassRequest::Rt { pri: None, quantum: None, tqsig: None },
     };
     let made = dispatcher.prepare_class(pid, &request).and_then(|change| match change.steps.as_slice() {
-        // It has the class.
+        // The process already has the class.
         [] => Ok(None),
         _ => changer.make(ctx, change),
     });

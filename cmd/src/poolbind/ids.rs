@@ -8,7 +8,7 @@ use millpond_model::Pid;
 use millpond_session::{Kind as MachineKind, Session};
 use std::fmt;
 
-/// The digits of a container's id that its zone is called by.
+/// The number of digits of a container's id in its zone name.
 const CONTAINER_DIGITS: usize = 12;
 
 /// The type of an id.
@@ -23,7 +23,7 @@ pub enum Kind {
     Group,
 }
 
-/// Something that was named.
+/// An operand of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     kind: Kind,
@@ -31,7 +31,7 @@ pub struct Chosen {
 }
 
 impl Kind {
-    /// What is named by long options, in their order by kind.
+    /// The operands of long options, sorted by kind.
     pub fn named(parsed: &Parsed) -> Vec<Chosen> {
         let longs = [("unit", Kind::Unit), ("container", Kind::Container), ("cgroup", Kind::Group)];
         let all = longs.into_iter().flat_map(|(long, kind)| {
@@ -59,10 +59,10 @@ impl fmt::Display for Chosen {
     }
 }
 
-/// The words behind `-i TYPE`.
+/// The words after `-i TYPE`.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a type that there is not.
+/// [`Failure::Usage`] for an unknown type.
 pub fn read(kind: Option<String>, words: &[String]) -> Result<Vec<Chosen>, Failure> {
     let kind = match kind.as_deref() {
         None | Some("pid") => Kind::Process,
@@ -79,23 +79,23 @@ pub fn read(kind: Option<String>, words: &[String]) -> Result<Vec<Chosen>, Failu
 }
 
 impl Chosen {
-    /// Of which type it is.
+    /// The type of the id.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The process.
+    /// The process id.
     ///
     /// # Errors
-    /// [`Complaint`] with nothing but the text of Solaris.
+    /// [`Complaint`] with the text of Solaris alone.
     pub fn pid(&self) -> Result<Pid, Complaint> {
         self.word.parse().map_err(|_| self.invalid("a process is named by its number"))
     }
 
-    /// The processes that a project of a simulated machine has; itself for anything else.
+    /// The processes of a project on a simulated machine. For any other type, the operand itself.
     ///
     /// # Errors
-    /// [`Complaint`] for a project that is not there.
+    /// [`Complaint`] for an unknown project.
     pub fn spread(&self, session: &Session) -> Result<Vec<Chosen>, Complaint> {
         let Some(simulation) = session.simulation().filter(|_| self.kind == Kind::Project) else {
             return Ok(vec![self.clone()]);
@@ -105,10 +105,10 @@ impl Chosen {
         Ok(pids.into_iter().map(|pid| Chosen { kind: Kind::Process, word: pid.to_string() }).collect())
     }
 
-    /// What the machine binds.
+    /// The member that the machine binds.
     ///
     /// # Errors
-    /// [`Complaint`] in the words of Solaris for what is not there.
+    /// [`Complaint`] with the text of Solaris for an unknown id.
     pub fn member(&self, machine: &dyn Machine, on: MachineKind) -> Result<Member, Complaint> {
         let word = &self.word;
         if self.kind == Kind::Process {
@@ -144,17 +144,17 @@ impl Chosen {
             }
             _ => word.clone(),
         };
-        // A group may be named by its path, which the list does not have.
+        // A group may be named by its path, which the list does not contain.
         let known = name.starts_with('/') || zones.iter().any(|zone| zone.name == name);
         if known { Ok(Member::Zone(name)) } else { Err(self.unknown()) }
     }
 
-    /// It is not there.
+    /// The complaint about an unknown id.
     pub fn unknown(&self) -> Complaint {
         self.invalid("millpond zones lists what can be named")
     }
 
-    /// `invalid zone 'x'`.
+    /// A complaint: `invalid zone 'x'`.
     fn invalid(&self, hint: &str) -> Complaint {
         let noun = match self.kind {
             Kind::Zone => "zone",

@@ -258,7 +258,7 @@ impl Pool {
         Pool { id, class: class.map(PoolClass) }
     }
 
-    /// Its number, if something can be bound to it.
+    /// The number of the pool, if processes can be bound to it.
     fn usable(&self, machine: &dyn Machine) -> Result<PoolId, PoolError> {
         if let Some(class) = &self.class {
             class.check(machine)?;
@@ -310,7 +310,7 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
                     persist.tell(&session, (name, id), &state, &mut changer, ctx);
                 }
             }
-            // The pool is there, so that it is the zone that is not.
+            // The pool exists, so the zone is the unknown one.
             Err(error) if error.code == Code::InvalidSearch && pool.id.is_ok() => {
                 tell(one.unknown(), &mut changer, ctx);
                 continue;
@@ -331,7 +331,7 @@ fn bind(name: &str, chosen: &[Chosen], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     }
 }
 
-/// Binds one; `false` when that is only shown.
+/// Binds one member. `false` in a dry run.
 fn join(
     machine: &dyn Machine,
     member: &Member,
@@ -349,7 +349,7 @@ fn refused(main: String, error: PoolError) -> Complaint {
     Complaint { what: main, reason: error.to_string(), hint: error.hint }
 }
 
-/// Tells what was not done in the words of Solaris, which have no `cannot` in front.
+/// Reports a failure with the text of Solaris, which does not begin with `cannot`.
 fn tell(complaint: Complaint, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
     let Complaint { what, reason, .. } = &complaint;
     match reason.as_str() {
@@ -406,7 +406,7 @@ fn execute(name: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failu
     }
 }
 
-/// `-q` and `-Q`.
+/// Executes `-q` and `-Q`.
 fn query(resources: bool, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let chosen = ids::read(None, words)?;
     let session = ctx.reading(&parsed.common)?;
@@ -453,7 +453,7 @@ fn query(resources: bool, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) 
     Ok(exit)
 }
 
-/// The names of a process's pool and of that one's set. A process of a zone that is bound as it stands is in the zone's pool.
+/// The names of a process's pool and of its set. If its zone is bound, the process is in the zone's pool.
 fn pool_of(
     machine: &dyn Machine,
     pid: Pid,

@@ -7,10 +7,10 @@ use millpond_session::{Follower, Session};
 /// The option.
 pub const OPTION: &str = "on-resize";
 
-/// Looks whether pools of this machine can be followed, if that is wanted.
+/// Checks that pools of this machine can be followed, if the option is given.
 ///
 /// # Errors
-/// [`Failure::Refused`] on a simulated machine, whose time passes only while a command works.
+/// [`Failure::Refused`] on a simulated machine, whose time advances only while a command runs.
 pub fn check(name: &str, parsed: &Parsed, session: &Session) -> Result<(), Failure> {
     if !parsed.long(OPTION) || session.state_dir().is_some() {
         return Ok(());
@@ -21,10 +21,10 @@ pub fn check(name: &str, parsed: &Parsed, session: &Session) -> Result<(), Failu
     Err(complaint.hint("there a pool is seen as it changes with poolstat").into())
 }
 
-/// What follows the pool from now on, where that is wanted and more than shown.
+/// Starts the follower of the pool. `None` without the option, and if the machine has no state directory.
 ///
 /// # Errors
-/// [`Failure::Said`] when there is no such pool, or it cannot be watched.
+/// [`Failure::Said`] if there is no such pool, or it cannot be watched.
 pub fn begin(name: &str, parsed: &Parsed, session: &Session) -> Result<Option<Follower>, Failure> {
     let (Some(command), Some(state)) = (parsed.long_value(OPTION), session.state_dir()) else {
         return Ok(None);

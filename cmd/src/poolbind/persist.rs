@@ -13,22 +13,22 @@ use millpond_model::pools::{PoolsState, PsetNode};
 use millpond_pools::{PoolError, dynamic};
 use millpond_session::Session;
 
-/// What this option means for what was named.
+/// The effect of this option on a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persist {
     /// The option was not given.
     No,
-    /// Something of ours remembers it.
+    /// Millpond stores the binding.
     Kept,
-    /// Whoever starts it is to be told.
+    /// The program that starts the member needs an option, which is printed.
     Told,
 }
 
 impl Persist {
-    /// For one that was named.
+    /// The effect for a member.
     ///
     /// # Errors
-    /// [`Complaint`] for what nobody starts by a rule.
+    /// [`Complaint`] for a member that no program starts by a fixed rule.
     pub fn of(asked: bool, one: &Chosen, pool: &str) -> Result<Persist, Complaint> {
         match one.kind() {
             _ if !asked => Ok(Persist::No),
@@ -42,10 +42,10 @@ impl Persist {
         }
     }
 
-    /// The change that binds, so that it lasts where that is ours to do.
+    /// The change that binds a member, and stores the binding if Millpond can.
     ///
     /// # Errors
-    /// The machine's refusal.
+    /// The refusal of the machine.
     pub fn prepare(
         self,
         machine: &dyn Machine,
@@ -60,7 +60,7 @@ impl Persist {
         }
     }
 
-    /// Tells what else is to be done, once it is bound.
+    /// Prints the remaining actions, after the member is bound.
     pub fn tell(
         self,
         session: &Session,
@@ -104,7 +104,8 @@ fn tell_options(
     }
 }
 
-/// A unit is kept by the number of its set, which lasts from boot to boot where the static configuration has it.
+/// The binding of a unit has the number of its set. The number is the same after a boot only if the static
+/// configuration contains it.
 fn tell_number(
     session: &Session,
     name: &str,

@@ -4,10 +4,11 @@ use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};
 use millpond_session::{Follower, Output, Program, supervise};
 
-/// Stays until it is over, and gives the status. Nothing may be changed any more: the machine is free for others meanwhile.
+/// Waits until the program or the pool ends. Returns the exit status. The caller must not hold the writer lock, so
+/// that other writers can change the machine meanwhile.
 ///
 /// # Errors
-/// [`Failure::Said`] when the program cannot be executed.
+/// [`Failure::Said`] if the program cannot be executed.
 pub fn stay(
     program: Option<Program<'_>>,
     follower: Option<Follower>,
@@ -17,7 +18,7 @@ pub fn stay(
     let name = name.map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     ctx.out.flush();
     ctx.err.flush();
-    // Signals are passed on and obeyed also while no process reads messages.
+    // Signals are forwarded and obeyed even if no process reads the messages.
     ctx.err = Output::stderr_of_service();
     let status = supervise(program, follower, &mut |text| {
         ctx.warn(text);

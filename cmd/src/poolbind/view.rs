@@ -3,10 +3,10 @@
 use crate::failure::{Failure, unless_absent};
 use millpond_session::{Session, View};
 
-/// Lays the view, before anything is changed.
+/// Prepares the view, before anything is changed.
 ///
 /// # Errors
-/// [`Failure::Refused`] where programs read no files, and where there are no rights to mount.
+/// [`Failure::Refused`] on a simulated machine, whose programs read no files, and without rights to mount.
 pub fn lay(session: &Session, command: &str) -> Result<View, Failure> {
     unless_absent(&format!("start {command} with --view"), session.view())
 }

@@ -116,10 +116,10 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What the machine's configuration is called where a file has a name.
+/// The name of the machine's configuration in messages, in place of a file name.
 const MACHINE: &str = "the machine";
 
-/// The commands, and what their places are called.
+/// The commands, and the name of their source.
 struct Asked {
     source: String,
     commands: Vec<Located<script::Command>>,
@@ -165,8 +165,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     if parsed.has('d') { on_machine(&asked, parsed, ctx) } else { on_file(&asked, file, parsed, ctx) }
 }
 
-/// The whole command, where the shell took it apart because nothing quoted it: what `-c` has is none, or stands before words that are no file, and
-/// together with these it is one.
+/// The whole command, if missing quotation marks let the shell split it. This is so if the value of `-c` is not a
+/// valid command, or the words after it cannot be a file, and together they are a valid command.
 fn torn(parsed: &Parsed, words: &[String]) -> Option<String> {
     let begin = parsed.value('c').filter(|_| !words.is_empty())?;
     let takes_no_file = parsed.has('d') || words.len() > 1 || script::parse(&begin).is_err();
@@ -175,7 +175,7 @@ fn torn(parsed: &Parsed, words: &[String]) -> Option<String> {
     (takes_no_file && fits).then_some(whole)
 }
 
-/// The commands of a file, and what it is called.
+/// The commands of a file, and the name of the file.
 fn commands_of(name: String) -> Result<(String, String), Failure> {
     let text = if name == "-" {
         input_lines().collect::<Result<Vec<String>, String>>().map(|lines| lines.join("\n"))
@@ -190,15 +190,15 @@ fn commands_of(name: String) -> Result<(String, String), Failure> {
 }
 
 impl Asked {
-    /// Whether nothing is asked for but to show something.
+    /// Whether all commands only show something.
     fn only_shows(&self) -> bool {
         self.commands.iter().all(|command| matches!(command.value, script::Command::Info(_)))
     }
 
-    /// Does all of it, and shows what is to be shown. A failure is told.
+    /// Executes all commands, and prints their output. A failure is reported.
     ///
     /// # Errors
-    /// [`Failure::Said`] about the first command that was not done.
+    /// [`Failure::Said`] about the first command that failed.
     fn execute(
         &self,
         script: &mut Script,
@@ -281,7 +281,7 @@ fn on_file(asked: &Asked, file: Option<&str>, parsed: &Parsed, ctx: &mut Ctx<'_>
     }
     let locked = file.lock(&mut pools::waiting(name, ctx)).map_err(broken)?;
     let before = locked.text().map(str::to_owned);
-    // A file that is to be replaced or removed as a whole may be broken.
+    // A file that is replaced or removed as a whole may be invalid.
     let conf = match asked.commands[0].value {
         script::Command::Discover => None,
         _ => understood(before.as_deref())?,

@@ -7,7 +7,7 @@ use millpond_pools::script::{Said, Surroundings};
 use millpond_pools::{dynamic, zones};
 use millpond_session::LockedPools;
 
-/// The machine alone; there is no file to be written.
+/// The machine alone, without a file.
 pub struct OfMachine<'m>(pub &'m dyn Machine);
 
 impl Surroundings for OfMachine<'_> {
@@ -24,18 +24,18 @@ impl Surroundings for OfMachine<'_> {
     }
 }
 
-/// The machine and a file that nobody else changes.
+/// The machine and a file that this command has locked.
 pub struct OfFile<'m> {
     machine: &'m dyn Machine,
-    /// The file.
+    /// The locked file.
     pub locked: LockedPools<'m>,
     only_shows: bool,
-    /// Whether the file was written or removed, or would have been.
+    /// Whether the file was written or removed, or would have been in a dry run.
     pub acted: bool,
 }
 
 impl<'m> OfFile<'m> {
-    /// `only_shows`: the file stays as it is.
+    /// With `only_shows`, the file is not changed.
     pub fn new(machine: &'m dyn Machine, locked: LockedPools<'m>, only_shows: bool) -> Self {
         OfFile { machine, locked, only_shows, acted: false }
     }

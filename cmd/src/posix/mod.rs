@@ -96,7 +96,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let bundles = match facet("options of POSIX", session.posix_answers()) {
         Ok(answers) => Some(bundles(&answers)),
-        // A captured machine has no library to ask, and is as ready as it was.
+        // A captured machine has no C library to query. Its real-time readiness is known.
         Err(Failure::Refused(complaint)) if dress != Dress::Csv => {
             ctx.complain(&complaint);
             None
@@ -143,13 +143,13 @@ impl Answer {
         Answer { name: option.name(), summary: option.summary(), answer, version }
     }
 
-    /// The version, or else what is said.
+    /// The version, or the answer if there is none.
     fn cell(&self) -> Cell {
         self.version.map_or(Cell::from(self.answer), Cell::from)
     }
 }
 
-/// A bundle, and an empty line.
+/// Prints a bundle and an empty line.
 fn print(bundle: &Bundle, ctx: &mut Ctx<'_>) {
     let Bundle { name, lacks, options } = bundle;
     ctx.out.line(format_args!("{name}: lacks {lacks} of {}", options.len()));

@@ -45,7 +45,7 @@ impl fmt::Display for IdType {
     }
 }
 
-/// Projects, zones and tasks of a machine by their numbers.
+/// Projects, zones and tasks of a machine, by number.
 pub(super) struct Directory {
     projects: Vec<(u64, String)>,
     zones: Vec<(u64, String)>,
@@ -54,8 +54,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Reads them. Where the machine does not number them itself, zones have their lines of `millpond zones`, and projects the numbers of `prstat`, or
-    /// else their places among the projects.
+    /// Reads the machine. If it does not number zones itself, their numbers are those of the lines of `millpond
+    /// zones`. Projects then have the numbers of `prstat`, or else their positions in the list of projects.
     pub(super) fn read(machine: &dyn Machine, controls: &dyn Controls) -> Result<Directory, Failure> {
         let options = CensusOptions { places: true, ..CensusOptions::default() };
         let roster = machine.census().ok().and_then(|census| census.list(options).ok()).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Directory {
         }
     }
 
-    /// Everything that an id stands for, the nearest first: a process, its project and its zone; a project; a zone.
+    /// All holders of an id, the nearest first: a process, its project and its zone; a project; a zone.
     pub(super) fn holders(
         &self,
         id: &str,
@@ -146,7 +146,7 @@ impl Directory {
         }
     }
 
-    /// What an id stands for among holders of one kind.
+    /// The holder of an id among those of one kind.
     pub(super) fn holder(
         &self,
         id: &str,

@@ -155,14 +155,14 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is done with a control.
+/// The change of a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// It gets a value.
+    /// Set this value.
     Set(ControlSetting),
-    /// Its value goes, if it is this one.
+    /// Delete the value, if it is this one.
     Delete(Option<u64>),
-    /// Nothing: what was asked for is always so.
+    /// No change: the requested state is the only possible one.
     Keep,
 }
 
@@ -199,7 +199,7 @@ fn read_name(word: &str) -> Result<ControlName, Failure> {
     })
 }
 
-/// The type behind `-t`.
+/// The type after `-t`.
 fn privilege(parsed: &Parsed) -> Result<Option<&'static str>, Failure> {
     match parsed.value('t').as_deref() {
         None => Ok(None),
@@ -213,7 +213,7 @@ fn privilege(parsed: &Parsed) -> Result<Option<&'static str>, Failure> {
     }
 }
 
-/// What is to be done; `None` where the control is only shown.
+/// The requested change. `None` if the control is only shown.
 fn wish(
     parsed: &Parsed,
     name: Option<ControlName>,
@@ -253,7 +253,7 @@ fn wish(
     }
 }
 
-/// Why an action cannot be switched.
+/// Why an action cannot be switched on or off. `None` if the request is a no-op.
 fn action(name: ControlName, word: &str, on: bool) -> Option<Failure> {
     let refuse = |text: String, hint: &str| Some(Failure::Mistake(text, hint.to_owned()));
     match (name.control, word) {
@@ -286,7 +286,7 @@ fn setting(control: Control, value: u64) -> Result<ControlSetting, Failure> {
     ControlSetting::of(control, value).map_err(|error| wrong(error.to_string()))
 }
 
-/// Changes the control of what an id stands for.
+/// Changes the control of the holder of an id.
 fn change(
     directory: &Directory,
     controls: &dyn Controls,
@@ -338,7 +338,7 @@ fn called(holder: &ControlHolder) -> String {
     }
 }
 
-/// The name of a machine's process, for the line above its controls.
+/// The name of a process, for the heading of its controls.
 fn process_name(machine: &dyn Machine, pid: millpond_model::Pid) -> Option<String> {
     let roster = machine.census().ok()?.list(millpond_machine::facets::CensusOptions::default()).ok()?;
     roster.processes.into_iter().find(|process| process.pid == pid).map(|process| process.name)

@@ -57,7 +57,7 @@ struct Enforced {
     cap: Option<String>,
 }
 
-/// What Solaris gives as the largest cap, which stands for none.
+/// The largest cap of Solaris, which means no cap.
 const CAP_MAX: u64 = 4_294_967_295;
 
 /// A control of a holder.
@@ -120,7 +120,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// The holders of an id with their controls, those that `name` is about.
+/// The holders of an id with their controls, or only the control `name`.
 fn entry(
     machine: &dyn Machine,
     controls: &dyn Controls,
@@ -141,7 +141,7 @@ fn entry(
     holders.iter().map(one).collect()
 }
 
-/// `project: 10: group.staff`
+/// The heading of a holder: `project: 10: group.staff`.
 fn heading(
     machine: &dyn Machine,
     directory: &Directory,
@@ -178,7 +178,7 @@ fn print(
         let kind = holder.holder.kind();
         for control in CONTROLS.into_iter().rev() {
             let this = ControlName { kind, control };
-            // Solaris knows no controls of processes: those that are not set are not shown unless they are asked for.
+            // Solaris has no controls of processes. So unset ones are shown only on request.
             let is_silent = kind == HolderKind::Process && setting(holder, control).value().is_none();
             if name.is_some_and(|name| name != this) || (name.is_none() && is_silent) {
                 continue;

@@ -11,25 +11,25 @@ use millpond_model::{Class, Pid};
 use millpond_session::{Kind, own_pid};
 use std::collections::BTreeSet;
 
-/// How many ids a command takes, as on Solaris.
+/// The most ids per command, as on Solaris.
 const IDS_MAX: usize = 1024;
 
-/// What was typed.
+/// The parsed ids.
 #[derive(Debug)]
 pub(super) enum Choice {
-    /// Every process.
+    /// All processes.
     All,
-    /// Those of the classes.
+    /// The processes in these classes.
     Classes(BTreeSet<Class>),
-    /// Those with one of the numbers; of none, those that have the number of this command.
+    /// The processes with one of these numbers. If empty, those with the same number as this command.
     Numbers(IdType, BTreeSet<u32>),
 }
 
 impl Choice {
-    /// Understands type and ids. A class that does not exist is told, and left out.
+    /// Parses type and ids. A class that does not exist is reported and left out.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a word that makes no sense.
+    /// [`Failure::Usage`] for an invalid word.
     pub(super) fn read(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Choice, Failure> {
         let misuse = |why: String| Err(Failure::Usage(why));
         let idtype = match parsed.value('i').map(|word| word.parse::<IdType>()) {
@@ -74,15 +74,15 @@ impl Choice {
         }
     }
 
-    /// Whether a process was named by its own number.
+    /// Whether a process was named by its process id.
     pub(super) fn names(&self, pid: Pid) -> bool {
         matches!(self, Choice::Numbers(IdType::Pid, ids) if ids.contains(&pid.0))
     }
 
-    /// The processes that are meant; never none.
+    /// The chosen processes, at least one.
     ///
     /// # Errors
-    /// When there are none: why, where there is something to say.
+    /// If there are none: the reason, if there is more to say.
     pub(super) fn among<'a>(
         &self,
         all: &'a [Scheduled],
@@ -115,7 +115,7 @@ impl Choice {
     }
 }
 
-/// The number of a process, of a type that has numbers.
+/// The number of a process for an id type. `None` if the type has no numbers.
 fn number(idtype: IdType, process: &Scheduled) -> Option<u32> {
     let ids = &process.ids;
     match idtype {

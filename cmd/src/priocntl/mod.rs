@@ -220,7 +220,7 @@ fn list(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Where the classes are not what their names say, it is told what they are.
+/// Explains the classes of the machine, if they are not the real Solaris classes.
 fn label(dispatcher: &dyn Dispatcher, ctx: &mut Ctx<'_>) {
     if dispatcher.live().is_err() {
         note(&dispatcher.made_by(), ctx);
@@ -295,7 +295,7 @@ fn set(
     Ok(if denied { exit.and(Exit::REFUSED) } else { exit })
 }
 
-/// Changes one process; `false` when it was refused, which is told.
+/// Changes one process. `false` if it was refused, which is reported.
 fn change(
     dispatcher: &dyn Dispatcher,
     pid: Pid,
@@ -319,7 +319,7 @@ fn change(
         }
         Ok(None) => true,
         Err(refusal) => {
-            // A machine that stumbled over a process which exits at that moment can only name what it stumbled over.
+            // If the process exits during the change, the machine may only report the failed operation.
             let gone = || dispatcher.scheduled().is_ok_and(|all| all.iter().all(|s| s.pid != pid));
             let refusal = match &refusal.reason {
                 Reason::Machine(_) if gone() => Refusal::new(Subject::Process(pid), Reason::ExitedMeanwhile),
@@ -352,7 +352,7 @@ fn execute(
     let dispatcher = facet("scheduling classes", machine.dispatcher())?;
     let class = match class {
         Some(class) => class,
-        // What a shell would be in there.
+        // The class of a shell on a simulated machine.
         None if session.kind() == Kind::Simulated => Class::Ts,
         None => {
             let all = read("processes", dispatcher.scheduled())?;

@@ -6,10 +6,10 @@ use millpond_formats::dispadmin::{RES_DEFAULT, RES_MAX};
 use millpond_formats::priocntl::{quantum, signal};
 use millpond_model::{Class, ClassParams, ClassRequest, NoSuchParams, Quantum};
 
-/// The letters that belong to classes.
+/// The option letters of the classes.
 const LETTERS: [char; 5] = ['m', 'p', 't', 'r', 'q'];
 
-/// What was typed behind them.
+/// The values of these options.
 #[derive(Debug)]
 pub(super) struct Options {
     given: Vec<(char, String)>,
@@ -28,10 +28,10 @@ impl Options {
         self.given.iter().find(|(l, _)| *l == letter).map(|(_, value)| value.as_str())
     }
 
-    /// What a class is asked for, on a machine with `hz` ticks in a second.
+    /// The request for a class, on a machine with `hz` ticks per second.
     ///
     /// # Errors
-    /// [`Failure`] for an option that the class does not have, or a value that makes no sense in it.
+    /// [`Failure`] for an option that the class does not have, or a value that is invalid for it.
     pub(super) fn request(&self, class: Class, hz: u32) -> Result<ClassRequest, Failure> {
         let has = letters(class);
         if let Some((letter, _)) = self.given.iter().find(|(letter, _)| !has.contains(letter)) {
@@ -107,10 +107,10 @@ impl Options {
     }
 }
 
-/// The request for all parameters at once, as plans and saved machines have them: `RT 10 infinite 0`.
+/// The request for all parameters at once, in the form of plans and saved machines: `RT 10 infinite 0`.
 ///
 /// # Errors
-/// [`Failure`] for what is none of these.
+/// [`Failure`] for any other text.
 pub(super) fn whole(text: &str) -> Result<ClassRequest, Failure> {
     let params: ClassParams =
         text.parse().map_err(|error: NoSuchParams| Failure::Operand(error.to_string()))?;
@@ -145,7 +145,7 @@ fn letters(class: Class) -> &'static [char] {
     }
 }
 
-/// What a class does not have is refused before anything is done. FX brings it into its range instead.
+/// Refuses values that are out of range, before any change. FX clamps them instead.
 fn in_range(request: &ClassRequest) -> Result<(), Failure> {
     let tables = millpond_formats::dispadmin::default_tables(false);
     let tried = request.apply(ClassParams::Sys, &tables);

@@ -115,7 +115,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(changer.finish(ctx))
 }
 
-/// The state that the letters ask for.
+/// The state that the options name.
 fn wanted(parsed: &Parsed) -> Result<State, Failure> {
     let letters = [
         ('f', State::OffLine),
@@ -138,7 +138,7 @@ fn wanted(parsed: &Parsed) -> Result<State, Failure> {
     }
 }
 
-/// What is to be done, for messages: `take processor 3 off-line`.
+/// The action, for messages: `take processor 3 off-line`.
 pub(crate) fn phrase(noun: &str, to: State) -> String {
     match to {
         State::OnLine => format!("bring {noun} on-line"),
@@ -157,8 +157,8 @@ struct Job<'m> {
 }
 
 impl Job<'_> {
-    /// Each operand as an operation of its own, and all of them by one change of the machine: it is read once. A change that fails while it is made is
-    /// put back whole, and then each is tried alone.
+    /// Each operand is an operation of its own, but all of them are one change of the machine, so that the machine is
+    /// read once. If the change fails while it is made, it is undone as a whole, and each operand is tried alone.
     fn change_each(&self, operands: Vec<Expanded>, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
         let cpus: Vec<CpuId> = operands.iter().flatten().copied().collect();
         let judged = match cpus.as_slice() {
@@ -168,7 +168,7 @@ impl Job<'_> {
         let Some(change) = judged else { return self.change_one_by_one(operands, changer, ctx) };
         let refused = change.outcome.clone();
         let is_any_allowed = refused.iter().any(Result::is_ok);
-        // Where it is only shown there is nothing to report of those that would be done.
+        // In a dry run, there is no report about accepted operations.
         let done = match is_any_allowed.then(|| changer.make(ctx, change)) {
             Some(Err(_)) => return self.change_one_by_one(operands, changer, ctx),
             Some(Ok(done)) => done.is_some(),
@@ -199,7 +199,7 @@ impl Job<'_> {
         }
     }
 
-    /// What was to be done to a processor, for messages.
+    /// The action on a CPU, for messages.
     fn called(&self, subject: &Subject) -> Option<String> {
         match subject {
             Subject::Processor(cpu) => Some(phrase(&format!("processor {cpu}"), self.to)),
@@ -207,7 +207,7 @@ impl Job<'_> {
         }
     }
 
-    /// One processor.
+    /// Changes one CPU.
     fn change(&self, cpu: CpuId, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
         let main = phrase(&format!("processor {cpu}"), self.to);
         let prepared = self.processors.prepare_state(cpu, self.to, self.forced);
@@ -216,7 +216,7 @@ impl Job<'_> {
         }
     }
 
-    /// `-aS`: all of them, or none.
+    /// `-aS`: disables all siblings, or none.
     fn disable_siblings(&self, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
         let topology = read("processors", self.processors.topology())?;
         let spared: CpuSet = topology.cores().iter().filter_map(|core| core.cpus.lowest()).collect();

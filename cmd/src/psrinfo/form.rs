@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use millpond_cli::Parsed;
 use millpond_model::State;
 
-/// One of its forms.
+/// A form of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    /// No letter.
+    /// Without an option letter.
     List,
     /// `-v`.
     Details,
@@ -25,10 +25,10 @@ pub enum Form {
     Property(String),
 }
 
-/// What `-t` counts.
+/// The unit that `-t` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Total {
-    /// No other letter, or `-S all`.
+    /// Without another letter, or with `-S all`.
     Processors,
     /// `-S`.
     InState(State),
@@ -39,10 +39,10 @@ pub enum Total {
 }
 
 impl Form {
-    /// The form that was asked for.
+    /// The requested form.
     ///
     /// # Errors
-    /// [`Failure::Usage`] with the rule that was broken.
+    /// [`Failure::Usage`] with the violated rule.
     pub fn of(parsed: &Parsed) -> Result<Form, Failure> {
         let has = |letter| parsed.has(letter);
         let no_operands = parsed.operands.is_empty();

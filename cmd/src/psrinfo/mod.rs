@@ -174,7 +174,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// What is shown of which machine, and how.
+/// The machine, and the data and format of the output.
 struct View<'s> {
     session: &'s Session,
     json: bool,
@@ -189,7 +189,7 @@ impl View<'_> {
         read("processors", facet("processors", self.session.machine().processors())?.topology())
     }
 
-    /// `-r`.
+    /// Prints `-r`.
     fn property(&self, name: &str, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         if !["smt_enabled", "all"].contains(&name) {
             let reason = "there is no such property (there is smt_enabled)";
@@ -206,7 +206,7 @@ impl View<'_> {
         Ok(Exit::DONE)
     }
 
-    /// `-t`.
+    /// Prints `-t`.
     fn total(&self, total: Total, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let count = match total {
             Total::Processors => Count::Processors(self.states()?.len()),
@@ -229,7 +229,7 @@ impl View<'_> {
         }
     }
 
-    /// `-s`: of one processor, or of all of its chip.
+    /// Executes `-s`: for one CPU, or for all CPUs of its chip.
     fn silent(&self, operands: &[CpuOperand], chip: bool, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let exactly_one = || Failure::Usage("must specify exactly one processor if -s used".into());
         let states = self.states()?;
@@ -256,7 +256,7 @@ impl View<'_> {
         Ok(exit)
     }
 
-    /// The forms that list.
+    /// Prints the forms with a list.
     fn list(&self, form: &Form, operands: &[CpuOperand], ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
         let states = self.states()?;
         let (chosen, exit) = choose(operands, &states, ctx);
@@ -334,8 +334,7 @@ impl View<'_> {
     }
 }
 
-/// The processors that operands choose, all of them without operands. What does not exist is complained
-/// about, and makes the status 1.
+/// The CPUs of operands, or all CPUs without operands. A CPU that does not exist is reported, and makes the status 1.
 fn choose(operands: &[CpuOperand], states: &[ProcessorStatus], ctx: &mut Ctx<'_>) -> (CpuSet, Exit) {
     let present: CpuSet = states.iter().map(|s| s.cpu).collect();
     if operands.is_empty() {

@@ -10,7 +10,7 @@ use millpond_formats::psrset as listing;
 use millpond_machine::{Machine, Subject};
 use millpond_model::{GroupId, LgroupTree, PsetId, SetMemory};
 
-/// What was typed.
+/// Parses the operand.
 fn wanted(word: &str, tree: impl FnOnce() -> Result<LgroupTree, Failure>) -> Result<SetMemory, Failure> {
     match word {
         "all" => Ok(SetMemory::All),
@@ -22,10 +22,10 @@ fn wanted(word: &str, tree: impl FnOnce() -> Result<LgroupTree, Failure>) -> Res
     }
 }
 
-/// Confines the memory of sets, or lets it come from anywhere again. Each set is an operation of its own.
+/// Restricts the memory of sets to lgroups, or removes the restriction. Each set is an operation of its own.
 pub(super) fn confine(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let word = parsed.long_value("mems").unwrap_or_default();
-    // What cannot be read on any machine is told before one is opened.
+    // A word that is invalid on every machine is reported before a machine is opened.
     if !matches!(word.as_str(), "all" | "local") {
         lgroups::operands(&word)?;
     }
@@ -47,7 +47,8 @@ pub(super) fn confine(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     Ok(changer.finish(ctx))
 }
 
-/// What was asked for of a set whose memory is confined, and the lgroups that this means now. A machine that does not tell confines nothing.
+/// The requested memory policy of a set, and the lgroups that it currently means. `None` if the memory is not
+/// restricted, or the machine has no lgroups.
 pub(super) fn shown(machine: &dyn Machine, set: PsetId) -> Option<(String, Vec<GroupId>)> {
     let facet = machine.lgroups().ok()?;
     let (wanted, nodes) = facet.set_memory(set).ok()?;

@@ -225,10 +225,10 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// What stands for `--mems` among the letters.
+/// The letter that stands for `--mems`.
 const MEMORY: char = 'M';
 
-/// The letter that says what is to be done; `i` when there is none.
+/// The letter of the operation; `i` if there is none.
 fn operation(parsed: &Parsed) -> Result<char, Failure> {
     let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
     let mut operation = None;
@@ -273,7 +273,7 @@ fn first(words: &[String]) -> Result<(&String, &[String]), Failure> {
     words.split_first().ok_or_else(|| Failure::Usage("must specify processor set".into()))
 }
 
-/// `-b` and `-u`.
+/// Executes `-b` and `-u`.
 fn bind(words: &[String], to: Option<PsetId>, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let targets = some(operands::targets(words)?, "must specify at least one pid")?;
     let session = ctx.changing(&parsed.common)?;
@@ -282,7 +282,7 @@ fn bind(words: &[String], to: Option<PsetId>, parsed: &Parsed, ctx: &mut Ctx<'_>
     Ok(changer.finish(ctx))
 }
 
-/// `-b -z`.
+/// Executes `-b -z`.
 fn bind_zone(zone: &str, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let (set, more) = first(words)?;
     if !more.is_empty() {
@@ -304,7 +304,7 @@ fn bind_zone(zone: &str, words: &[String], parsed: &Parsed, ctx: &mut Ctx<'_>) -
     Ok(changer.finish(ctx))
 }
 
-/// `-U`.
+/// Executes `-U`.
 fn unbind_all(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.changing(&parsed.common)?;
     let mut changer = Changer::open(session.machine(), &parsed.common, ctx)?;
@@ -315,7 +315,7 @@ fn unbind_all(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exi
     Ok(changer.finish(ctx))
 }
 
-/// `-e`. Every failure ends with status 2, so that it cannot be mistaken for the status of the command.
+/// Executes `-e`. Every failure ends with status 2, so that it differs from the status of the command.
 fn execute(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Exit {
     let mut begin = || {
         let words = parsed.words();

@@ -16,7 +16,7 @@ use millpond_model::{CpuId, CpuSet, Move, PsetId, State};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The sets facet, or why it is not there.
+/// The sets facet.
 pub(super) fn psets(machine: &dyn Machine) -> Result<&dyn Psets, Failure> {
     facet("processor sets", machine.psets())
 }
@@ -73,7 +73,7 @@ pub(super) fn move_processors(
             split.iter().for_each(|split| ctx.hint(split));
         }
     } else {
-        // The default set takes processors by -r only: `-a 0` would read like a set that could be listed.
+        // The default set takes CPUs only by -r: `-a 0` would suggest that it can be listed as a set.
         let prepared = if letter == 'a' && to.is_default() {
             let refusal = Refusal::new(Subject::Pset(to), Reason::DefaultPset);
             Err(refusal.hint("remove CPUs from their set instead: psrset -r"))
@@ -88,7 +88,7 @@ pub(super) fn move_processors(
     Ok(changer.finish(ctx))
 }
 
-/// One line for each processor that was named; those that were there already did not move.
+/// Prints a line for each named CPU. CPUs that were already in the set did not move.
 fn report_moves(cpus: &[CpuId], to: PsetId, moves: &[Move], changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) {
     for &cpu in cpus {
         let from = moves.iter().find(|m| m.cpu == cpu).map_or(to, |m| m.from);
@@ -132,12 +132,12 @@ pub(super) enum Done {
     Started(Started),
 }
 
-/// In JSON, no set is `null`.
+/// The number of a set. No set is `null` in JSON.
 pub(super) fn number(set: PsetId) -> Option<PsetId> {
     Some(set).filter(|set| !set.is_default())
 }
 
-/// `-d`: each set is an operation of its own; with `-F`, threads that are bound to its processors are unbound before it.
+/// `-d`: each set is an operation of its own. With `-F`, threads that are bound to CPUs of the set are unbound first.
 pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.changing(&parsed.common)?;
     let psets = psets(session.machine())?;
@@ -157,8 +157,8 @@ pub(super) fn destroy(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Re
     Ok(changer.finish(ctx))
 }
 
-/// `-f` and `-n`: takes device interrupts away from the active processors of a set, or admits them again, in
-/// one operation. Silent on success.
+/// `-f` and `-n`: moves device interrupts off the active CPUs of a set, or allows them again, in one operation.
+/// Silent on success.
 pub(super) fn interrupts(
     set: PsetId,
     admit: bool,
@@ -193,7 +193,7 @@ pub(super) fn interrupts(
     Ok(changer.finish(ctx))
 }
 
-/// Why a set cannot be shown or changed by its number.
+/// Why a set cannot be shown or changed.
 pub(super) fn unknown(set: PsetId) -> Refusal {
     let reason = if set.is_default() { Reason::DefaultPset } else { Reason::NoSuchPset };
     Refusal::new(Subject::Pset(set), reason)

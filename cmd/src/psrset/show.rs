@@ -68,7 +68,7 @@ fn states(machine: &dyn Machine) -> Result<Vec<ProcessorStatus>, Failure> {
     read("processors", facet("processors", machine.processors())?.states())
 }
 
-/// `-i`.
+/// Prints `-i`.
 pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let machine = session.machine();
@@ -93,7 +93,7 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
     }
     let states = states(machine)?;
     let runs: CpuSet = states.iter().filter(|s| s.state.runs_threads()).map(|s| s.cpu).collect();
-    // An off-line member stays a member, and is not listed.
+    // An off-line CPU stays a member, and is not listed.
     let active = |set: &Pset| -> Vec<CpuId> {
         set.members.iter().copied().filter(|cpu| runs.contains(*cpu)).collect()
     };
@@ -128,7 +128,7 @@ pub(super) fn sets(wanted: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Res
     Ok(exit)
 }
 
-/// `-p`.
+/// Prints `-p`.
 pub(super) fn processors(
     operands: &[CpuOperand],
     parsed: &Parsed,
@@ -172,7 +172,7 @@ pub(super) fn processors(
     Ok(exit)
 }
 
-/// `-Q`.
+/// Prints `-Q`.
 pub(super) fn bound(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.reading(&parsed.common)?;
     let (known, unknown) = existing(sets, session.machine(), "query")?;
@@ -182,7 +182,7 @@ pub(super) fn bound(sets: &[PsetId], parsed: &Parsed, ctx: &mut Ctx<'_>) -> Resu
     Ok(if unknown.is_empty() { Exit::DONE } else { Exit::REFUSED })
 }
 
-/// Those of the sets that exist, and a complaint for each other one.
+/// The sets that exist, and a complaint for each other one.
 pub(super) fn existing(
     sets: &[PsetId],
     machine: &dyn Machine,

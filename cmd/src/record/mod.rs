@@ -125,9 +125,9 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// The interval that is used when none is given.
+/// The default interval.
 const INTERVAL: Nanos = Nanos::from_secs(1);
-/// Less than this a ring of files cannot keep.
+/// The smallest limit that a ring of files can keep.
 const BYTES_LEAST: u64 = 1 << 20;
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -196,7 +196,7 @@ fn not_recorded(error: RecordError, dir: &Path) -> Failure {
     }
 }
 
-/// What is said while it goes on.
+/// Shows the progress of a recording.
 fn progress(written: Written, left: Option<Nanos>, ctx: &mut Ctx<'_>) {
     let left = left.map_or_else(String::new, |left| format!(", {} s left", left.0.div_ceil(1_000_000_000)));
     show_progress(&format!("{} frames{left}; Ctrl-C ends it and keeps them", written.frames), ctx);

@@ -122,7 +122,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// How often poold looks when nobody says, with the policy millpond.
+/// The default interval of the policy millpond.
 pub(crate) const EVERY: Nanos = Nanos::from_secs(1);
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -174,7 +174,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// The first line that is damaged, and how many more there are.
+/// The first damaged line, and the number of others.
 fn damaged(file: &str, errors: &[LogError]) -> Option<String> {
     let (first, more) = errors.split_first()?;
     let rest = match more.len() {
@@ -184,7 +184,7 @@ fn damaged(file: &str, errors: &[LogError]) -> Option<String> {
     Some(format!("{file}:{}:{}: {}; {rest}", first.line, first.column, first.what))
 }
 
-/// Whether other processors would have moved.
+/// Whether the moves of the two decisions differ.
 fn differ(pair: &Pair) -> bool {
     let moves = |answer: &Answer| {
         let mut moves = answer.moves.clone();
@@ -203,7 +203,7 @@ struct Told<'d> {
 }
 
 impl Told<'_> {
-    /// The policies that were recorded, in their order.
+    /// The recorded policies, in order.
     fn recorded(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.decisions.iter().map(|d| d.policy.as_str()).collect();
         names.sort_unstable();

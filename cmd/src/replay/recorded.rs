@@ -12,10 +12,10 @@ use millpond_session::stop_on_signal;
 use serde_json::Value;
 use std::path::Path;
 
-/// Its decisions are not made but found.
+/// The name in place of a policy: the decisions are derived from the recording.
 const NAME: &str = "machine";
 
-/// Moves nothing: the frames that it is shown are what is wanted of it.
+/// A policy that moves nothing. Its decision is the frame as it is.
 pub(crate) struct Observer;
 
 impl Policy for Observer {
@@ -36,7 +36,7 @@ impl Policy for Observer {
     }
 }
 
-/// That these moves were the answer to a frame.
+/// The decision that these moves were the reaction to a frame.
 fn decided(frame: Frame, moves: Vec<Move>) -> Decision {
     let reason = match moves.len() {
         0 => "no CPU moved".to_owned(),
@@ -56,7 +56,7 @@ fn decided(frame: Frame, moves: Vec<Move>) -> Decision {
     }
 }
 
-/// CPUs that are in another set than before, of sets that are in both.
+/// CPUs that changed their set, where both sets are in both frames.
 fn moves(before: &Frame, after: &Frame) -> Vec<Move> {
     let owner = |frame: &Frame, cpu| frame.sets.iter().find(|set| set.cpus.contains(cpu)).map(|set| set.id);
     let is_known = |frame: &Frame, id: PsetId| frame.sets.iter().any(|set| set.id == id);
@@ -67,10 +67,11 @@ fn moves(before: &Frame, after: &Frame) -> Vec<Move> {
     before.sets.iter().flat_map(|set| set.cpus.iter()).filter_map(one).collect()
 }
 
-/// What poold would have been shown each `every` of a recording, with the moves that followed. While pools were disabled there is nothing to decide.
+/// The frames that poold would have seen at each interval `every` of a recording, with the moves that followed. While
+/// pools were disabled there are none.
 ///
 /// # Errors
-/// [`Failure`] when nothing can be read of it.
+/// [`Failure`] if the recording cannot be read.
 pub(super) fn decisions(
     path: &str,
     at: Option<&str>,
@@ -89,10 +90,11 @@ pub(super) fn decisions(
     Ok(found)
 }
 
-/// Shows each `every` of a recording, with the machine as it was then. `verb` says what is done with it.
+/// Calls `look` at each interval `every` of a recording, with the machine at that time. `verb` names the action, for
+/// messages.
 ///
 /// # Errors
-/// [`Failure`] when nothing can be read of it; what `look` gives.
+/// [`Failure`] if the recording cannot be read, and that of `look`.
 pub(crate) fn look_through(
     verb: &str,
     path: &str,

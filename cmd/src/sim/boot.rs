@@ -9,7 +9,7 @@ use millpond_model::Service;
 use millpond_session::{SYSTEM_FILE, read_text};
 use std::path::Path;
 
-/// Tells which lines of a text for the file of tunables will have no effect.
+/// Warns about lines of a text for the file of tunables that have no effect.
 pub fn tell_settings(text: &str, ctx: &mut Ctx<'_>) {
     let (_, without) = within_bounds(text);
     for fault in &without {
@@ -24,13 +24,13 @@ pub fn tell_settings(text: &str, ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Its words, and what is written goes where the line says.
+/// Prints its words; the line may redirect them.
 pub fn echo(_: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     ctx.out.line(words.join(" "));
     Ok(())
 }
 
-/// Shows files: those with absolute names are the simulated machine's, others of the machine at hand.
+/// Prints files: absolute names are files of the simulated machine, others are files of the host.
 pub fn cat(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     if words.is_empty() {
         return Err(Trouble::misuse(1, "cat needs a file"));
@@ -55,12 +55,12 @@ pub fn cat(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(),
     Ok(())
 }
 
-/// The machine boots again.
+/// Boots the machine again.
 pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     none("reboot", words)?;
     shell.dismiss();
     let simulation = shell.simulated()?;
-    // Solaris keeps which services are enabled.
+    // As on Solaris, enabled services stay enabled.
     let had_pools = simulation.is_enabled(Service::Pools);
     simulation.reboot();
     "reboot".clone_into(&mut ctx.prog);
@@ -72,7 +72,7 @@ pub fn reboot(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<
     started
 }
 
-/// A zone gets what it is configured with.
+/// Applies the configuration of a zone.
 pub(super) fn configure(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let Some(commands) = shell.simulated()?.zone_configuration(zone) else { return Ok(()) };
     let words = ["zonecfg", "-z", zone, &commands].map(str::to_owned);
@@ -82,7 +82,7 @@ pub(super) fn configure(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<
     Err(Trouble::new(0, format!("zone {zone} does not get what it is configured with")))
 }
 
-/// How long it is up, and the averages of load.
+/// Prints the time since boot and the load averages.
 pub fn uptime(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     none("uptime", words)?;
     let (clock, zone) = (shell.session.machine().clock(), shell.session.zone());

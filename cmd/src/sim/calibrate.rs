@@ -7,7 +7,7 @@ use millpond_cli::Common;
 use millpond_experiments::{Here, twin};
 use millpond_session::{messages_are_seen, own_program, stop_on_signal};
 
-/// Measures, keeps and shows it: a table, or the machine file.
+/// Measures, saves and prints the result: a table, or the machine file.
 pub(super) fn run(json: bool, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     const WHAT: &str = "measure this machine";
     let program = own_program().map_err(|why| Complaint::new(WHAT, why))?;

@@ -9,12 +9,12 @@ use millpond_model::{Pid, SERVICES};
 use millpond_session::{Workload, file_names};
 use std::collections::BTreeSet;
 
-/// What there is to complete with, beside what always is.
+/// Completions in addition to the fixed ones.
 #[derive(Clone, Default)]
 pub struct Known {
-    /// Processes as `kill` takes them: numbers, and names behind `%`.
+    /// Processes as operands of `kill`: numbers, and names after `%`.
     processes: Vec<String>,
-    /// Commands of the machine.
+    /// The commands of the machine.
     commands: &'static [Command],
 }
 
@@ -33,7 +33,7 @@ impl Known {
     }
 }
 
-/// Where the word begins that ends at `at`, both in bytes, and what it could become.
+/// The start of the word that ends at `at`, both in bytes, and its completions.
 pub fn complete(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
     let typed = line.get(..at).unwrap_or(line);
     let start = typed
@@ -47,10 +47,10 @@ pub fn complete(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
     (start, found)
 }
 
-/// The same in a line that goes on behind what was typed `before`.
+/// The same in a line that continues the text `before`.
 pub fn behind(known: &Known, before: &str, line: &str, at: usize) -> (usize, Vec<String>) {
     let (start, found) = complete(known, &format!("{before}{line}"), before.len() + at);
-    // A word that began in the line before stays as it is.
+    // A word that began in the previous line is not changed.
     start.checked_sub(before.len()).map_or((at, Vec::new()), |start| (start, found))
 }
 

@@ -3,7 +3,7 @@
 use super::shell::{Shell, Trouble, none};
 use crate::ctx::Ctx;
 
-/// The names that `getconf` answers here.
+/// The names that this `getconf` supports.
 const NAMES: [&str; 2] = ["_NPROCESSORS_CONF", "_NPROCESSORS_ONLN"];
 
 /// `getconf NAME`, in the global zone.
@@ -11,7 +11,7 @@ pub fn getconf(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     getconf_in(shell, "global", words, 1, ctx)
 }
 
-/// The same in a zone. `skipped`: how many words stand before the name.
+/// The same in a zone. `skipped` is the number of words before the name.
 pub fn getconf_in(
     shell: &Shell,
     zone: &str,
@@ -36,7 +36,7 @@ pub fn getconf_in(
     Ok(())
 }
 
-/// `prtconf`, as far as it tells the size of memory; `-m`: the number alone.
+/// `prtconf`, but only the size of memory; with `-m` the number alone.
 pub fn prtconf(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let is_number = words.first().is_some_and(|word| word == "-m");
     none("prtconf", &words[usize::from(is_number)..])?;

@@ -9,16 +9,16 @@ use crate::ctx::Ctx;
 use crate::failure::Exit;
 use millpond_session::take_stop;
 
-/// Whether the shell goes on.
+/// Whether the shell continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// It reads the next line.
+    /// The shell reads the next line.
     Continue,
-    /// It ends.
+    /// The shell ends.
     Quit,
 }
 
-/// Does what a line says. A failure is told; it ends a script.
+/// Executes a line. A failure is reported; it ends a script.
 pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> Flow {
     let line = match Line::parse(text) {
         Ok(line) => line,
@@ -40,7 +40,7 @@ pub fn line(shell: &mut Shell, text: &str, place: &Place, ctx: &mut Ctx<'_>) -> 
     shell.attend();
     ctx.prog = "millpond sim".to_owned();
     let kept = ctx.keep_one(&shell.session);
-    // An interrupt ends what runs, and a script with it.
+    // An interrupt ends the running command, and the script of it.
     if take_stop() && place.is_script() {
         place.tell(first.column, "interrupted", None, ctx);
         shell.status = Exit::REFUSED;

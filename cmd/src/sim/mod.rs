@@ -181,7 +181,7 @@ pub(crate) const COMMAND: Command = Command {
 };
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
-    // Options may stand behind the machine's name, too.
+    // Options may also follow the machine's name.
     let mut words = parsed.operands.clone();
     let mut sides = vec![parsed.clone()];
     let mut operands: Vec<String> = Vec::new();
@@ -240,7 +240,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether the first of the words names a machine.
+/// Whether the first word names a machine.
 fn is_machine(words: &[String]) -> bool {
     let is_one =
         |word: &String| word == "like-host" || SIMULATED.contains(&word.as_str()) || is_machine_file(word);
@@ -269,10 +269,10 @@ fn open(machine: Option<&str>, file: Option<&str>, ctx: &Ctx<'_>) -> Result<Sess
     })
 }
 
-/// What stands before a line that goes on.
+/// The prompt of a continued line.
 const MORE: &str = "> ";
 
-/// Runs the lines of a script. Errors of reading end it.
+/// Runs the lines of a script. A read error ends it.
 fn follow(
     shell: &mut Shell,
     name: &str,
@@ -281,7 +281,7 @@ fn follow(
     ctx: &mut Ctx<'_>,
 ) -> Exit {
     let mut lines = lines.zip(1..);
-    // The next line of the script, behind that prompt where lines are shown.
+    // The next line of the script, printed after that prompt if lines are shown.
     let mut next = |prompt: &str, ctx: &mut Ctx<'_>| {
         let (text, number) = lines.next()?;
         match &text {
@@ -328,7 +328,7 @@ fn converse(shell: &mut Shell, ctx: &mut Ctx<'_>) -> Exit {
             return Exit::REFUSED;
         }
     };
-    // A line that goes on, as far as it was typed.
+    // The typed part of a line that continues.
     let mut begun: Option<(String, Place)> = None;
     loop {
         ctx.out.flush();

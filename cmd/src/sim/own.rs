@@ -110,7 +110,7 @@ const OWN: &[Own] = &[
     },
 ];
 
-/// Commands of Solaris that the shell does not have, and what it has for the same purpose.
+/// Solaris commands that the shell lacks, and its commands for the same purpose.
 const INSTEAD: [(&[&str], &str); 9] = [
     (
         &["dtrace"],
@@ -126,16 +126,16 @@ const INSTEAD: [(&[&str], &str); 9] = [
     (&["svccfg"], "svcadm enables services, svcs -l shows one"),
 ];
 
-/// More threads than this are not named one by one.
+/// The most threads that are named individually.
 const NAMED_MAX: usize = 8;
 
 impl Own {
-    /// The command of that name.
+    /// The command with this name.
     pub fn named(name: &str) -> Option<&'static Own> {
         OWN.iter().find(|own| own.name == name)
     }
 
-    /// Does it with the words behind its name. What is not of its form is told with the form.
+    /// Runs the command with the words after its name. For an invalid command line the usage is the remedy.
     pub fn run(&self, shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
         (self.run)(shell, words, ctx).map_err(|trouble| match trouble.is_misuse {
             true => trouble.remedy(format!("usage: {}", self.usage())),
@@ -148,17 +148,17 @@ impl Own {
     }
 }
 
-/// All names.
+/// The names of all shell commands.
 pub fn names() -> impl Iterator<Item = &'static str> {
     OWN.iter().map(|own| own.name).chain(["quit"])
 }
 
-/// Whether the shell or the machine has a command of that name.
+/// Whether the shell or the machine has a command with this name.
 pub fn has(name: &str, ctx: &Ctx<'_>) -> bool {
     Own::named(name).is_some() || known(name.rsplit('/').next().unwrap_or_default(), ctx).is_some()
 }
 
-/// A command with its words: the shell's own, or one of the machine's. `false`: it failed, and has said so.
+/// Runs a command of the shell or of the machine, or a workload. `false` if it failed, which is reported.
 pub fn run_words(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
     let name = words.first().map(String::as_str).unwrap_or_default();
     match Own::named(name) {
@@ -171,7 +171,7 @@ pub fn run_words(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Resu
     }
 }
 
-/// A word that is no command, with the nearest one.
+/// The error about an unknown command, with the nearest known one.
 fn unknown(word: &str, ctx: &Ctx<'_>) -> Trouble {
     let trouble = Trouble::new(0, format!("there is no command `{word}`"));
     let last = word.rsplit('/').next().unwrap_or(word);
@@ -245,12 +245,12 @@ fn kill_each(shell: &Shell, words: &[String]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// `10s`, `1.5s`, `500ms`; a number alone is in seconds. More than a year was not meant.
+/// Parses `10s`, `1.5s` or `500ms`; a number alone is in seconds. More than a year is refused as a mistake.
 fn duration(text: &str) -> Option<Nanos> {
     units::seconds(text).filter(|time| time.0 <= 31_536_000_000_000_000)
 }
 
-/// A time in the first word behind a command.
+/// Parses the time operand of a command.
 pub fn time_to_pass(text: &str) -> Result<Nanos, Trouble> {
     duration(text).ok_or_else(|| {
         Trouble::new(1, format!("`{text}` is no time to run for"))
@@ -272,7 +272,7 @@ fn run(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Tro
     done
 }
 
-/// Lets so much time pass, or as much as it takes until nothing is left to do.
+/// Advances the time by this much, or until the machine is idle.
 pub fn pass(shell: &Shell, time: Option<Nanos>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     let stop = stop_on_signal();

@@ -15,10 +15,11 @@ use std::path::Path;
 /// The files of a simulated machine that a line may write.
 const INSIDE: [&str; 1] = [SYSTEM_FILE];
 
-/// What can be done instead of writing elsewhere.
+/// The remedy for an output file that cannot be written.
 const ELSEWHERE: &str = "a relative name is a file of the machine at hand; COMMAND | tee FILE writes any";
 
-/// Does what a line says. `false`: its command failed, and has said so. Words of [`Trouble`] count through all words of the line.
+/// Executes a line. `false` if its command failed, which is reported. Word numbers in [`Trouble`] count all words of
+/// the line.
 pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
     let first = line.words.first().map(|word| word.text.as_str()).unwrap_or_default();
     let is_program = !has(first, ctx) && filter_named(first).is_some();
@@ -81,7 +82,7 @@ pub fn run(shell: &mut Shell, line: &Line, ctx: &mut Ctx<'_>) -> Result<bool, Tr
     }
 }
 
-/// Words as a program gets them: a pattern stands for the files that it names, and for itself where there is none.
+/// The arguments of a host program: a pattern is replaced by the matching file names, or stays if there are none.
 fn expanded(words: &[Word]) -> Vec<String> {
     let one = |word: &Word| {
         let names = word.pattern().map(names_matching).unwrap_or_default();
@@ -90,7 +91,7 @@ fn expanded(words: &[Word]) -> Vec<String> {
     words.iter().flat_map(one).collect()
 }
 
-/// Whether output goes to a file of the simulated machine.
+/// Whether the output goes to a file of the simulated machine.
 fn is_inside(target: &Target) -> bool {
     target.file.text == NULL_FILE || INSIDE.contains(&target.file.text.as_str())
 }
@@ -100,13 +101,13 @@ fn cannot_write(target: &Target, line: &Line, why: &str) -> Trouble {
     Trouble::new(at, format!("cannot write {}: {why}", target.file.text.escape_debug()))
 }
 
-/// The file that output goes to is there before the command begins.
+/// Opens the output file before the command starts.
 fn open(target: &Target, line: &Line) -> Result<impl Write + use<>, Trouble> {
     open_plain(Path::new(&target.file.text), target.appends)
         .map_err(|why| cannot_write(target, line, &why).remedy("name another file"))
 }
 
-/// Nothing is done of a line that cannot go on as it says.
+/// Refuses a line with an invalid filter or output file, before any part of it is executed.
 fn check(shell: &Shell, line: &Line, is_program: bool) -> Result<(), Trouble> {
     for (filter, at) in line.filters.iter().zip(usize::from(is_program)..) {
         let name = &filter[0].text;
@@ -116,7 +117,7 @@ fn check(shell: &Shell, line: &Line, is_program: bool) -> Result<(), Trouble> {
             return Err(Trouble::new(first_word(line, at, is_program), what).remedy(remedy));
         }
     }
-    // A program would read the file of that name on the machine at hand.
+    // A host program would read the file of this name on the host.
     let own = line.words.iter().filter(|_| is_program);
     let own = own.zip(0..).chain(line.filters.iter().flatten().zip(line.words.len()..));
     for (word, at) in own {
@@ -135,7 +136,7 @@ fn check(shell: &Shell, line: &Line, is_program: bool) -> Result<(), Trouble> {
     }
 }
 
-/// The place of a program's first word among all words of a line.
+/// The index of a program's first word among all words of a line.
 fn first_word(line: &Line, program: usize, is_program: bool) -> usize {
     match program.checked_sub(usize::from(is_program)) {
         Some(filter) => line.words.len() + line.filters.iter().take(filter).map(Vec::len).sum::<usize>(),
@@ -143,13 +144,13 @@ fn first_word(line: &Line, program: usize, is_program: bool) -> usize {
     }
 }
 
-/// The command of the line, writing elsewhere.
+/// Runs the command of the line with another output.
 fn within(shell: &mut Shell, texts: &[String], out: Output<'_>, ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
     let (commands, services) = (ctx.commands(), ctx.services());
     let mut inner = Ctx::new(out, ctx.err.lend()).with_services(services);
     inner.use_commands(commands);
     let done = run_words(shell, texts, &mut inner);
-    // A reader that went away has read enough.
+    // A reader that has closed the pipe needs no more output.
     let _ = inner.out.finish();
     done
 }

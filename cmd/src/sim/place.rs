@@ -2,45 +2,45 @@
 
 use crate::ctx::Ctx;
 
-/// Where a line stands.
+/// The position of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     script: Option<(String, usize)>,
-    /// The columns at which it goes on in a next line, after a backslash at the end of the one before.
+    /// The columns at which the line was continued, after a backslash at the end of a line.
     breaks: Vec<usize>,
 }
 
 impl Place {
-    /// In a script, on that line, from 1.
+    /// The position of a line in a script, counted from 1.
     pub fn in_script(name: &str, line: usize) -> Place {
         Place { script: Some((name.to_owned(), line)), breaks: Vec::new() }
     }
 
-    /// At a terminal, just typed.
+    /// The position of a line that was typed at a terminal.
     pub fn at_terminal() -> Place {
         Place { script: None, breaks: Vec::new() }
     }
 
-    /// The line ends in a backslash: the text of the next one takes its place.
+    /// Replaces the backslash at the end of the line by the text of the next line.
     pub fn go_on(&mut self, text: &mut String, next: &str) {
         text.pop();
         self.breaks.push(text.chars().count());
         text.push_str(next);
     }
 
-    /// How many lines before that column, and the column in its line.
+    /// The number of lines before this column, and the column in its own line.
     fn within(&self, column: usize) -> (usize, usize) {
         let before = self.breaks.iter().take_while(|end| **end < column).count();
         let end = before.checked_sub(1).and_then(|at| self.breaks.get(at)).copied().unwrap_or(0);
         (before, column - end)
     }
 
-    /// Whether it is a script's.
+    /// Whether the line is in a script.
     pub fn is_script(&self) -> bool {
         self.script.is_some()
     }
 
-    /// Tells what is wrong at a column, and what would help.
+    /// Reports the error at a column, and a remedy.
     pub fn tell(&self, column: usize, what: &str, remedy: Option<&str>, ctx: &mut Ctx<'_>) {
         ctx.out.flush();
         let (lines, column) = self.within(column);

@@ -8,24 +8,24 @@ use millpond_pools::{Manager, OnPressure, POLICY_PROPERTY, Record, Rhythm, SLOW,
 use millpond_session::{SimDaemon, Simulation};
 use std::cell::RefCell;
 
-/// Under what name it keeps its record.
+/// The name of its decision record.
 pub const NAME: &str = "poold";
 
-/// How often what appeared beside members follows them.
+/// The interval at which set membership is applied to new threads.
 const SETTLE: Nanos = Nanos::from_millis(1000);
 
-/// It, between two moments at which it acts.
+/// The daemon, which acts at certain moments of simulated time.
 pub struct Poold(RefCell<Inside>);
 
 struct Inside {
     manager: Manager,
     rhythm: Rhythm,
     record: Record,
-    /// When the interval began.
+    /// The start of the interval.
     began: Nanos,
-    /// When it ends, where that is fixed.
+    /// The end of the interval, if it is fixed.
     fixed: Option<Nanos>,
-    /// The last look.
+    /// The last sample.
     before: Option<Usage>,
     settled: Option<Nanos>,
 }
@@ -35,7 +35,7 @@ fn named(name: &str) -> Box<dyn Policy> {
 }
 
 impl Poold {
-    /// One that begins now.
+    /// A daemon that starts now.
     pub fn new(now: Nanos) -> Poold {
         Poold(RefCell::new(Inside {
             manager: Manager::new(named(POLICIES[0])),
@@ -48,7 +48,7 @@ impl Poold {
         }))
     }
 
-    /// Another interval that was configured counts from the beginning of the one that lasts.
+    /// Reads the configured interval. A changed one applies to the current interval as well.
     pub fn heed(&self, machine: &dyn Machine) {
         let inside = &mut *self.0.borrow_mut();
         if let Ok(state) = dynamic::read(machine) {
@@ -56,7 +56,7 @@ impl Poold {
         }
     }
 
-    /// It ends. What it decided last is to be written down, too.
+    /// Ends the daemon. Returns the last line of its decision record.
     pub fn end(&self) -> Option<String> {
         self.0.borrow_mut().record.finish(None)
     }
@@ -85,7 +85,7 @@ impl SimDaemon for Poold {
             inside.fixed = Some(match Rhythm::on_pressure(inside.began, now) {
                 OnPressure::Until(at) => at.max(now),
                 OnPressure::Again(length) => {
-                    // It cannot fail: everything is counted here.
+                    // This cannot fail: simulated machines count everything.
                     let _ = inside.manager.look(watch.as_mut());
                     inside.began = now;
                     now + length
@@ -101,7 +101,7 @@ impl Inside {
         let machine = simulation.machine();
         (self.began, self.fixed) = (now, None);
         let Ok(state) = dynamic::read(machine) else {
-            // Pools are disabled: it waits for them.
+            // Pools are disabled. poold waits until they are enabled.
             self.fixed = Some(now + SLOW);
             return;
         };
@@ -120,7 +120,7 @@ impl Inside {
         }
         if self.settled.is_none_or(|settled| now >= settled + SETTLE) {
             self.settled = Some(now);
-            // What is refused now is tried again in a second.
+            // A refused step is tried again after a second.
             let _ = Writer::open(machine).and_then(|writer| writer.settle());
         }
     }

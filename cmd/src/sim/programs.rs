@@ -11,12 +11,12 @@ use millpond_model::{Nanos, Outcome};
 use millpond_session::{Achieved, Simulation, stop_on_signal};
 use std::sync::atomic::Ordering;
 
-/// So much passes at once before it is seen whether the user asked for an end.
+/// The simulated time between two checks for an interrupt by the user.
 pub const SLICE: Nanos = Nanos::from_secs(1);
-/// A program in the foreground that lives longer than this stays in the background: other threads may keep it from running.
+/// The longest time that a program stays in the foreground. Other threads may keep it from running.
 const PATIENCE: Nanos = Nanos::from_secs(3_600);
 
-/// `load WORKLOAD [OPTION ...]`: in the background.
+/// `load WORKLOAD [OPTION ...]`: starts a workload in the background.
 pub fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let load = workload("load", words, 1, ctx)?;
     let pid = shell.simulated()?.start(&load);
@@ -24,7 +24,7 @@ pub fn load(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<()
     Ok(())
 }
 
-/// A program by its name, in the foreground unless an `&` is behind it.
+/// Runs a program by its name. It runs in the foreground unless the line ends in `&`.
 pub fn program(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let name = words.first().map(String::as_str).unwrap_or_default();
     let load = workload(name, words, 0, ctx)?;
@@ -59,7 +59,7 @@ pub fn program(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
             return Err(died(&halt));
         }
         if stop.load(Ordering::Relaxed) {
-            // As at any terminal: the program ends, and says how far it came.
+            // As on any terminal, the interrupt ends the program. It reports its progress.
             let _ = simulation.kill(pid);
             tell_ended(simulation, ctx);
             return Err(Trouble::new(0, "interrupted").remedy("an & at the end starts it in the background"));
@@ -67,19 +67,19 @@ pub fn program(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     }
 }
 
-/// The machine can only be gone back from.
+/// The error about a halted machine. It can only be replaced by a saved state.
 pub fn died(halt: &str) -> Trouble {
     Trouble::new(0, format!("the machine died: {halt}")).remedy("open goes back to a machine that was saved")
 }
 
-/// Prints what programs report that have ended.
+/// Prints the reports of programs that have ended.
 pub fn tell_ended(simulation: Simulation<'_>, ctx: &mut Ctx<'_>) {
     for one in simulation.take_ended() {
         ctx.out.line(format_args!("{}, process id {}: {}", one.name(), one.pid(), one.report()));
     }
 }
 
-/// `results`: what programs achieved since they began; `results TIME`: in a time that passes now.
+/// `results`: the results of programs since their start; `results TIME`: those of the next TIME, which passes now.
 pub fn results(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let before = match words {
         [] => Vec::new(),

@@ -6,10 +6,10 @@ use crate::start::started;
 use millpond_model::{Control, ControlName, ControlSetting, ControlValues, HolderKind, Pid};
 use millpond_session::Project;
 
-/// The projects that the superuser belongs to.
+/// The projects of root.
 const OWN: [&str; 2] = ["user.root", "default"];
 
-/// `projects`: those of the superuser, in a line; `-l`: all, or those that are named, at length.
+/// `projects`: the projects of root in one line; `-l`: all or the named projects in the long form.
 pub fn projects(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let all = shell.simulated()?.projects();
     match words.first().map(String::as_str) {
@@ -36,7 +36,7 @@ fn none_such(word: usize, what: String) -> Trouble {
     Trouble::new(word, format!("{what}: there is no such project")).remedy("projects -l lists them")
 }
 
-/// A project as the manual of `projects` shows it.
+/// The long form of a project, as in projects(1).
 fn at_length(project: &Project) -> String {
     let attribute = |control, action| {
         let value = project.kept.setting(control).value()?;
@@ -54,7 +54,7 @@ fn at_length(project: &Project) -> String {
     )
 }
 
-/// What stands before the name of a project, and the name.
+/// The options before the name of a project, and the name.
 struct Configured<'w> {
     id: Option<u32>,
     kept: ControlValues,
@@ -62,7 +62,7 @@ struct Configured<'w> {
     at: usize,
 }
 
-/// `[-p NUMBER] [-K ATTRIBUTE] ... NAME`.
+/// Parses `[-p NUMBER] [-K ATTRIBUTE] ... NAME`.
 fn configured<'w>(command: &str, words: &'w [String], had: ControlValues) -> Result<Configured<'w>, Trouble> {
     let (mut id, mut kept, mut name) = (None, had, None);
     let mut rest = words.iter().zip(1..);
@@ -98,7 +98,8 @@ fn configured<'w>(command: &str, words: &'w [String], had: ControlValues) -> Res
 const ATTRIBUTE: &str =
     "-K 'project.cpu-shares=(privileged,20,none)', -K 'project.cpu-cap=(privileged,150,deny)'";
 
-/// `project.cpu-shares=(privileged,20,none)`, or `project.cpu-shares=20`; without a value it is taken away.
+/// Parses `project.cpu-shares=(privileged,20,none)` or `project.cpu-shares=20`. Without a value the attribute is
+/// removed.
 fn attribute(text: &str) -> Result<ControlSetting, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let name: ControlName = name.parse().map_err(|error: millpond_model::ControlError| error.to_string())?;
@@ -127,7 +128,7 @@ pub fn projadd(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(
         .map_err(|why| Trouble::new(at, format!("cannot add project {}: {why}", name.escape_debug())))
 }
 
-/// `projmod -K ATTRIBUTE ... NAME`: from the next process on that enters it.
+/// `projmod -K ATTRIBUTE ... NAME`: applies to processes that enter the project later.
 pub fn projmod(shell: &mut Shell, words: &[String], _: &mut Ctx<'_>) -> Result<(), Trouble> {
     let name = configured("projmod", words, ControlValues::default())?.name;
     let simulation = shell.simulated()?;
@@ -153,7 +154,7 @@ pub fn newtask(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     let (project, rest, skipped) = match words {
         [option, project, rest @ ..] if option == "-p" => (project.as_str(), rest, 2),
         [option] if option == "-p" => return Err(Trouble::misuse(2, "-p needs a project")),
-        // Without one, as on Solaris, a task of the project that one is in.
+        // Without a project it is, as on Solaris, a new task of the current project.
         rest => (OWN[0], rest, 0),
     };
     let simulation = shell.simulated()?;

@@ -19,7 +19,7 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     for (word, at) in words.iter().zip(1..).skip(1) {
         match word.as_str() {
             "-r" if on => recursive = true,
-            // It is done when the command ends, and there is one boot.
+            // -s: commands are synchronous anyway. -t: temporary changes are not distinguished from permanent ones.
             "-s" | "-t" => {}
             word if word.starts_with('-') => {
                 return Err(Trouble::misuse(at, format!("there is no option {word}")));
@@ -49,7 +49,8 @@ pub(super) fn svcadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> 
     Ok(())
 }
 
-/// What the start and the stop of a service do (reference §10).
+/// Starts or stops a service. The start of the pools service is `pooladm -e`, then `pooladm -c` with the machine's
+/// file. Its stop is `pooladm -d`.
 pub(super) fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     if service != Service::Pools || on == simulation.is_enabled(service) {
@@ -73,7 +74,7 @@ pub(super) fn switch(shell: &Shell, service: Service, on: bool, ctx: &mut Ctx<'_
     failed(&why.what)
 }
 
-/// `refresh`: what is configured is read again; `restart`: off and on.
+/// `refresh` applies the configuration again; `restart` stops and starts the service.
 fn again(shell: &mut Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     if !simulation.is_enabled(service) {
@@ -98,17 +99,17 @@ fn again(shell: &mut Shell, service: Service, restart: bool, ctx: &mut Ctx<'_>) 
     configure(shell, ctx)
 }
 
-/// The configuration of the machine's file is applied, if there is one. `false` is a failure that was told.
+/// Applies the machine's configuration file, if there is one.
 fn configure(shell: &Shell, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let file = shell.session.pools_file(None);
-    // That of a simulated machine is a part of it: reading it neither waits nor fails.
+    // The file of a simulated machine is a part of it: reading it neither waits nor fails.
     if matches!(file.read(), Ok(None)) || shell.command(&["pooladm".to_owned(), "-c".to_owned()], ctx)? {
         return Ok(());
     }
     Err(Trouble::new(0, "the configuration of its file cannot be had"))
 }
 
-/// Without words the services as they are; `-a` and names give the listing of Solaris.
+/// Without words, lists the services and their states; with `-a` or names, prints the listing of Solaris.
 pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     match words.first().map(String::as_str) {
         Some("-l") => return svcs::long(shell, words, ctx),
@@ -146,7 +147,7 @@ pub(super) fn svcs(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Re
     Ok(())
 }
 
-/// The state of a service, in the words of Solaris.
+/// The state of a service, in the terms of Solaris.
 pub(super) fn state(simulation: &Simulation<'_>, service: Service) -> &'static str {
     let waits = service.needs().is_some_and(|needed| !simulation.is_enabled(needed));
     match simulation.is_enabled(service) {

@@ -10,68 +10,68 @@ use millpond_session::{Load, Session, SimDaemon, Simulation};
 use std::ffi::OsString;
 use std::rc::Rc;
 
-/// A machine and how its lines went so far.
+/// The state of a shell: its machine, and the result of its lines.
 pub struct Shell {
     pub(super) session: Session,
     pub(super) keep_going: bool,
     pub(super) status: Exit,
-    /// Whether the line ends in an `&`.
+    /// Whether the line ends in `&`.
     pub(super) in_background: bool,
-    /// Lives on the machine while its service is enabled.
+    /// The daemon, while its service is enabled.
     poold: Option<Rc<Poold>>,
 }
 
-/// What is wrong with a line.
+/// An error in a line.
 pub struct Trouble {
-    /// The word that it is about, from 0.
+    /// The index of the word, from 0.
     pub word: usize,
-    /// What is wrong, in words.
+    /// The error message.
     pub what: String,
-    /// What would help.
+    /// The remedy.
     pub remedy: Option<String>,
-    /// Whether it is not of the command's form, which is the remedy then.
+    /// Whether the command line is invalid. Then the usage is the remedy.
     pub is_misuse: bool,
 }
 
 impl Trouble {
-    /// Without a remedy.
+    /// An error without a remedy.
     pub fn new(word: usize, what: impl Into<String>) -> Trouble {
         Trouble { word, what: what.into(), remedy: None, is_misuse: false }
     }
 
-    /// What was typed is not of the command's form.
+    /// An invalid command line.
     pub fn misuse(word: usize, what: impl Into<String>) -> Trouble {
         Trouble { is_misuse: true, ..Trouble::new(word, what) }
     }
 
-    /// With a remedy.
+    /// The same error with a remedy.
     pub fn remedy(self, remedy: impl Into<String>) -> Trouble {
         Trouble { remedy: Some(remedy.into()), ..self }
     }
 }
 
 impl Shell {
-    /// On that machine.
+    /// A shell on this machine.
     pub fn new(session: Session, keep_going: bool) -> Shell {
         Shell { session, keep_going, status: Exit::DONE, in_background: false, poold: None }
     }
 
-    /// What stands before a line.
+    /// The prompt.
     pub fn prompt(&self) -> String {
         format!("{}> ", printable(self.session.machine().name()))
     }
 
-    /// The file that keeps the machine, if one does.
+    /// The file in which the machine is kept. `None` if there is none.
     pub fn kept_path(&self) -> Option<String> {
         self.session.kept_path().map(|path| path.display().to_string())
     }
 
-    /// The machine, beside its facets.
+    /// The interface of simulated machines.
     pub(super) fn simulated(&self) -> Result<Simulation<'_>, Trouble> {
         self.session.simulation().ok_or_else(|| Trouble::new(0, "the machine is not simulated"))
     }
 
-    /// Starts the daemon whose service is enabled, and stops it with that. One that runs hears of another interval.
+    /// Starts or stops the daemon with its service. A running daemon reads the configured interval again.
     pub(super) fn attend(&mut self) {
         let Some(simulation) = self.session.simulation() else { return };
         let is_wanted = simulation.is_enabled(Service::DynamicPools);
@@ -86,7 +86,7 @@ impl Shell {
         }
     }
 
-    /// Stops the daemon on this machine.
+    /// Stops the daemon.
     pub(super) fn dismiss(&mut self) {
         if let (Some(poold), Some(simulation)) = (self.poold.take(), self.session.simulation()) {
             simulation.set_daemon(None);
@@ -96,7 +96,7 @@ impl Shell {
         }
     }
 
-    /// The shell ends, and its daemon with it.
+    /// Ends the shell and its daemon.
     pub fn leave(&mut self, ctx: &mut Ctx<'_>) {
         if self.poold.is_some() {
             self.dismiss();
@@ -107,7 +107,7 @@ impl Shell {
         }
     }
 
-    /// One of the machine's commands. `false`: it failed, and has said so.
+    /// Runs a command of the machine. `false` if it failed, which is reported.
     pub(super) fn command(&self, words: &[String], ctx: &mut Ctx<'_>) -> Result<bool, Trouble> {
         let name = words[0].rsplit('/').next().unwrap_or_default();
         let command =
@@ -131,7 +131,7 @@ impl Shell {
                         "without a count {REPORTS} reports, since time passes at once here"
                     ));
                 }
-                // cputrack has its count among the options.
+                // The count of cputrack is an option, so it precedes the operands.
                 let at = if spec.name == "cputrack" { 0 } else { rest.len() };
                 rest.splice(at..at, missing.into_iter().map(OsString::from));
             }
@@ -139,19 +139,19 @@ impl Shell {
         let mut within = ctx.within(&self.session);
         within.prog = spec.prog();
         let exit = dispatch(command, &rest, &mut within);
-        // What cannot be written any more is told at the end of the shell.
+        // A write error is reported at the end of the shell.
         let _ = within.out.finish();
         within.err.flush();
         Ok(exit == Exit::DONE)
     }
 }
 
-/// A command of the machine that the shell has.
+/// A command of the machine that is available in the shell.
 pub(super) fn known(name: &str, ctx: &Ctx<'_>) -> Option<&'static Command> {
     Command::named(name, ctx.commands()).filter(|command| command.spec.in_shell)
 }
 
-/// Nothing may stand behind the name.
+/// Refuses words after the name.
 pub(super) fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
     match words.first() {
         None => Ok(()),
@@ -159,7 +159,7 @@ pub(super) fn none(name: &str, words: &[String]) -> Result<(), Trouble> {
     }
 }
 
-/// The workload in the words of `command`, of which `skipped` stand before it; notes are told.
+/// Parses a workload in the words of `command`, after the first `skipped` words. Notes are printed.
 pub(super) fn workload(
     command: &str,
     words: &[String],
@@ -172,10 +172,10 @@ pub(super) fn workload(
     Ok(load)
 }
 
-/// So many reports where no count is given: a command in the shell must come to an end.
+/// The default count of reports: in the shell, every command must end.
 const REPORTS: &str = "5";
 
-/// The words that a command lacks which would report without end.
+/// The words to add to a command that would otherwise report without end.
 fn missing_count(name: &str, parsed: &Parsed) -> Vec<&'static str> {
     let operands = parsed.operands.len();
     let counted = parsed.operands.iter().rev().take_while(|word| is_number(word)).count();
@@ -185,13 +185,13 @@ fn missing_count(name: &str, parsed: &Parsed) -> Vec<&'static str> {
         "intrstat" if operands < 2 => [&["1", REPORTS][operands..]].concat(),
         "cpustat" if operands == 0 && parsed.has('c') && !parsed.has('h') => vec!["1", REPORTS],
         "occupancy" => {
-            // Without -z the first operand is a process, also where it is a number.
+            // Without -z the first operand is a process, even if it is a number.
             match operands.checked_sub(usize::from(!parsed.has('z'))).map(|others| others.min(counted)) {
                 Some(had @ 0..2) => [&["1", REPORTS][had..]].concat(),
                 _ => Vec::new(),
             }
         }
-        // A program ends, as a rule; one that is there may not.
+        // A program that cputrack starts usually ends. An existing process may not.
         "cputrack" if parsed.has('p') && !parsed.has('N') && !parsed.has('h') => vec!["-N", REPORTS],
         _ => Vec::new(),
     }

@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use millpond_formats::svcs::{Detail, detail};
 use millpond_model::{SERVICES, Service};
 
-/// What a service is called in words.
+/// The description of a service.
 fn title(service: Service) -> &'static str {
     match service {
         Service::Pools => "resource pools framework",
@@ -14,12 +14,12 @@ fn title(service: Service) -> &'static str {
     }
 }
 
-/// The services in the words behind the option, which is the first one.
+/// The services that the words after the option name.
 fn chosen(words: &[String]) -> Result<Vec<Service>, Trouble> {
     words.iter().zip(1..).skip(1).map(|(word, at)| named(word, at)).collect()
 }
 
-/// `svcs -l SERVICE ...`: all that is known of each.
+/// `svcs -l SERVICE ...`: the details of each service.
 pub(super) fn long(shell: &Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     let services = chosen(words)?;
@@ -44,7 +44,7 @@ pub(super) fn long(shell: &Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     Ok(())
 }
 
-/// `svcs -x [SERVICE ...]`: why services do not run that are enabled, or those that are named.
+/// `svcs -x [SERVICE ...]`: why enabled or named services do not run.
 pub(super) fn explain(shell: &Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let simulation = shell.simulated()?;
     let named = chosen(words)?;

@@ -1,13 +1,13 @@
 //! A line of a script or of a terminal, taken apart as sh does: words with their columns, programs behind pipes, and where the output goes.
 
-/// A word with its place.
+/// A word with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The word, without its quotation marks.
+    /// The word without its quotation marks.
     pub text: String,
     /// The column of its first character, from 1.
     pub column: usize,
-    /// The same with a backslash in front of quoted signs of a pattern.
+    /// The word with a backslash before quoted pattern characters.
     escaped: String,
     is_pattern: bool,
 }
@@ -26,43 +26,43 @@ impl Word {
         self.text.push(c);
     }
 
-    /// The pattern for names of files that it is, if it has a sign of one that is not quoted.
+    /// The word as a file name pattern. `None` if it has no unquoted pattern character.
     #[must_use]
     pub fn pattern(&self) -> Option<&str> {
         self.is_pattern.then_some(&self.escaped)
     }
 }
 
-/// A file that the output goes to.
+/// The output file of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name.
+    /// The name of the file.
     pub file: Word,
-    /// `>>`: behind what is there.
+    /// `>>`: appends.
     pub appends: bool,
 }
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The command; empty where there is nothing to do.
+    /// The command. Empty if the line has none.
     pub words: Vec<Word>,
-    /// The programs that its output goes through, each with at least one word.
+    /// The filter programs, each with at least one word.
     pub filters: Vec<Vec<Word>>,
-    /// Where the output goes, if not to the terminal.
+    /// The output file. `None` for the terminal.
     pub target: Option<Target>,
-    /// `&`: a program runs in the background.
+    /// `&`: runs a program in the background.
     pub in_background: bool,
 }
 
-/// A line that is wrong.
+/// An error in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where.
+    /// The position.
     pub column: usize,
-    /// What is wrong.
+    /// The error message.
     pub what: String,
-    /// What would be right.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -72,15 +72,16 @@ enum Token {
     Sign(&'static str, usize),
 }
 
-/// Signs of sh, longest first.
+/// The operators of sh, longest first.
 const SIGNS: [&str; 6] = ["||", "|", ">>", ">", "<", "&"];
 
 impl Line {
-    /// Takes a line apart. Words end at blanks. Between single quotation marks everything is itself; between double ones a backslash takes its meaning
-    /// from a `"` or a backslash behind it, elsewhere from any character. A `#` at the beginning of a word begins a comment.
+    /// Parses a line. Words end at blanks. Between single quotation marks, every character is literal. Between double
+    /// quotation marks, a backslash quotes a following `"` or backslash; elsewhere it quotes any character. A `#` at
+    /// the beginning of a word starts a comment.
     ///
     /// # Errors
-    /// [`Wrong`] for the first place that makes no sense.
+    /// [`Wrong`] for the first error.
     pub fn parse(line: &str) -> Result<Line, Wrong> {
         let mut parsed = Line::default();
         let mut stages: Vec<Vec<Word>> = vec![Vec::new()];
@@ -142,19 +143,19 @@ fn wrong(column: usize, what: &str, remedy: &'static str) -> Wrong {
     Wrong { column, what: what.to_owned(), remedy }
 }
 
-/// A line as far as it was taken apart.
+/// The state of the scanner.
 #[derive(Default)]
 struct Scan {
     tokens: Vec<Token>,
-    /// The quotation mark that is not closed, with its column.
+    /// The open quotation mark, with its column.
     open: Option<(char, usize)>,
-    /// Whether it ends in a backslash that takes the line end away.
+    /// Whether the line ends in a backslash that continues it.
     goes_on: bool,
-    /// The first thing that is wrong with it.
+    /// The first error of the line.
     wrong: Option<Wrong>,
 }
 
-/// Whether a line goes on in the next one: it ends in a backslash that is neither quoted nor in a comment.
+/// Whether a line continues in the next one: it ends in a backslash that is neither quoted nor in a comment.
 #[must_use]
 pub fn goes_on(line: &str) -> bool {
     scan(line).goes_on
@@ -175,7 +176,7 @@ fn tokens(line: &str) -> Result<Vec<Token>, Wrong> {
     }
 }
 
-/// The characters that make a word a pattern for names of files.
+/// The characters that make a word a file name pattern.
 const WILD: [char; 3] = ['*', '?', '['];
 
 fn scan(line: &str) -> Scan {

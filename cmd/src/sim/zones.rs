@@ -12,7 +12,7 @@ use millpond_machine::facets::Zone;
 use millpond_pools::dedicated;
 use millpond_session::Simulation;
 
-/// A zone's processes end, and with them its temporary pool.
+/// Halts a zone: ends its processes, and removes its temporary pool.
 fn halt(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let halted = shell.simulated()?.halt_zone(zone);
     tell_ended(shell.simulated()?, ctx);
@@ -67,17 +67,17 @@ pub fn zoneadm(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result
     }
 }
 
-/// How zones are listed.
+/// The format of the list of zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Names,
     /// `-v`
     Long,
-    /// `-p`: for programs.
+    /// `-p`: fields for programs.
     Fields,
 }
 
-/// What a zone holds begins to execute. One that was halted gets what it is configured with.
+/// Boots a zone: starts its programs. The configuration is applied if the zone was halted.
 fn boot(shell: &Shell, zone: &str, ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let was_halted = shell.simulated()?.halted_zones().iter().any(|one| one == zone);
     let booted = shell.simulated()?.boot_zone(zone).map_err(|why| {
@@ -118,14 +118,14 @@ fn long_row(id: &str, name: &str, status: &str, path: &str, brand: &str, ip: &st
     format!("{id:>4} {name:<16} {status:<10} {path:<30} {brand:<8} {ip}")
 }
 
-/// A zone by its name or its number.
+/// Finds a zone by its name or number.
 fn zone_named(simulation: &Simulation<'_>, zones: &[Zone], word: &str) -> Option<String> {
     let by_name = zones.iter().find(|zone| zone.name == word);
     let zone = by_name.or_else(|| zones.iter().find(|zone| zone.id.to_string() == word))?;
     simulation.zone_runs(&zone.name).then(|| zone.name.clone())
 }
 
-/// `zlogin ZONE COMMAND ...`: starts a workload there.
+/// `zlogin ZONE COMMAND ...`: starts a workload in the zone.
 pub fn zlogin(shell: &mut Shell, words: &[String], ctx: &mut Ctx<'_>) -> Result<(), Trouble> {
     let [word, command @ ..] = words else { return Err(Trouble::misuse(1, "zlogin needs a zone")) };
     if command.is_empty() {

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// What is printed.
+/// The printed document.
 pub struct Document<'f>(pub &'f Frame);
 
 impl Serialize for Document<'_> {

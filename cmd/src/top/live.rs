@@ -13,10 +13,10 @@ use millpond_store::Recording;
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
-/// A signal is looked for so often.
+/// The interval of checks for a signal.
 const LOOK: Nanos = Nanos::from_millis(200);
 
-/// A screen is drawn at most so often by itself, whatever the interval is: nobody reads faster.
+/// The shortest interval between two drawings, whatever the sampling interval is.
 const DRAWN_EVERY: Nanos = Nanos::from_millis(100);
 
 pub fn run(
@@ -42,7 +42,7 @@ pub fn run(
             match screen.event(&event) {
                 Action::None => {}
                 Action::Quit => return Ok(Exit::DONE),
-                // There is nothing to go back to.
+                // A live screen has no recorded moments.
                 Action::Go(_) => {}
                 Action::Plan(words) => {
                     let (mut lines, goes) = command(&words, session, ctx);
@@ -76,12 +76,12 @@ pub fn run(
     }
 }
 
-/// What a session is to a screen.
+/// The kind of machine, for the screen.
 pub fn watched(session: &Session) -> Watched {
     if session.simulation().is_some() { Watched::Simulated } else { Watched::Real }
 }
 
-/// A screen in the colours that the terminal has.
+/// A screen with the colours of the terminal.
 fn begin(options: &Options, watched: Watched, ctx: &mut Ctx<'_>) -> Screen {
     let variable = |name: &str| std::env::var(name).ok();
     let depth = colour::Depth::of(
@@ -100,7 +100,7 @@ fn gone(error: std::io::Error) -> Failure {
     Failure::from(Complaint::new("use the terminal", reason(&error)))
 }
 
-/// The same of a recording.
+/// Shows a recording on the screen.
 pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let stop = stop_on_signal();
     let mut screen = begin(options, Watched::Recorded, ctx);
@@ -117,7 +117,7 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
             return Ok(Exit::DONE);
         }
         let pace = screen.pace();
-        // At the end there is nothing to wait for but keys.
+        // At the end of the recording it waits for keys only.
         let speed = u64::from(pace.speed.max(1));
         let wait = player.until_next().map_or(LOOK, |time| Nanos(time.0 / speed)).max(DRAWN_EVERY);
         let due = drawn + wait;
@@ -125,7 +125,7 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
             match screen.event(&event) {
                 Action::Quit => return Ok(Exit::DONE),
                 Action::Go(seconds) => player.go(seconds, &mut screen),
-                // Nothing of a recording can be changed.
+                // A recording cannot be changed.
                 Action::None | Action::Plan(_) | Action::Run(_) => {}
             }
         }
@@ -147,10 +147,10 @@ pub fn replay(options: &Options, recording: &Recording, ctx: &mut Ctx<'_>) -> Re
     }
 }
 
-/// What is said where a recording ends.
+/// The message at the end of a recording.
 const END: &str = "the recording ends here; [ goes back a minute, { an hour";
 
-/// What gives a process back the class and parameters that it has now, where `words` are to change these.
+/// The command that restores the current class and parameters of a process, if `words` change them.
 fn class_before(words: &[String], session: &Session) -> Option<Vec<String>> {
     let pid = words.last().filter(|_| words.first().is_some_and(|name| name == "priocntl"))?;
     let number = Pid(pid.parse().ok()?);
@@ -160,7 +160,7 @@ fn class_before(words: &[String], session: &Session) -> Option<Vec<String>> {
     Some(back.map(str::to_owned).to_vec())
 }
 
-/// What `u` does not give back of a policy of the kernel, which the classes do not tell from another one.
+/// The warning about a kernel policy that `u` cannot restore, because no class represents it exactly.
 fn not_given_back(lines: &[String]) -> Option<String> {
     let before = |line: &String| {
         let policy = line.strip_prefix("policy:")?.split_once(": ")?.1.split_once(" -> ")?.0;
@@ -172,17 +172,18 @@ fn not_given_back(lines: &[String]) -> Option<String> {
     Some(format!("its policy is {policy} now, and u gives back the nearest: priocntl knows no other"))
 }
 
-/// Real-time priorities of the kernel that the class RT has.
+/// The number of real-time priorities of class RT.
 const LEVELS: u8 = 60;
 
-/// Whether threads of a plan that changes classes have different ones: `lwp/300/1/class: TS 0 0 -> RT 5 10 0`, `policy:…: other 0 -> rr 6`.
+/// Whether the threads in a plan have different classes or parameters before the change. Lines of the plan are, for
+/// example, `lwp/300/1/class: TS 0 0 -> RT 5 10 0` and `policy:…: other 0 -> rr 6`.
 fn are_mixed(lines: &[String]) -> bool {
     let of_class = lines.iter().filter(|line| line.starts_with("policy:") || line.contains("/class: "));
     let mut before = of_class.filter_map(|line| Some(line.split_once(" -> ")?.0.split_once(": ")?.1));
     before.next().is_some_and(|first| before.any(|other| other != first))
 }
 
-/// What a command says, line by line, and whether it was done.
+/// Runs a command. Returns the lines of its output, and whether it succeeded.
 fn command(words: &[String], session: &Session, ctx: &Ctx<'_>) -> (Vec<String>, bool) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let commands = ctx.commands();

@@ -149,7 +149,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     print(&options, &session, &mut collector, ctx)
 }
 
-/// Reports below one another.
+/// Prints reports one below another.
 fn print(
     options: &Options,
     session: &Session,
@@ -184,7 +184,7 @@ fn report(options: &Options, screen: &Screen, is_first: bool, ctx: &mut Ctx<'_>)
     ctx.out.flush();
 }
 
-/// Shows what was recorded.
+/// Shows a recording.
 fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let path = options.recording.clone().unwrap_or_else(millpond_session::recordings_dir);
     let recording = recordings::open(&path)?;
@@ -197,7 +197,7 @@ fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let mut player = Player::open(&recording, options.at.as_deref(), &mut screen, ctx.zone())?;
     let mut is_first = true;
     let mut left = options.repetition.count;
-    // Of the first frame of all nothing but its totals is known.
+    // For the very first frame only totals are known.
     if screen.shown().elapsed.is_none() {
         let _ = player.step(&mut screen);
     }
@@ -214,5 +214,5 @@ fn replay(options: &Options, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// The width of reports.
+/// The width of printed reports.
 const WIDTH: usize = 132;

@@ -9,14 +9,14 @@ use millpond_observe::catalogue::FieldId;
 use millpond_screen::{Filter, NUMBERED, Order, View};
 use std::path::PathBuf;
 
-/// The screens by name.
+/// The names of the screens.
 pub const VIEWS: &[&str] =
     &["overview", "cpus", "threads", "processes", "interrupts", "decisions", "fences", "latency", "noise"];
 
-/// The interval that is used when none is given.
+/// The default interval.
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// So many rows of a list are printed.
+/// The most printed rows of a list.
 const LINES: usize = 20;
 
 pub struct Options {
@@ -27,12 +27,12 @@ pub struct Options {
     pub loads: Vec<String>,
     pub events: bool,
     pub noise: bool,
-    /// What is shown is a recording: this one, or that of this machine.
+    /// Shows a recording: the given one, or the default one of this machine.
     pub replays: bool,
     pub recording: Option<PathBuf>,
     pub at: Option<String>,
     pub json: bool,
-    /// Reports are printed, also on a terminal.
+    /// Prints reports, even on a terminal.
     pub prints: bool,
     pub repetition: Repetition,
 }
@@ -79,12 +79,12 @@ impl Options {
         })
     }
 
-    /// Whether there is to be a screen, where there is a terminal.
+    /// Whether a screen is shown if there is a terminal.
     pub fn is_screen_wanted(&self) -> bool {
         !self.prints && !self.json
     }
 
-    /// What has to be read for it.
+    /// The data to read.
     pub fn collected(&self) -> millpond_collect::Options {
         millpond_collect::Options {
             events: self.events,
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// The field of a view that is called so.
+/// The field of a view with this name.
 fn field(view: &View, word: &str) -> Result<FieldId, Failure> {
     let (entity, shown) = view.list();
     FieldId::headed(entity, word).ok_or_else(|| {

@@ -13,17 +13,17 @@ pub struct Player<'r> {
     reel: Reel<'r>,
     span: Span,
     zone: TimeZone,
-    /// When what is shown was.
+    /// The time of the shown frame.
     at: Nanos,
     wall: WallTime,
     next: Option<Shot>,
 }
 
 impl<'r> Player<'r> {
-    /// From the moment that is named; from the beginning where none is.
+    /// A player that starts at the given moment, by default at the beginning.
     ///
     /// # Errors
-    /// [`Failure`] for a moment that is none, or was not recorded.
+    /// [`Failure`] for an invalid moment, or one that was not recorded.
     pub fn open(
         recording: &'r Recording,
         at: Option<&str>,
@@ -38,16 +38,16 @@ impl<'r> Player<'r> {
         Ok(player)
     }
 
-    /// Shows the moment, or the one after it.
+    /// Shows the frame at this moment, or the first one after it.
     pub fn go_to(&mut self, wall: WallTime, screen: &mut Screen) {
         let wall = WallTime(wall.0.clamp(self.span.first.0, self.span.last.0));
         self.reel.go_to(self.recording, wall);
         self.next = None;
-        // The first frame has no interval unless the one before it was read.
+        // The first frame has an interval only if the frame before it was read.
         while self.step(screen) && self.wall < wall {}
     }
 
-    /// The same, so many seconds after what is shown, or before.
+    /// Moves by this many seconds from the shown frame, forwards or backwards.
     pub fn go(&mut self, seconds: i64, screen: &mut Screen) {
         self.go_to(WallTime(self.wall.0.saturating_add(seconds)), screen);
     }
@@ -72,7 +72,7 @@ impl<'r> Player<'r> {
         true
     }
 
-    /// Shows the frame that is so much later: one of the same watch, or the first of the next.
+    /// Shows the frame that is later by this time. It stops at the first frame after a restart.
     pub fn step_for(&mut self, time: Nanos, screen: &mut Screen) -> bool {
         let until = self.at + time;
         let mut moved = false;
@@ -82,19 +82,19 @@ impl<'r> Player<'r> {
         moved
     }
 
-    /// How long until the next frame.
+    /// The time until the next frame.
     pub fn until_next(&mut self) -> Option<Nanos> {
         let at = self.at;
         let next = self.peek()?;
         Some(if next.begins { Nanos(0) } else { next.frame.at - at })
     }
 
-    /// One thing that could not be read, and was not told yet.
+    /// A read error that was not reported yet.
     pub fn damaged(&mut self) -> Option<String> {
         self.reel.damaged.pop()
     }
 
-    /// Says what could not be read.
+    /// Reports read errors.
     pub fn warn(&mut self, ctx: &mut Ctx<'_>) {
         self.reel.warn(ctx);
     }

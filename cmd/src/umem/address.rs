@@ -26,7 +26,7 @@ struct Address {
     text: String,
 }
 
-/// What an address is, in a sentence.
+/// The sentence about an address.
 fn sentence(heap: &Heap<'_>, address: u64, thing: &Thing) -> String {
     let name = |place: usize| heap.caches.get(place).map_or("", |cache| cache.name.as_str());
     let from = |begin: u64| format!("{address:x} is {begin:x}+{:x}", address.wrapping_sub(begin));
@@ -80,7 +80,7 @@ pub(super) fn whatis(asked: &Asked<'_>, addresses: &[u64], ctx: &mut Ctx<'_>) ->
     Answer::of(Addresses { addresses: all }, true)
 }
 
-/// One transaction: a table with one row, and the stack below.
+/// The text of one transaction: a table with one row, then the stack.
 fn block(asked: &Asked<'_>, record: &Transaction) -> String {
     let heads = ["ADDR", "BUFADDR", "TIMESTAMP", "THREAD", "CACHE", "STATE", "CONTENTS"];
     let mut table = Table::new(&heads.map(|head| (head, Align::Left)));

@@ -32,7 +32,7 @@ pub(super) struct Integrity {
     pause_ns: Option<Nanos>,
 }
 
-/// Bytes as options have them: 64k.
+/// Bytes in the format of options: 64k.
 fn size(bytes: u64) -> String {
     let units = [(30, "g"), (20, "m"), (10, "k")];
     let unit = units.iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift && bytes > 0);
@@ -47,7 +47,7 @@ fn logs(root: &Root) -> String {
     LOGS.iter().zip(&root.logs).map(log).collect::<Vec<_>>().join(" ")
 }
 
-/// What was said, a line each; what cannot be shown is replaced.
+/// The messages of the library, a line each. Invalid UTF-8 is replaced.
 fn messages(root: &Root) -> Vec<String> {
     let text = String::from_utf8_lossy(&root.messages).into_owned();
     let shown =

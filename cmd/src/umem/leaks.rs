@@ -12,9 +12,9 @@ use millpond_umem::leaks::{Effort, Leak, Lost, find};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What stands between the leaks and their sum.
+/// The line between the leaks and their sum.
 const RULE: &str = "------------------------------------------------------------------------";
-/// Where buffers of no cache come from.
+/// The name of the source of buffers without a cache.
 const OVERSIZE: &str = "oversize";
 
 fn cache(leak: &Leak) -> &str {
@@ -49,14 +49,14 @@ fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// How many buffers were lost, and bytes.
+/// The number of leaked buffers and bytes.
 fn total(leaks: &[Leak]) -> (u64, u64) {
     leaks
         .iter()
         .fold((0, 0), |(buffers, bytes), leak| (buffers + leak.buffers.len() as u64, bytes + leak.bytes))
 }
 
-/// A block for each leak: `umem_alloc_48 leak: 3 buffers, 48 bytes each, 144 bytes total`, and the stack.
+/// A block for each leak: `umem_alloc_48 leak: 3 buffers, 48 bytes each, 144 bytes total`, then the stack.
 fn blocks(image: &dyn Image, leaks: &[Leak]) -> String {
     let mut text = String::new();
     for leak in leaks {
@@ -77,7 +77,7 @@ fn blocks(image: &dyn Image, leaks: &[Leak]) -> String {
     text
 }
 
-/// How much was looked at, a figure a line.
+/// The amount of examined memory, a figure per line.
 fn statistics(effort: &Effort) -> String {
     let mut figures = vec![
         ("bytes of roots", effort.root_bytes),
@@ -91,7 +91,7 @@ fn statistics(effort: &Effort) -> String {
     figures.iter().map(|(what, figure)| format!("findleaks: {what:>30} => {figure}\n")).collect()
 }
 
-/// `process 4211 (server) stood still for 0.412 ms, 118.3 ms for each GiB: …`.
+/// The line about the pause: `process 4211 (server) stood still for 0.412 ms, 118.3 ms for each GiB: …`.
 fn pause(image: &dyn Image, effort: &Effort) -> String {
     let (roots, buffers, threads) = (mib(effort.root_bytes), mib(effort.heap_bytes), effort.threads);
     let read = format!("{roots} of roots, {buffers} of buffers, threads: {threads}");

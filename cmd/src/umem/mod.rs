@@ -145,7 +145,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What is asked.
+/// The requested report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Question {
     Stat { used: bool },
@@ -157,7 +157,7 @@ enum Question {
     Log { which: usize, most: usize },
 }
 
-/// Records of a log that are shown without a word about it.
+/// The default limit of records of a log.
 const USUAL: usize = 1000;
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -172,7 +172,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     look(&*image, &target, &question, dress, ctx)
 }
 
-/// Answers a question about each copy of the library.
+/// Prints the report about each copy of the library.
 fn look(
     image: &dyn Image,
     target: &str,
@@ -210,7 +210,7 @@ fn look(
         };
         heaps_told.push(answered.document);
         exit = exit.and(answered.exit);
-        // Those of a heap that was read again were told with what was found there.
+        // These reports read the heap again, and have already reported the problems found there.
         if !matches!(question, Question::Findleaks { .. } | Question::Verify) {
             heap.problems.iter().for_each(|problem| ctx.warn(problem));
         }
@@ -268,7 +268,7 @@ fn log(parsed: &Parsed) -> Result<Question, Failure> {
     Ok(Question::Log { which, most: most.transpose()?.unwrap_or(USUAL) })
 }
 
-/// The addresses behind the target.
+/// The addresses after the target.
 fn addresses(operands: &[String]) -> Result<Vec<u64>, Failure> {
     let [_, texts @ ..] = operands else { return Ok(Vec::new()) };
     if texts.is_empty() {

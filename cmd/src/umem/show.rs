@@ -7,22 +7,22 @@ use millpond_umem::history::Transaction;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An address.
+/// An address in hexadecimal.
 pub(super) fn hex(address: u64) -> String {
     format!("{address:x}")
 }
 
-/// The function in which an address lies, or the address.
+/// The name of the function at an address, or the address.
 pub(super) fn function(image: &dyn Image, address: u64) -> String {
     image.symbol(address).map_or_else(|| format!("0x{address:x}"), |symbol| symbol.to_string())
 }
 
-/// A stack, innermost first.
+/// The function names of a stack, innermost first.
 pub(super) fn stack(image: &dyn Image, stack: &[u64]) -> Vec<String> {
     stack.iter().map(|address| function(image, *address)).collect()
 }
 
-/// Functions by which memory is asked for, whoever has them.
+/// Allocation functions, in any library.
 const ALLOCATORS: [&str; 16] = [
     "malloc",
     "calloc",
@@ -42,7 +42,7 @@ const ALLOCATORS: [&str; 16] = [
     "_Znwm",
 ];
 
-/// The first of a stack that is no allocator's; the first of all where every one is.
+/// The innermost function of a stack outside of allocators; the innermost one of all if there is none.
 pub(super) fn caller(image: &dyn Image, stack: &[u64]) -> Option<String> {
     let is_allocator = |symbol: &Symbol| {
         symbol.module.starts_with("libmillpond_")
@@ -54,14 +54,14 @@ pub(super) fn caller(image: &dyn Image, stack: &[u64]) -> Option<String> {
     Some(function(image, *address))
 }
 
-/// Bytes, in MiB.
+/// Bytes in MiB.
 pub(super) fn mib(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
     let value = bytes as f64 / f64::from(1 << 20);
     format!("{value:.1} MiB")
 }
 
-/// A pause, in milliseconds.
+/// A pause in milliseconds.
 pub(super) fn milliseconds(time: Nanos) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }

@@ -10,15 +10,15 @@ use millpond_session::open_core;
 use millpond_umem::{FindError, Heap, Memory};
 use std::path::Path;
 
-/// What helps where there are no caches.
+/// The remedy for a program without object caches.
 const NO_CACHES: &str = "start it with LD_PRELOAD=libmillpond_malloc.so (programs that are linked statically take none), or link it with libmillpond_rt";
 
-/// `process 4211`, or `core FILE`.
+/// The name of the target: `process 4211`, or `core FILE`.
 fn called(target: &str) -> String {
     if target.parse::<u32>().is_ok() { format!("process {target}") } else { format!("core {target}") }
 }
 
-/// Opens it.
+/// Opens a process or a core.
 pub(super) fn open(target: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Box<dyn Image>, Failure> {
     let what = format!("look into {}", called(target));
     if let Ok(pid) = target.parse() {
@@ -33,7 +33,7 @@ pub(super) fn open(target: &str, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<B
     unless_absent(&what, open_core(Path::new(target)))
 }
 
-/// Why there is nothing to look at.
+/// Why there is no heap to examine.
 pub(super) fn not_found(target: &str, error: &FindError) -> Failure {
     let complaint = Complaint::new(format!("look into {}", called(target)), error.to_string());
     Failure::Refused(match error {
@@ -46,7 +46,7 @@ pub(super) fn not_found(target: &str, error: &FindError) -> Failure {
     })
 }
 
-/// What every answer is made from.
+/// The data for every report.
 pub(super) struct Asked<'a> {
     pub(super) image: &'a dyn Image,
     pub(super) memory: &'a Memory<'a>,
@@ -55,7 +55,7 @@ pub(super) struct Asked<'a> {
     pub(super) dress: Dress,
 }
 
-/// What came of a question.
+/// The result of a report.
 pub(super) struct Answer<D> {
     pub(super) document: D,
     pub(super) exit: Exit,

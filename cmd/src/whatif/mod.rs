@@ -92,7 +92,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// Sets keep their sizes.
+/// No policy: sets keep their sizes.
 const NONE: &str = "none";
 
 /// What would have been, beside what was recorded.
@@ -253,7 +253,7 @@ impl Told<'_> {
     }
 }
 
-/// The smaller one first; one where both are the same.
+/// The range of two values, or one value if both are equal.
 fn range([a, b]: [f64; 2], digits: usize) -> String {
     let [least, most] = [a.min(b), a.max(b)].map(|value| format!("{value:.digits$}"));
     if least == most { least } else { format!("{least}..{most}") }

@@ -13,7 +13,8 @@ use millpond_pools::{DemandPlayer, Editor, Element, Manager, Place, Unserved, dy
 use millpond_session::{MachineName, OpenOptions, Session};
 use std::collections::BTreeMap;
 
-/// A minute on four CPUs: pool a has one, and its programs want as many as is said; those of the default pool want half of one.
+/// A minute on four CPUs: pool a has one CPU, and its programs want the given number. Programs of the default pool
+/// want half a CPU.
 fn day(wanted: f64) -> Day {
     let options = OpenOptions { machine: MachineName::Simulated("x4200".into()), ..OpenOptions::default() };
     let session = Session::open(&options).unwrap();
@@ -52,19 +53,19 @@ fn waited(played: &twin::Played) -> f64 {
 fn a_pool_that_was_too_small_would_have_waited_less() {
     let day = day(2.5);
     let sum = day.pool("a").unwrap();
-    // One and a half threads waited for a minute; half of the sets were busy throughout.
+    // One and a half threads waited for a minute. Half of the sets were saturated throughout.
     assert!((sum.waited - 90.0).abs() < 0.1 && (sum.cpu_seconds - 60.0).abs() < 0.1, "{sum:?}");
     let known = [sum.known, day.pool("pool_default").unwrap().known];
     assert!(known == [0.0, 60.0] && day.moved() == 0 && day.looks() == 60, "{day:?}");
 
-    // On the same sets they wait as they did, whatever they had to do.
+    // With the same sets they wait as long as in the recording, in both models of unserved demand.
     for unserved in [Unserved::Lost, Unserved::Kept] {
         let still = play(&day, None, None, unserved).unwrap();
         assert!((waited(&still) - 90.0).abs() < 0.1 && still.moved == 0, "{unserved:?}: {still:?}");
     }
     for unserved in [Unserved::Lost, Unserved::Kept] {
         let moved = play(&day, None, Some("millpond"), unserved).unwrap();
-        // A thread and a half that have a slice each are done when poold has moved CPUs.
+        // The waiting threads finish after poold has moved CPUs, if each has only a slice of work.
         let most = if unserved == Unserved::Lost { 3.0 } else { 0.2 };
         assert!(waited(&moved) < most && moved.moved >= 2, "{unserved:?}: {moved:?}");
         assert!(moved.pool("a").unwrap().cpu_seconds > 175.0, "{moved:?}");

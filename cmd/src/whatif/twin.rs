@@ -9,40 +9,40 @@ use millpond_pools::{DemandPlayer, Manager, PoolError, Rhythm, Seen, Unserved, d
 use millpond_session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A pool over the whole time.
+/// The totals of a pool over the whole time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Sum {
-    /// CPUs of its set, times seconds.
+    /// The integral of the number of CPUs of its set, in CPU seconds.
     pub cpu_seconds: f64,
-    /// Waiting of its threads because its set had too few CPUs, added up over threads, in seconds.
+    /// The time that its threads waited because its set had too few CPUs, summed over threads, in seconds.
     pub waited: f64,
-    /// Seconds in which demand is known: its set had CPUs left.
+    /// The time in seconds in which its demand is known, because its set had unused CPUs.
     pub known: f64,
 }
 
-/// Demand that stays the same for a while.
+/// A period of constant demand.
 #[derive(Debug, Clone)]
 struct Step {
     elapsed: Nanos,
-    /// By pool.
+    /// The demand by pool.
     seen: BTreeMap<String, Seen>,
 }
 
-/// What was recorded.
+/// The recorded day.
 #[derive(Debug, Default)]
 pub(super) struct Day {
-    /// As it was at the first look.
+    /// The machine at the first sample.
     begin: Option<(Topology, PoolsState)>,
     steps: Vec<Step>,
     sums: BTreeMap<String, Sum>,
     shared: BTreeSet<String>,
-    /// Where each CPU was at the last look.
+    /// The set of each CPU at the last sample.
     places: BTreeMap<millpond_model::CpuId, String>,
     moved: u64,
 }
 
 impl Day {
-    /// One more look: what the sets did in the interval before it.
+    /// Adds a sample: the demand of the sets in the interval before it.
     pub fn look(&mut self, machine: &dyn Machine, frame: &Frame) -> Result<(), String> {
         let state = dynamic::read(machine).map_err(|error| error.to_string())?;
         let seconds = frame.elapsed.as_secs_f64();
@@ -60,7 +60,7 @@ impl Day {
                 .collect();
             let part = 1.0 / real(pools.len().max(1));
             let size = real(set.size());
-            // What a set waited that had CPUs left is no lack of CPUs.
+            // Waits in a set with unused CPUs are not a lack of CPUs.
             let (waiting, lacking) = ((need.wanted - need.used).max(0.0), (need.wanted - size).max(0.0));
             let most = threads.as_ref().map_or(f64::INFINITY, |threads| {
                 threads.get(&set.id).map_or(0.0, |count| f64::from(*count)).max(need.wanted)
@@ -125,7 +125,7 @@ fn real(count: impl TryInto<u32>) -> f64 {
     f64::from(count.try_into().unwrap_or(u32::MAX))
 }
 
-/// How many threads each set has; nothing where the recording does not say.
+/// The number of threads of each set. `None` if the recording does not contain it.
 fn threads_by_set(machine: &dyn Machine) -> Result<Option<BTreeMap<PsetId, u32>>, String> {
     let Ok(census) = machine.census() else { return Ok(None) };
     let options = CensusOptions { places: true, ..CensusOptions::default() };
@@ -137,12 +137,12 @@ fn threads_by_set(machine: &dyn Machine) -> Result<Option<BTreeMap<PsetId, u32>>
     Ok((!threads.is_empty()).then_some(threads))
 }
 
-/// What would have been.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     sums: BTreeMap<String, Sum>,
     pub moved: u64,
-    /// Pools that wanted CPUs and whose set had none, so that nothing could be put there.
+    /// Pools with demand whose set had no CPU, so that no process could be put there.
     pub empty: BTreeSet<String>,
 }
 
@@ -155,7 +155,7 @@ impl Played {
         self.sums.get(name).copied()
     }
 
-    /// Books the sizes of a while that is over.
+    /// Adds the set sizes of a period that has passed.
     fn book(&mut self, state: &PoolsState, passed: Nanos) {
         for pool in &state.conf.pools {
             let size = state.conf.pset_of(pool).map_or(0, millpond_model::pools::PsetNode::size);
@@ -164,7 +164,7 @@ impl Played {
     }
 }
 
-/// Plays the day under `conf`, or under what was recorded, with a policy of poold or with none.
+/// Replays the day with `conf` or the recorded configuration, and with a policy of poold or without one.
 pub(super) fn play(
     day: &Day,
     conf: Option<&PoolsConf>,
@@ -181,7 +181,7 @@ pub(super) fn play(
     let simulation = session.simulation().ok_or("it is no simulated machine")?;
     let writer = Writer::open(machine).map_err(|refusal| refusal.to_string())?;
     dynamic::enable(&writer, machine, begin.keep_others).map_err(said)?;
-    // What runs is not there, and is not bound.
+    // The recorded processes do not exist on the twin, so nothing is bound.
     let recorded = PoolsState { zones: BTreeMap::new(), ..begin.clone() };
     dynamic::commit(&writer, machine, Some(recorded)).map_err(said)?;
     if let Some(conf) = conf {
@@ -191,7 +191,7 @@ pub(super) fn play(
     }
     let state = dynamic::read(machine).map_err(said)?;
     let mut played = Played::default();
-    // A set counts as used where a process is in it. None can be in one without CPUs.
+    // A set counts as used only if it contains a process. A set without CPUs cannot contain any.
     for pool in state.conf.pools.iter().filter(|pool| !pool.is_default) {
         let Some(id) = pool.id else { continue };
         if state.conf.pset_of(pool).is_some_and(|set| set.size() == 0) {

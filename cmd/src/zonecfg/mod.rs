@@ -150,7 +150,7 @@ pub(crate) const COMMAND: Entry = Entry {
     run,
 };
 
-/// The zone in which all others are made.
+/// The zone that contains all others.
 const GLOBAL: &str = "global";
 
 fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
@@ -171,7 +171,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     let session = ctx.changing(&parsed.common)?;
     let machine = session.machine();
     if is_halted(&session, &zone) {
-        // There is no zone to be changed: it gets this when it boots.
+        // A halted zone cannot be changed. It gets the configuration when it boots.
         if !parsed.common.dry_run {
             configure(&session, &zone, &commands);
         }
@@ -207,19 +207,19 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Whether a zone of a simulated machine was halted.
+/// Whether a zone of a simulated machine is halted.
 fn is_halted(session: &Session, zone: &str) -> bool {
     session.simulation().is_some_and(|simulation| simulation.halted_zones().iter().any(|one| one == zone))
 }
 
-/// What a zone is configured with, on a simulated machine.
+/// The configuration of a zone of a simulated machine.
 fn configured(session: &Session, zone: &str) -> ZoneContents {
     let text = session.simulation().and_then(|simulation| simulation.zone_configuration(zone));
     let commands = text.and_then(|text| parse(&text).ok()).unwrap_or_default();
     commands.iter().fold(ZoneContents::default(), ZoneContents::after)
 }
 
-/// A simulated machine keeps what was configured over a boot.
+/// Stores the configuration of a zone on a simulated machine, which keeps it over a boot.
 fn configure(session: &Session, zone: &str, done: &[Command]) {
     let Some(simulation) = session.simulation() else { return };
     let has = done.iter().fold(configured(session, zone), ZoneContents::after);
@@ -259,7 +259,7 @@ fn controlled(machine: &dyn Machine, zone: &str) -> Result<Controlled, Refusal> 
     machine.controls()?.controlled(&ControlHolder::Zone(zone.to_owned()))
 }
 
-/// The key of a zone among the pools. One that cannot be bound has none, and nothing dedicated.
+/// The key of a zone in the pool configuration. A zone that cannot be bound has none, and so no dedicated CPUs.
 fn key_of(machine: &dyn Machine, zone: &str) -> String {
     let key = machine.pools().ok().and_then(|pools| pools.zone_key(zone).ok());
     key.unwrap_or_else(|| zone.to_owned())
@@ -285,11 +285,11 @@ fn what_it_has(machine: &dyn Machine, zone: &str) -> Result<ZoneContents, Failur
     })
 }
 
-/// What the commands are carried out on.
+/// The context of the commands.
 struct Work<'a> {
     machine: &'a dyn Machine,
     zone: &'a str,
-    /// The pool that it is configured with, on a simulated machine.
+    /// The configured pool of a zone on a simulated machine.
     pool: Option<Option<String>>,
     keep_others: bool,
     common: &'a Parsed,
@@ -419,7 +419,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Asks that a resource is there, or is not.
+    /// Refuses a command if the resource exists and must not, or the reverse.
     fn exists(&self, resource: &str, is: bool, wanted: bool) -> Result<(), Complaint> {
         match (is, wanted) {
             (true, false) => Err(self
@@ -499,7 +499,7 @@ impl Work<'_> {
             .map_err(|refusal| self.of_pools(verb, dynamic::refused(refusal)))
     }
 
-    /// A pool with its set, and the zone in it: one change.
+    /// Makes a pool with its set and binds the zone to it, in one change.
     fn dedicate(&self, to: Dedicated, changer: &mut Changer<'_>, ctx: &mut Ctx<'_>) -> Result<(), Complaint> {
         let key = self.machine.pools().map_err(Refusal::from).and_then(|pools| pools.zone_key(self.zone));
         let key = key.map_err(|refusal| self.of_pools("set", refusal.into()))?;

@@ -108,7 +108,8 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// The pool that a zone is bound to. A machine may keep zones by their names or by their paths; a container that has been given a name is found by that.
+/// The pool of a zone. A machine stores zones by name or by path; a container that has a name is also found by that
+/// name.
 fn pool_of(zone: &Zone, state: &PoolsState, machine: &dyn Machine) -> String {
     let is = |key: &str| {
         let last = key.rsplit('/').next().unwrap_or(key);

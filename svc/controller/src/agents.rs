@@ -1,4 +1,4 @@
-//! Asks the nodes what they have: gauge answers beside the agent of each node, to those that have the token.
+//! Queries the nodes: gauge runs with the agent of each node, and answers requests with the token.
 
 use crate::status::{Heard, report_of};
 use bytes::Bytes;
@@ -12,12 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A node answers within so long.
+/// The time limit for the answer of a node.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A frame of the three tables has less, also with thousands of CPUs.
+/// The longest answer. A frame of the three tables is shorter, also with thousands of CPUs.
 const ANSWER_MAX: usize = 1 << 20;
 
-/// One connection for each question: nodes are asked seldom.
+/// Opens a connection for each query: queries are rare.
 #[derive(Clone)]
 pub(crate) struct Asker {
     client: Client<HttpConnector, Empty<Bytes>>,
@@ -31,12 +31,12 @@ impl Asker {
         Asker { client, port, token: None }
     }
 
-    /// The token of the next questions.
+    /// Sets the token of the next queries.
     pub(crate) fn set_token(&mut self, token: Option<String>) {
         self.token = token;
     }
 
-    /// What the node at this address says.
+    /// Queries the node at this address.
     pub(crate) async fn ask(self, at: IpAddr) -> Heard {
         let at = SocketAddr::new(at, self.port);
         match timeout(PATIENCE, self.answer(at)).await {
@@ -67,7 +67,7 @@ fn said(error: impl Display) -> String {
     error.to_string()
 }
 
-/// What is at the root of an error: that of the connection, not that there was none.
+/// The innermost cause of an error: the error of the connection rather than that of the client.
 fn root(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -1,8 +1,8 @@
-//! One controller of several writes: the one that holds a Lease.
+//! Leader election: of several controllers, the one that holds a Lease writes.
 //!
-//! The rule is that of the Kubernetes clients. The holder renews the lease. Another one takes it over when the lease has not changed for as
-//! long as it says, measured by the clock of the one that looks, so that clocks need not agree. Both write with the version that they read, and the API
-//! server refuses the second one.
+//! The rule is that of the Kubernetes clients. The holder renews the lease. Another instance takes it over if it has
+//! not changed for the duration that it states. Each instance measures that with its own clock, so that clocks need
+//! not agree. Each writes with the version that it has read, so the API server refuses the second of two writes.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -11,11 +11,12 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use std::time::{Duration, Instant};
 
-/// Others wait so long for a holder that is silent.
+/// The time without a renewal after which another instance takes over.
 const DURATION: Duration = Duration::from_secs(15);
-/// The holder, after so long without a renewal, stops writing: before others may begin.
+/// The time without a renewal after which the holder stops writing. It is shorter, so that the holder stops before
+/// another instance starts.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// It is renewed, or looked at, so often.
+/// The interval of renewals and checks.
 pub(crate) const EVERY: Duration = Duration::from_secs(4);
 
 /// What this instance knows of the lease.
@@ -23,19 +24,19 @@ pub(crate) struct Holding {
     api: Api<Lease>,
     name: String,
     seen: Seen,
-    /// Since when it is surely held.
+    /// The time since which this instance surely holds the lease.
     held: Option<Instant>,
 }
 
-/// What was seen of the lease.
+/// The observed state of the lease.
 struct Seen {
-    /// What this instance is called.
+    /// The identity of this instance.
     me: String,
-    /// The version that was seen last, and since when.
+    /// The last observed version, and since when it is known.
     last: Option<(String, Instant)>,
 }
 
-/// What is to be done about a lease.
+/// The next action on the lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Renew,
@@ -53,7 +54,7 @@ impl Holding {
         self.held.is_some_and(|since| since.elapsed() < DEADLINE)
     }
 
-    /// Renews it, takes it over, or looks at it.
+    /// Renews the lease, takes it over, or checks it.
     pub(crate) async fn turn(&mut self) -> kube::Result<()> {
         let began = Instant::now();
         let Some(mut lease) = self.api.get_opt(&self.name).await? else {
@@ -73,7 +74,7 @@ impl Holding {
         }
     }
 
-    /// Gives it back, so that others need not wait.
+    /// Releases the lease, so that other instances need not wait.
     pub(crate) async fn release(&mut self) {
         if !self.is_held() {
             return;
@@ -84,7 +85,7 @@ impl Holding {
             && let Some(spec) = lease.spec.as_mut()
         {
             spec.holder_identity = None;
-            // One that cannot be given back ends by itself.
+            // If it cannot be released, it expires.
             drop(self.api.replace(&self.name, &PostParams::default(), &lease).await);
         }
     }
@@ -101,7 +102,7 @@ impl Holding {
                 self.held = Some(began);
                 Ok(())
             }
-            // Another one was faster.
+            // Another instance was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.held = None;
                 Ok(())

@@ -54,17 +54,17 @@ use std::fmt::Display;
 /// The definition of the resource, for `kubectl apply`: JSON, which is YAML.
 ///
 /// # Errors
-/// It cannot be written as JSON: a mistake in its description.
+/// The definition cannot be written as JSON: a mistake in its description.
 pub fn definition() -> serde_json::Result<String> {
     let mut text = serde_json::to_string_pretty(&resource::NodePools::crd())?;
     text.push('\n');
     Ok(text)
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a signal stops it.
 ///
 /// # Errors
-/// Why it cannot.
+/// Why it cannot run.
 pub fn run(options: &Options) -> Result<(), String> {
     let said = |error: &dyn Display| error.to_string();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // What cannot be written is not read by anybody.
+    // A failed write to standard error is ignored.
     let say = |text: &str| drop(std::io::stderr().write_all(text.as_bytes()));
     let print = |text: &str| std::io::stdout().write_all(text.as_bytes());
     let done = match parse(&words) {

@@ -1,13 +1,13 @@
-//! What it is started with.
+//! Command-line options of the controller.
 
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its description.
+/// The description of the command.
 pub const SPEC: Spec = Spec {
     name: "millpond-controller",
-    // A program of its own.
+    // The program is started by its own name.
     applet: true,
     summary: "give the nodes of a Kubernetes cluster their pools",
     section: 8,
@@ -43,32 +43,32 @@ pub const SPEC: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Understood.
+/// The parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// The definition of the resource.
+    /// Print the definition of the resource.
     Definition,
-    /// The service.
+    /// Run the service.
     Service(Options),
 }
 
-/// Of the service.
+/// The options of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The namespace of the agents.
     pub namespace: String,
     /// The ConfigMap that the agents mount.
     pub config_map: String,
-    /// The file of the token of gauge.
+    /// The file with the token of gauge.
     pub token_file: Option<PathBuf>,
-    /// Where gauge listens.
+    /// The port of gauge.
     pub port: u16,
 }
 
-/// Parses the words after the name.
+/// Parses the command line after the program name.
 ///
 /// # Errors
-/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+/// The text to print instead of running: help, version, or a message about the first invalid argument.
 pub fn parse(words: &[OsString]) -> Result<Asked, Answer> {
     millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, asked)
 }

@@ -1,17 +1,17 @@
-//! Which node has which configuration, and the ConfigMap that says so.
+//! Assigns a configuration to each node, and makes the ConfigMap of all assignments.
 
 use crate::render::{Rendered, render};
 use crate::resource::NodePools;
 use millpond_formats::node_files::{NODES, fences_file, pools_file, write_nodes};
 use std::collections::BTreeMap;
 
-/// A ConfigMap holds so many bytes of data: the limit of the API server is 1 MiB for its request.
+/// The most bytes of data in a ConfigMap: the API server limits a request to 1 MiB.
 const DATA_MAX: usize = 1_000_000;
 
 /// Labels of a node.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// A resource with its files, or why it has none.
+/// A resource with its files, or the reason why it has none.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The resource as it was last seen.
@@ -30,19 +30,19 @@ impl Known {
     }
 }
 
-/// What all nodes are to have.
+/// The configurations of all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// The resource of each node that has one.
     pub(crate) nodes: BTreeMap<String, String>,
-    /// The nodes that a resource selects and an older one has: the name of each, and that of the older one.
+    /// Nodes that a resource selects but an older one has: by resource, each node with the older resource.
     pub(crate) overlaps: BTreeMap<String, BTreeMap<String, String>>,
     /// The data of the ConfigMap.
     pub(crate) data: BTreeMap<String, String>,
 }
 
-/// Plans. Of resources that select the same node the oldest has it, and of those as old as another the first by name: one that is new changes no node that
-/// has its pools.
+/// Plans. Of several resources that select a node, the oldest has it; of equally old ones, the first by name. So a
+/// new resource does not change a node that already has its pools.
 ///
 /// # Errors
 /// The ConfigMap would be too large.
@@ -66,7 +66,7 @@ pub(crate) fn plan(
     }
     plan.data.insert(NODES.to_owned(), write_nodes(&plan.nodes));
     for (name, known) in objects {
-        // One that is invalid keeps what its nodes have: their line stays, and the agents find no file.
+        // With an invalid resource its nodes keep their pools: their lines stay, and the agents find no file.
         if let Ok(rendered) = &known.rendered {
             plan.data.insert(pools_file(name), rendered.pools.clone());
             plan.data.insert(fences_file(name), rendered.fences.clone());
@@ -88,7 +88,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A resource, born in that second.
+    /// A resource that was created in that second.
     pub(crate) fn object(name: &str, born: u8, spec: &Value) -> NodePools {
         serde_json::from_value(json!({
             "apiVersion": "millpond.dev/v1alpha1",

@@ -1,4 +1,4 @@
-//! What a node reads of a `NodePools`: its pools as a file of pooladm, and its fences.
+//! The files of a node, from a `NodePools`: its pools as a file of pooladm, and its fences.
 
 use crate::resource::{NodePools, NodePoolsSpec};
 use millpond_formats::node_files::{CONFIGURATION, cpus_of, write_fence};
@@ -7,24 +7,24 @@ use millpond_model::pools::{ElementKind, Objectives, PoolNode, PoolsConf, PsetNo
 use millpond_model::{CpuSet, PoolId, PsetId};
 use std::fmt::Display;
 
-/// Its files.
+/// The files of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
     /// The text of the file of its pools.
     pub(crate) pools: String,
     /// The text of the file of its fences.
     pub(crate) fences: String,
-    /// What names this state of the resource.
+    /// The tag that identifies this state of the resource.
     pub(crate) tag: String,
 }
 
-/// So much of the number of a resource tells it from an older one of the same name.
+/// The number of UID digits in the tag. They distinguish a resource from an older one of the same name.
 const UID_DIGITS: usize = 8;
 
 /// The files of a resource.
 ///
 /// # Errors
-/// What is invalid, with its path in the resource.
+/// The invalid value, with its path in the resource.
 pub(crate) fn render(object: &NodePools) -> Result<Rendered, String> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let uid: String = object.metadata.uid.iter().flat_map(|uid| uid.chars()).take(UID_DIGITS).collect();
@@ -68,7 +68,7 @@ fn conf_of(spec: &NodePoolsSpec) -> Result<PoolsConf, String> {
     Ok(conf)
 }
 
-/// Objectives, of which poold would pass over those that are wrong: here they are told.
+/// Parses objectives. poold ignores invalid ones; here they are errors.
 fn strives(text: &str, kind: ElementKind, path: &str) -> Result<Option<Objectives>, String> {
     if text.trim().is_empty() {
         return Ok(None);

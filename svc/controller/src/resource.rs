@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A pool's set has at most so many CPUs where nothing is said.
+/// The default maximum of CPUs of a pool's set.
 const UNBOUNDED: u32 = 65_536;
 
 /// The pools and fences of the nodes that have certain labels.

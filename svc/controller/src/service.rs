@@ -1,5 +1,5 @@
-//! The loop: what the watches show is planned, and what differs is written. One task does it all, so that nothing is written from half a
-//! picture.
+//! The main loop of the controller: it plans from the watched objects, and writes the differences. One task does
+//! everything, so that nothing is written from incomplete data.
 
 use crate::agents::Asker;
 use crate::lease::{EVERY, Holding};
@@ -28,24 +28,24 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep_until;
 
-/// Who the API server is told has written.
+/// The field manager of writes to the API server.
 const MANAGER: &str = "millpond-controller";
-/// What is watched is taken together for so long before it is written.
+/// Changes are collected for this time before they are written.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Statuses are written at most so often.
+/// The shortest interval between two writes of statuses.
 const STATUS: Duration = Duration::from_secs(2);
-/// After a failure it is tried again.
+/// The delay of a retry after a failure.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Nodes are asked in rounds: one begins so long after the one before.
+/// Nodes are queried in rounds. This is the interval between the starts of two rounds.
 const ROUND: Duration = Duration::from_secs(10);
-/// So many nodes are asked at a time.
+/// The most nodes that are queried at a time.
 const ASKED_MAX: usize = 64;
-/// The agents' pods.
+/// The label of the agents' pods.
 const AGENTS: &str = "app.kubernetes.io/name=millpond";
-/// A sentence of a status or an event is cut after so many characters.
+/// The most characters of a sentence in a status or an event.
 const SENTENCE_MAX: usize = 500;
 
-/// Why it ended.
+/// Why the service ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
     #[error("there is no cluster: {0}")]
@@ -54,7 +54,7 @@ pub(crate) enum Ended {
     Signals(std::io::Error),
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a signal stops it.
 pub(crate) async fn serve(options: &Options) -> Result<(), Ended> {
     let client = Client::try_default().await.map_err(|error| Ended::NoCluster(error.to_string()))?;
     let me = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
@@ -153,28 +153,28 @@ struct Service<'o> {
     recorder: Recorder,
     objects: Table<Known>,
     nodes: Table<Labels>,
-    /// Where the agent of each node is.
+    /// The address of the agent of each node.
     agents: Table<IpAddr>,
-    /// The data of our ConfigMap.
+    /// The data of the ConfigMap.
     maps: Table<BTreeMap<String, String>>,
     heard: BTreeMap<String, Heard>,
-    /// The statuses as they were written last: what the watch shows may be older.
+    /// The statuses that were written last. The watch may still show older ones.
     written: BTreeMap<String, NodePoolsStatus>,
     plan: Plan,
     asker: Asker,
     plan_due: Option<Instant>,
     status_due: Option<Instant>,
-    /// What was last said to be wrong.
+    /// The last reported error.
     complaint: Option<String>,
 }
 
 impl Service<'_> {
     fn say(&self, text: &str) {
-        // Where nobody reads, nobody misses it.
+        // A failed write to standard error is ignored.
         drop(writeln!(std::io::stderr(), "{MANAGER}: {text}"));
     }
 
-    /// Says what is wrong, unless it was said last.
+    /// Reports an error, unless it is the same as the last one.
     fn complain(&mut self, why: String) {
         if self.complaint.as_ref() != Some(&why) {
             self.say(&why);
@@ -188,7 +188,7 @@ impl Service<'_> {
         }
     }
 
-    /// What a watch shows; where it fails that is said, and it begins anew by itself.
+    /// The event of a watch. An error is reported; the watch restarts by itself.
     fn shown<K>(&mut self, what: &str, event: watching::Result<Event<K>>) -> Option<Event<K>> {
         event.map_err(|error| self.complain(format!("{what} cannot be watched: {error}"))).ok()
     }
@@ -196,7 +196,7 @@ impl Service<'_> {
     fn see_objects(&mut self, event: watching::Result<Event<NodePools>>) {
         let Some(event) = self.shown("NodePools", event) else { return };
         let keep = |object: NodePools| Some((object.name_any(), Known::new(object)));
-        // Our own statuses come back, and are no news.
+        // The watch also shows the statuses that this controller writes. They are ignored.
         let of = |known: &Known| (known.object.metadata.uid.clone(), known.object.metadata.generation);
         let changed = self.objects.take(event, keep, |was, is| of(was) != of(is));
         self.is_due(changed);
@@ -241,18 +241,18 @@ impl Service<'_> {
         self.was_held = is_held;
     }
 
-    /// When something is to be done next, beside the Lease: nothing where another instance writes.
+    /// The time of the next action, except for those of the Lease. `None` if another instance is the writer.
     fn next_due(&self, next_round: Option<Instant>) -> Option<Instant> {
         let dues = [self.plan_due, self.status_due, next_round];
         dues.into_iter().flatten().min().filter(|_| self.holding.is_held())
     }
 
-    /// Whether there are nodes to ask.
+    /// Whether there are nodes to query.
     fn is_planned(&self) -> bool {
         !self.plan.nodes.is_empty()
     }
 
-    /// The nodes that are to be asked, in a round.
+    /// The nodes to query in a round.
     fn begin_round(&mut self) -> Vec<(String, IpAddr)> {
         let (Some(nodes), Some(agents)) = (self.nodes.whole(), self.agents.whole()) else {
             return Vec::new();
@@ -299,7 +299,7 @@ impl Service<'_> {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the plan and the statuses that are due.
     async fn write(&mut self, now: Instant) {
         if self.plan_due.is_some_and(|due| now >= due) {
             self.plan_due = None;
@@ -367,7 +367,7 @@ impl Service<'_> {
             let with = PatchParams::apply(MANAGER).force();
             match self.objects_api.patch_status(name, &with, &Patch::Apply(&patch)).await {
                 Ok(_) => {}
-                // It was deleted meanwhile, and the watch will say so.
+                // The resource was deleted meanwhile. The watch will show that.
                 Err(kube::Error::Api(error)) if error.code == 404 => continue,
                 Err(error) => return Err(format!("the status of {name} cannot be written: {error}")),
             }
@@ -377,7 +377,7 @@ impl Service<'_> {
         Ok(())
     }
 
-    /// Events for conditions that are other than before.
+    /// Publishes events for conditions that have changed.
     async fn tell(&self, object: &NodePools, before: Option<&NodePoolsStatus>, after: &NodePoolsStatus) {
         for is in &after.conditions {
             let was = before.and_then(|before| before.conditions.iter().find(|was| was.type_ == is.type_));
@@ -399,7 +399,7 @@ impl Service<'_> {
     }
 }
 
-/// A text of another machine as a sentence: escaped, and not too long.
+/// A text of another machine as a sentence: escaped and truncated.
 fn sentence(text: &str) -> String {
     millpond_model::printable(text).chars().take(SENTENCE_MAX).collect()
 }

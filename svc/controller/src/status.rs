@@ -1,4 +1,4 @@
-//! What became of each resource, from what the nodes say.
+//! The status of each resource, from the answers of the nodes.
 
 use crate::plan::{Known, Labels, Plan};
 use crate::resource::{NodePoolsStatus, NodeStatus};
@@ -7,30 +7,30 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// So many nodes are in a status: an object has 1.5 MB at most, and one with thousands of nodes would be written whole for each change.
+/// The most nodes in a status: an object is limited to 1.5 MB, and a status is written as a whole at each change.
 const NODES_MAX: usize = 250;
 
-/// What a node said of itself.
+/// The answer of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// What it has.
+    /// The tag of the node's configuration.
     pub(crate) tag: Option<String>,
-    /// Why it did not take what it was given.
+    /// Why the node refused its configuration.
     pub(crate) refused: Option<String>,
-    /// CPUs of each pool.
+    /// The number of CPUs of each pool.
     pub(crate) cpus: BTreeMap<String, u32>,
 }
 
-/// What is known of the agent of a node that was asked.
+/// The result of a query to the agent of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Why it did not answer.
+    /// No answer, with the reason.
     Silent(String),
-    /// It answered.
+    /// The answer.
     Said(Report),
 }
 
-/// Reads a frame of gauge with the tables machine, pools and sets. Fields that are missing are not known.
+/// Reads a frame of gauge with the tables machine, pools and sets. Missing fields are unknown.
 pub(crate) fn report_of(frame: &Value) -> Report {
     let rows = |table: &str| frame[table].as_array().map(Vec::as_slice).unwrap_or_default();
     let machine = rows("machine").first();
@@ -47,12 +47,12 @@ pub(crate) fn report_of(frame: &Value) -> Report {
     }
 }
 
-/// A number is a number of its own or a text.
+/// The text of a value that is a number or a text.
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Whether something holds, the reason as a word, and a sentence.
+/// A condition: its status, the reason as a word, and a sentence.
 type Verdict = (Holds, &'static str, String);
 
 /// The status of a condition.
@@ -62,15 +62,15 @@ const YES: Holds = "True";
 const NO: Holds = "False";
 const UNKNOWN: Holds = "Unknown";
 
-/// What statuses are made of.
+/// The data from which statuses are computed.
 pub(crate) struct Cluster<'c> {
     pub(crate) plan: &'c Plan,
     pub(crate) nodes: &'c BTreeMap<String, Labels>,
-    /// What the nodes said that were asked.
+    /// The answers of the queried nodes.
     pub(crate) heard: &'c BTreeMap<String, Heard>,
 }
 
-/// The status of a resource. Conditions that are as in the status before keep their time.
+/// The status of a resource. Conditions that are unchanged keep their transition time.
 pub(crate) fn status_of(
     name: &str,
     known: &Known,
@@ -149,7 +149,7 @@ fn node_verdict(known: &Known, heard: Option<&Heard>) -> Verdict {
     match heard {
         None => (UNKNOWN, "NotAsked", "its agent was not asked yet".to_owned()),
         Some(Heard::Silent(why)) => (NO, "NoAnswer", why.clone()),
-        // Also where it has the pools, and not the fences.
+        // Also if the node has the pools but not the fences.
         Some(Heard::Said(Report { refused: Some(why), .. })) => (NO, "Refused", why.clone()),
         Some(Heard::Said(report)) if report.tag.as_ref() == Some(&rendered.tag) => {
             (YES, "Committed", "it has these pools".to_owned())
@@ -177,7 +177,7 @@ fn condition(
     }
 }
 
-/// `web 2-6, batch 1`: of the nodes that are ready, in the order of the resource.
+/// The sizes of pools on ready nodes, in the order of the resource: `web 2-6, batch 1`.
 fn sizes_of(known: &Known, nodes: &[NodeStatus]) -> String {
     let of = |pool: &str| {
         let sizes = || nodes.iter().filter_map(|node| node.cpus.get(pool));

@@ -1,12 +1,12 @@
-//! What a watch shows: the things that there are, with what is kept of each.
+//! The current objects of a watch, with the value that is kept of each.
 
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 
-/// By name. Empty until everything was listed once.
+/// Values by name. `None` until all objects were listed once.
 pub(crate) struct Table<V> {
     now: Option<BTreeMap<String, V>>,
-    /// What a list that goes on has shown.
+    /// The part of an unfinished list that has arrived.
     next: BTreeMap<String, V>,
 }
 
@@ -17,12 +17,12 @@ impl<V> Default for Table<V> {
 }
 
 impl<V> Table<V> {
-    /// Everything, once it was listed.
+    /// All values, once they were listed.
     pub(crate) fn whole(&self) -> Option<&BTreeMap<String, V>> {
         self.now.as_ref()
     }
 
-    /// Takes in what happened. Whether something is other than before, as `differs` tells of two states of one thing.
+    /// Applies an event. Returns whether something has changed, where `differs` compares two states of one object.
     pub(crate) fn take<K>(
         &mut self,
         event: Event<K>,
@@ -87,7 +87,7 @@ mod tests {
         assert!(!take(&mut table, Event::Apply(("a", 1))));
         assert!(take(&mut table, Event::Apply(("a", 2))));
         assert!(take(&mut table, Event::Apply(("b", 1))));
-        // A watch that begins anew lists everything again, and what is missing is gone.
+        // A restarted watch lists everything again. Objects missing from that list are gone.
         take(&mut table, Event::Init);
         take(&mut table, Event::InitApply(("a", 2)));
         assert_eq!(table.whole().map(BTreeMap::len), Some(2));

@@ -1,4 +1,4 @@
-//! The definition of the resource stands in the tree as the program prints it.
+//! The definition in the tree equals the one that the program prints.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -17,7 +17,8 @@ fn the_file_is_what_the_program_prints() {
     assert!(stands == is, "{FILE} is older than the resource: run this test with MILLPOND_WRITE_REFERENCE=1");
 }
 
-/// `latest` without a policy is pulled at each start: a node that has the image would ask the public registry, which has none.
+/// The tag `latest` without a policy is pulled at each start: a node with the image would query the public registry,
+/// which does not have it.
 #[test]
 fn a_node_that_has_an_image_does_not_pull_it() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");

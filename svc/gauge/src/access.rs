@@ -1,9 +1,9 @@
 //! Where the service listens, and which requests it answers there.
 //!
 //! ```text
-//! loopback       anything on this machine, by a name of the loopback: a page of a foreign host that has its own name point here is refused
-//! beyond         with the token: a field `Authorization: Bearer`, or the cookie that `/?token=` sets
-//! Unix socket    root, the user of the service, and those that are allowed by name
+//! loopback       requests of this machine to a loopback name; a page of another host whose name resolves to the loopback is refused
+//! beyond         requests with the token, in a field `Authorization: Bearer` or in the cookie that `/?token=` sets
+//! Unix socket    requests of root, of the user of the service, and of the users that `--allow` names
 //! ```
 
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -11,10 +11,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where it listens.
+/// The address on which the service listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A port of this machine.
+    /// A TCP port of this machine.
     Port(SocketAddr),
     /// A Unix socket.
     Socket(PathBuf),
@@ -31,7 +31,7 @@ impl Address {
         local.as_deref().unwrap_or(text).parse().ok().map(Address::Port)
     }
 
-    /// Whether other machines reach it.
+    /// Whether other machines can reach it.
     #[must_use]
     pub fn is_beyond_loopback(&self) -> bool {
         matches!(self, Address::Port(address) if !address.ip().is_loopback())
@@ -50,15 +50,15 @@ impl fmt::Display for Address {
 /// Which requests are answered.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Those that name the loopback as their host.
+    /// Requests whose Host is a loopback name.
     Loopback,
-    /// Those that have this token.
+    /// Requests with this token.
     Token(String),
-    /// All: the peer was looked at when it connected.
+    /// All requests: the peer was checked when it connected.
     Peers,
 }
 
-/// The token is told to nothing and nobody.
+/// Debug output omits the token.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,11 +69,11 @@ impl fmt::Debug for Access {
     }
 }
 
-/// The cookie that holds the token of a browser.
+/// The cookie in which a browser keeps the token.
 const COOKIE: &str = "millpond_token";
 
 impl Access {
-    /// Why a request is refused, if it is.
+    /// The reason to refuse a request. `None` if it is allowed.
     #[must_use]
     pub fn refusal(&self, headers: &HeaderMap) -> Option<&'static str> {
         match self {
@@ -85,7 +85,7 @@ impl Access {
         }
     }
 
-    /// The cookie for a browser that gave the right token in its address.
+    /// The cookie for a browser whose request had the right token in its query.
     #[must_use]
     pub fn cookie(&self, query: &str) -> Option<HeaderValue> {
         let Access::Token(token) = self else { return None };
@@ -100,7 +100,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str
 }
 
 fn names_loopback(headers: &HeaderMap) -> bool {
-    // HTTP/1.0 has no such field, and no browser speaks it.
+    // HTTP/1.0 has no Host field, and no browser uses that version.
     let Some(host) = headers.get(header::HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };
     let name = match host.rsplit_once(':') {
@@ -118,20 +118,20 @@ fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     bearer.into_iter().chain(cookies.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value))
 }
 
-/// Takes as long for a guess that is nearly right as for any other of its length.
+/// Compares in constant time for tokens of equal length.
 fn is_same(given: &str, token: &str) -> bool {
     let differ = given.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
     given.len() == token.len() && differ == 0
 }
 
-/// Whether a text can be a token: nothing that a cookie or a field of a request ends at, and no fewer than 16 bytes.
+/// Whether a text can be a token: it has no character that ends a cookie or a header field, and at least 16 bytes.
 #[must_use]
 pub fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     text.len() >= TOKEN_LEAST && text.bytes().all(is_plain)
 }
 
-/// Fewer bytes can be guessed.
+/// Shorter tokens can be guessed.
 pub const TOKEN_LEAST: usize = 16;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Families as text: OpenMetrics 1.0, and Prometheus' older format 0.0.4, which has no units and no kind for information. Histograms have a bucket for
-//! each doubling there; all buckets are in the format of [`crate::native`].
+//! Families as text: OpenMetrics 1.0, and the older Prometheus format 0.0.4, which has neither units nor info
+//! metrics. In text, a histogram has a bucket for each doubling. The format of [`crate::native`] has all buckets.
 
 use crate::families::{Family, Figure, Kind, Sample, as_number};
 use crate::native;
 use millpond_model::{HISTOGRAM_BUCKETS, Histogram};
 use std::fmt::Write;
 
-/// A format of the text.
+/// An exposition format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// OpenMetrics 1.0.
@@ -18,7 +18,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that a scraper likes best, by the field Accept of its request; of those that it likes as well as others the first one named.
+    /// The format that the Accept field of a request prefers. Of equally preferred formats, the first one listed.
     #[must_use]
     pub fn accepted(accept: &str) -> Format {
         let wish = |part: &str| {
@@ -36,7 +36,7 @@ impl Format {
         accept.split(',').filter_map(wish).fold((Format::Prometheus, 0.0), best).0
     }
 
-    /// What a response calls it.
+    /// The content type of the response.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Format {
         }
     }
 
-    /// The families, one after another. [`Format::end`] follows the last ones of a document.
+    /// The text of the families in order. A document ends with [`Format::end`].
     #[must_use]
     pub fn families(self, families: &[Family]) -> Vec<u8> {
         if self == Format::Native {
@@ -114,7 +114,7 @@ fn line(name: &str, sample: &Sample, text: &mut String) {
     }
 }
 
-/// 2^-20 s, 0.95 us: shorter waits than that are not told apart in text.
+/// The bucket of 2^-20 s, 0.95 us. In text, shorter waits share one bucket.
 const BOUND_LEAST: usize = 80;
 
 fn sampled(name: &str, labels: &[(&str, String)], bound: Option<&str>, value: f64, text: &mut String) {
@@ -130,7 +130,7 @@ fn sampled(name: &str, labels: &[(&str, String)], bound: Option<&str>, value: f6
     let _ = writeln!(text, "{} {value}", if is_first { "" } else { "}" });
 }
 
-/// What both formats want: a line end and a backslash are written out, and a quote where the text stands in quotes.
+/// Escapes a value for both formats: line ends and backslashes, and quotes inside of quotes.
 fn escape(value: &str, quotes: bool, text: &mut String) {
     for letter in value.chars() {
         match letter {

@@ -1,14 +1,14 @@
 //! The fields of a frame as families of metrics.
 //!
-//! A counter or gauge of the catalogue is a family; the keys of its row are labels. Labels of a row are those of an info metric, so that a name that
-//! changes makes no new series of every figure.
+//! A counter or gauge of the catalogue is a family, and the keys of its row are its labels. Other labels of a row go
+//! into an info metric. So a changed name does not start a new series for every figure.
 
 use millpond_model::Histogram;
 use millpond_observe::catalogue::{Entity, Field, FieldKind, Unit, fields};
 use millpond_observe::{Frame, Row, Value};
 use std::sync::Arc;
 
-/// The tables of `/metrics` where none are asked for: those whose rows do not come and go by the thousand.
+/// The tables of `/metrics` if the request names none: those without thousands of short-lived rows.
 pub const USUAL: [Entity; 8] = [
     Entity::Machine,
     Entity::Pool,
@@ -20,29 +20,29 @@ pub const USUAL: [Entity; 8] = [
     Entity::Fence,
 ];
 
-/// How a family behaves.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, until the service or the machine starts anew.
+    /// It only increases, until the service or the machine restarts.
     Counter,
-    /// A value at the moment.
+    /// A current value.
     Gauge,
-    /// 1, with labels that say something.
+    /// The constant 1, with information in its labels.
     Info,
-    /// How many events were how long.
+    /// Counts of events by duration.
     Histogram,
 }
 
-/// Samples of one name.
+/// The samples of one metric name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// Its name without the endings that formats want.
+    /// The name, without the suffixes that formats require.
     pub name: String,
-    /// What it is.
+    /// The help text.
     pub help: String,
-    /// What it is in, as the last part of the name.
+    /// The unit, as the last part of the name.
     pub unit: Option<&'static str>,
-    /// How it behaves.
+    /// The kind of the metric.
     pub kind: Kind,
     /// One for each row that has a value.
     pub samples: Vec<Sample>,
@@ -51,13 +51,13 @@ pub struct Family {
 /// A value with its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Names are those of fields. Values are as others wrote them: escaped by formats.
+    /// Names are those of fields. Values are unescaped; formats escape them.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: Figure,
 }
 
-/// What a sample says.
+/// The value of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Figure {
     /// A number.
@@ -66,7 +66,7 @@ pub enum Figure {
     Histogram(Arc<Histogram>),
 }
 
-/// The families of these tables of a frame with totals. Those without a sample are left out.
+/// The families of these tables, from a frame of totals. Families without a sample are left out.
 #[must_use]
 pub fn of_frame(totals: &Frame, tables: &[Entity]) -> Vec<Family> {
     let all = tables.iter().flat_map(|entity| of_table(*entity, totals.rows(*entity)));
@@ -122,7 +122,7 @@ fn of_table(entity: Entity, rows: &[Row]) -> Vec<Family> {
     families
 }
 
-/// `user_s` of a CPU is `millpond_cpu_user_seconds`.
+/// The metric name of a field: `user_s` of a CPU is `millpond_cpu_user_seconds`.
 fn name(entity: Entity, field: &Field) -> String {
     let base = match field.unit {
         Unit::Seconds => format!("{}_seconds", field.name.strip_suffix("_s").unwrap_or(field.name)),
@@ -131,14 +131,14 @@ fn name(entity: Entity, field: &Field) -> String {
     format!("millpond_{}_{base}", entity.word())
 }
 
-/// With a capital and a full stop.
+/// The text with a capital first letter and a full stop.
 fn sentence(help: &str) -> String {
     let mut letters = help.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
 }
 
-/// The known ones.
+/// The fields that are known, as labels.
 fn labels(entity: Entity, row: &Row, wanted: impl Fn(&Field) -> bool) -> Vec<(&'static str, String)> {
     let known = fields(entity).iter().zip(row.values()).filter(|(field, _)| wanted(field));
     known
@@ -150,20 +150,20 @@ fn labels(entity: Entity, row: &Row, wanted: impl Fn(&Field) -> bool) -> Vec<(&'
         .collect()
 }
 
-/// What the service counts.
+/// Counters of the service itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
     /// Frames that were read.
     pub frames: u64,
-    /// How often the machine could not be read.
+    /// Failed reads of the machine.
     pub failures: u64,
     /// Viewers that are connected.
     pub viewers: u64,
-    /// Frames that viewers did not get.
+    /// Frames that slow viewers did not get.
     pub dropped: u64,
 }
 
-/// What the service says of itself, and what the machine does not give.
+/// Metrics about the service itself, and which parts of the machine cannot be read.
 #[must_use]
 pub fn of_service(counts: Counts, totals: &Frame) -> Vec<Family> {
     let one = |name: &str, help: &str, unit, kind, value| Family {
@@ -218,7 +218,7 @@ pub fn of_service(counts: Counts, totals: &Frame) -> Vec<Family> {
     families
 }
 
-/// A count as formats have it: exact to 2^53.
+/// A count as a floating-point number: exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a count that no service reaches")]
 pub fn as_number(count: u64) -> f64 {
     count as f64

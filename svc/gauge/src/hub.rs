@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Intervals that are kept for the time line: ten minutes at one a second.
+/// Intervals that are kept for the time line: ten minutes, at one per second.
 pub const KEPT: usize = 600;
 
-/// What a page shows: everything but the long lists.
+/// The tables of the dashboard: all except for the long lists.
 pub const BRIEF: [Entity; 8] = [
     Entity::Machine,
     Entity::Pool,
@@ -23,37 +23,37 @@ pub const BRIEF: [Entity; 8] = [
     Entity::Decision,
 ];
 
-/// What the time line shows: few rows, kept for [`KEPT`] intervals.
+/// The tables of the time line: few rows, kept for [`KEPT`] intervals.
 pub const TIME_LINE: [Entity; 4] = [Entity::Machine, Entity::Pool, Entity::Pset, Entity::Decision];
 
 /// A frame, with its texts.
 #[derive(Debug)]
 pub struct Published {
-    /// Its number from the start of the service, from 1.
+    /// The number of the frame, counted from 1 since the service started.
     pub number: u64,
-    /// With totals.
+    /// The totals.
     pub totals: Arc<Texts>,
-    /// The interval that ends with it; counters are unknown in that of the first frame.
+    /// The interval that ends with this frame. Counters of the first interval are unknown.
     pub interval: Arc<Texts>,
 }
 
-/// Where the collector puts frames, and requests find them.
+/// Passes frames from the collector to requests.
 #[derive(Debug)]
 pub struct Hub {
     past: Mutex<Past>,
     latest: watch::Sender<Option<Arc<Published>>>,
     viewers: Mutex<Viewers>,
-    /// How often the machine could not be read.
+    /// Failed reads of the machine.
     failures: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Viewers {
-    /// The number of the frame that each got last; 0 before the first one.
+    /// The number of the frame that each viewer got last; 0 before the first one.
     seen: BTreeMap<u64, u64>,
-    /// The number of the next one.
+    /// The id of the next viewer.
     next: u64,
-    /// Frames that were not sent, but for those that viewers lack now.
+    /// Frames that were not sent, except for those that current viewers lack at this moment.
     dropped: u64,
 }
 
@@ -76,7 +76,8 @@ impl Default for Hub {
 }
 
 impl Hub {
-    /// Takes the next frame and wakes viewers. Whoever is slower than frames come gets the latest one next.
+    /// Publishes the next frame and wakes the viewers. A viewer that is slower than the frames skips to the latest
+    /// one.
     pub fn publish(&self, totals: Frame) {
         let mut past = self.past();
         let interval = past.intervals.push(totals.clone()).unwrap_or_else(|| past.intervals.first_look());
@@ -103,12 +104,12 @@ impl Hub {
         self.past().kept.iter().cloned().collect()
     }
 
-    /// The machine could not be read: the latest frame stays.
+    /// Counts a failed read of the machine. The latest frame stays.
     pub fn fail(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that was.
+    /// Failed reads of the machine.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
@@ -120,7 +121,7 @@ impl Hub {
         lock(&self.viewers).seen.len() as u64
     }
 
-    /// Frames that viewers did not get because they were too slow: those that do not read at all among them.
+    /// Frames that viewers did not get because they read too slowly or not at all.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         let latest = self.latest().map_or(0, |latest| latest.number);
@@ -128,7 +129,7 @@ impl Hub {
         viewers.dropped + viewers.seen.values().map(|seen| lost(*seen, latest)).sum::<u64>()
     }
 
-    /// One more viewer. It gets the latest frame first.
+    /// Adds a viewer. It gets the latest frame first.
     #[must_use]
     pub fn view(self: &Arc<Hub>) -> Viewer {
         let mut viewers = lock(&self.viewers);
@@ -145,17 +146,17 @@ impl Hub {
     }
 }
 
-/// A panic elsewhere takes nothing away.
+/// Uses a poisoned mutex as it is: every update leaves the data consistent.
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frames between the one that a viewer got last and the latest one, which it gets next.
+/// Frames between the last one of a viewer and the latest one, which it gets next.
 fn lost(seen: u64, latest: u64) -> u64 {
     if seen == 0 { 0 } else { latest.saturating_sub(seen + 1) }
 }
 
-/// A connection that gets frames as they come.
+/// A connection that gets frames as they are published.
 #[derive(Debug)]
 pub struct Viewer {
     hub: Arc<Hub>,
@@ -164,7 +165,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Waits for a frame that it has not got. `None` when there will be none.
+    /// Waits for a new frame. `None` at the end of the service.
     pub async fn next(&mut self) -> Option<Arc<Published>> {
         loop {
             self.frames.changed().await.ok()?;
@@ -187,7 +188,7 @@ impl Drop for Viewer {
     }
 }
 
-/// The frame with these tables alone.
+/// The frame with only these tables.
 #[must_use]
 pub fn only(frame: &Frame, tables: &[Entity]) -> Frame {
     let mut part = Frame::at(frame.at, frame.wall);

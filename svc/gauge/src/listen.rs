@@ -1,4 +1,4 @@
-//! The connections that are accepted.
+//! Accepts connections and serves them.
 
 use crate::room::{Guest, Peer, Room};
 use axum::Router;
@@ -18,17 +18,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
-/// Connections at a time.
+/// The most connections at a time.
 const CONNECTIONS_MAX: u64 = 256;
-/// Connections have this part of the open files that the service may have; the others are for reading the machine.
+/// The part of the limit of open files that connections may use. The rest is for reading the machine.
 const FILES_PART: u64 = 4;
-/// A request is complete after this time, and a connection that asks nothing is closed.
+/// The time limit for a complete request. An idle connection is closed after it, too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers until it is told to stop.
+/// Serves until the stop signal.
 ///
 /// # Errors
-/// The system's, where the socket cannot be listened on.
+/// The system error if the socket cannot be listened on.
 pub async fn serve(
     listening: Listening,
     router: Router,
@@ -62,7 +62,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Answers each connection that is accepted, by the routes that it gets, until it is told to stop.
+/// Serves each accepted connection with its routes, until the stop signal.
 async fn each<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     accept: impl AsyncFn() -> io::Result<(S, Peer, Router)>,
     stop: &mut watch::Receiver<bool>,
@@ -82,7 +82,8 @@ async fn each<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// There are no descriptors left, for example: the connection waits meanwhile.
+/// Waits before the next `accept`, which failed, for example, because no descriptor is left. Pending connections stay
+/// in the backlog.
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
@@ -96,7 +97,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    // A connection that ends in any way is of no more interest.
+    // It does not matter how a connection ends.
     tokio::select! {
         _ = builder.serve_connection(TokioIo::new(guest.watch(stream)), service) => {}
         () = guest.asked_to_leave() => {}

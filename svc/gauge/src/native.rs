@@ -1,12 +1,13 @@
-//! Families as Prometheus' protocol buffers (`io.prometheus.client`), each behind its length: the only format that has native histograms.
+//! Families as Prometheus' protocol buffers (`io.prometheus.client`), each preceded by its length. Of the formats,
+//! only this one has native histograms.
 //!
-//! The messages have the numbers of that package's fields, and those fields alone that are used.
+//! The messages have the field numbers of that package, and only the fields that are used.
 
 use crate::families::{Family, Figure, Kind, Sample};
 use millpond_model::Histogram;
 use prost::Message;
 
-/// The families, one after another.
+/// The families in order.
 #[must_use]
 pub fn body(families: &[Family]) -> Vec<u8> {
     families.iter().flat_map(|family| MetricFamily::of(family).encode_length_delimited_to_vec()).collect()
@@ -71,10 +72,10 @@ struct Native {
     deltas: Vec<i64>,
 }
 
-/// Buckets one after another.
+/// Consecutive buckets.
 #[derive(Clone, PartialEq, Message)]
 struct Span {
-    /// Of the first span its first bucket, of others the gap before them.
+    /// For the first span its first bucket, for others the gap before them.
     #[prost(sint32, optional, tag = "1")]
     offset: Option<i32>,
     #[prost(uint32, optional, tag = "2")]
@@ -116,7 +117,7 @@ impl Native {
     fn of(histogram: &Histogram) -> Native {
         let mut spans: Vec<Span> = Vec::new();
         let mut deltas = Vec::new();
-        // The bucket that would go on with the last span, and the count before.
+        // The bucket that would continue the last span, and the count of the bucket before it.
         let (mut next, mut before) = (0, 0i64);
         for (bucket, count) in histogram.buckets() {
             let at = Histogram::schema_3(*bucket);
@@ -129,7 +130,7 @@ impl Native {
             deltas.push(count - before);
             before = count;
         }
-        // One without buckets says by an empty span that it is native.
+        // An empty span marks a histogram without buckets as native.
         if spans.is_empty() {
             spans.push(Span { offset: Some(0), length: Some(0) });
         }

@@ -1,4 +1,4 @@
-//! What it is started with.
+//! Command-line options of gauge.
 
 use crate::access::{Access, Address, TOKEN_LEAST, is_token};
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
@@ -8,7 +8,7 @@ use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its description.
+/// The description of the command.
 pub const SPEC: Spec = Spec {
     name: "gauge",
     applet: false,
@@ -65,44 +65,44 @@ pub const SPEC: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Understood.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: Address,
-    /// The file of the token.
+    /// The file with the token.
     pub token_file: Option<PathBuf>,
-    /// Users that a Unix socket answers beside root and that of the service: names or numbers.
+    /// Users that a Unix socket answers, by name or number, in addition to root and the user of the service.
     pub allow: Vec<String>,
     /// The time between frames.
     pub interval: Nanos,
-    /// What is read.
+    /// The tables and details to read.
     pub collected: Collected,
     /// The machine.
     pub open: OpenOptions,
-    /// Workloads of a simulated one.
+    /// Workloads of a simulated machine.
     pub loads: Vec<String>,
-    /// How fast it lives.
+    /// The speed of a simulated machine: simulated seconds per second.
     pub speed: u64,
-    /// When it stands still.
+    /// The simulated time at which the machine stops.
     pub stand: Option<Nanos>,
 }
 
-/// Without `--listen`.
+/// The default of `--listen`.
 const LISTEN: &str = "127.0.0.1:9909";
-/// Without `--interval`.
+/// The default of `--interval`.
 const INTERVAL: Nanos = Nanos::from_secs(1);
-/// The shortest: reading costs more than it tells.
+/// The shortest interval. Shorter ones would cost more CPU time than the figures are worth.
 const INTERVAL_LEAST: Nanos = Nanos::from_millis(100);
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// As of the screen.
+/// The same range as in `top`.
 const SPEED: ValueKind = ValueKind::Count(1, 1000);
 
-/// Parses the words after the name.
+/// Parses the command line after the program name.
 ///
 /// # Errors
-/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+/// The text to print instead of running: help, version, or a message about the first invalid argument.
 pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
     millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }
@@ -165,7 +165,7 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
 /// Which requests are answered at this address, with this token.
 ///
 /// # Errors
-/// Why it may not listen there, and what to do.
+/// Why the service may not listen there, and a remedy.
 pub fn access(address: &Address, token: Option<&str>) -> Result<Access, String> {
     match (address, token) {
         (_, Some(token)) if !is_token(token) => Err(format!(

@@ -1,11 +1,12 @@
-//! Room for connections, shared fairly between peers.
+//! Limits on connections, shared fairly between peers.
 //!
-//! The number of connections is limited before anything of a request is read. A newcomer always finds room: it takes the place of a connection of
-//! the peer that has the most, and of these of that which has moved no byte for the longest time. So connections that ask and never read keep
-//! no other client out, and neither does one peer with many.
+//! The number of connections is limited before any byte of a request is read. A new connection is always accepted. If
+//! all places are taken, it replaces a connection of the peer with the most connections: the one that has moved no
+//! byte for the longest time. So neither connections that never read their answers nor one peer with many connections
+//! can lock out other clients.
 //!
-//! Viewers, and answers with long tables, have rooms of their own. A peer that has as many places there as any other one is refused, so that its
-//! pages do not replace each other.
+//! Viewers, and answers with long tables, have separate limits. There, a peer that already has as many places as any
+//! other peer is refused, so that its own pages do not replace each other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,13 +20,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-/// A connection that takes no byte of its answer for so long is closed.
+/// A connection is closed if its peer takes no byte of the answer for this long.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// With whom a connection is.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// An address; of IPv6 the network, which one host has for itself.
+    /// An address. For IPv6 its /64 network, because one host can use all addresses of it.
     Host(IpAddr),
     /// The user at the other end of a Unix socket.
     User(Option<u32>),
@@ -41,12 +42,12 @@ impl Peer {
     }
 }
 
-/// Room for so many connections.
+/// A limited number of places for connections.
 #[derive(Debug)]
 pub struct Room {
     most: usize,
     seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
-    /// Counts connections and moved bytes: of two numbers the larger one is later.
+    /// Logical clock: counts connections and moved bytes. A larger number is later.
     steps: AtomicU64,
 }
 
@@ -54,7 +55,7 @@ pub struct Room {
 #[derive(Debug)]
 struct Seat {
     peer: Peer,
-    /// The step at which a byte moved last.
+    /// The step of the last moved byte.
     moved: AtomicU64,
     leave: Notify,
 }
@@ -72,14 +73,14 @@ impl Room {
         self.steps.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A place for one more connection. Where all are taken, another one is asked to leave.
+    /// Takes a place for a new connection. If all are taken, another connection has to leave.
     pub fn enter(self: &Arc<Room>, peer: Peer) -> Guest {
         let seat = Seat { peer, moved: AtomicU64::new(self.step()), leave: Notify::new() };
         self.admit(Arc::new(seat), self.seats())
     }
 
-    /// A place for a request of a connection, which ends when the place is needed. Where all are taken, none for a peer that would have no
-    /// fewer than another one.
+    /// Takes a place for a request of a connection. The request ends when another one needs the place. If all places
+    /// are taken, `None` for a peer that would then have at least as many places as the others.
     pub fn share(self: &Arc<Room>, visitor: &Visitor) -> Option<Guest> {
         let seats = self.seats();
         let counts = counts(&seats);
@@ -110,7 +111,7 @@ impl Room {
     }
 }
 
-/// How many places each peer has.
+/// The number of places of each peer.
 fn counts(seats: &BTreeMap<u64, Arc<Seat>>) -> BTreeMap<Peer, usize> {
     let mut counts = BTreeMap::new();
     seats.values().for_each(|seat| *counts.entry(seat.peer).or_default() += 1);
@@ -121,7 +122,7 @@ fn counts(seats: &BTreeMap<u64, Arc<Seat>>) -> BTreeMap<Peer, usize> {
 #[derive(Debug, Clone)]
 pub struct Visitor(Arc<Seat>);
 
-/// A connection that has a place until it is dropped.
+/// A connection with a place, which is freed when this is dropped.
 #[derive(Debug)]
 pub struct Guest {
     room: Arc<Room>,
@@ -130,17 +131,17 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The same connection, for requests.
+    /// The same connection, for its requests.
     pub fn visitor(&self) -> Visitor {
         Visitor(Arc::clone(&self.seat))
     }
 
-    /// Waits until the place is needed by another one.
+    /// Waits until another connection needs the place.
     pub async fn asked_to_leave(&self) {
         self.seat.leave.notified().await;
     }
 
-    /// The stream of the connection, which is looked at as bytes move.
+    /// Wraps the stream of the connection, to notice moved bytes.
     pub fn watch<S>(&self, stream: S) -> Watched<S> {
         Watched { stream, room: Arc::clone(&self.room), seat: Arc::clone(&self.seat), stalled: None }
     }
@@ -152,13 +153,13 @@ impl Drop for Guest {
     }
 }
 
-/// A stream whose writes may not stall.
+/// A stream whose writes may not stall for long.
 #[derive(Debug)]
 pub struct Watched<S> {
     stream: S,
     room: Arc<Room>,
     seat: Arc<Seat>,
-    /// Since a write waits.
+    /// The timer of a pending write.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -168,7 +169,7 @@ impl<S> Watched<S> {
         self.seat.moved.store(self.room.step(), Ordering::Relaxed);
     }
 
-    /// What becomes of a write.
+    /// Handles the result of a write: progress resets the timer; a write that stalls for too long is an error.
     fn wrote(&mut self, wrote: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if wrote.is_ready() {
             self.move_on();
@@ -255,7 +256,7 @@ mod tests {
         let newcomer = room.enter(HOST);
         assert_eq!(many.iter().map(leaves).collect::<Vec<_>>(), [false, true, false]);
         assert!(!leaves(&other) && !leaves(&newcomer));
-        // A peer with one connection takes the place of another one's, not its own.
+        // A peer with one connection replaces one of the other peer, not its own.
         let second = room.enter(USER);
         assert_eq!(many.iter().map(leaves).collect::<Vec<_>>(), [false, false, true]);
         many.clear();

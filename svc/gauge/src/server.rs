@@ -1,4 +1,4 @@
-//! Requests and their answers. Everything is read; nothing here changes the machine.
+//! Requests and their answers. Nothing here changes the machine.
 
 use crate::access::Access;
 use crate::exposition::Format;
@@ -21,14 +21,14 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Viewers at a time.
+/// The most viewers at a time.
 const VIEWERS_MAX: usize = 200;
-/// Of these, viewers of long tables: a slow one may hold an older frame than others.
+/// The most viewers of long tables, as part of [`VIEWERS_MAX`]. A slow viewer may keep an old frame in memory.
 const LONG_VIEWERS_MAX: usize = 16;
-/// Single answers with long tables at a time, for the same reason.
+/// The most single answers with long tables at a time, for the same reason.
 const LONG_ANSWERS_MAX: usize = 16;
 
-/// Places for requests that last.
+/// Places for long requests.
 #[derive(Debug, Clone)]
 struct Rooms {
     viewers: Arc<Room>,
@@ -36,10 +36,10 @@ struct Rooms {
     long_answers: Arc<Room>,
 }
 
-/// The version of documents, as commands with `--json` have it.
+/// The version of the documents, as in `--json` of commands.
 const VERSION: u64 = 1;
 
-/// What every request finds.
+/// The state that all requests share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Frames.
@@ -50,7 +50,7 @@ pub struct Shared {
     pub interval_s: f64,
 }
 
-/// Everything that is answered.
+/// The routes.
 pub fn router(shared: Shared) -> Router {
     let rooms = Rooms {
         viewers: Room::new(VIEWERS_MAX),
@@ -75,7 +75,7 @@ pub fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Refuses those that have no access, and says what no browser may do with an answer.
+/// Refuses requests without access. Adds the security headers of answers.
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
     if let Some(cookie) = shared.access.cookie(query) {
@@ -110,12 +110,12 @@ async fn page(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Why something is not answered.
+/// The refusal of a request.
 #[derive(Debug)]
 struct Refused {
     status: StatusCode,
     what: &'static str,
-    /// What to do; empty where there is nothing.
+    /// The remedy. Empty if there is none.
     hint: String,
 }
 
@@ -137,7 +137,7 @@ fn as_json(body: &Json) -> impl IntoResponse + use<> {
     ([(header::CONTENT_TYPE, "application/json")], format!("{body}\n"))
 }
 
-/// The first frame is read before anything is answered, so that this is seen by tests alone.
+/// The first frame is read before the first request, so only tests see this error.
 fn latest(shared: &Shared) -> Result<Arc<Published>, Refused> {
     shared.hub.latest().ok_or_else(|| {
         refused(StatusCode::SERVICE_UNAVAILABLE, "no frame was read yet", "ask again in a second")
@@ -184,7 +184,7 @@ async fn index(State(shared): State<Shared>) -> Result<Response, Refused> {
     .into_response())
 }
 
-/// An answer of pieces that other answers share. Those of long tables have a `place` until they are sent.
+/// An answer of pieces that other answers share. One with long tables holds a `place` until it is sent.
 fn pieces(kind: &'static str, pieces: Vec<Bytes>, place: Option<Guest>) -> Response {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     let sent = stream::iter(pieces).map(move |piece| {
@@ -195,7 +195,7 @@ fn pieces(kind: &'static str, pieces: Vec<Bytes>, place: Option<Guest>) -> Respo
     (headers, Body::from_stream(sent)).into_response()
 }
 
-/// A place where one of the tables is long.
+/// Takes a place if one of the tables is long.
 fn place(tables: &[Entity], room: &Arc<Room>, visitor: &Visitor) -> Result<Option<Guest>, Refused> {
     if !tables.iter().any(|entity| is_long(*entity)) {
         return Ok(None);
@@ -225,7 +225,7 @@ async fn frame(
 
 async fn time_line(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let mut tables = tables(query.as_deref(), &TIME_LINE)?;
-    // It has no other ones.
+    // The time line keeps only these tables.
     tables.retain(|entity| TIME_LINE.contains(entity));
     let mut body = vec![Bytes::from_static(b"[")];
     for (number, texts) in shared.hub.past_intervals().iter().enumerate() {
@@ -304,11 +304,11 @@ async fn events(
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
 
-/// What a viewer gets.
+/// The state of a viewer's connection.
 struct Viewing {
     viewer: Viewer,
     tables: Vec<Entity>,
-    /// The rest of an event.
+    /// The rest of an event that is being sent.
     left: VecDeque<Bytes>,
     _places: (Guest, Option<Guest>),
 }
@@ -336,7 +336,8 @@ mod tests {
     use tokio::net::{TcpSocket, TcpStream};
     use tokio::sync::watch;
 
-    /// Asks for a path from an address of this host: the connection, and the first line of the answer.
+    /// Sends a request for a path from an address of this host. Returns the connection and the first line of the
+    /// answer.
     async fn ask(from: [u8; 4], to: SocketAddr, path: &str) -> (TcpStream, String) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::from(from), 0).into()).unwrap();

@@ -1,4 +1,4 @@
-//! Reads the machine, again and again, while requests are answered beside it.
+//! Reads the machine periodically, while requests are answered on other threads.
 
 use crate::access::{Access, Address};
 use crate::hub::Hub;
@@ -18,12 +18,12 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What it is called.
+/// The name of the service, in messages.
 const NAME: &str = "gauge";
-/// A signal is looked for so often.
+/// The interval of checks for a signal.
 const LOOK: Nanos = Nanos::from_millis(200);
 
-/// Runs until it is asked to stop. Gives the exit status.
+/// Runs until a signal stops it. Returns the exit status.
 pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
     let stop = stop_daemon_on_signal();
     match begin(options).and_then(|begun| begun.go(options, stop, err)) {
@@ -67,7 +67,7 @@ fn cannot_listen(address: &Address, why: &str) -> String {
     )
 }
 
-/// The address by which a socket is reached: a port that the system chose is known here.
+/// The address of a socket, with the port that the system chose.
 fn address(listening: &Listening) -> Option<Address> {
     match listening {
         Listening::Port(port) => port.local_addr().ok().map(Address::Port),
@@ -77,7 +77,7 @@ fn address(listening: &Listening) -> Option<Address> {
     }
 }
 
-/// The numbers of the users that a Unix socket answers.
+/// The user ids that a Unix socket answers.
 fn allowed(names: &[String], machine: &dyn Machine) -> Result<Vec<u32>, String> {
     let mut allowed = vec![0, rustix::process::geteuid().as_raw()];
     let known = machine.census().map(|facet| facet.users()).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Begun {
                     watch.sleep_until(watch.elapsed() + LOOK);
                     continue;
                 }
-                // It hurries there.
+                // Advances without waiting until the requested time.
                 Some(_) => {}
                 None if watch.elapsed() < due => {
                     watch.sleep_until(due.min(watch.elapsed() + LOOK));

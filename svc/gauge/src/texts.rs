@@ -1,7 +1,7 @@
-//! A frame as text: each of its tables is written when the first request wants it, and the bytes are shared by all others.
+//! A frame as text. Each of its tables is written at the first request for it, and all requests share the bytes.
 //!
-//! A table with a row for each thread is long, and so is the time to write it. That happens on a thread of its own, so that requests for other
-//! tables are answered meanwhile. An answer is a list of such pieces, none of which is copied.
+//! A table with a row for each thread is long and takes long to write. A separate thread writes it, so that requests
+//! for other tables do not wait. An answer is a list of such pieces, none of which is copied.
 
 use crate::exposition::Format;
 use crate::families::of_frame;
@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// A member of a JSON object, behind a comma.
+    /// A member of a JSON object, preceded by a comma.
     Json,
     /// Families of metrics.
     Metrics(Format),
@@ -36,13 +36,13 @@ pub fn is_long(entity: Entity) -> bool {
 /// A frame with the texts of its tables.
 #[derive(Debug)]
 pub struct Texts {
-    /// What they are of.
+    /// The frame.
     pub frame: Frame,
     tables: HashMap<(Entity, Form), OnceCell<Bytes>>,
 }
 
 impl Texts {
-    /// Of a frame, of which nothing is written yet.
+    /// The texts of a frame. Nothing is written yet.
     #[must_use]
     pub fn of(frame: Frame) -> Arc<Texts> {
         let keys = Entity::ALL.into_iter().flat_map(|entity| FORMS.map(|form| (entity, form)));
@@ -61,7 +61,8 @@ impl Texts {
         cell.get_or_init(written).await.clone()
     }
 
-    /// The frame with these tables alone as a JSON object; others are empty lists. `more` is a member that is added, behind a comma.
+    /// The frame as a JSON object with only these tables; other tables are empty lists. `more` is an additional
+    /// member, preceded by a comma.
     pub async fn json(self: &Arc<Texts>, tables: &[Entity], more: &str) -> Vec<Bytes> {
         self.object("", tables, more).await
     }
@@ -79,7 +80,7 @@ impl Texts {
         pieces
     }
 
-    /// The frame with these tables as an event that a server sends. JSON has no line ends of its own.
+    /// The frame with these tables as a server-sent event. The JSON contains no line ends.
     pub async fn event(self: &Arc<Texts>, number: u64, tables: &[Entity]) -> Vec<Bytes> {
         let before = format!("id: {number}\nevent: frame\ndata: ");
         let mut pieces = self.object(&before, tables, "").await;

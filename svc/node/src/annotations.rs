@@ -1,38 +1,39 @@
-//! What pods say: which pool a container asks for, what it requests, and what it is called.
+//! Annotations of pods: the pool and the fence that a pod names. Also the CPU requests and names of containers.
 
 use millpond_formats::node_files::{NodeFence, cpus_of};
 use millpond_model::{CpuSet, FenceName, printable};
 use millpond_nri::{Container, Pod};
 
-/// The annotation of a pod. With a dot and the name of a container behind it, of that container alone.
+/// The annotation of a pod with its pool. With a dot and the name of a container appended, it applies to that
+/// container alone.
 pub(crate) const POOL: &str = "millpond.dev/pool";
 
-/// The pool that a container asks for.
+/// The pool that a container names.
 pub(crate) fn pool_of<'p>(pod: &'p Pod, container: &Container) -> Option<&'p str> {
     let own = pod.annotations.get(&format!("{POOL}.{}", container.name));
     own.or_else(|| pod.annotations.get(POOL)).map(|name| name.trim()).filter(|name| !name.is_empty())
 }
 
-/// The annotation of a pod that is to have a fence of its own: a profile.
+/// The annotation that gives a pod its own fence. Its value is a profile.
 pub(crate) const FENCE: &str = "millpond.dev/fence";
 
-/// The CPUs of that fence, as a list.
+/// The annotation with the CPUs of that fence, as a list.
 pub(crate) const FENCE_CPUS: &str = "millpond.dev/fence-cpus";
 
-/// How the names of fences of pods begin.
+/// The prefix of the names of pod fences.
 const FENCE_PREFIX: &str = "pod-";
 
-/// So much of a pod's number is in the name of its fence.
+/// The number of characters of a pod's UID that its fence name contains.
 const FENCE_NUMBER_MAX: usize = 28;
 
-/// Which fences pods may ask for: what the operator names on the command line. Nothing, unless all three are named.
+/// The fences that pods may request: from the command line. Pods may request none unless all three lists are given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFenceRule {
-    /// The namespaces whose pods may ask.
+    /// The namespaces whose pods may request a fence.
     pub namespaces: Vec<String>,
-    /// The profiles.
+    /// The profiles that they may name.
     pub profiles: Vec<String>,
-    /// The CPUs of the node, those that a profile adds included.
+    /// The CPUs of the node that they may fence, including those that a profile adds.
     pub cpus: CpuSet,
 }
 
@@ -40,7 +41,7 @@ impl PodFenceRule {
     /// Refuses CPUs that pods may not fence.
     ///
     /// # Errors
-    /// The CPUs, with the option that allows them.
+    /// The refused CPUs, with the option that allows them.
     pub(crate) fn allows_cpus(&self, cpus: &CpuSet) -> Result<(), String> {
         let refused: CpuSet = cpus.iter().filter(|cpu| !self.cpus.contains(*cpu)).collect();
         match refused.is_empty() {
@@ -51,10 +52,10 @@ impl PodFenceRule {
         }
     }
 
-    /// The fence that a pod asks for; `None` where it asks for none.
+    /// The fence that a pod requests. `None` if it requests none.
     ///
     /// # Errors
-    /// Why it cannot have what it asks for.
+    /// Why the pod cannot have this fence.
     pub(crate) fn fence_of(&self, pod: &Pod) -> Result<Option<NodeFence>, String> {
         let Some(profile) = pod.annotations.get(FENCE).map(|word| word.trim()) else { return Ok(None) };
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -82,10 +83,11 @@ impl PodFenceRule {
         Ok(Some(NodeFence { name, profile: profile.to_owned(), cpus }))
     }
 
-    /// The pool of a container: the one that it names, else that of its pod's fence. Second is that fence.
+    /// The pool of a container, and the fence of its pod. The pool is the one that the container names, else that of
+    /// the fence.
     ///
     /// # Errors
-    /// As for [`PodFenceRule::fence_of`]; and that the pool is the fence of another pod.
+    /// As for [`PodFenceRule::fence_of`]. Also if the pool is the fence of another pod.
     pub(crate) fn place_of(
         &self,
         pod: &Pod,
@@ -101,34 +103,35 @@ impl PodFenceRule {
     }
 }
 
-/// Whether a fence is one of a pod.
+/// Whether a fence belongs to a pod.
 pub(crate) fn is_of_pod(fence: &FenceName) -> bool {
     fence.as_str().starts_with(FENCE_PREFIX)
 }
 
-/// What users call a container.
+/// The name of a container for users.
 pub(crate) fn name_of(pod: &Pod, container: &Container) -> String {
     format!("{}/{}/{}", pod.namespace, pod.name, container.name)
 }
 
-/// The least shares that the kubelet writes; it stands for no request.
+/// The smallest shares that the kubelet writes. They mean that there is no request.
 const LEAST_SHARES: u64 = 2;
 
-/// What a container requests, in thousandths of a CPU: the kubelet writes it as shares, of which 1,024 are a CPU, rounded down.
+/// The CPU request of a container, in thousandths of a CPU. The kubelet writes it as shares, 1,024 per CPU, rounded
+/// down.
 pub(crate) fn requests(shares: Option<u64>) -> u64 {
     let shares = shares.filter(|shares| *shares > LEAST_SHARES).unwrap_or(0);
     shares.saturating_mul(1000).saturating_add(512) / 1024
 }
 
-/// So many digits of a container's number are its name as a zone.
+/// The number of digits of a container's id in its zone name.
 const ZONE_DIGITS: usize = 12;
 
-/// The name of a container as a zone of the machine, where nobody gave it another one.
+/// The zone name of a container that has no other name.
 pub(crate) fn zone_of(id: &str) -> &str {
     id.get(..ZONE_DIGITS).unwrap_or(id)
 }
 
-/// The number of the container whose group of processes that is; `None` where it is no container of a pod.
+/// The id of the container of a cgroup. `None` if it is not the cgroup of a container of a pod.
 pub(crate) fn id_of(group: &str) -> Option<&str> {
     let (above, name) = group.rsplit_once('/')?;
     let bare = name.strip_suffix(".scope").unwrap_or(name);
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn shares_are_what_was_requested() {
-        // The kubelet: milliCPU * 1024 / 1000, at least 2.
+        // The rule of the kubelet: milliCPU * 1024 / 1000, at least 2.
         for milli in [0_u64, 10, 100, 250, 999, 1000, 1500, 64_000] {
             let shares = (milli * 1024 / 1000).max(2);
             assert!(requests(Some(shares)).abs_diff(milli) <= 1, "{milli}: {}", requests(Some(shares)));

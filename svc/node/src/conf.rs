@@ -1,5 +1,5 @@
-//! The configuration of pools that the agent commits: a file that others change, such as a mounted ConfigMap, or a directory with the files of all
-//! nodes.
+//! The pool configuration that the agent commits. Other programs write it: a file, such as a mounted ConfigMap, or a
+//! directory with the files of all nodes.
 
 use millpond_formats::node_files::{
     NODES, NodeFence, configuration_of, fences_file, pools_file, read_fences,
@@ -12,33 +12,33 @@ use millpond_pools::{PoolError, dynamic, instantiate};
 use millpond_session::{Advice, Session};
 use std::path::{Path, PathBuf};
 
-/// The file or the directory, with what was read when it was looked at last.
+/// The file or the directory, with its contents at the last check.
 pub(crate) struct Conf {
     path: PathBuf,
-    /// Who this node is, where the path is a directory.
+    /// The name of this node, if the path is a directory.
     node: Option<String>,
     seen: Option<Texts>,
-    /// `None` before a configuration was committed.
+    /// `None` until a configuration is committed.
     fences: Option<Vec<NodeFence>>,
     refusal: Option<String>,
 }
 
-/// What a node reads.
+/// The files of a node.
 #[derive(Clone, PartialEq, Eq)]
 struct Texts {
-    /// The file of the pools, with its name; `None` where the node has no pools.
+    /// The name and text of the file of the pools. `None` if the node has no pools.
     pools: Option<(String, String)>,
-    /// That of the fences, empty where there is none.
+    /// The name and text of the file of the fences. The text is empty if there is no such file.
     fences: (String, String),
 }
 
-/// What came of a look.
+/// The result of a check.
 pub(crate) enum Looked {
-    /// Nothing is new.
+    /// Nothing has changed.
     Same,
-    /// The file was committed. Notes of the machine.
+    /// The file was committed. Contains the notes of the machine.
     Committed(Vec<String>),
-    /// It could not be.
+    /// The file could not be committed. Contains the reason.
     Failed(String),
 }
 
@@ -47,21 +47,21 @@ impl Conf {
         Conf { path: path.to_owned(), node, seen: None, fences: None, refusal: None }
     }
 
-    /// The fences of the node, once they are known: those that stand stay until then.
+    /// The fences of the node. `None` until they are known; existing fences stay until then.
     pub(crate) fn fences(&self) -> Option<&[NodeFence]> {
         self.fences.as_deref()
     }
 
-    /// Why what was read last is not in force.
+    /// Why the last contents are not in force.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Commits what is read if it is other than before. One that failed is tried again when it changes.
+    /// Commits the contents if they have changed. Contents that failed are tried again only when they change.
     pub(crate) fn look(&mut self, session: &Session, advice: Advice) -> Looked {
         let texts = match self.read(session) {
             Ok(Some(texts)) => texts,
-            // Whoever replaces it may have taken it away for a moment.
+            // The file can be missing for a moment while it is replaced.
             Ok(None) if self.seen.is_some() => return Looked::Same,
             Ok(None) => return self.failed(format!("there is no file {}", self.file().display())),
             Err(why) => return self.failed(why),
@@ -88,12 +88,12 @@ impl Conf {
         Looked::Failed(why)
     }
 
-    /// What must be there.
+    /// The file that must exist.
     fn file(&self) -> PathBuf {
         if self.node.is_some() { self.path.join(NODES) } else { self.path.clone() }
     }
 
-    /// What the node reads; `None` where there is nothing.
+    /// Reads the files. `None` if there is no file.
     fn read(&self, session: &Session) -> Result<Option<Texts>, String> {
         let read = |file: &Path| {
             let name = file.display().to_string();
@@ -108,7 +108,7 @@ impl Conf {
         let Some(configuration) = configuration_of(&text, node) else {
             return Ok(Some(Texts { pools: None, fences: Default::default() }));
         };
-        // The name is that of a resource of the cluster: no path.
+        // The name is that of a cluster resource, and must not be a path.
         if configuration.contains('/') {
             return Err(format!("{name}: the configuration of {node} has a name with a stroke"));
         }
@@ -121,7 +121,7 @@ impl Conf {
     }
 }
 
-/// Commits a file, or no pools but the default one.
+/// Commits a file, or only the default pool if there is no file.
 fn commit(session: &Session, file: Option<&(String, String)>, advice: Advice) -> Result<Vec<String>, String> {
     let (name, conf) = match file {
         Some((name, text)) => {
@@ -133,7 +133,7 @@ fn commit(session: &Session, file: Option<&(String, String)>, advice: Advice) ->
         None => ("a node without pools", PoolsConf::fresh([])),
     };
     let machine = session.machine();
-    // A hint that names a command is tried on the machine, which takes no lock.
+    // A hint that names a command is tried on the machine first. The trial takes no lock.
     let said = |error: PoolError| match error.hint.as_ref().and_then(|hint| advice(session, hint)) {
         Some(hint) => format!("{name} cannot be committed: {error}\nhint: {hint}"),
         None => format!("{name} cannot be committed: {error}"),
@@ -155,13 +155,14 @@ fn commit(session: &Session, file: Option<&(String, String)>, advice: Advice) ->
     Ok(done.notes)
 }
 
-/// A file with the pools and sets of fences that stand, which no file has: committed without them it would take them away, and the machine refuses that.
+/// The configuration of a file with the pools and sets of the current fences added. No file has them. A commit
+/// without them would remove them, which the machine refuses.
 fn with_fences(mut file: PoolsConf, is: &PoolsConf, fenced: &[PsetId]) -> PoolsConf {
     for set in is.psets.iter().filter(|set| set.id.is_some_and(|id| fenced.contains(&id))) {
         if file.pset(&set.name).is_some() {
             continue;
         }
-        // Keys of the file are its own.
+        // The file has its own keys, so this set gets a new one.
         let key = RefId::from(format!("fence {}", set.name));
         for pool in is.pools.iter().filter(|pool| pool.pset == set.ref_id) {
             if file.pool(&pool.name).is_none() {
@@ -171,7 +172,7 @@ fn with_fences(mut file: PoolsConf, is: &PoolsConf, fenced: &[PsetId]) -> PoolsC
         }
         let mut set = set.clone();
         set.ref_id = key;
-        // It gets no CPU that is shared out, and gives none.
+        // poold neither adds CPUs to this set nor takes any away.
         (set.min, set.max) = (set.size(), set.size());
         file.psets.push(set);
     }
@@ -199,7 +200,7 @@ mod tests {
         conf.pools.push(PoolNode::new("pod-7", "pool_1", "pset_1", Some(PoolId(1))));
         conf.move_cpu(CpuId(3), "pod-7");
         let state = PoolsState { conf, keep_others: false, zones: BTreeMap::new() };
-        // In the file another set has the same key.
+        // In the file, another set has the same key.
         let mut file = PoolsConf::fresh([]);
         file.psets.push(set("web", None));
         file.pools.push(PoolNode::new("web", "pool_1", "pset_1", None));

@@ -1,5 +1,5 @@
-//! What answers the container runtime: at once, from what it was told of containers and from the notices of pools. It changes nothing. The
-//! [`crate::service`] looks here for what is to be bound.
+//! Answers the requests of the container runtime (NRI) from cached state, without blocking: the list of containers,
+//! and the notices of pools. It changes nothing on the machine. [`crate::service`] takes from here what to bind.
 
 use crate::annotations::{PodFenceRule, name_of, requests};
 use crate::options::UnknownPool;
@@ -12,27 +12,27 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A container, as far as pools are concerned.
+/// What the agent keeps about a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// `namespace/pod/container`.
     pub(crate) name: String,
-    /// The pool that it asks for: that of the pod's fence, where it names none of its own.
+    /// The pool that the container names, else that of the fence of its pod.
     pub(crate) pool: Option<String>,
     /// The fence of its pod.
     pub(crate) fence: Option<NodeFence>,
-    /// What it requests, in thousandths of a CPU.
+    /// The CPU request, in thousandths of a CPU.
     pub(crate) requests: u64,
-    /// Whether it has begun: before that it has no group of processes.
+    /// Whether the container has started. Before that, it has no cgroup.
     pub(crate) runs: bool,
 }
 
-/// Everything that is known of containers.
+/// The known containers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    /// Containers by the runtime's number.
+    /// Containers, by the id of the runtime.
     pub(crate) containers: BTreeMap<String, Kept>,
-    /// These are all: the runtime has listed them since it took the plugin.
+    /// Whether the list is complete: the runtime has listed all containers since it accepted the plugin.
     pub(crate) is_whole: bool,
 }
 
@@ -41,11 +41,11 @@ struct Inside {
     known: Known,
     has_changed: bool,
     said: Vec<String>,
-    /// A runtime took the plugin once.
+    /// Whether a runtime has accepted the plugin at least once.
     was_taken: bool,
 }
 
-/// The desk.
+/// The cached state, and the handlers of requests.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: PathBuf,
@@ -55,7 +55,7 @@ pub(crate) struct Desk {
     changed: Condvar,
 }
 
-/// The versions of containerd that are too old: before 1.7 it has another interface for plugins under the same name.
+/// The oldest supported version of containerd. Before 1.7, its plugin interface of the same name is another one.
 const CONTAINERD: (&str, (u32, u32)) = ("containerd", (1, 7));
 
 impl Desk {
@@ -75,17 +75,18 @@ impl Desk {
         self.changed.notify_one();
     }
 
-    /// The runtime is gone: what it does until it is back is not heard of.
+    /// Marks the list as incomplete. After the connection to the runtime is lost, changes are unknown.
     pub(crate) fn lose(&self) {
         self.inside().known.is_whole = false;
     }
 
-    /// Whether a runtime took the plugin since the agent began: one that is gone then comes back.
+    /// Whether a runtime has accepted the plugin since the agent started. If so, a lost runtime is expected to
+    /// return.
     pub(crate) fn was_taken(&self) -> bool {
         self.inside().was_taken
     }
 
-    /// Waits until something changed, or for that long. What is known, where it changed.
+    /// Waits for a change, at most for the given time. Returns the known containers if they changed.
     pub(crate) fn wait(&self, most: Duration) -> Option<Known> {
         let mut inside = self.inside();
         if !inside.has_changed && inside.said.is_empty() {
@@ -94,12 +95,12 @@ impl Desk {
         std::mem::take(&mut inside.has_changed).then(|| inside.known.clone())
     }
 
-    /// What is known.
+    /// The known containers.
     pub(crate) fn known(&self) -> Known {
         self.inside().known.clone()
     }
 
-    /// What is to be logged.
+    /// Takes the lines to log.
     pub(crate) fn said(&self) -> Vec<String> {
         std::mem::take(&mut self.inside().said)
     }
@@ -109,7 +110,7 @@ impl Desk {
         self.changed.notify_one();
     }
 
-    /// What is known of a container from its pod, but whether it runs.
+    /// The entry of a container, from its pod. Whether it runs is not known here.
     fn kept(&self, pod: &Pod, container: &Container) -> Result<Kept, String> {
         let (pool, fence) = self.pod_fences.place_of(pod, container)?;
         Ok(Kept {
@@ -121,19 +122,19 @@ impl Desk {
         })
     }
 
-    /// The CPUs of a pool; `None` for the default one, which has all that the others have not.
+    /// The CPUs of a pool. `None` for the default pool, which has all CPUs that other pools do not have.
     fn cpus(&self, pool: &str) -> Result<Option<CpuSet>, MemberError> {
         let (number, size) = Subscription::look(&self.state, pool)?;
         Ok((!number.is_default()).then_some(size.cpus))
     }
 
-    /// The CPUs that a container gets or keeps: those of its pool while that exists and has some.
+    /// The CPU list for a container: the CPUs of its pool, if the pool exists and has CPUs.
     fn list_of(&self, pool: Option<&str>) -> Option<String> {
         let cpus = self.cpus(pool?).ok().flatten().filter(|cpus| !cpus.is_empty());
         cpus.map(|cpus| cpus.to_string())
     }
 
-    /// The notices, where programs in a container look for them.
+    /// The mount of the notices: their directory, and the directory in which programs in a container look for them.
     fn view(&self) -> (String, String) {
         let there = usual_state_dir().join(NOTICES);
         (self.state.join(NOTICES).display().to_string(), there.display().to_string())
@@ -143,7 +144,7 @@ impl Desk {
 /// The directory of notices in a state directory.
 const NOTICES: &str = "pools";
 
-/// The two numbers with which a version begins, as in `v2.1.9`.
+/// The first two numbers of a version, as in `v2.1.9`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']).map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??))
@@ -168,7 +169,7 @@ impl Node for Desk {
         let mut updates = Vec::new();
         for container in containers.into_iter().filter(|container| !container.has_ended) {
             let Some(pod) = pods.get(&container.pod) else { continue };
-            // One that makes no sense was refused, or began without the agent: then it is in no pool.
+            // An invalid one was refused, or was started without the agent. Then it is in no pool.
             let Ok(kept) = self.kept(pod, &container) else { continue };
             if let Some(cpus) = self.list_of(kept.pool.as_deref()).filter(|cpus| *cpus != container.cpus) {
                 updates.push(Update { container: container.id.clone(), cpus });
@@ -188,7 +189,7 @@ impl Node for Desk {
         if let Some(pool) = pool {
             let mut has_pool = true;
             match self.cpus(pool) {
-                // poold gives it one, now that something is in it.
+                // poold gives the pool a CPU, because it now has a container.
                 Ok(Some(cpus)) if cpus.is_empty() => {
                     self.say(format!("{} waits for a CPU of pool {}", printable(name), printable(pool)));
                 }
@@ -200,7 +201,7 @@ impl Node for Desk {
                 }
                 Ok(Some(cpus)) => adjustment.cpus = Some(cpus.to_string()),
                 Ok(None) => has_pool = false,
-                // Its fence is made once it runs.
+                // The fence is made once the container runs.
                 Err(_) if kept.fence.as_ref().is_some_and(|fence| fence.name.as_str() == pool) => {}
                 Err(why) if self.unknown_pool == UnknownPool::Refuse => {
                     let why = format!("{why}, which annotation {} names", crate::annotations::POOL);
@@ -234,7 +235,7 @@ impl Node for Desk {
     fn update(&self, pod: Pod, container: Container) -> Option<String> {
         let pool = self.kept(&pod, &container).ok().and_then(|kept| kept.pool);
         let asked = requests(container.shares);
-        // What the runtime writes may be older than what poold decides meanwhile: it is looked at again.
+        // poold may decide again before the runtime writes this list, so the list is checked again later.
         self.change(|inside| {
             if let Some(kept) = inside.known.containers.get_mut(&container.id) {
                 kept.requests = asked;

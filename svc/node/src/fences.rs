@@ -1,4 +1,5 @@
-//! Fences of the node's configuration, and of pods: those are made when a container of the pod runs, and taken down when none does. Each is the set of a pool of its name.
+//! Fences of the node's configuration and of pods. A pod's fence exists while a container of the pod runs. Each fence
+//! is the set of a pool with its name.
 
 use crate::annotations::{PodFenceRule, is_of_pod};
 use crate::desk::Known;
@@ -10,12 +11,12 @@ use millpond_model::{CpuId, Fence, FenceName};
 use millpond_session::{profile_file, read_text};
 use std::collections::BTreeMap;
 
-/// The fences of pods, as far as they could be made.
+/// The fences that pods request, and the failures to make them.
 #[derive(Debug)]
 pub(crate) struct PodFences {
-    /// What pods may ask for.
+    /// The fences that pods may request.
     rule: PodFenceRule,
-    /// Why one could not be made. It is tried again when the machine is looked at without news.
+    /// Why a fence could not be made. It is tried again at the next periodic check.
     failed: BTreeMap<FenceName, String>,
 }
 
@@ -24,8 +25,8 @@ impl PodFences {
         PodFences { rule, failed: BTreeMap::new() }
     }
 
-    /// Makes those that are wanted and do not stand, and takes down those that are wanted no more. Gives what is to be logged. `again`: what failed before is
-    /// tried once more.
+    /// Makes requested fences that do not exist, and removes fences that are no longer requested. Returns the lines
+    /// to log. With `again`, it also retries fences that failed before.
     pub(crate) fn follow(
         &mut self,
         machine: &dyn Machine,
@@ -48,7 +49,8 @@ impl PodFences {
             Ok(standing) => standing,
             Err(refusal) => return vec![refusal.to_string()],
         };
-        // Before all containers are known, one may be missing here. A fence of the node that is to be another one is made anew.
+        // While the list of containers is incomplete, a pod of a fence may be missing from it. A fence of the node
+        // with a changed configuration is removed and made again.
         let is_over = |fence: &Fence| match wanted.get(&fence.fencing.name) {
             None if is_of_node(&fence.fencing.name) => of_node.is_some(),
             None => is_of_pod(&fence.fencing.name) && known.is_whole,
@@ -98,7 +100,7 @@ impl PodFences {
             self.rule.allows_cpus(&cpus.iter().copied().collect())?;
         }
         let mut shelter = profile.shelter;
-        // A pod does not decide about the whole machine.
+        // A pod may not change settings of the whole machine.
         shelter.global.clear();
         let wish = FenceWish { name: asked.name.clone(), profile: asked.profile.clone(), shelter, cpus };
         let writer = Writer::open(machine).map_err(said)?;
@@ -106,19 +108,19 @@ impl PodFences {
         Ok(done.notes.into_iter().chain(done.outcome.absent).collect())
     }
 
-    /// Why a fence of the node could not be made.
+    /// Why a fence of the node's configuration could not be made.
     pub(crate) fn refusal(&self) -> Option<String> {
         let mut of_node = self.failed.iter().filter(|(name, _)| is_of_node(name));
         of_node.next().map(|(name, why)| format!("fence {name}: {why}"))
     }
 }
 
-/// Whether a fence is one of the node's configuration.
+/// Whether a fence belongs to the node's configuration.
 fn is_of_node(fence: &FenceName) -> bool {
     fence.as_str().starts_with(FENCE_PREFIX)
 }
 
-/// Whether a fence has the profile and the CPUs that are asked for. One whose profile is not there any more stays.
+/// Whether a fence has the requested profile and CPUs. A fence whose profile no longer exists stays.
 fn is_same(machine: &dyn Machine, fence: &Fence, asked: &NodeFence) -> bool {
     let cpus = profile(&asked.profile).and_then(|profile| cpus_of(machine, &profile, asked));
     let has = |cpu: &CpuId| fence.cpus.contains(*cpu) || fence.fencing.stopped.contains_key(cpu);
@@ -128,7 +130,7 @@ fn is_same(machine: &dyn Machine, fence: &Fence, asked: &NodeFence) -> bool {
             .is_ok_and(|cpus| fence.fencing.shelter.siblings_off || cpus.len() == all && cpus.iter().all(has))
 }
 
-/// The CPUs of a fence: those that are asked for, and the other strands of their cores where the profile says so.
+/// The CPUs of a fence: the requested ones, and their sibling CPUs if the profile takes whole cores.
 fn cpus_of(machine: &dyn Machine, profile: &Profile, asked: &NodeFence) -> Result<Vec<CpuId>, String> {
     let cpus: Vec<CpuId> = asked.cpus.iter().collect();
     if !profile.whole_cores || profile.shelter.siblings_off {
@@ -142,7 +144,7 @@ fn take_down(machine: &dyn Machine, fences: &dyn Fences, name: &FenceName) -> Re
     writer.commit(fences.prepare_off(name)?).map(drop)
 }
 
-/// A profile of this node, or one that is built in.
+/// A profile of this node, or a built-in one.
 fn profile(name: &str) -> Result<Profile, String> {
     let text = match profile_file(name) {
         Some(file) => read_text(&file).map_err(|why| format!("profile {name} cannot be read: {why}"))?,

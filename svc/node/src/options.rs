@@ -1,4 +1,4 @@
-//! What it is started with.
+//! Command-line options of the node agent.
 
 use crate::annotations::PodFenceRule;
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind};
@@ -6,7 +6,7 @@ use millpond_session::{KUBELET_DIR, OpenOptions, PLUGIN_SOCKET};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its description.
+/// The description of the command.
 pub const SPEC: Spec = Spec {
     name: "node",
     applet: false,
@@ -68,38 +68,38 @@ pub const SPEC: Spec = Spec {
     ..Spec::NEW
 };
 
-/// What becomes of a container whose pool does not exist.
+/// The handling of a container whose pool does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownPool {
-    /// It is not created.
+    /// The container is not created.
     Refuse,
-    /// It runs in the default pool.
+    /// The container runs in the default pool.
     Default,
 }
 
-/// Understood.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The configuration that is committed.
+    /// The configuration to commit.
     pub conf: Option<PathBuf>,
-    /// What the node is called, where that is a directory with the files of all nodes.
+    /// The name of the node, if the configuration is a directory with the files of all nodes.
     pub node: Option<String>,
-    /// What becomes of a container whose pool does not exist.
+    /// The handling of a container whose pool does not exist.
     pub unknown_pool: UnknownPool,
-    /// Which fences pods may ask for.
+    /// The fences that pods may request.
     pub pod_fences: PodFenceRule,
-    /// Where the runtime listens.
+    /// The socket of the container runtime.
     pub socket: PathBuf,
-    /// The kubelet's directory.
+    /// The directory of the kubelet.
     pub kubelet: PathBuf,
     /// The machine.
     pub open: OpenOptions,
 }
 
-/// Parses the words after the name.
+/// Parses the command line after the program name.
 ///
 /// # Errors
-/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+/// The text to print instead of running: help, version, or a message about the first invalid argument.
 pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
     millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }
@@ -133,7 +133,7 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
     })
 }
 
-/// What pods may fence: all three lists, or nothing.
+/// The fences that pods may request: all three lists, or none.
 fn pod_fences(parsed: &Parsed) -> Result<PodFenceRule, String> {
     let list = |name: &str| {
         let words = parsed.long_value(name).unwrap_or_default();

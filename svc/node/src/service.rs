@@ -1,4 +1,5 @@
-//! The loop: what runs is bound to its pool, in one change for all that is new. The desk answers the runtime beside it.
+//! The main loop of the node agent: binds running containers to their pools, all new ones in one change. Another
+//! thread answers the runtime.
 
 use crate::annotations::{id_of, zone_of};
 use crate::conf::{Conf, Looked};
@@ -23,24 +24,24 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What it is called.
+/// The name of the service, in messages.
 const NAME: &str = "node";
-/// A signal, and the end of the runtime, is looked for so often.
+/// The interval of checks for a signal and for the end of the connection to the runtime.
 const LOOK: Duration = Duration::from_millis(200);
-/// The configuration's file is looked at so often: the kubelet itself replaces a ConfigMap only once a minute.
+/// The interval of checks of the configuration file. The kubelet replaces a mounted ConfigMap only once a minute.
 const CONF: Nanos = Nanos::from_secs(2);
-/// What is bound, and the kubelet's policy, is looked at so often although nothing is heard.
+/// The interval of checks of bindings and of the kubelet's policy, without any event.
 const CHECK: Nanos = Nanos::from_secs(10);
-/// What the runtime wrote is looked at so long after it asked.
+/// The delay of a check after a request of the runtime, which then writes its own CPU list.
 const SETTLE: Nanos = Nanos::from_millis(500);
-/// After a failure it is tried again.
+/// The delay of a retry after a failure.
 const AGAIN: Nanos = Nanos::from_secs(1);
-/// So much of why a configuration is refused is kept.
+/// The most characters that are kept of the reason of a refused configuration.
 const REFUSAL_MAX: usize = 400;
-/// Before the runtime is connected to again.
+/// The delay before the agent connects to the runtime again.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Runs until it is asked to stop. Remedies that it writes come through `advice`. Gives the exit status.
+/// Runs until a signal stops it. `advice` checks each remedy before it is written. Returns the exit status.
 pub fn run(options: &Options, err: &mut Output<'_>, advice: Advice) -> u8 {
     let stop = stop_daemon_on_signal();
     match begin(options, err) {
@@ -72,7 +73,7 @@ fn as_nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What must be there before the loop.
+/// Checks the kubelet's policy, and opens the machine and the files of the agent.
 fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Daemon, PathBuf), String> {
     if let Some(why) = objection(&options.kubelet) {
         return Err(why);
@@ -88,7 +89,7 @@ fn begin(options: &Options, err: &mut Output<'_>) -> Result<(Session, Daemon, Pa
     Ok((session, lock, state))
 }
 
-/// Why the agent must not run beside this kubelet.
+/// Why the agent must not run on the node of this kubelet.
 fn objection(kubelet: &Path) -> Option<String> {
     let file = millpond_session::static_cpu_manager(kubelet)?;
     Some(format!(
@@ -104,10 +105,10 @@ struct Service<'a, 'o> {
     desk: &'a Arc<Desk>,
     conf: Option<Conf>,
     err: &'a mut Output<'o>,
-    /// What the machine was told that containers are called.
+    /// The container names that the machine has.
     names: BTreeMap<String, String>,
     fences: PodFences,
-    /// What was last said to be wrong.
+    /// The last reported error.
     complaint: Option<String>,
     advice: Advice,
 }
@@ -118,7 +119,7 @@ impl Service<'_, '_> {
         self.err.flush();
     }
 
-    /// Says what is wrong, unless it was said last.
+    /// Reports an error, unless it is the same as the last one.
     fn complain(&mut self, why: String) {
         if self.complaint.as_ref() != Some(&why) {
             self.say(&why);
@@ -137,7 +138,7 @@ impl Service<'_, '_> {
     fn go(&mut self, stop: &'static AtomicBool) -> u8 {
         self.look_at_conf();
         let pools = dynamic::read(self.machine());
-        // The controller may not have written yet what this node has.
+        // The controller may not have written the entry of this node yet.
         if let (Err(error), None) = (pools, &self.options.node) {
             self.say(&self.said(&error));
             if self.conf.is_none() {
@@ -159,7 +160,8 @@ impl Service<'_, '_> {
         status
     }
 
-    /// A thread that answers the runtime, and connects again when that was restarted. It ends when the sender is dropped.
+    /// Starts the thread that answers the runtime, and that reconnects after the runtime restarts. It ends when the
+    /// sender is dropped.
     fn connect(&self) -> std::io::Result<(Sender<()>, Receiver<Parting>)> {
         let (leave, left) = mpsc::channel::<()>();
         let (sender, receiver) = mpsc::channel();
@@ -209,7 +211,7 @@ impl Service<'_, '_> {
                 }
             }
             if news.is_some() {
-                // The runtime may write an older list after it was answered.
+                // The runtime may write an older list after it has the answer.
                 check_due = check_due.min(now + SETTLE);
             }
             let mut due = news.is_some() || again.is_some_and(|again| now >= again);
@@ -243,7 +245,7 @@ impl Service<'_, '_> {
         0
     }
 
-    /// The runtime is gone. The exit status, where there is no use in waiting for it.
+    /// Handles the end of the connection to the runtime. Returns an exit status if it is useless to reconnect.
     fn parted(&mut self, parting: &Parting) -> Option<u8> {
         let why = printable(&parting.to_string()).into_owned();
         match parting {
@@ -269,7 +271,7 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Whether there is another configuration now.
+    /// Checks the configuration. `true` if a new one was committed.
     fn look_at_conf(&mut self) -> bool {
         let Some(mut conf) = self.conf.take() else { return false };
         let looked = conf.look(self.session, self.advice);
@@ -290,8 +292,8 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Binds what runs and is not bound, forgets what ended, and notes what pools request, as one change. Whether something waits for a CPU of its
-    /// pool.
+    /// In one change: binds running containers, removes the bindings of ended ones, and records the CPU requests of
+    /// pools. Returns whether a container waits for a CPU of its pool.
     fn bind(&mut self, known: &Known) -> Result<bool, String> {
         self.tell_names(known).map_err(|refusal| refusal.to_string())?;
         let machine = self.session.machine();
@@ -300,14 +302,14 @@ impl Service<'_, '_> {
         for (id, _, _) in unbound(&before, known) {
             match machine.pools().map_err(Refusal::from).and_then(|pools| pools.zone_key(zone_of(id))) {
                 Ok(key) => drop(keys.insert(id.to_owned(), key)),
-                // It ended meanwhile, and that will be heard.
+                // The container has ended meanwhile. The runtime will report that.
                 Err(refusal) if refusal.reason == Reason::NoSuchZone => {}
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
         let why = self.refusal();
         let to = refused(wanted(before.clone(), known, &keys), why.as_deref());
-        // The machine may have other lists than the configuration says: the runtime writes them, too.
+        // The machine may have other CPU lists than the configuration, because the runtime writes them, too.
         let is_so = || Ok(dynamic::prepare(machine, Some(to.clone()))?.steps.is_empty());
         if to == before && is_so().map_err(|error: PoolError| self.said(&error))? {
             return Ok(waits(&before, known));
@@ -324,7 +326,7 @@ impl Service<'_, '_> {
         Ok(waits(&to, known))
     }
 
-    /// Why the configuration of the node is not in force as a whole, in one line.
+    /// Why the node's configuration is not completely in force, in one line.
     fn refusal(&self) -> Option<String> {
         let of_conf = self.conf.as_ref().and_then(Conf::refusal).map(str::to_owned);
         let why = of_conf.or_else(|| self.fences.refusal())?;
@@ -345,7 +347,7 @@ impl Service<'_, '_> {
     }
 }
 
-/// What is wrong, with a remedy that the machine accepts.
+/// The text of an error, with a remedy that the machine accepts.
 fn said(error: &PoolError, session: &Session, advice: Advice) -> String {
     if error.code == Code::System(errno::NOT_ACTIVE) {
         return "pools are disabled".to_owned();
@@ -356,7 +358,7 @@ fn said(error: &PoolError, session: &Session, advice: Advice) -> String {
     }
 }
 
-/// The pool that a container is to be in; `None` for the default one, or one that does not exist.
+/// The pool of a container. `None` for the default pool, and for a pool that does not exist.
 fn pool_for<'s>(state: &'s PoolsState, kept: &Kept) -> Option<&'s PoolNode> {
     let pool = state.conf.pools.iter().find(|pool| Some(&pool.name) == kept.pool.as_ref());
     pool.filter(|pool| !pool.is_default)
@@ -366,13 +368,13 @@ fn has_cpus(state: &PoolsState, pool: &PoolNode) -> bool {
     state.conf.pset_of(pool).is_some_and(|set| set.size() > 0)
 }
 
-/// Whether a container that runs waits for the first CPU of its pool.
+/// Whether a running container waits for the first CPU of its pool.
 fn waits(state: &PoolsState, known: &Known) -> bool {
     let mut running = known.containers.values().filter(|kept| kept.runs);
     running.any(|kept| pool_for(state, kept).is_some_and(|pool| !has_cpus(state, pool)))
 }
 
-/// The containers that run and are bound to another pool than theirs, or to none: the number, what is known, and the pool.
+/// Running containers that are bound to another pool than theirs, or to none: the id, the entry, and the pool.
 fn unbound<'k>(state: &PoolsState, known: &'k Known) -> Vec<(&'k str, &'k Kept, PoolId)> {
     let bound: BTreeMap<&str, PoolId> =
         state.zones.iter().filter_map(|(zone, pool)| Some((id_of(zone)?, *pool))).collect();
@@ -385,7 +387,7 @@ fn unbound<'k>(state: &PoolsState, known: &'k Known) -> Vec<(&'k str, &'k Kept, 
         .collect()
 }
 
-/// The configuration with everything bound whose group of processes is known.
+/// The configuration in which every container with a known cgroup is bound.
 fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> PoolsState {
     let mut to = state.clone();
     if known.is_whole {
@@ -399,7 +401,7 @@ fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> 
         let mut sums: BTreeMap<Option<PoolId>, u64> = BTreeMap::new();
         for kept in known.containers.values() {
             let pool = pool_for(&state, kept).and_then(|pool| pool.id);
-            // A pool with a container has a CPU, whatever that requests.
+            // A pool with a container needs a CPU, even if the container requests none.
             let least = u64::from(pool.is_some());
             let sum = sums.entry(pool).or_default();
             *sum = sum.saturating_add(kept.requests.max(least));
@@ -412,7 +414,7 @@ fn wanted(state: PoolsState, known: &Known, keys: &BTreeMap<String, String>) -> 
     to
 }
 
-/// The configuration with the property that says why it is not what the cluster wants.
+/// The configuration, with the property that says why it differs from that of the cluster.
 fn refused(mut state: PoolsState, why: Option<&str>) -> PoolsState {
     let properties = &mut state.conf.system.user;
     match why {
@@ -423,7 +425,7 @@ fn refused(mut state: PoolsState, why: Option<&str>) -> PoolsState {
     state
 }
 
-/// What was bound and what was forgotten, in words.
+/// Lines about new and removed bindings.
 fn told(before: &PoolsState, after: &PoolsState, known: &Known) -> Vec<String> {
     let mut lines = Vec::new();
     let mut ended = BTreeSet::new();
@@ -534,7 +536,8 @@ mod tests {
         assert_eq!(wanted(before.clone(), &known, &BTreeMap::new()), before);
         known.is_whole = true;
         let to = wanted(before.clone(), &known, &BTreeMap::new());
-        // One that was bound by hand stays, and what is no container of a pod is not ours.
+        // A zone that was bound by hand stays bound. A zone that is not a container of a pod does not belong to the
+        // agent.
         assert_eq!(to.zones.len(), 2);
         assert!(to.zones.contains_key(&group('a')));
         assert_eq!(told(&before, &to, &known), ["container bbbbbbbbbbbb ended"]);

@@ -1,4 +1,4 @@
-//! The log: lines of the form `Nov 20 10:02:11 Configuration INFO: starting` (reference §13.1).
+//! The log of poold: lines of the form `Nov 20 10:02:11 Configuration INFO: starting`, as those of Solaris' poold(8).
 
 use jiff::tz::TimeZone;
 use millpond_model::{WallTime, printable};
@@ -6,7 +6,7 @@ use millpond_planner::{Category, Severity};
 use millpond_session::{Log as Sink, Output};
 use std::str::FromStr;
 
-/// How much a line matters, gravest first; the numbers are syslog's.
+/// The severity of a line, most severe first. The numbers are those of syslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// 1.
@@ -30,7 +30,7 @@ impl Level {
     pub const ALL: [Level; 7] =
         [Level::Alert, Level::Crit, Level::Err, Level::Warning, Level::Notice, Level::Info, Level::Debug];
 
-    /// The word for it.
+    /// The word in a line and in the configuration.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -62,7 +62,8 @@ impl From<Severity> for Level {
     }
 }
 
-/// A line, in local time. Hours run from 1 to 24. No name in the text begins another line; a hint follows in the same one.
+/// Formats a line, in local time. Hours run from 1 to 24. Line ends in the text are escaped, so that a name cannot
+/// begin another line. A hint is appended to the same line.
 #[must_use]
 pub fn line(at: WallTime, zone: &TimeZone, category: Category, level: Level, text: &str) -> String {
     let when = jiff::Timestamp::from_second(at.0).unwrap_or_default().to_zoned(zone.clone());
@@ -80,19 +81,19 @@ pub fn line(at: WallTime, zone: &TimeZone, category: Category, level: Level, tex
     format!("{day} {hour:02}:{minute:02}:{second:02} {word} {}: {text}", level.word())
 }
 
-/// Where lines go, and which.
+/// The destination of lines, and the least severe level that is written.
 #[derive(Debug)]
 pub struct Logger {
-    /// Instead of the standard error.
+    /// The destination instead of standard error.
     pub sink: Option<Sink>,
-    /// From here on.
+    /// The least severe level that is written.
     pub level: Level,
-    /// A line could not be written; said once.
+    /// The last write failed. The failure is reported once.
     pub has_failed: bool,
 }
 
 impl Logger {
-    /// Writes a line if its level is wanted.
+    /// Writes a line if its level is enabled.
     pub fn write(&mut self, err: &mut Output<'_>, level: Level, line: &str) {
         if level > self.level {
             return;

@@ -1,4 +1,4 @@
-//! What it is started with.
+//! Command-line options of poold.
 
 use crate::log::Level;
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
@@ -7,7 +7,7 @@ use millpond_session::{MachineName, OpenOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its description.
+/// The description of the command.
 pub const SPEC: Spec = Spec {
     name: "poold",
     applet: true,
@@ -73,26 +73,26 @@ pub const SPEC: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Understood.
+/// The parsed options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Stay at the standard error, from this level on.
+    /// Logs to standard error, from this level on.
     pub level: Option<Level>,
-    /// By its name, instead of what the configuration says.
+    /// The name of a policy, instead of the configured one.
     pub policy: Option<String>,
-    /// Instead of what the configuration says, in milliseconds.
+    /// The sampling interval in milliseconds, instead of the configured one.
     pub interval_ms: Option<u64>,
-    /// Write every decision.
+    /// Records every decision.
     pub records_all: bool,
-    /// End after so many milliseconds.
+    /// Ends after this many milliseconds.
     pub for_ms: Option<u64>,
-    /// Decide, and move nothing.
+    /// Decides, and moves nothing.
     pub is_dry: bool,
     /// The machine.
     pub open: OpenOptions,
 }
 
-/// Milliseconds, as a number alone or a time with a unit.
+/// Parses milliseconds: a number alone, or a time with a unit.
 fn millis(text: &str, of: &str) -> Result<u64, String> {
     let time = units::time(text, MILLI).ok_or_else(|| {
         format!("{of} takes milliseconds or a time with a unit ({}), not `{text}`", units::NAMES)
@@ -103,10 +103,10 @@ fn millis(text: &str, of: &str) -> Result<u64, String> {
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
-/// Parses the words after the name.
+/// Parses the command line after the program name.
 ///
 /// # Errors
-/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+/// The text to print instead of running: help, version, or a message about the first invalid argument.
 pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
     millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }

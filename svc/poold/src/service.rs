@@ -1,4 +1,4 @@
-//! The loop.
+//! The main loop of poold: take a turn of the manager, do periodic maintenance, and wait.
 
 mod house;
 
@@ -19,13 +19,13 @@ use millpond_session::{
 };
 use std::sync::atomic::Ordering;
 
-/// The property of the system that says whether frames are recorded, as `millpond record` does. Solaris does not have it.
+/// The system property that enables recording of frames, as by `millpond record`. Solaris does not have it.
 const RECORD_PROPERTY: &str = "system.poold.record";
 
-/// What it is called.
+/// The name of the daemon, in messages and in the names of its files.
 const NAME: &str = "poold";
 
-/// Runs until it is asked to stop. Remedies that it logs come through `advice`. Gives the exit status.
+/// Runs until a signal stops it. `advice` checks each remedy before it is logged. Returns the exit status.
 pub fn run(options: &Options, err: &mut Output<'_>, advice: Advice) -> u8 {
     let stop = stop_daemon_on_signal();
     match begin(options, err, advice) {
@@ -49,7 +49,7 @@ pub fn run(options: &Options, err: &mut Output<'_>, advice: Advice) -> u8 {
     }
 }
 
-/// What must be there before the loop.
+/// Opens the machine and the files of the daemon, and repairs changes that a killed process left behind.
 fn begin(
     options: &Options,
     err: &mut Output<'_>,
@@ -74,7 +74,7 @@ fn begin(
     Ok((session, files))
 }
 
-/// The names are checked where they come from.
+/// Unknown names are refused where they are read.
 fn manager_with(name: &str, is_dry: bool) -> Manager {
     let manager =
         Manager::new(policy(name).unwrap_or_else(|| Box::new(millpond_planner::Millpond::default())));
@@ -172,7 +172,7 @@ impl<'a, 'o> Service<'a, 'o> {
         let end = self.options.for_ms.map(|ms| Nanos(clock.now().0.saturating_add(ms * 1_000_000)));
         loop {
             let began = clock.now();
-            // What a turn has read is what the house is judged by; who changes something looks again.
+            // Maintenance uses the values that the turn has read. A step that changes the machine reads again.
             let reads = self.machine().shared_reads();
             self.turn(watch.as_mut());
             self.keep_house(began);
@@ -216,7 +216,8 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
-    /// Waits for the end of the interval. Who watches us hears of us meanwhile, twice in the time after which we count as dead.
+    /// Waits for the end of the interval. Meanwhile it sends watchdog notifications, at half the interval of
+    /// `WatchdogSec=`.
     fn wait_watched(
         &self,
         rhythm: Rhythm,
@@ -244,7 +245,7 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
-    /// How often to look: what the words say, else the configuration, else the policy.
+    /// The sampling interval: from the command line, else from the configuration, else from the policy.
     fn rhythm(&self) -> Rhythm {
         let interval_of = |state: &PoolsState| state.conf.system.monitor_interval;
         let configured = || match self.manager.configuration() {
@@ -319,7 +320,7 @@ impl<'a, 'o> Service<'a, 'o> {
         };
         match files.record(&line) {
             Ok(()) => self.has_failed = false,
-            // It goes on without: what it does is more than what it writes.
+            // poold continues without the record: its decisions matter more than their log.
             Err(error) if !std::mem::replace(&mut self.has_failed, true) => {
                 let text = format!("decisions cannot be written: {}", millpond_session::reason(&error));
                 self.say(Category::Poold, Level::Err, &text);
@@ -328,7 +329,8 @@ impl<'a, 'o> Service<'a, 'o> {
         }
     }
 
-    /// Which policy, and where and what to log, as the configuration says, unless the words do.
+    /// Sets policy, log destination and log level from the configuration, except for those that the command line
+    /// sets.
     fn configure(&mut self) {
         let Ok(PoolsState { conf, .. }) = dynamic::read(self.machine()) else { return };
         if self.options.policy.is_none() {

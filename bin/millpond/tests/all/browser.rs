@@ -1,4 +1,4 @@
-//! A real browser without a window, driven through two pipes: a message is JSON behind which a zero stands.
+//! A real headless browser, controlled through two pipes: each message is JSON, terminated by a zero byte.
 
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the browser is called.
+/// Names of the browser's program.
 const PROGRAMS: [&str; 2] = ["chromium", "chromium-browser"];
 
 pub struct Browser {
@@ -20,7 +20,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts it; `None`, and a word about it, where there is none.
+    /// Starts the browser. If it is not installed, prints that and returns `None`.
     pub fn start(test: &str) -> Option<Browser> {
         let is_there =
             |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
@@ -53,7 +53,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Asks for something and waits for the answer.
+    /// Sends a request and waits for its answer.
     pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;
         let mut message = json!({"id": self.number, "method": method, "params": params});
@@ -73,14 +73,14 @@ impl Browser {
         }
     }
 
-    /// Goes to a page of this size.
+    /// Opens a page at this window size.
     pub fn open(&mut self, address: &str, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", &size);
         self.ask("Page.navigate", &json!({"url": address}));
     }
 
-    /// What an expression is on the page.
+    /// The value of an expression on the page.
     pub fn value(&mut self, expression: &str) -> Value {
         let answer = self.ask("Runtime.evaluate", &json!({"expression": expression, "returnByValue": true}));
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
@@ -96,20 +96,20 @@ impl Browser {
         }
     }
 
-    /// Presses a key that has a name, such as `ArrowRight`.
+    /// Presses a named key, such as `ArrowRight`.
     pub fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             self.ask("Input.dispatchKeyEvent", &json!({"type": kind, "key": key, "code": key}));
         }
     }
 
-    /// Sets whether the page is to be dark.
+    /// Sets the preferred colour scheme of the page.
     pub fn darken(&mut self, scheme: &str) {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         self.ask("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
     }
 
-    /// Writes a picture of the page.
+    /// Writes a screenshot of the page.
     pub fn picture(&mut self, path: &Path) {
         let answer = self.ask("Page.captureScreenshot", &json!({"format": "png"}));
         let text = answer["data"].as_str().unwrap();
@@ -124,7 +124,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base 64.
+/// Decodes base64.
 fn decoded(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |letter: u8| LETTERS.iter().position(|known| *known == letter);

@@ -1,4 +1,4 @@
-//! A machine captured into a directory, and the program on it.
+//! The program on a captured machine.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A machine of four processors with two programs on it, made by hand: cgroup version 1.
+/// A synthetic tree of a machine with four CPUs and two programs: cgroup version 1.
 pub struct Captured(tempfile::TempDir);
 
 impl Captured {

@@ -1,4 +1,5 @@
-//! Completions in real shells, and manual pages in real formatters. What is not installed here is said, and skipped.
+//! Completions in real shells, and manual pages in real formatters. A missing shell or formatter is reported, and the
+//! test is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ fn said(words: &[&str]) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// Whether a program is there; says so where it is not.
+/// Whether a program is installed. Prints a message if it is not.
 fn has(program: &str, package: &str, test: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
@@ -21,7 +22,8 @@ fn has(program: &str, package: &str, test: &str) -> bool {
     found.is_ok()
 }
 
-/// What a shell prints for a script, with a directory in its search path where `millpond` and its names are, and the completion file.
+/// The output of a shell for a script. Its search path has a directory with `millpond` and its other names; the
+/// completion file is loaded.
 fn shell(shell: &str, words: &[&str], script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     for name in ["millpond", "psrset"] {
@@ -45,7 +47,7 @@ fn shell(shell: &str, words: &[&str], script: &str) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// Completes in bash: the words with the last one at the cursor.
+/// The completions in bash with the cursor on the last word.
 fn in_bash(words: &[&str]) -> Vec<String> {
     let list = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let script = format!(
@@ -76,7 +78,8 @@ fn zsh_completes_commands_and_options() {
     if !has("zsh", "zsh", test) {
         return;
     }
-    // Completion widgets need a terminal: the function is called with what it would find, and `_describe` shows what it got.
+    // Completion widgets need a terminal. So the test calls the function with the words that zsh would pass, and
+    // `_describe` prints its arguments.
     let complete = |words: &str, current: usize| {
         let script = format!(
             "compdef() {{ :; }}; source @FILE@; _describe() {{ print -rl -- \"${{found[@]%%:*}}\"; }}; \
@@ -104,7 +107,7 @@ fn fish_completes_commands_and_options() {
     assert_eq!(complete("psrset --machine x4200 -c "), ["0", "1", "2", "3"]);
 }
 
-/// Each page as `name.section`, and its text.
+/// The name of each page as `name.section`, and its text.
 fn pages() -> Vec<(String, String)> {
     let names = said(&["help", "--names"]);
     let page = |line: &str| {
@@ -116,7 +119,7 @@ fn pages() -> Vec<(String, String)> {
     names.lines().map(page).chain([own]).collect()
 }
 
-/// Gives each page to a formatter that complains on one of its outputs.
+/// Checks each page with a formatter that reports problems on one of its outputs.
 fn nothing_is_wrong(formatter: &str, words: &[&str], test: &str) {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in pages() {

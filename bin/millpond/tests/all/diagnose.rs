@@ -1,6 +1,7 @@
-//! `millpond diagnose` on real and on simulated programs. What it must say of each was written down before it said anything.
+//! `millpond diagnose` on real and on simulated programs. The expected findings were written before the code.
 //!
-//! Relations only, never times: a thread that wants to run wants to run also where the machine is busy with others, and an idle one does not.
+//! The tests check relations, never times: a runnable thread is runnable also on a busy machine, and an idle thread
+//! is idle.
 
 use crate::captured::{err, millpond, out};
 use serde_json::Value;
@@ -14,7 +15,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 struct Program(Child);
 
 impl Program {
-    /// Starts it, and waits until it says that it is ready. `None`: it ended before.
+    /// Starts the program, and waits for its message that it is ready. `None` if it ended before.
     fn start(command: &mut Command) -> Option<Program> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -35,11 +36,11 @@ impl Drop for Program {
     }
 }
 
-/// Programs of this folder, built for one test.
+/// Programs of this folder, compiled for one test.
 struct Built(tempfile::TempDir);
 
 impl Built {
-    /// Runs a compiler in the folder of the programs; `None` where there is none, which is then said.
+    /// Compiles a program in the folder. If the compiler is not installed, prints that and returns `None`.
     fn by(test: &str, compiler: &str, words: &[&str]) -> Option<Built> {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(compiler);
@@ -69,7 +70,7 @@ impl Built {
     }
 }
 
-/// What is said of a program; `None` where the kernel does not tell what its threads wait for, which is then said.
+/// The verdict on a program. If the kernel does not show what its threads wait for, prints that and returns `None`.
 fn verdict(test: &str, program: &Program) -> Option<Value> {
     verdict_after(test, program.pid(), "1s")
 }
@@ -99,7 +100,7 @@ fn of_shape(test: &str, shape: &str) -> Option<(Value, u32)> {
     Some((verdict(test, &program)?, program.pid()))
 }
 
-/// What no idle thread is told of.
+/// Findings that no idle thread may get.
 const HELD_UP: [&str; 3] = ["mutex", "resource", "priority-inversion"];
 
 fn is_not_held_up(said: &Value) {
@@ -107,8 +108,9 @@ fn is_not_held_up(said: &Value) {
     assert!(!kinds.iter().any(|kind| HELD_UP.contains(kind)), "{said}");
 }
 
-/// One thread computes, the others are idle: no word of locks, and one thread that wants to run. `others` wake by themselves now and then: on a busy machine
-/// each may then wait for a CPU, but no longer than all the time.
+/// One thread computes and the others are idle: no finding about locks, and one runnable thread. `others` threads
+/// wake up now and then by themselves. On a busy machine each may wait for a CPU then, but at most for the whole
+/// time.
 fn is_one_that_computes(said: &Value, others: f64) {
     let kinds = kinds(said);
     assert!(["cpu", "computes"].contains(&kinds[0]), "{kinds:?}");
@@ -116,7 +118,8 @@ fn is_one_that_computes(said: &Value, others: f64) {
     wants(said, 1.0, 1.0 + others);
 }
 
-/// So many threads want to run: what each of them spent adds up to the time that it was watched for, to a twentieth.
+/// The number of runnable threads is in this range, and the times of each thread in its states add up to the observed
+/// time, within a twentieth.
 fn wants(said: &Value, least: f64, most: f64) {
     let wanted = said["wanted_threads"].as_f64().unwrap();
     assert!((0.95 * least..=most + 0.05).contains(&wanted), "{wanted}: {said}");
@@ -126,14 +129,14 @@ fn wants(said: &Value, least: f64, most: f64) {
 fn a_thread_pool_of_which_one_computes_on_a_loaded_machine_waits_for_a_cpu() {
     let test = "diagnose::a_thread_pool_of_which_one_computes_on_a_loaded_machine_waits_for_a_cpu";
     let Some(built) = Built::shapes(test) else { return };
-    // Both on the CPU of the pool.
+    // Both run on the CPU of the pool.
     let _load = [(); 2].map(|()| Program::start(built.program("shapes").arg("spin")).unwrap());
     let program = Program::start(built.program("shapes").arg("pool")).unwrap();
     let Some(said) = verdict(test, &program) else { return };
     is_one_that_computes(&said, 0.0);
     assert_eq!(kinds(&said)[0], "cpu");
     assert!(!kinds(&said).contains(&"undecided"));
-    // Eight of ten threads wait for work, one in pthread_join; LCK as on Solaris has all of them.
+    // Eight of ten threads wait for work and one in pthread_join. As on Solaris, LCK includes all of them.
     let part = |name: &str| said["lck"][name].as_f64().unwrap();
     assert!((0.75..0.85).contains(&part("condition")) && (0.09..0.11).contains(&part("join")));
     assert!(said["shares"]["lck"].as_f64().unwrap() > 0.85);
@@ -171,7 +174,8 @@ fn threads_that_wait_for_the_permit_of_another_are_held_up() {
     let Some(built) = Built::shapes(test) else { return };
     let program = Program::start(built.program("shapes").arg("permits")).unwrap();
     let Some(said) = verdict_after(test, program.pid(), "3s") else { return };
-    // A permit is held for 4 ms of CPU time. Where others leave the program too little of it, there is no rhythm, or its holders mostly wait for a CPU.
+    // A permit is held for 4 ms of CPU time. If other programs leave too little CPU time, there is no rhythm, or its
+    // holders mostly wait for a CPU.
     let figure = |name: &str| said[name].as_f64().unwrap();
     let took = |name: &str| said["shares"][name].as_f64().unwrap() * figure("threads") * figure("elapsed_s");
     let (ran, waited) = (took("usr") + took("sys"), took("lat"));
@@ -181,7 +185,7 @@ fn threads_that_wait_for_the_permit_of_another_are_held_up() {
         );
     }
     assert!(kinds(&said).contains(&"resource") && !kinds(&said).contains(&"mutex"), "{said}");
-    // Of four one holds the permit, or could take it.
+    // One of four threads holds the permit, or could take it.
     let found =
         said["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "resource").unwrap();
     assert!(found["figure"].as_f64().unwrap() <= 3.05, "{said}");
@@ -192,14 +196,14 @@ fn threads_that_wait_for_the_permit_of_another_are_held_up() {
 fn followers_of_a_leader_that_waits_for_requests_are_not_held_up() {
     let test = "diagnose::followers_of_a_leader_that_waits_for_requests_are_not_held_up";
     let Some((said, _)) = of_shape(test, "leaders") else { return };
-    // They are idle, or that cannot be told from waits for the one connection to a slow server.
+    // They are idle, or cannot be distinguished from threads that wait for the only connection to a slow server.
     is_not_held_up(&said);
 }
 
 #[test]
 fn an_event_loop_is_idle() {
     let test = "diagnose::an_event_loop_is_idle";
-    // tests/vm/tests/nginx.rs tries a real one.
+    // tests/vm/tests/nginx.rs has a test with a real event loop.
     let Some((said, _)) = of_shape(test, "events") else { return };
     assert_eq!(kinds(&said), ["idle"], "{said}");
 }
@@ -211,7 +215,7 @@ fn a_contended_mutex_is_found_with_its_place_and_holder() {
     assert!(kinds(&said).contains(&"mutex"), "{said}");
     let lock = said["locks"].as_array().unwrap().iter().find(|lock| lock["kind"] == "mutex").unwrap();
     assert_eq!((&lock["place"], lock["holder"].is_u64()), (&Value::from("shapes"), true), "{lock}");
-    // Three contend; the fourth waits for work and the first for a signal.
+    // Three threads contend. The fourth waits for work, and the first for a signal.
     wants(&said, 3.0, 3.0);
 }
 
@@ -255,7 +259,7 @@ fn a_mutex_with_priority_inheritance_inverts_none() {
         return;
     };
     let Some(said) = verdict(test, &program) else { return };
-    // It is waited for, but no longer than it is held.
+    // Threads wait for the mutex, but not longer than it is held.
     assert!(said["locks"].as_array().unwrap().iter().any(|lock| lock["kind"] == "mutex"), "{said}");
     assert!(!kinds(&said).contains(&"priority-inversion"), "{said}");
 }
@@ -274,7 +278,7 @@ fn idle_workers_of_rayon_are_idle() {
     let computing: Vec<&str> = kinds(&said).into_iter().filter(|kind| *kind != "undecided").collect();
     assert!(["cpu", "computes"].contains(&computing[0]), "{said}");
     is_not_held_up(&said);
-    // A worker looks for work now and then: on a busy machine it may then wait for a CPU.
+    // A worker looks for work now and then. On a busy machine it may wait for a CPU then.
     wants(&said, 1.0, 2.0);
 }
 
@@ -289,7 +293,7 @@ fn idle_threads_of_go_are_idle() {
     let Some(built) = Built::by(test, "sh", &words) else { return };
     let program = Program::start(&mut built.program("pool")).unwrap();
     let Some(said) = verdict(test, &program) else { return };
-    // The monitor of the runtime wakes by itself, a hundred times a second.
+    // The monitor of the Go runtime wakes up by itself, a hundred times a second.
     is_one_that_computes(&said, 1.0);
     assert!(!kinds(&said).contains(&"undecided"), "{said}");
 }
@@ -299,7 +303,8 @@ fn idle_threads_of_java_are_idle() {
     let test = "diagnose::idle_threads_of_java_are_idle";
     let Some(built) = Built::by(test, "javac", &["Pool.java", "-d"]) else { return };
     let mut java = Command::new("java");
-    // Interpreted, and with one thread for the heap: no other thread of the machine computes.
+    // The program is interpreted, with one thread for garbage collection, so that no other thread of the virtual
+    // machine computes.
     java.args(["-Xint", "-XX:+UseSerialGC", "-cp"]).arg(built.0.path()).arg("Pool");
     if Command::new("java").arg("-version").output().is_err() {
         println!("skipped: {test}: there is no java here");
@@ -307,12 +312,13 @@ fn idle_threads_of_java_are_idle() {
     }
     let program = Program::start(&mut java).unwrap();
     let Some(said) = verdict(test, &program) else { return };
-    // Three threads of the machine wake by themselves: for periodic tasks, for monitors that nobody uses any more, and for safepoints.
+    // Three threads of the virtual machine wake up by themselves: for periodic tasks, for unused monitors, and for
+    // safepoints.
     is_one_that_computes(&said, 3.0);
     assert!(!kinds(&said).contains(&"undecided"), "{said}");
 }
 
-/// What is said of the first program that a script starts.
+/// The verdict on the first program that a script starts.
 fn simulated(load: &str) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script.sim");
@@ -330,7 +336,7 @@ fn threads_that_sleep_at_a_barrier_wait_for_no_mutex() {
     let part = |value: &Value| value.as_f64().unwrap();
     assert_eq!(said["lck"]["barrier"], said["shares"]["lck"]);
     let waits = said["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "barrier").unwrap();
-    // Every thread is in some state all the time: those that want to run and those at the barrier are six.
+    // At every moment, each of the six threads is runnable, at the barrier, or asleep.
     let sum = part(&waits["figure"]) + part(&said["wanted_threads"]) + 6.0 * part(&said["shares"]["slp"]);
     assert!((sum - 6.0).abs() < 0.01, "{sum}: {said}");
 }

@@ -1,4 +1,5 @@
-//! Members that follow a pool, from the command that changes it to the member that is notified: on a captured machine, in processes of their own.
+//! Members that follow a pool: from the command that changes the pool to the notified member, on a captured machine,
+//! each in its own process.
 
 use crate::captured::{Captured, err, millpond, out};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 const WEB: &str = "create pset web ( uint pset.max = 4 ) create pool web associate pool web ( pset web ) \
                    transfer to pset web ( cpu 2 ; cpu 3 )";
 
-/// Runs, and is ended with the test.
+/// A running program, which is killed at the end of the test.
 struct Running(Child, BufReader<ChildStdout>);
 
 impl Running {
@@ -27,7 +28,7 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    /// Whether it ends, well or by the signal, within a minute in which it is asked to again and again.
+    /// Whether the program ends within a minute, with status 0 or by the signal. The signal is sent repeatedly.
     fn ends_when_asked(&mut self) -> bool {
         let pid = Pid::from_child(&self.0);
         let end = Instant::now() + Duration::from_secs(60);
@@ -41,7 +42,7 @@ impl Running {
         false
     }
 
-    /// Its status, and what it said on standard error.
+    /// The exit status, and the text on standard error.
     fn end(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -85,7 +86,7 @@ fn a_command_is_run_when_another_command_changes_the_pool() {
     changes(&["psradm", "-f", "2"]);
     assert_eq!(follower.line(), "web 2 1,3");
 
-    // Killed when the change is done, and nobody was told yet: the next command does it.
+    // Killed after the change is done and before members are notified: the next command notifies them.
     let words = ["poolcfg", "-d", "-c", "transfer to pset pset_default ( cpu 1 )"];
     let killed = captured.command(&words).env("MILLPOND_KILL_AT", "committed").output().unwrap();
     assert_eq!(killed.status.signal(), Some(9));
@@ -95,7 +96,7 @@ fn a_command_is_run_when_another_command_changes_the_pool() {
     assert_eq!(follower.line(), "web 1 3");
     assert_eq!(told(), "pool 1\nprocessors 3\nsize 1\nserial 4\n");
 
-    // Killed on the way: it is put back, and nobody hears of it.
+    // Killed before the change is complete: it is undone, and members are not notified.
     let words = ["poolcfg", "-d", "-c", "transfer to pset web ( cpu 0 )"];
     let killed = captured.command(&words).env("MILLPOND_KILL_AT", "applied").output().unwrap();
     assert_eq!(killed.status.signal(), Some(9));
@@ -107,11 +108,12 @@ fn a_command_is_run_when_another_command_changes_the_pool() {
     assert!(!captured.dir().join("state/pools").exists());
 }
 
-/// A pipe that no process reads is full, and the command that filled it has failed, which is to be told.
+/// The pipe is full because no process reads it. The command that filled it has failed, which the follower would
+/// report there.
 #[test]
 fn a_command_that_fills_an_error_stream_that_no_process_reads_keeps_no_follower_from_ending() {
     let captured = with_pools();
-    // As much as a pipe holds (pipe(7)).
+    // The capacity of a pipe (pipe(7)).
     let fill = "head -c 65536 /dev/zero >&2; echo filled; exit 3";
     let mut follower = Running::start(&mut captured.command(&[
         "poolbind",
@@ -132,7 +134,7 @@ fn a_command_that_fills_an_error_stream_that_no_process_reads_keeps_no_follower_
     assert!(follower.ends_when_asked(), "it waits for a reader");
 }
 
-/// It ignores what asks it to end, and its children hold its streams open.
+/// The command ignores signals, and its children keep its streams open.
 #[test]
 fn a_command_that_ignores_signals_is_waited_for_until_the_second_request() {
     let captured = with_pools();
@@ -150,7 +152,7 @@ fn a_command_that_ignores_signals_is_waited_for_until_the_second_request() {
     let grown = captured.run(&["poolcfg", "-d", "-c", "transfer to pset web ( cpu 1 )"]);
     assert!(grown.status.success(), "{grown:?}");
     let left = follower.line();
-    // A change meanwhile waits for nobody.
+    // A change does not wait for members meanwhile.
     let shrunk = captured.run(&["poolcfg", "-d", "-c", "transfer to pset pset_default ( cpu 1 )"]);
     assert!(shrunk.status.success(), "{shrunk:?}");
     let has_ended = follower.ends_when_asked();
@@ -166,7 +168,7 @@ fn what_cannot_be_followed_is_refused_before_anything_is_bound() {
     let refused = captured.run(&["poolbind", "-p", "nobody", "--on-resize", "true", "77"]);
     let said = "poolbind: couldn't follow pool 'nobody': there is no pool nobody\n";
     assert_eq!((refused.status.code(), err(&refused).as_str()), (Some(1), said));
-    // What is refused ends it.
+    // A refusal ends the command.
     let refused = captured.run(&["poolbind", "-p", "web", "--on-resize", "true", "9999"]);
     assert_eq!(refused.status.code(), Some(1));
     let shown = captured.run(&["poolbind", "--dry-run", "-p", "web", "--on-resize", "true", "77"]);
@@ -216,7 +218,7 @@ fn a_malleable_load_has_as_many_threads_as_its_pool_has_processors() {
     assert_eq!((&resized["from"], &resized["to"]), (&1.into(), &2.into()));
     tell("pool 1\nprocessors 2\nsize 1\nserial 3\n");
     assert_eq!(next("resized")["to"], 1);
-    // Without its pool it looks at the processors that it may use.
+    // Without its pool, the member uses the CPUs of its affinity mask.
     fs::remove_file(dir.path().join("pools/web")).unwrap();
     assert!(next("resized")["to"].as_u64().unwrap() >= 2);
 }

@@ -1,4 +1,4 @@
-//! `millpond gauge`: what it serves, to a scraper, to a browser, and to those that do not read.
+//! `millpond gauge`: its answers to a scraper and to a browser, and its behaviour with clients that do not read.
 
 use crate::browser::Browser;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A service that answers.
+/// A service that answers requests.
 struct Service {
     child: Child,
     at: String,
@@ -40,7 +40,7 @@ impl Service {
         Service { child, at }
     }
 
-    /// A simulated machine that stands.
+    /// A service on a simulated machine that stops at a time.
     fn standing(words: &[&str]) -> Service {
         let service = Service::start(&[&["--listen", "127.0.0.1:0"], words].concat());
         let frames = |service: &Service| service.json("/api/v1")["frames"].as_u64().unwrap();
@@ -76,7 +76,7 @@ impl Service {
         serde_json::from_str(&self.body(path)).unwrap()
     }
 
-    /// KiB of memory that it has.
+    /// The resident memory of the service in KiB.
     fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -95,12 +95,12 @@ fn ask(stream: &mut (impl Read + Write), path: &str, fields: &str) -> (u16, Stri
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-/// 32 CPUs after ten seconds with forty threads that spin.
+/// 32 CPUs, after ten seconds with forty spinning threads.
 fn t2000() -> Service {
     Service::standing(&["--machine", "t2000", "--load", "spin -t 40", "--stand", "10s"])
 }
 
-/// Pools and a decision of poold: see tests/golden/scripts/grow.sim.
+/// Pools and a decision of poold, by tests/golden/scripts/grow.sim.
 fn pools(dir: &Path) -> Service {
     let state = dir.join("grow.json").display().to_string();
     let script = format!("{TREE}/tests/golden/scripts/grow.sim");
@@ -225,7 +225,7 @@ fn a_foreign_page_a_wrong_token_and_another_user_are_refused() {
 #[test]
 fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     let dir = tempfile::tempdir().unwrap();
-    // The buffers of such a socket do not grow.
+    // The buffers of a Unix socket do not grow.
     let socket = dir.path().join("socket");
     let listen = format!("unix:{}", socket.display());
     let service = Service::start(&["--machine", "t2000", "--listen", &listen, "--interval", "0.1"]);
@@ -234,7 +234,7 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
         stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         stream
     };
-    // A hundred that never read, and one that does.
+    // A hundred viewers that never read, and one that does.
     let silent: Vec<UnixStream> = (0..100).map(|_| watch()).collect();
     let mut reader = BufReader::new(watch());
     let count = |name: &str| {
@@ -246,7 +246,7 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     let begun = Instant::now();
     let mut seen = 0;
     let mut line = String::new();
-    // The kernel's buffers are full then.
+    // Then the buffers of the kernel are full.
     while count("dropped_frames_total") < 300.0 {
         assert!(begun.elapsed() < Duration::from_secs(300), "nothing is dropped");
         line.clear();
@@ -255,7 +255,7 @@ fn viewers_that_do_not_read_cost_no_memory_and_what_they_miss_is_counted() {
     }
     let before = service.memory();
     let until = count("dropped_frames_total") + 1000.0;
-    // Or they were closed, as they take nothing.
+    // Alternatively, the viewers are closed because they take no byte.
     while count("dropped_frames_total") < until && count("viewers") > 1.0 {
         assert!(begun.elapsed() < Duration::from_secs(300));
         line.clear();
@@ -286,7 +286,7 @@ fn a_scrape_is_answered_among_hostile_and_slow_clients() {
     let _service = Service::start(&[&["--machine", "t2000", "--listen", &listen][..], &load].concat());
     let connect = |requests: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        // What is closed meanwhile is no failure of the test.
+        // The service may close a connection meanwhile. That is not a failure.
         let _ = stream.write_all(requests.as_bytes());
         stream
     };
@@ -296,7 +296,7 @@ fn a_scrape_is_answered_among_hostile_and_slow_clients() {
         assert_eq!(status, 200, "{body}");
         assert!(body.contains("millpond_set_busy_seconds_total"), "{body}");
     };
-    // Each asks for more than the kernel's buffers hold, and reads nothing.
+    // Each requests more than the buffers of the kernel hold, and reads nothing.
     let hostile: Vec<UnixStream> =
         (0..256).map(|_| connect(&get("/metrics?tables=threads").repeat(40))).collect();
     scrape();
@@ -306,7 +306,7 @@ fn a_scrape_is_answered_among_hostile_and_slow_clients() {
     scrape();
 }
 
-/// Sets how many files a process may have open.
+/// Sets the limit of open files of a process.
 fn limit_files(pid: u32, most: u64) {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let pid = Pid::from_raw(i32::try_from(pid).unwrap());
@@ -322,7 +322,7 @@ fn a_read_that_fails_ends_no_service() {
         said.read_line(&mut line).unwrap();
         assert!(line.contains(words), "{line}");
     };
-    // No file can be opened.
+    // The service cannot open any file.
     limit_files(service.child.id(), 3);
     says("; the latest frame is served on");
     limit_files(service.child.id(), 1024);
@@ -340,7 +340,7 @@ fn a_read_that_fails_ends_no_service() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Its first frame is written.
+    // The first frame is written.
     let is_begun = || fs::read_dir(&place).is_ok_and(|files| files.count() > 2);
     let begun = Instant::now();
     while !is_begun() {
@@ -358,7 +358,7 @@ fn a_read_that_fails_ends_no_service() {
     assert_eq!(recorder.wait().unwrap().code(), Some(0));
 }
 
-/// The texts of all elements that a selector finds.
+/// The texts of all elements that match a selector.
 fn text(browser: &mut Browser, selector: &str) -> Vec<String> {
     let found =
         browser.value(&format!("[...document.querySelectorAll({selector:?})].map((e) => e.textContent)"));
@@ -375,7 +375,7 @@ fn in_a_browser_what_others_named_is_text_in_the_page() {
     let kept = fs::read_to_string(dir.path().join("grow.json")).unwrap();
     let long = "w".repeat(10_000);
     let markup = "<img src=x onerror=document.title=1>";
-    // Characters that steer a terminal, or turn the direction of text, come escaped; every other one is itself.
+    // Control characters and bidirectional overrides are escaped; all other characters are unchanged.
     for (name, shown, file) in [
         (markup, markup, "markup"),
         (
@@ -434,7 +434,7 @@ fn in_a_browser_each_panel_shows_the_numbers_of_the_machine() {
     let noise = text(&mut browser, "#noise tbody tr > *");
     assert!(noise.chunks(7).any(|row| row[0] == "1" && row[2] == "tick" && row[3] == "clock"), "{noise:?}");
     assert_eq!(text(&mut browser, "#fences .none"), ["There are no fences."]);
-    // Keys go from CPU to CPU, and what is said of one is told to a screen reader.
+    // Arrow keys go from CPU to CPU, and a screen reader gets the text of the CPU.
     browser.value("document.querySelector('.cell[tabindex=\"0\"]').focus()");
     browser.press("End");
     assert_eq!(browser.value("document.activeElement.dataset.cpu"), json!("2"));
@@ -444,7 +444,7 @@ fn in_a_browser_each_panel_shows_the_numbers_of_the_machine() {
         json!("CPU 1: 100 percent in use")
     );
     assert!(text(&mut browser, "#cpu")[0].starts_with("CPU 1  SET 1  STATE on-line"));
-    // No word of the page comes from elsewhere.
+    // The page loads nothing from another host.
     let foreign =
         "performance.getEntriesByType('resource').filter((e) => !e.name.startsWith(location.origin)).length";
     assert_eq!(browser.value(foreign), json!(0));
@@ -474,7 +474,7 @@ fn in_a_browser_waits_have_a_histogram() {
     assert_eq!(bars.as_u64().unwrap(), waits["buckets"].as_array().unwrap().len() as u64);
 }
 
-/// What a program of this name says of metrics.
+/// The output of promtool.
 fn checked(words: &[&str], input: &str) -> Option<(bool, String)> {
     let child = Command::new("promtool")
         .args(words)
@@ -504,7 +504,7 @@ fn promtool_finds_nothing_in_metrics_and_rules() {
     let rules = format!("{TREE}/packages/prometheus/alerts.yml");
     let (passed, said) = checked(&["check", "rules", &rules], "").unwrap();
     assert!(passed, "{said}");
-    // Each name in the rules and in the panels is one that is served.
+    // Each metric name in the rules and in the panels is served.
     let panels = fs::read_to_string(format!("{TREE}/packages/prometheus/grafana.json")).unwrap();
     let _: Value = serde_json::from_str(&panels).unwrap();
     let catalogue = fs::read_to_string(format!("{TREE}/svc/gauge/src/families.rs")).unwrap();
@@ -558,7 +558,7 @@ fn a_real_prometheus_scrapes_it() {
         service.address().port()
     );
     fs::write(&config, text).unwrap();
-    // A port that was free a moment ago.
+    // A port that was free a moment before.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let child = Command::new("prometheus")
         .args(["--enable-feature=native-histograms", "--log.level=error"])

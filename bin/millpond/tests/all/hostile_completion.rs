@@ -1,4 +1,4 @@
-//! Completion of names that other users chose, typed into real shells on a terminal: what reaches the command is the name, and no part of it is
+//! Completion of hostile names, typed into real shells on a terminal: the command gets the name, and no part of it is
 //! executed.
 
 use crate::captured::{Captured, PROGRAM, out, run};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A command that writes down its words, in the place of psrset. Its second word is the number of the case.
+/// A command in place of psrset that writes down its words. Its second word is the number of the case.
 const WRITES_WORDS: &str = "#!/bin/sh\nprintf '%s\\0' \"$@\" > got/new && mv got/new got/$2\n";
 
-/// Names of groups by hand: each has what some shell takes for syntax.
+/// Names of cgroups. Each contains syntax of some shell.
 const NAMES: [&str; 21] = [
     "hx$(touch PWNED)",
     "hx`touch PWNED`",
@@ -36,14 +36,14 @@ const NAMES: [&str; 21] = [
     "hx=(touch PWNED)",
     "hxé漢",
 ];
-/// Names that no terminal shows as they are, and as listings show them.
+/// Names that a terminal cannot show, and their form in listings.
 const UNPRINTABLE: [(&str, &str); 3] = [
     ("hx\ntouch PWNED", "hx\\ntouch PWNED"),
     ("hx\x1b[2J", "hx\\u001b[2J"),
     ("hx\u{202e}gpj", "hx\\u202egpj"),
 ];
 
-/// Names of the characters that shells know, always the same ones.
+/// Pseudo-random names of characters with a meaning in shells; always the same ones.
 fn made() -> Vec<String> {
     const KNOWN: &[u8] = b"$()`\"'\\;&|<>*?[]{}!#~^%=:, abPWNED";
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -58,7 +58,7 @@ fn made() -> Vec<String> {
     (0..20).map(|_| format!("hx{}", name())).collect()
 }
 
-/// A directory in which a shell runs, with a captured machine for each name: `R0`, `R1`, …
+/// The working directory of a shell, with a captured machine for each name: `R0`, `R1`, …
 struct Bench {
     dir: tempfile::TempDir,
     _machines: Vec<Captured>,
@@ -94,7 +94,7 @@ impl Bench {
         self.dir.path()
     }
 
-    /// Types a line, and waits for the words of the command in it, which is case `number`.
+    /// Types a line, and waits for the words that the command gets. The line is case `number`.
     fn type_line(&self, shell: &mut Child, line: &str, number: usize) -> Vec<String> {
         shell.stdin.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
         let file = self.path().join(format!("got/R{number}"));
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// Types `typed` and the tabulator for the group of each captured machine, and compares what reaches the command.
+/// Types `typed` and a tab for the cgroup of each captured machine, and compares the words that the command gets.
 fn names_are_completed(shell: &str, start: &str, set_up: &str) {
     let test = format!("hostile_completion::{shell}");
     for (program, package) in [(shell, shell), ("script", "bsdutils")] {
@@ -137,7 +137,7 @@ fn names_are_completed(shell: &str, start: &str, set_up: &str) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // Once a command runs, everything is set up.
+    // When a command runs, the set-up is complete.
     let ready = bench.type_line(&mut child, &format!("{set_up}\npsrset --root R0\n"), 0);
     assert_eq!(ready, ["--root", "R0"]);
     for (number, shown) in shown.iter().enumerate() {
@@ -145,7 +145,7 @@ fn names_are_completed(shell: &str, start: &str, set_up: &str) {
         let got = bench.type_line(&mut child, &format!("psrset --root {root} -b -z /hx\t\n"), number);
         assert_eq!(got, ["--root", &root, "-b", "-z", &format!("/{shown}")], "{shell}");
     }
-    // A path keeps its directories, and so does one behind an equal sign.
+    // A path keeps its directories, also after an equals sign.
     let deep = bench.path().join("got/deep down");
     fs::create_dir(&deep).unwrap();
     for typed in ["--state R0 --root got/de\t", "--state R0 --root=got/de\t"] {

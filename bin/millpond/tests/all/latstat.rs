@@ -1,4 +1,5 @@
-//! `latstat` where the disk is full: what was measured is shown all the same. And where the kernel has no timerlat.
+//! `latstat` with a full disk: it shows the measurement anyway. And `latstat --timerlat` on a kernel without that
+//! tracer.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ const NAME: &str = "a_full_disk_for_the_report_is_told_and_the_histograms_are_sh
 const SAVED: &str = r#"{"latstat":1,"runs":1,"elapsed_ns":2500000000,"lost":0,"rows":{
     "irq":[[1000,3]],"wake-up":[[2000,3]],"on-cpu":[[3,3]],"user":[[4000,3]],"total":[[1500,1],[1600,2]]},"worst":[]}"#;
 
-/// A shell in a mount namespace of its own, with a directory `tiny` that has one page and nothing left of it.
+/// A shell in its own mount namespace, with a directory `tiny` of one page that is full.
 fn on_a_full_disk(dir: &Path, script: &str) -> Output {
     let full = "mount -t tmpfs -o size=4k tmpfs tiny && { dd if=/dev/zero of=tiny/full bs=4096 count=2 2>/dev/null; :; } || exit 77";
     let mut command = Command::new("unshare");
@@ -50,7 +51,7 @@ fn where_the_kernel_has_no_timerlat_one_sentence_says_so() {
     const NAME: &str = "where_the_kernel_has_no_timerlat_one_sentence_says_so";
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
-    // Where there is one, only the steps would be shown.
+    // With a timerlat tracer, the dry run only shows the steps.
     command.args(["latstat", "--timerlat", "--keep-others", "--dry-run"]).env("MILLPOND_STATE", dir.path());
     let output = command.output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,5 @@
-//! Limits of a process that are too low: no thread, no child, no large file. Each is an error in words, and nothing is left half done.
+//! Process limits that are too low: no thread, no child, no large file. Each gives an error message and leaves no
+//! partial change.
 
 use crate::captured::{Captured, PROGRAM, err};
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
@@ -10,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A user that runs nothing: the superuser's processes are not counted.
+/// A user id without processes. Limits do not count the processes of root.
 const NOBODY_ELSE: u32 = 64_321;
 
 fn limit(command: &mut Command, resource: Resource, most: u64) {
@@ -19,9 +20,9 @@ fn limit(command: &mut Command, resource: Resource, most: u64) {
     unsafe { command.pre_exec(move || Ok(setrlimit(resource, limit)?)) };
 }
 
-/// The program where it can start neither thread nor child.
+/// Runs the program in a way that it can start neither a thread nor a child.
 fn alone(words: &[&str], input: &str) -> Output {
-    // Its own directory may be closed to that user: an open file is not.
+    // That user may have no access to the directory of the program, so it is executed by an open file.
     let program = File::open(PROGRAM).unwrap();
     rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty()).unwrap();
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
@@ -32,7 +33,7 @@ fn alone(words: &[&str], input: &str) -> Output {
     }
     limit(&mut command, Resource::Nproc, 0);
     let mut child = command.spawn().unwrap();
-    // One that reads nothing has ended.
+    // A program that ended early does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

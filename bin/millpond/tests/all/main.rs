@@ -1,4 +1,5 @@
-//! The program as a process, in one executable. Tests that change the machine at hand, or load all of it, are another one.
+//! Tests of the program as a process, in one executable. Tests that change this machine or load all of it are in
+//! another one.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,11 +1,11 @@
-//! Names that other users chose: no listing lets them move the cursor, make a row or turn the direction of text.
+//! Hostile names: in no listing do they move the cursor, add a row or change the text direction.
 
 use crate::captured::{Captured, err, out};
 use std::fs;
 
-/// Of a thread, as the kernel takes it: fifteen bytes at the most.
+/// The name of a thread, as the kernel accepts it: at most fifteen bytes.
 const COMM: &str = "e\u{1b}[2J\nrow\u{9b}\u{7f}";
-/// Of cgroups: a row of its own, a sequence for a terminal, an override of the direction.
+/// Names of cgroups: an additional row, an escape sequence, a bidirectional override.
 const GROUPS: [&str; 2] = ["a\n0 forged row", "b\u{1b}]0;t\u{7}\u{202e}gpj.service"];
 
 #[test]
@@ -55,7 +55,7 @@ fn no_listing_is_changed_by_what_threads_and_groups_are_called() {
             assert!(!said.lines().any(|line| line.starts_with(forged)), "{listing:?}: {said}");
         }
     }
-    // A group that took back what a set has for itself is named in reasons.
+    // Reasons name a cgroup that took CPUs back from a set.
     root.run(&["psrset", "-c", "1"]);
     root.file(&format!("cgroup/cpuset/{}/cpuset.cpus", GROUPS[0]), "0-3\n");
     let doctor = out(&root.run(&["doctor"]));

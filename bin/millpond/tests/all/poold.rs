@@ -1,4 +1,4 @@
-//! The daemon as a process: what reads it may read nothing.
+//! poold as a process whose readers (log, service manager, standard error) do not read.
 
 use crate::captured::millpond;
 use rustix::fs::OFlags;
@@ -14,10 +14,10 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Far more than any of this takes; what hangs does so for ever.
+/// Much longer than any step takes. A step that hangs exceeds it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `seen` gives something.
+/// Waits until `seen` returns a value.
 fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -29,7 +29,7 @@ fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Its end, which is a good one.
+/// Waits for the end of the process, which must be successful.
 fn ended(child: &mut Child) {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -44,7 +44,7 @@ fn ended(child: &mut Child) {
     panic!("it did not end in {PATIENCE:?}");
 }
 
-/// A socket whose queue is full, and which no process reads.
+/// A socket with a full queue that no process reads.
 fn deaf_socket(path: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(path).unwrap();
     let sender = UnixDatagram::unbound().unwrap();
@@ -54,11 +54,11 @@ fn deaf_socket(path: &Path) -> UnixDatagram {
     socket
 }
 
-/// A pipe that is full, and which no process reads: its reading end, and the one to write to.
+/// A full pipe that no process reads: its reading and its writing end.
 fn full_pipe() -> (OwnedFd, OwnedFd) {
     let (reads, writes) = std::io::pipe().unwrap();
     let (reads, writes) = (OwnedFd::from(reads), OwnedFd::from(writes));
-    // By another description, so that the one that is handed on still waits.
+    // The test fills the pipe through a separate open file description, so that the one of the child stays blocking.
     let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writes));
     let mut own =
         File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(own).unwrap();
@@ -67,7 +67,7 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
     (reads, writes)
 }
 
-/// A simulated machine with pools, kept in a file.
+/// A simulated machine with pools, saved in a file.
 fn kept(dir: &Path) -> String {
     let file = dir.join("machine").to_str().unwrap().to_owned();
     let enabled =
@@ -103,7 +103,7 @@ fn it_records_where_the_configuration_says_so() {
     assert!(said.contains(&format!("poold INFO: recorded {count} frames")), "{said}");
 }
 
-/// The name of the system in what `poolcfg info` prints: `system x4200`.
+/// The name of the system in the output of `poolcfg info`: `system x4200`.
 fn system_of(info: &str) -> String {
     let line = info.lines().find(|line| line.starts_with("system ")).unwrap();
     line.split_whitespace().nth(1).unwrap().to_owned()
@@ -113,7 +113,7 @@ fn terminate(child: &Child) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), Signal::TERM).unwrap();
 }
 
-/// Whether a process catches SIGTERM by now.
+/// Whether a process has a handler for SIGTERM.
 fn catches_termination(child: &Child) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
@@ -134,7 +134,7 @@ fn a_full_notify_socket_stops_no_poold() {
             .stderr(Stdio::piped());
         poold.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "10000000").spawn().unwrap()
     };
-    // A minute of simulated time has hundreds of turns, each of which says that poold is alive.
+    // A minute of simulated time has hundreds of turns. Each sends a watchdog notification.
     let mut poold = start(&["--for", "60000"]);
     ended(&mut poold);
     let log = std::io::read_to_string(poold.stderr.take().unwrap()).unwrap();

@@ -1,10 +1,10 @@
-//! `pginfo` and `pgstat` on captured machines and on the machine at hand. Nothing here asks how busy a CPU is.
+//! `pginfo` and `pgstat` on captured machines and on this machine. No test here depends on the load of a CPU.
 
 use crate::captured::{Captured, err, out, run};
 use serde_json::Value;
 use std::fs;
 
-/// Two cores of two strands; each core has a first cache, the chip a third one.
+/// Two cores of two strands. Each core has an L1 cache, and the chip an L3 cache.
 fn two_cores() -> Captured {
     let machine = Captured::new();
     for cpu in 0..4 {
@@ -17,7 +17,7 @@ fn two_cores() -> Captured {
     machine
 }
 
-/// Level, kind, size and sharers of a cache of a CPU.
+/// Writes level, kind, size and sharers of a cache of a CPU.
 fn cache(machine: &Captured, cpu: u32, index: u32, values: [&str; 4]) {
     let dir = format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
     for (name, value) in ["level", "type", "size", "shared_cpu_list"].iter().zip(values) {
@@ -94,7 +94,7 @@ fn shares_of_the_machine_at_hand_add_up() {
             assert!(!rows.is_empty());
             for row in rows.iter().filter(|row| !row["sw"].is_null()) {
                 let part = |name: &str| row[name].as_f64().unwrap();
-                // Each is rounded to thousandths.
+                // Each value is rounded to thousandths.
                 assert!((part("user") + part("sys") + part("idle") - 100.0).abs() < 0.01, "{row}");
                 assert!((part("user") + part("sys") - part("sw")).abs() < 0.01, "{row}");
             }

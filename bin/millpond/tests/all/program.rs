@@ -1,4 +1,4 @@
-//! The program as a whole, as a shell runs it: names, statuses, streams, the environment, and death.
+//! The program as a shell runs it: names, statuses, streams, the environment, and signals.
 
 use crate::captured::{Captured, PROGRAM, err, millpond, out, run};
 use millpond_session::{MachineName, OpenOptions as OpenSession, Session};
@@ -224,7 +224,7 @@ fn a_captured_machine_has_pools_and_a_file_of_its_own_for_them() {
     done(&["pooladm", "-c"]);
     assert_eq!(done(&["psrset"]), "user processor set 1: processors 2 3\n");
 
-    // The kernel has no class FX: that is told, and the process is bound.
+    // The kernel has no class FX. The command reports that, and binds the process.
     let bound = captured.run(&["poolbind", "-p", "web", "77"]);
     assert_eq!(bound.status.code(), Some(0));
     assert!(
@@ -388,7 +388,7 @@ fn a_change_is_not_unfinished_while_a_writer_is_at_work() {
     let captured = Captured::new();
     let killed = captured.command(&["psrset", "-c", "3"]).env("MILLPOND_KILL_AT", "step-1").output().unwrap();
     assert_eq!(killed.status.signal(), Some(9), "{}", err(&killed));
-    // What writers lock. Whoever holds it puts the change back, or is in the middle of its own.
+    // Writers hold this lock. Another writer first undoes the change, or is in the middle of its own.
     let writer = File::open(captured.dir().join("state")).unwrap();
     writer.lock().unwrap();
     let read = captured.run(&["psrinfo", "-t"]);
@@ -488,8 +488,8 @@ fn the_machine_at_hand_is_shown_and_captured() {
     assert!(err(&again).contains("the directory is not empty"), "{}", err(&again));
 }
 
-/// The processors of `allowed` that are where a process is: in its set, or, for set 0, in no set. `sets` is what `psrset`
-/// lists: `user processor set 1: processors 2 3`.
+/// The CPUs of `allowed` in a set, or, for set 0, in no set. `sets` is the listing of `psrset`: `user processor set
+/// 1: processors 2 3`.
 fn processors_of(set: u32, sets: &str, allowed: &BTreeSet<u32>) -> BTreeSet<u32> {
     let mut taken = BTreeSet::new();
     for line in sets.lines() {
@@ -513,7 +513,7 @@ fn a_processor_for_a_test_is_of_the_tests_own_set() {
     assert_eq!(processors_of(0, "", &allowed), allowed);
 }
 
-/// A processor that this test itself may use and be bound to, whatever sets this machine has.
+/// A CPU that this test may use and bind to, regardless of the sets of this machine.
 fn some_processor(state: &Path) -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
@@ -535,7 +535,7 @@ fn some_processor(state: &Path) -> Option<String> {
 fn a_program_in_fx_0_of_0_runs_under_sched_idle_and_the_listings_say_so() {
     let state = tempfile::tempdir().unwrap();
     let run = |words: &[&str]| millpond().env("MILLPOND_STATE", state.path()).args(words).output().unwrap();
-    // The fields behind the name, which is in parentheses: the policy is the 41st of all.
+    // The fields after the name, which is in parentheses: the policy is field 41.
     let started = run(&["priocntl", "-e", "-c", "FX", "-m", "0", "-p", "0", "cat", "/proc/self/stat"]);
     let (stat, said) = (out(&started), err(&started));
     let policy = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(41 - 3));
@@ -550,7 +550,7 @@ fn a_program_in_fx_0_of_0_runs_under_sched_idle_and_the_listings_say_so() {
     let own = run(&["priocntl", "-e", "-c", "FX", "-m", "0", "-p", "0", "sh", "-c", &script]);
     assert!(out(&own).starts_with("FIXED PRIORITY PROCESSES:\n"), "{}", out(&own));
     assert!(err(&own).contains(label), "{}", err(&own));
-    // Nothing is idle by accident.
+    // FX 0/0, which is SCHED_IDLE, must be requested explicitly.
     let refused = run(&["priocntl", "-e", "-c", "FX", "true"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
@@ -583,7 +583,7 @@ fn a_program_is_started_where_it_is_bound_and_its_status_is_the_commands() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(err(&refused), "pbind: cannot execute no-such-program: No such file or directory\n");
 
-    // A status of ours that no program has by accident.
+    // A reserved exit status, which no program returns by accident.
     let refused = millpond()
         .env("MILLPOND_STATE", state.path())
         .args(["psrset", "-e", "999", "true"])

@@ -1,4 +1,4 @@
-//! `prstat -R` on the machine at hand: prstat is in the real-time class while it looks, or says that it cannot be.
+//! `prstat -R` on this machine: prstat is in the real-time class while it samples, or reports that it cannot be.
 
 use crate::captured::{Captured, err, millpond, out};
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::Stdio;
 /// All processes, once, as JSON.
 const ALL: [&str; 4] = ["-R", "--json", "-n", "100000"];
 
-/// The user without rights.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// The class of the process with that number in a report.
+/// The class of a process in a report.
 fn class_of(report: &str, pid: u32) -> Option<String> {
     let report: serde_json::Value = serde_json::from_str(report).unwrap();
     let processes = report["processes"].as_array().unwrap();

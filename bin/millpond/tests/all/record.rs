@@ -1,4 +1,4 @@
-//! `millpond record` and what is shown of a recording, through the program.
+//! `millpond record`, and commands that show recordings, run as processes.
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -42,7 +42,7 @@ fn recorded(dir: &Path) -> String {
     place
 }
 
-/// A machine of 32 CPUs with a pool of two and six threads in it, which poold gives more.
+/// A machine of 32 CPUs with a pool of two CPUs and six threads, to which poold gives more CPUs.
 const SCRIPT: &str = "svcadm enable system/pools
 poolcfg -dc 'create pset web ( uint pset.min = 1 ; uint pset.max = 8 ; string pset.poold.objectives = \"utilization > 30\" ) \
     create pool web ( int pool.importance = 5 ) associate pool web ( pset web ) transfer 2 from pset pset_default to web'
@@ -60,7 +60,7 @@ fn observers_of_a_recording_print_what_they_print_live() {
     out(&["sim", "--state", &kept, "t2000", &script]);
     let fresh = || std::fs::copy(&kept, file("copy")).map(|_| file("copy")).unwrap();
     out(&["record", "--state", &fresh(), "--events", "--threads", "1", "--for", "60", "--to", &day, "1"]);
-    // The first report covers the time since boot, of which a recording has no events.
+    // The first report covers the time since boot, for which a recording has no events.
     let later = |text: &str, title: &str| text.splitn(3, title).nth(2).unwrap().to_owned();
     for (command, title) in [
         ("mpstat", "CPU"),
@@ -78,14 +78,14 @@ fn observers_of_a_recording_print_what_they_print_live() {
         };
         let run = |rest: [&str; 2]| out(&words(rest).iter().map(String::as_str).collect::<Vec<_>>());
         let (live, recorded) = (run(["--state", &fresh()]), run(["--from", &day]));
-        // Groups that a recording does not have make others have other numbers.
+        // Missing groups in a recording shift the numbers of the other groups.
         let cut = |text: &str| match title {
             "PG" => text.lines().map(|line| line.get(2..).unwrap_or_default().to_owned() + "\n").collect(),
             _ => text.to_owned(),
         };
         assert_eq!(cut(&later(&recorded, title)), cut(&later(&live, title)), "{command}");
     }
-    // Without a count reports go on to the end of the recording.
+    // Without a count, reports continue to the end of the recording.
     assert_eq!(out(&["poolstat", "--from", &day, "--at", "-20s", "5"]).matches(" id pool").count(), 5);
     let (status, said, err) = millpond(&["mpstat", "--from", &day, "2m"]);
     assert_eq!((status, said.matches("CPU").count()), (0, 1));
@@ -101,7 +101,7 @@ fn noise_of_a_recording_is_judged_as_far_as_it_is_recorded() {
     out(&["sim", "--state", &kept, "t2000", &script]);
     out(&["record", "--state", &kept, "--noise", "--for", "60", "--to", &day, "1"]);
     let quiet = |rest: &[&str]| millpond(&[&["quiet", "--from", &day], rest].concat());
-    // The check of the kernel comes once a second to each of the two CPUs.
+    // The periodic check of the kernel runs once a second on each of the two CPUs.
     let (status, said, err) = quiet(&["--for", "20", "--max", "500/s", "1"]);
     assert_eq!(
         (status, said.as_str()),
@@ -121,7 +121,7 @@ fn noise_of_a_recording_is_judged_as_far_as_it_is_recorded() {
         err.contains("cannot judge by 50us: how long each disturbance took is not known here\n"),
         "{err}"
     );
-    // It ends with the recording.
+    // `quiet` ends at the end of the recording.
     let (status, said, _) = quiet(&["--for", "10m", "1"]);
     assert_eq!(status, 0);
     assert!(said.contains("\nwatched CPUs 3-4 for 60.000 s by "), "{said}");
@@ -136,7 +136,7 @@ fn a_policy_is_asked_about_a_recording() {
     std::fs::write(&script, SCRIPT.replace("svcadm enable pools/dynamic\n", "")).unwrap();
     out(&["sim", "--state", &kept, "t2000", &script]);
     out(&["record", "--state", &kept, "--for", "60", "--to", &day, "1"]);
-    // Six threads on two CPUs of a set that may have eight.
+    // Six threads on two CPUs of a set with a maximum of eight.
     let told: serde_json::Value =
         serde_json::from_str(&out(&["replay", &day, "--every", "5", "--followed", "-v", "--json"])).unwrap();
     assert_eq!(
@@ -147,14 +147,14 @@ fn a_policy_is_asked_about_a_recording() {
     let first = &told["pairs"][0]["asked"];
     assert!(first["reason"].as_str().unwrap().starts_with("web 2 -> "), "{first}");
     assert_eq!(first["expected"], 0.0);
-    // Here poold runs beside the recorder, and moves CPUs: the recording says so.
+    // Here poold runs together with the recorder and moves CPUs. The recording contains its decisions.
     let moved = place("moved");
     let recorder = format!("record --for 30 --to {moved} 1\n");
     std::fs::write(&script, SCRIPT.replace("run 1s\n", &recorder)).unwrap();
     out(&["sim", "t2000", &script]);
     let told: serde_json::Value =
         serde_json::from_str(&out(&["replay", &moved, "--every", "1", "--json"])).unwrap();
-    // It had given the pool four before, and gives it the two that it may have beside these.
+    // poold gave the pool four CPUs earlier, and now gives it the remaining two.
     assert_eq!((&told["recorded"]["moves"], &told["recorded"]["batches"]), (&2.into(), &1.into()), "{told}");
     let (status, _, err) = millpond(&["replay", &day, "--every", "1h"]);
     assert_eq!(status, 1);
@@ -220,7 +220,7 @@ fn a_recorder_that_is_killed_loses_nothing_that_it_wrote() {
     let said =
         format!("another program records there (process {holder})\nhint: choose another directory with --to");
     assert!(err.contains(&said), "{err}");
-    // No other user can open the lock, and so hold it.
+    // No other user can open the lock file, and so none can hold the lock.
     let mode = |path: &str| std::fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("day"), mode("day/record.lock")), (0o700, 0o600));
     recorder.kill().unwrap();
@@ -312,7 +312,7 @@ fn a_recording_is_exported_as_a_trace() {
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
     // Three groups, and each CPU.
     assert_eq!(of("M").len(), 3 + 32);
-    // In each of two intervals: two of the set and two of its waits, one of each CPU.
+    // In each of two intervals: two events of the set, two of its waits, and one of each CPU.
     assert_eq!(of("C").len(), 2 * (2 + 2 + 32));
     let used = of("C").into_iter().find(|event| event["name"] == "set 0: CPUs used").unwrap();
     assert_eq!((&used["args"]["value"], &used["ts"]), (&32.0.into(), &28e6.into()));

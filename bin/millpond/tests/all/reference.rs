@@ -1,4 +1,5 @@
-//! Pages of `docs/reference/commands`, and their list in `docs/SUMMARY.md`, are what the program says of its commands. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
+//! Compares the pages of `docs/reference/commands`, and their list in `docs/SUMMARY.md`, with the output of the
+//! program. `MILLPOND_WRITE_REFERENCE=1` writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

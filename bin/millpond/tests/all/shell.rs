@@ -1,5 +1,5 @@
-//! Simulated machines that last: kept in a file from one command to the next, saved and opened in a shell, and scripts
-//! from standard input.
+//! Persistent simulated machines: kept in a file from one command to the next, and saved and opened in a shell. Also
+//! scripts from standard input.
 
 use std::fs;
 use std::io::Write;
@@ -20,13 +20,13 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A shell whose standard input has these lines.
+/// Runs a shell with these lines on standard input.
 fn shell(words: &[&str], input: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.env_clear().env("TZ", "UTC0").arg("sim").args(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that ended early does not read.
+    // A shell that ended early does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -51,7 +51,7 @@ fn a_file_keeps_a_machine_from_one_command_to_the_next() {
     assert_eq!((made.status.code(), err(&made).as_str()), (Some(0), split));
     assert_eq!(out(&kept(&["psrset"])), "user processor set 1: processor 1\n");
     assert_eq!(out(&on(&["psrset"], &["-e", "1", "./spin"])), "started spin: process id 300\n");
-    // Time that passes is kept, too, and a change that is only shown is not.
+    // Time that passes is saved, too. A dry run is not.
     on(&["mpstat"], &["1", "3"]);
     on(&["psrset", "--dry-run"], &["-c", "2"]);
     let seen = shell(&["--state", state], "time\nps\npsrset\n");

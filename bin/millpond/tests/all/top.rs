@@ -1,19 +1,20 @@
-//! `millpond top` on a real terminal, by tmux: drawn, resized, asked for changes, and left as it was. Where there is no tmux that is said, and skipped.
+//! `millpond top` on a real terminal, by tmux: drawing, resizing, changes, and restoring the terminal. Without tmux,
+//! the test prints that and is skipped.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whatever the machine does beside, a screen is there by then.
+/// By then, a screen appears even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A terminal of its own, which ends with the value.
+/// A separate terminal, which is closed when this is dropped.
 struct Terminal {
     socket: String,
     dir: tempfile::TempDir,
 }
 
 impl Terminal {
-    /// One of 80 columns and 24 lines in which a shell runs. `None` where there is no tmux.
+    /// Opens a terminal of 80 columns and 24 lines with a shell. `None` without tmux.
     fn open(name: &str) -> Option<Terminal> {
         let found = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
         if found.is_err() {
@@ -49,7 +50,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Waits for a text.
+    /// Waits for a text on the screen.
     fn until(&self, text: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -100,7 +101,7 @@ fn a_change_by_keys_is_planned_made_and_undone() {
     terminal.until("USE OF EACH CPU");
     terminal.keys(&["2"]);
     terminal.until("CPU SET STATE");
-    // The list begins with CPU 0, which goes to set 1.
+    // The list begins with CPU 0, which moves to set 1.
     terminal.keys(&["m"]);
     terminal.until("move CPU 0 from set 0 to set: _");
     terminal.keys(&["1", "Enter"]);

@@ -1,4 +1,4 @@
-//! Commands on synthetic trees of machines of many shapes, against text that is written by hand.
+//! Commands on synthetic trees of machines of many shapes, compared with handwritten text.
 
 #[path = "../../../../lib/linux/tests/all/common/shape.rs"]
 mod shape;
@@ -14,14 +14,14 @@ fn made(text: &str) -> Captured {
     machine
 }
 
-/// What a command prints that must succeed without a message.
+/// The output of a command that must succeed without a message.
 fn said(machine: &Captured, words: &[&str]) -> String {
     let output = machine.run(words);
     assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{words:?}");
     out(&output)
 }
 
-/// The first line of a plan, or the message of a refusal.
+/// The first line of a plan, or the error message.
 fn chosen(machine: &Captured, words: &[&str]) -> String {
     let output = machine.run(&[&["fence", "--plan", "--profile", "gentle"][..], words].concat());
     let text = if output.status.success() { out(&output) } else { err(&output) };
@@ -54,7 +54,7 @@ Integer_Pipeline
 
 #[test]
 fn off_line_cpus_stay_in_their_chips_cores_and_nodes() {
-    // Without a record: SMT off, a core of the second chip, a CPU.
+    // Without a record in the state directory: SMT off, one core of the second chip off, one CPU off.
     for text in ["2x2x2 nodes=2 nosmt", "2x2x2 nodes=2 off=6-7", "2x2x2 nodes=2 off=5"] {
         let machine = made(text);
         assert_eq!(said(&machine, &["psrinfo", "-pv"]), TWO_CHIPS, "{text}");
@@ -64,7 +64,7 @@ fn off_line_cpus_stay_in_their_chips_cores_and_nodes() {
             ALL_GROUPS.lines().take(3).collect::<Vec<_>>()
         );
     }
-    // With one, after psradm.
+    // With a record, after psradm.
     let (shape, machine) = (Shape::new("2x2x2 nodes=2"), made("2x2x2 nodes=2"));
     let groups = said(&machine, &["pginfo", "-T"]);
     assert_eq!(said(&machine, &["pginfo", "-s"]), ALL_GROUPS);

@@ -1,7 +1,7 @@
-//! The demo on the machine at hand: that it runs to its end, and that nothing of it stays, however it ends.
+//! The demo on this machine: it completes, and nothing of it remains, however it ends.
 //!
-//! It makes pools that push no thread out, and runs programs of its own: nothing that a machine at work would notice
-//! beside the load of some seconds.
+//! It creates pools that push no thread out, and runs its own programs. A machine in use notices only some seconds of
+//! load.
 
 use crate::alone;
 use serde_json::Value;
@@ -19,12 +19,12 @@ fn json(words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// The numbers of the sets that exist.
+/// The numbers of the existing sets.
 fn sets() -> Value {
     json(&["doctor", "--json"])["sets"].clone()
 }
 
-/// Whether the demo is possible here; says why not.
+/// Whether the demo is possible here. Prints the reason if it is not.
 fn is_possible(test: &str) -> bool {
     let output: Output = millpond(&["demo", "--dry-run"]).output().unwrap();
     if output.status.success() {
@@ -63,7 +63,7 @@ fn the_demo_compares_four_arms_tells_the_story_and_puts_everything_back() {
         assert_ne!(job["verified"], false, "{demo}");
     }
     if apart["unseen"].is_null() {
-        // A set is a promise: not one sample of a elsewhere. Less than 0.5 % is the start of a program.
+        // A set is a guarantee: no sample shows job a elsewhere. Less than 0.5 % is the start of a program.
         let places = |job: usize| -> Vec<u64> {
             let seen = apart["jobs"][job]["seen"].as_array().unwrap();
             seen.iter()
@@ -76,7 +76,7 @@ fn the_demo_compares_four_arms_tells_the_story_and_puts_everything_back() {
     }
     assert!(demo["speed_up"]["over_fighting"].as_f64().unwrap() > 0.0);
     if are_pools {
-        // b has all that a had, and everything comes back; how soon is not asked.
+        // Job b gets all CPUs of a, and a gets them back. The time that this takes is not tested.
         let sizes = |of: &Value| [of["sizes"][0].as_u64().unwrap(), of["sizes"][1].as_u64().unwrap()];
         let first = [story["sizes"][0]["a"].as_u64().unwrap(), story["sizes"][0]["b"].as_u64().unwrap()];
         let grown = sizes(&story["stopped"]);
@@ -90,7 +90,7 @@ fn the_demo_compares_four_arms_tells_the_story_and_puts_everything_back() {
     }
 }
 
-/// A state directory that no other test has.
+/// A state directory of this test alone.
 struct OwnState(std::path::PathBuf);
 
 impl OwnState {
@@ -149,7 +149,7 @@ fn what_a_killed_demo_left_is_put_back_by_the_next_one() {
     let before = sets();
     let state = OwnState::new("killed");
     let mut child = playing(state.millpond(&["demo"]));
-    // Its first arm has begun; whether its pools are there already, nobody knows.
+    // The first arm has started. Its pools may exist or not.
     let mut are_there = false;
     for _ in 0..100 {
         are_there = state.said(&["pooladm"]).0;
@@ -177,7 +177,7 @@ fn what_a_killed_demo_left_is_put_back_by_the_next_one() {
     assert_eq!(sets(), before);
 }
 
-/// Starts the demo and waits until its first arm plays.
+/// Starts the demo and waits until its first arm runs.
 fn playing(mut demo: Command) -> Child {
     let mut child = demo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -185,7 +185,7 @@ fn playing(mut demo: Command) -> Child {
     while !line.starts_with("alone: ") {
         line = lines.next().expect("the demo plays").unwrap();
     }
-    // Whoever reads goes on reading, so that the demo is not stopped by that.
+    // A thread continues to read the output, so that the demo does not block.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }

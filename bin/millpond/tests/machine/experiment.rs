@@ -1,4 +1,4 @@
-//! Experiments on the machine at hand, which is not theirs: that they run to their end, and that nothing of them stays.
+//! Experiments on this machine, which other programs use as well: they complete, and nothing of them remains.
 
 use crate::alone;
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own
     assert_eq!((sets(), states()), (sets_before, states_before), "everything is put back");
     let said = String::from_utf8_lossy(&output.stderr);
     if said.lines().any(|line| line.starts_with("millpond experiment: cannot run experiment e1: ")) {
-        // One processor, or nothing that can be counted: it says so itself.
+        // The machine has one CPU, or no counters. The experiment reports that.
         return println!("skipped: {test}: {}", said.lines().last().unwrap_or_default());
     }
     let e1 = json(&output);
@@ -71,7 +71,7 @@ fn e1_plays_three_phases_and_moves_no_interrupt_of_a_machine_that_is_not_its_own
 
 #[test]
 fn e7_looks_at_three_stacks_of_a_process_of_its_own() {
-    // A main stack of 1 MB: 256 pages, of which those above the first frame hold the environment and do not count.
+    // A main stack of 1 MB has 256 pages. Those above the first frame hold the environment and do not count.
     let program = env!("CARGO_BIN_EXE_millpond");
     let script = "ulimit -s 1024 && exec \"$0\" experiment e7";
     let run = |more: &str| {
@@ -94,7 +94,7 @@ fn e7_looks_at_three_stacks_of_a_process_of_its_own() {
     assert!(default[0].0 < all / 2, "{e7}");
     assert_eq!(default, [(default[0].0, all), (default[0].0 + 1, all), (all, all)], "{e7}");
     assert_eq!(looks(2), [(17, 17)]);
-    // The library lies where cargo builds it, or nowhere.
+    // The library is in cargo's build directory, or missing.
     match &e7["library"]["here"] {
         Value::Null => assert!(e7["library"]["left_out"].is_string(), "{e7}"),
         here => assert_eq!(here["resident"], here["pages"], "{e7}"),

@@ -1,4 +1,5 @@
-//! The program on the machine at hand, whose sets it changes and whose CPUs it loads: apart from the tests that would notice, one test at a time.
+//! The program on this machine, whose sets it changes and whose CPUs it loads. Separate from the tests that would
+//! notice; one test at a time.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -8,7 +9,7 @@ mod poold_soak;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Processor sets and pools of a machine are there once: whoever holds this is the only test that makes some.
+/// Serializes the tests: processor sets and pools of a machine are global.
 fn alone() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)

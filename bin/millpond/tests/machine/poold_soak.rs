@@ -1,10 +1,11 @@
-//! poold for a long time on the machine at hand: ten decisions a second while the demand of two pools changes ten times a second. Its memory, its
-//! descriptors and its files do not grow.
+//! Long run of poold on this machine: ten decisions a second, while the demand of two pools changes ten times a
+//! second. Its memory, descriptors and files must not grow.
 //!
-//! `MILLPOND_POOLD_SECONDS` says for how long; without it a few seconds. The slow matrix runs it for an hour. `MILLPOND_BIN_MILLPOND` names another
-//! program than the one that cargo built beside this test.
+//! `MILLPOND_POOLD_SECONDS` sets the duration; the default is a few seconds. The slow matrix runs it for an hour.
+//! `MILLPOND_BIN_MILLPOND` names another program than the one that cargo built for this test.
 //!
-//! The pools push no thread out, and both loads have the nice value 19. The test starts and ends all that it uses.
+//! The pools push no thread out, and both loads have nice value 19. The test starts and ends all processes that it
+//! uses.
 
 use crate::alone;
 use rustix::process::{Pid, Signal, kill_process, nice};
@@ -23,26 +24,29 @@ const FEW_SECONDS: u64 = 5;
 const STEP: Duration = Duration::from_millis(100);
 const INTERVAL_MS: &str = "100";
 
-/// Fewer decisions or changes of demand than this, or than one a second, prove nothing.
+/// The least number of decisions and of changes of demand: at least this many, and at least one a second. Otherwise
+/// the run proves nothing.
 const ENOUGH: u64 = 20;
 
-/// The record of decisions goes on in a new file beyond this, and one older file is kept. No decision of so few sets is longer than the second.
+/// The record of decisions continues in a new file above this size, and one older file is kept. With so few sets, no
+/// decision is longer than [`LINE_BYTES`].
 const RECORD_BYTES: u64 = 16 << 20;
 const LINE_BYTES: u64 = 16 << 10;
-/// All other files of the state directory together: a journal, what the policy remembers, a notice for each pool.
+/// The limit of all other files of the state directory together: a journal, the state of the policy, a notice for
+/// each pool.
 const REST_BYTES: u64 = 1 << 20;
 
-/// What the allocator may keep more of at the end, in KiB.
+/// The allowed growth of memory at the end, in KiB.
 const MEMORY_KIB: u64 = 256;
 
-/// What was seen of poold at one moment. Memory is in KiB.
+/// The resources of poold at one moment. Memory is in KiB.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     resident: u64,
     anonymous: u64,
     data: u64,
     descriptors: u64,
-    /// Files and directories of which the kernel tells it changes (inotify).
+    /// Number of inotify watches.
     watches: u64,
     record: u64,
     rest: u64,
@@ -73,7 +77,7 @@ impl Sample {
     }
 }
 
-/// The files of a directory with their sizes. One that is replaced meanwhile is left out.
+/// The files of a directory with their sizes. A file that is replaced meanwhile is left out.
 fn files(dir: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -86,7 +90,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// The second and the last tenth: the first one is the start.
+/// The second and the last tenth. The first tenth is the start.
 fn tenths<T>(samples: &[T]) -> (&[T], &[T]) {
     let tenth = samples.len() / 10;
     (&samples[tenth..2 * tenth], &samples[samples.len() - tenth..])
@@ -98,12 +102,14 @@ fn median(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> u64 {
     values[values.len() / 2]
 }
 
-/// While poold reads a file it has one descriptor more: what stays open is the least of what was seen.
+/// The minimum over the samples. While poold reads a file it has one more descriptor, so the minimum is what stays
+/// open.
 fn least(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> u64 {
     samples.iter().map(of).min().unwrap_or(0)
 }
 
-/// What grew that may not, in words. Resident memory is not judged: pages of the program's file come and go as the kernel likes.
+/// Describes each forbidden growth. Resident memory is not checked, because the kernel maps and unmaps pages of the
+/// program's file.
 fn growth(samples: &[Sample]) -> Vec<String> {
     let (first, last) = tenths(samples);
     let mut found = Vec::new();
@@ -131,11 +137,11 @@ fn growth(samples: &[Sample]) -> Vec<String> {
     found
 }
 
-/// Reads the record of decisions while it is written, from one file to the next.
+/// Follows the record of decisions while poold writes it, from one file to the next.
 struct Decisions {
     path: PathBuf,
     open: Option<(u64, BufReader<File>)>,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of an incomplete line.
     part: String,
     looks: u64,
     changes: u64,
@@ -160,7 +166,7 @@ impl Decisions {
                     self.part.clear();
                 }
             }
-            // poold writes a whole line, and no more into a file that has another name by then.
+            // poold writes whole lines, and writes no more into a renamed file.
             let Ok(file) = File::open(&self.path) else { return };
             let inode = file.metadata().unwrap().ino();
             if self.open.as_ref().is_some_and(|(open, _)| *open == inode) {
@@ -171,7 +177,8 @@ impl Decisions {
     }
 }
 
-/// Pools of its own with a state directory of its own. Dropping it ends every process that was started, and then its pools.
+/// The pools and the state directory of this test. Dropping it ends every started process, and then removes the
+/// pools.
 struct Stage {
     program: PathBuf,
     dir: tempfile::TempDir,
@@ -199,7 +206,7 @@ impl Stage {
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
 
-    /// The sets of the machine, by any state directory.
+    /// The sets of the machine, regardless of the state directory.
     fn sets(&self) -> Value {
         let output = self.output(&["doctor", "--json"]);
         let doctor: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
@@ -268,9 +275,9 @@ fn poold_does_not_grow_while_demand_changes_ten_times_a_second() {
     }
 }
 
-/// Gives what was seen, or why it proves nothing.
+/// Returns the samples, or why the run proves nothing.
 fn soak(stage: &mut Stage, seconds: u64, cpus: usize) -> Result<Vec<Sample>, String> {
-    // The pool begins with one CPU, the other pool has the rest.
+    // Pool a begins with one CPU; the default pool has the others.
     stage.must(&[
         "poolcfg",
         "-d",
@@ -278,14 +285,14 @@ fn soak(stage: &mut Stage, seconds: u64, cpus: usize) -> Result<Vec<Sample>, Str
         "create pset a ( uint pset.max = 65536 ) create pool a associate pool a ( pset a ) \
          transfer 1 from pset pset_default to a modify pset a ( uint pset.min = 1 )",
     ]);
-    // They end by themselves should this process be killed.
+    // If this process is killed, the loads end by themselves.
     let longer = (seconds + 600).to_string();
     for (name, pool) in [("one", "a"), ("other", "pool_default")] {
         let threads = cpus.to_string();
         let words = ["load", "spin", "--threads", &threads, "--seconds", &longer];
         let mut command = stage.command(&words);
         command.stderr(Stdio::null());
-        // A nice value belongs to a thread, and a process begins with that of the thread that starts it.
+        // The nice value belongs to a thread, and a process inherits it from the thread that starts it.
         let start = || {
             nice(19).unwrap();
             stage.start(name, &mut command)
@@ -316,12 +323,13 @@ fn soak(stage: &mut Stage, seconds: u64, cpus: usize) -> Result<Vec<Sample>, Str
             "the machine is busy: {looks} decisions and {demands} changes of demand in {seconds} s"
         ));
     }
-    // With two CPUs each set keeps its only one.
+    // With two CPUs, each set keeps its only one.
     assert!(cpus <= 2 || decisions.moves > 0, "no CPU moved");
     Ok(samples)
 }
 
-/// One load runs and the other is stopped, in turns. Gives what poold was like after each change. It ends early when poold complains.
+/// Alternates the two loads: one runs while the other is stopped. Returns a sample of poold after each change. Ends
+/// early at the first message of poold.
 fn change_sides(
     stage: &Stage,
     poold: u32,
@@ -332,7 +340,7 @@ fn change_sides(
     let (began, mut samples) = (Instant::now(), Vec::new());
     let (mut runs, mut stops) = ("one", "other");
     let mut next = STEP;
-    // Not always at the same moment of its turn.
+    // Changes at varying moments of poold's turn.
     let mut moments = (0..8).map(|part| STEP * part / 10).cycle();
     while next <= Duration::from_secs(seconds) && fs::metadata(complaints).unwrap().len() == 0 {
         stage.signal(stops, Signal::STOP);
@@ -342,13 +350,13 @@ fn change_sides(
         decisions.read();
         samples.push(Sample::of(poold, &stage.state()));
         sleep(next.saturating_sub(began.elapsed()));
-        // What is late is left out, not made up for.
+        // A late change is skipped, not made up for.
         next = (next + STEP).max(began.elapsed());
     }
     samples
 }
 
-/// What the run measured, in lines that those who run tests find.
+/// Prints the measurements, in lines with a fixed form.
 fn tell(samples: &[Sample], decisions: &Decisions, seconds: u64, cpus: usize) {
     let Decisions { looks, changes, moves, .. } = decisions;
     println!(

@@ -1,11 +1,11 @@
-// The dashboard: draws what /api/v1 and /events say. Everything that others wrote is put in as text, never as markup.
+// The dashboard: draws the answers of /api/v1 and /events. Names from outside are inserted as text, never as markup.
 
 const find = (selector) => document.querySelector(selector);
 const DASH = "–";
 const KEPT = 600;
 const STALE_AFTER = 3;
 
-/** What steers a terminal or turns the direction of text, as terminals and logs show it: \u202e. */
+/** Control characters and bidirectional overrides. They are escaped as in terminals and logs: \u202e. */
 const STEERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const printable = (text) => String(text).replace(STEERS, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
@@ -31,7 +31,7 @@ const words = (value) => value === null || value === undefined || value === "" ?
 /** Seconds with a unit that fits. */
 function time(seconds) {
   if (seconds === null || seconds === undefined) return DASH;
-  // The first bucket of a histogram is that of no time at all.
+  // The first bucket of a histogram has an upper bound of 0 s.
   if (seconds < 1e-9) return "0";
   for (const [unit, size] of [["s", 1], ["ms", 1e-3], ["us", 1e-6]]) {
     if (seconds >= size) return `${Number((seconds / size).toPrecision(3))} ${unit}`;
@@ -39,7 +39,7 @@ function time(seconds) {
   return `${Math.round(seconds * 1e9)} ns`;
 }
 
-/** Puts rows into a table, or says why there are none. */
+/** Fills a table with rows, or with the reason why it has none. */
 function table(section, headings, rows, none) {
   const place = find(`#${section} .wide`);
   const old = place.querySelector("table");
@@ -134,7 +134,7 @@ function path(points, top, steps) {
 
 const past = [];
 
-/** A chart of a set: CPUs in use, its size, threads that wait; marks where poold moved CPUs. */
+/** A chart of a set: CPUs in use, its size, waiting threads; marks where poold moved CPUs. */
 function chart(set, marks) {
   const begin = past[0].at_s;
   const end = Math.max(past[past.length - 1].at_s, begin + 1);
@@ -210,7 +210,7 @@ function cell(cpu) {
   });
 }
 
-/** The whole of a CPU: each field that is known. */
+/** The details of a CPU: each field that is known. */
 function tellCpu(frame) {
   const cpu = frame.cpus.find((each) => each.cpu === chosen);
   if (!cpu) return;

@@ -1,4 +1,5 @@
-//! What the loop does beside deciding: the machine is kept as its sets want it, and what was learnt is kept.
+//! Periodic maintenance of the loop: keeps the machine in the state that its sets require, records frames, and saves
+//! the state of the policy.
 
 use super::Service;
 use crate::log::Level;
@@ -9,14 +10,15 @@ use millpond_planner::Category;
 use millpond_session::{Daemon, NotifyState, recordings_dir, take_hang_up, tell_manager, watchdog};
 use millpond_store::Limits;
 
-/// How often a machine is brought to what its sets want.
+/// The interval at which the machine is brought to the state that its sets require.
 const SETTLE: Nanos = Nanos::from_millis(1000);
 
-/// How often what the policy has learnt is written down. That much of it is lost with a daemon that is killed.
+/// The interval at which the state of the policy is saved. A killed daemon loses at most this much of it.
 const REMEMBER: Nanos = Nanos::from_millis(10_000);
 
 impl Service<'_, '_> {
-    /// Once a second: what appeared beside members follows, and what others undid is put back. Now and then what the policy remembers is kept.
+    /// Once a second: applies the sets to new threads and interrupts, and repairs changes by other programs. Every
+    /// ten seconds it saves the state of the policy.
     pub(super) fn keep_house(&mut self, now: Nanos) {
         if watchdog().is_some() {
             tell_manager(&[NotifyState::Watchdog]);
@@ -46,7 +48,7 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Begins to record, or ends. A recording that cannot be made is told, and keeps nothing from being done.
+    /// Starts or ends the recording. If it cannot be made, poold logs that and continues.
     pub(super) fn record_if(&mut self, wanted: bool) {
         if wanted == self.recorder.is_some() {
             return;
