@@ -64,7 +64,7 @@ typedef int umem_nofail_callback_t(void);
 /*
  * Creates a cache of buffers of bufsize bytes. NULL and errno: umem_cache_create(3).
  *
- * name: for tools; the first 31 bytes are kept. align: a power of two up to the page size; 0 is 8, or 16 from sixteen bytes on. constructor,
+ * name: for tools; the first 31 bytes are kept. align: a power of two up to the page size; 0 is 8, or 16 for more than 8 bytes. constructor,
  * destructor, reclaim: each may be NULL; their private argument is priv. source: NULL, because arenas are not supported. cflags: UMC_ or 0.
  *
  * A buffer is constructed when it enters the cache, is freed in constructed state, and is destructed when it leaves the cache for the system. With
