@@ -1,72 +1,72 @@
-//! Which cores to take for a fence or a set of its own.
+//! Chooses cores for a fence or for a new set.
 //!
-//! A core that the system, a set, or another program has is never taken. Of the others come
+//! A core that the system, a set or another program uses is never taken. The others are ordered by these rules:
 //!
-//! 1. fast cores before the frugal ones of a hybrid machine, and those that the caller would rather leave (`last`) behind all others;
-//! 2. cores that share as much as possible: an L2 cache if one has so many free cores, else an L3 cache, else a locality group;
-//! 3. of several such places the one that has the fewest free cores, so that the others keep room for more;
-//! 4. the highest numbers: programs and interrupts that chose a CPU by its number chose a low one.
+//! 1. Performance cores before the efficiency cores of a hybrid machine. Cores that the caller prefers to keep (`last`) come last.
+//! 2. Cores that share as much as possible: an L2 cache with enough free cores, else an L3 cache, else a locality group.
+//! 3. Of several such places, the one with the fewest free cores. This keeps large free places for later requests.
+//! 4. The highest CPU numbers: programs and interrupts with a fixed CPU number usually have a low one.
 //!
-//! Where no locality group has so many, they come from as few as possible, and of these from the closest ones; the places with the most free cores
-//! are taken whole.
+//! If no locality group has enough free cores, the cores come from as few groups as possible, and of these from the closest ones. The
+//! groups with the most free cores are taken whole.
 
 use millpond_model::{CacheKind, CoreKind, CpuId, CpuSet, Lgroup, LgrpId, Topology};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wanted of which machine.
+/// A request for cores.
 #[derive(Debug, Clone, Copy)]
 pub struct CoreWish<'a> {
-    /// How many cores.
+    /// The number of cores.
     pub count: usize,
     /// The machine.
     pub topology: &'a Topology,
-    /// Its CPUs that run threads.
+    /// The on-line CPUs.
     pub online: &'a CpuSet,
-    /// A core with one of these CPUs is not taken.
+    /// Cores with one of these CPUs are not taken.
     pub taken: &'a CpuSet,
-    /// A core with one of these CPUs is taken only where there are not enough others.
+    /// Cores with one of these CPUs are taken only if there are not enough others.
     pub last: &'a CpuSet,
-    /// Only cores of these CPUs are taken.
+    /// If set, only cores of these CPUs are taken.
     pub near: Option<&'a CpuSet>,
 }
 
-/// The cores that were chosen.
+/// The chosen cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenCores {
-    /// The on-line CPUs of each, ascending.
+    /// The on-line CPUs of each core, ascending.
     pub cores: Vec<CpuSet>,
-    /// What they have in common.
+    /// The innermost place that contains all of them.
     pub place: CorePlace,
 }
 
-/// What cores have in common.
+/// The innermost place that contains all chosen cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CorePlace {
-    /// A cache of this level, in a machine that has several.
+    /// A cache of this level, on a machine with several such caches.
     Cache(u32),
-    /// A locality group of several.
+    /// One of several locality groups.
     Lgroup(LgrpId),
-    /// They are in this many locality groups.
+    /// Several locality groups: their number.
     Lgroups(usize),
-    /// The machine alone.
+    /// Only the machine.
     Machine,
 }
 
-/// A core that may be taken.
+/// A free core.
 #[derive(Debug, Clone)]
 struct Candidate {
     cpus: CpuSet,
     lowest: CpuId,
     rank: (bool, bool),
-    /// The places that it is in, from the outermost: its locality group, then a cache for each level.
+    /// The places that contain it, outermost first: its locality group, then a cache for each level.
     places: Vec<Option<usize>>,
 }
 
 /// Chooses cores.
 ///
 /// # Errors
-/// The number of free cores, where there are not so many.
+/// The number of free cores, if it is below the requested count.
 pub fn choose_cores(wish: &CoreWish<'_>) -> Result<ChosenCores, usize> {
     let (free, levels) = candidates(wish);
     if free.len() < wish.count {
@@ -85,7 +85,7 @@ pub fn choose_cores(wish: &CoreWish<'_>) -> Result<ChosenCores, usize> {
     Ok(ChosenCores { cores: chosen.iter().map(|core| core.cpus.clone()).collect(), place })
 }
 
-/// The free cores, and the levels of the caches among their places.
+/// The free cores, and the cache levels among their places.
 fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
     let topology = wish.topology;
     let frugal: CpuSet =
@@ -100,7 +100,7 @@ fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
             }
         }
     }
-    // Caches that each core has for itself say nothing of cores.
+    // A cache that is private to each core does not group cores.
     by_level.retain(|_, of| {
         let core = |cpu: &CpuId| topology.processor(*cpu).map(|p| p.core);
         let in_core: BTreeMap<usize, _> = of.iter().map(|(cpu, at)| (*at, core(cpu))).collect();
@@ -124,7 +124,7 @@ fn candidates(wish: &CoreWish<'_>) -> (Vec<Candidate>, Vec<u32>) {
     (free.collect(), by_level.into_keys().map(|Reverse(level)| level).collect())
 }
 
-/// The cores of each place at a depth, by the places around it. Those that are in none are together.
+/// The cores of each place at a depth, keyed by the path of enclosing places. Cores without a place share one entry.
 fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<usize>], Vec<&'c Candidate>> {
     let mut places: BTreeMap<_, Vec<&Candidate>> = BTreeMap::new();
     for core in cores {
@@ -133,14 +133,14 @@ fn by_place<'c>(cores: &[&'c Candidate], depth: usize) -> BTreeMap<&'c [Option<u
     places
 }
 
-/// The free cores of locality groups, by the numbers of these, and how far these are from each other.
+/// The free cores of locality groups, by group number, and the distances between groups.
 struct Lgroups<'c> {
     free: BTreeMap<usize, Vec<&'c Candidate>>,
     distances: BTreeMap<(usize, usize), u64>,
 }
 
 impl Lgroups<'_> {
-    /// How many cores one has, and its lowest.
+    /// The number of free cores of a group, and its lowest one.
     fn size(&self, lgroup: usize) -> (usize, Option<CpuId>) {
         let free = self.free.get(&lgroup).map(Vec::as_slice).unwrap_or_default();
         (free.len(), free.first().map(|core| core.lowest))
@@ -150,7 +150,8 @@ impl Lgroups<'_> {
         to.iter().filter_map(|to| self.distances.get(&(from, *to))).sum()
     }
 
-    /// Adds locality groups until they have so many cores: the closest one each time, or the one with the most cores. One that has all that are left is enough.
+    /// Adds locality groups until they have enough cores: each time the closest one, or the one with the most cores. A group that has all the
+    /// missing cores ends the search.
     fn reach(&self, mut all: Vec<usize>, mut count: usize, is_closest_first: bool) -> Vec<usize> {
         let mut others: Vec<usize> = self.free.keys().copied().filter(|id| !all.contains(id)).collect();
         count -= all.iter().map(|id| self.size(*id).0).sum::<usize>().min(count);
@@ -158,7 +159,7 @@ impl Lgroups<'_> {
             let key = |id: &usize| {
                 let ((size, lowest), distance) = (self.size(*id), self.distance(*id, &all));
                 let has_all = size >= count;
-                // Of those that have enough the smallest, of others the largest.
+                // Among groups with enough cores the smallest, among others the largest.
                 let by_size = if has_all { (0, size) } else { (1, usize::MAX - size) };
                 let far = if is_closest_first { distance } else { 0 };
                 let apart = if has_all { distance } else { 0 };
@@ -172,13 +173,13 @@ impl Lgroups<'_> {
         all
     }
 
-    /// How many locality groups there are, and all distances between them.
+    /// The number of locality groups, and the sum of the distances between them.
     fn cost(&self, all: &[usize]) -> (usize, u64) {
         (all.len(), all.iter().map(|id| self.distance(*id, all)).sum())
     }
 }
 
-/// The cores of the locality groups that so many come from: where none has so many, or others are `chosen` already.
+/// The cores of the locality groups to take `count` cores from. Used if no group has enough, or if some cores are `chosen` already.
 fn of_closest<'c>(
     mut cores: Vec<&'c Candidate>,
     count: usize,
@@ -187,7 +188,7 @@ fn of_closest<'c>(
 ) -> Vec<&'c Candidate> {
     let mut free: BTreeMap<usize, Vec<&Candidate>> = BTreeMap::new();
     for core in &cores {
-        // What is in none stays as it is.
+        // Cores without a locality group stay as they are.
         let Some(lgroup) = core.places[0] else { return cores };
         free.entry(lgroup).or_default().push(core);
     }
@@ -207,7 +208,7 @@ fn of_closest<'c>(
         true => lgroups.free.keys().map(|id| vec![*id]).collect(),
         false => vec![anchors.into_iter().collect()],
     };
-    // Of equal ways the first one is kept.
+    // Of equally good results the first one is kept.
     starts.sort_by_key(|start| Reverse(start.first().map(|id| lgroups.size(*id))));
     let ways = starts.into_iter().flat_map(|start| {
         [false, true].map(|is_closest_first| lgroups.reach(start.clone(), count, is_closest_first))
@@ -217,7 +218,7 @@ fn of_closest<'c>(
     cores
 }
 
-/// Takes cores of the innermost place that has so many. Where no place inside has, its largest ones are taken whole first.
+/// Takes cores of the innermost place that has enough. If no inner place has, its largest inner places are taken whole first.
 fn take<'c>(mut cores: Vec<&'c Candidate>, mut count: usize, chosen: &mut Vec<&'c Candidate>) {
     let depths = cores.first().map_or(0, |core| core.places.len());
     loop {
@@ -237,8 +238,8 @@ fn take<'c>(mut cores: Vec<&'c Candidate>, mut count: usize, chosen: &mut Vec<&'
     }
 }
 
-/// The cores of the innermost place that has so many, with the depth of the places inside it; all of them where none has. Of several places it is the
-/// one with the fewest cores, then the one in the place around it with the fewest.
+/// The cores of the innermost place with at least `count` cores, and the depth of the places inside it; all cores if there is no such
+/// place. Of several places it is the one with the fewest cores, then the one whose enclosing place has the fewest.
 fn innermost(cores: Vec<&Candidate>, count: usize, depths: usize) -> (Vec<&Candidate>, usize) {
     let levels: Vec<_> = (0..depths).map(|depth| by_place(&cores, depth)).collect();
     for depth in (0..depths).rev() {
@@ -246,7 +247,7 @@ fn innermost(cores: Vec<&Candidate>, count: usize, depths: usize) -> (Vec<&Candi
             (0..=depth).rev().map(|outer| levels[outer][&key[..=outer]].len()).collect()
         };
         let fits = levels[depth].iter().filter(|(_, place)| place.len() >= count);
-        // Cores without such a cache share nothing there.
+        // Cores without such a cache share nothing at this level.
         let best = fits.min_by_key(|(key, place)| {
             (key[depth].is_none(), sizes(key), place.first().map(|core| Reverse(core.lowest)))
         });
@@ -257,14 +258,14 @@ fn innermost(cores: Vec<&Candidate>, count: usize, depths: usize) -> (Vec<&Candi
     (cores, 0)
 }
 
-/// What the chosen cores have in common: the innermost place of all of them, where the machine has several of its kind.
+/// The innermost place of all chosen cores, if the machine has several places of its kind.
 fn place(chosen: &[&Candidate], levels: &[u32], topology: &Topology) -> CorePlace {
     let common = |depth: usize| -> Option<usize> {
         let places: BTreeSet<_> = chosen.iter().map(|core| core.places[depth]).collect();
         if places.len() == 1 { places.first().copied().flatten() } else { None }
     };
     let lgroups: BTreeSet<LgrpId> = topology.processors().iter().map(|p| p.lgroup).collect();
-    // A cache that all CPUs of the machine share tells nothing.
+    // A cache that all CPUs of the machine share does not distinguish cores.
     let is_one_of_several = |level: u32, cache: usize| {
         let shared = &topology.caches()[cache].cpus;
         topology.caches().iter().any(|other| other.level == level && other.cpus.is_disjoint(shared))
@@ -288,7 +289,7 @@ mod tests {
     use millpond_model::{Cache, ChipId, CoreId, Lgroup, Processor};
     use proptest::prelude::*;
 
-    /// A machine: cores as lists of CPUs, with an `e` where they are frugal; `;` between L2 caches, `|` between L3 caches, `/` between lgroups.
+    /// A machine: cores as lists of CPUs, with `e` for efficiency cores; `;` between L2 caches, `|` between L3 caches, `/` between lgroups.
     fn machine(text: &str) -> Topology {
         let (mut processors, mut caches, mut lgroups) = (Vec::new(), Vec::new(), Vec::new());
         let cores = |part: &str| -> Vec<(CpuSet, bool)> {
@@ -331,7 +332,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The chosen cores and what they have in common, or how many are free. The lists: off-line, taken, last.
+    /// The chosen cores and their common place, or the number of free cores. The lists: off-line, taken, last.
     fn choose(text: &str, count: usize, [off, taken, last]: [&str; 3]) -> String {
         let topology = machine(text);
         let online = &topology.cpus() - &list(off);
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(choose("0 1 / 2 3 / 4 5", 4, NONE), "2 3 4 5: Lgroups(2)");
     }
 
-    /// Two chips of two lgroups each, which are close to each other.
+    /// Two chips of two lgroups each; the lgroups of a chip are close to each other.
     fn chips(text: &str) -> Topology {
         let topology = machine(text);
         let mut lgroups = topology.lgroups().to_vec();
@@ -414,7 +415,7 @@ mod tests {
         assert_eq!(choose(four, 5, ["", ""]), "7 8 9 10 11: Lgroups(2)", "lgroup 0 has two, but is far");
         assert_eq!(choose(four, 5, ["9-10", ""]), "1 2 3 4 5: Lgroups(2)", "a pair that is close");
         assert_eq!(choose(four, 6, ["9-10", ""]), "3 4 5 6 7 8: Lgroups(2)", "two lgroups before three");
-        // The first choice is of one lgroup; what is left comes from the one beside it.
+        // The first choice comes from one lgroup; the remaining core comes from the adjacent one.
         assert_eq!(choose("0 1 / 2 3 / 4 5 / 6 7", 3, ["1-2", "3-5"]), "5 6 7: Lgroups(2)");
     }
 
@@ -490,7 +491,7 @@ mod tests {
                     let cpus = chosen.cores.iter().fold(CpuSet::new(), |all, core| &all | core);
                     prop_assert_eq!(cpus.len(), count);
                     prop_assert!(cpus.is_subset(&free));
-                    // From the smallest place to the largest: the first size of which one has enough holds all.
+                    // From the smallest place to the largest: the first size with enough free cores holds all chosen cores.
                     for each in [2, 4, 8] {
                         let places: Vec<CpuSet> =
                             (0..16 / each).map(|at| (at * each..(at + 1) * each).map(CpuId).collect()).collect();

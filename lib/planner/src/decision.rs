@@ -7,32 +7,32 @@ use millpond_model::{Move, Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One decision, also to do nothing. The frame is in it whole, so that another policy can be asked.
+/// One decision, also a decision to do nothing. It contains the whole frame, so that another policy can be replayed on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The name of the policy.
     pub policy: String,
-    /// What the policy remembered before, where the log has it; best in the first line of a file.
+    /// The state of the policy before the decision, if the log records it; at least in the first line of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
-    /// What was known.
+    /// The input.
     pub frame: Frame,
-    /// What is to be done.
+    /// The chosen plan.
     pub plan: Plan,
-    /// What doing it is worth: the policy's own measure, higher is better, doing nothing is 0.
+    /// The value of the plan, in the measure of the policy. Higher is better; doing nothing is 0.
     pub score: f64,
-    /// What else was thought of, best first; the best few of many.
+    /// The best few plans that were not chosen, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
-    /// What each set should look like once it is done, if its demand stays.
+    /// The expected result for each set, if its demand does not change.
     pub expected: Vec<Outlook>,
-    /// What the Solaris daemon would have logged: only its policy says that.
+    /// The log messages of the Solaris daemon; only the policy `solaris` has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// What the operator might do, where this is not the best way to run this machine.
+    /// Advice for the operator, if sets are not the best mechanism for this load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
-    /// What came of it.
+    /// The measured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
@@ -42,35 +42,35 @@ pub struct Decision {
 pub struct Alternative {
     /// Its moves.
     pub moves: Vec<Move>,
-    /// What it was thought to be worth, as [`Decision::score`].
+    /// Its value, in the unit of [`Decision::score`].
     pub score: f64,
-    /// What it is and why it was not chosen.
+    /// A description, and why it was not chosen.
     pub why_not: String,
 }
 
-/// One set, expected or found.
+/// Expected or measured figures of one set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// Which.
+    /// The set.
     pub set: PsetId,
-    /// How many CPUs it has.
+    /// Its number of CPUs.
     pub size: usize,
-    /// How many it would use, if that is known.
+    /// Its demand in CPUs, if known.
     pub demand: Option<f64>,
-    /// How many it lacks.
+    /// The number of CPUs that it lacks.
     pub unmet: f64,
-    /// Percent of its CPUs' time; 0 without CPUs.
+    /// Utilization of its CPUs in percent; 0 without CPUs.
     pub utilization: f64,
 }
 
-/// What came of a decision, seen an interval later.
+/// The result of a decision, measured one interval later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// When it was seen.
+    /// The time of the measurement.
     pub at: Nanos,
-    /// How many of the moves had been made.
+    /// How many of the moves were made.
     pub moved: usize,
-    /// How long writing the batch took, where it was measured.
+    /// The time to write the batch, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Nanos>,
     /// The sets.
@@ -85,7 +85,7 @@ impl Outlook {
         Outlook { set, size, demand, unmet: (wanted - real(size)).max(0.0), utilization }
     }
 
-    /// The sets of a frame after some moves, if demands stay.
+    /// The expected figures of all sets after some moves, with unchanged demand.
     #[must_use]
     pub fn after(frame: &Frame, moves: &[Move]) -> Vec<Outlook> {
         let outlook = |set: &crate::SetFrame| {
@@ -97,7 +97,7 @@ impl Outlook {
         frame.sets.iter().map(outlook).collect()
     }
 
-    /// How many CPUs all of them lack.
+    /// The number of CPUs that all of them lack together.
     #[must_use]
     pub fn unmet(sets: &[Outlook]) -> f64 {
         sets.iter().map(|set| set.unmet).sum()
@@ -105,7 +105,7 @@ impl Outlook {
 }
 
 impl Decision {
-    /// Compares with the next frame. `cost` is how long writing the batch took.
+    /// The result, measured in the next frame. `cost` is the time to write the batch.
     #[must_use]
     pub fn outcome_in(&self, next: &Frame, cost: Option<Nanos>) -> Outcome {
         let members = next.members();
@@ -118,7 +118,7 @@ impl Decision {
     }
 }
 
-/// What a policy has come to.
+/// A decision of a policy that is not yet checked.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub policy: &'static str,
@@ -131,7 +131,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Makes a record of it. A plan that breaks a rule is none: nothing is moved, and the reason says what was wrong.
+    /// Turns the draft into a record. A plan that breaks a rule is dropped: nothing is moved, and the reason names the broken rule.
     pub fn finish(mut self, frame: &Frame) -> Decision {
         if let Some(violation) = check(frame, &self.moves).first() {
             self.reason = format!("nothing is moved, because {violation}; planned was: {}", self.reason);

@@ -1,49 +1,50 @@
-//! Demand: how many CPUs a set would use if it had them.
+//! Demand: the number of CPUs that a set would use if it had them.
 //!
-//! What a set used is seen; what it would have used is not, once all its CPUs are busy. The demand is therefore at least the use, and is
-//! estimated upward when the set is *saturated*, that is, busy nine tenths of its time:
+//! The CPU time used is measured. The time that the set would have used is unknown once all its CPUs are busy. The demand is therefore at
+//! least the usage, and is estimated higher when the set is *saturated*, that is, busy at least nine tenths of its time:
 //!
-//! * threads' waiting added up: each second of it is a second of a CPU that was lacking. `demand = used + waiting`;
-//! * the time in which any thread waited: up to twice the use, so that sizes double until it stops. `demand = used * (1 + share)`;
-//! * nothing: half as much again when hardly a moment was idle.
+//! * From run-queue delay summed over threads: each second of waiting is a second of a missing CPU. `demand = used + waiting`.
+//! * From the time in which any thread waited: up to twice the usage, so that sizes double until waiting stops. `demand = used * (1 +
+//!   share)`.
+//! * From usage alone: one and a half times the usage if the set was almost never idle.
 //!
-//! In a set that is *not* saturated threads wait, too, for a moment, in the wrong queue. More CPUs would not help them, those there would: their
-//! waiting counts up to the size of the set, and no further.
+//! Threads in a set that is *not* saturated also wait briefly, in the wrong run queue. The existing CPUs would serve them; further CPUs would
+//! not help. This waiting counts up to the size of the set only.
 
 use crate::SetFrame;
 use crate::Waiting;
 use crate::convert::{ratio, real, up};
 use millpond_model::Nanos;
 
-/// Above this share of its time a set is saturated.
+/// Above this utilization a set is saturated.
 const SATURATED: f64 = 0.9;
 
-/// The same where the threads that waited were not counted.
+/// The same threshold if waiting was not measured.
 const SATURATED_BLIND: f64 = 0.98;
 
-/// So much of a CPU more is no reason for a whole one.
+/// A demand for no more than this fraction of a further CPU is ignored.
 pub(crate) const CRUMB: f64 = 0.05;
 
-/// What a set needed in an interval, in CPUs.
+/// The demand of a set in an interval, in CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// How many it used on average.
+    /// CPUs used on average.
     pub used: f64,
-    /// How many it would have used; never below `used`.
+    /// CPUs that it would have used; never below `used`.
     pub wanted: f64,
-    /// Whether hardly any of its CPUs had a moment left.
+    /// Whether its CPUs were busy nearly all the time.
     pub is_saturated: bool,
 }
 
 impl Demand {
-    /// How many whole CPUs it wanted, without a crumb.
+    /// The demand in whole CPUs, without a fraction below the threshold.
     #[must_use]
     pub fn cpus(&self) -> usize {
         up(self.wanted - CRUMB)
     }
 }
 
-/// The need of a set; `None` when nothing can be said, as after counters began anew.
+/// The demand of a set; `None` if it is unknown, for example after a counter reset.
 #[must_use]
 pub fn demand(set: &SetFrame, elapsed: Nanos) -> Option<Demand> {
     if set.is_reset || elapsed.0 == 0 {

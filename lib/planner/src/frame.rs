@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// All that is known at the end of one interval.
+/// The measurements of one interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// The end of the interval, on the machine's monotonic clock.
     pub at: Nanos,
-    /// How long the interval was.
+    /// The length of the interval.
     pub elapsed: Nanos,
-    /// Objectives of the system; only `wt-load` means something here.
+    /// Objectives of the system. The planner uses `wt-load` only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<Weighted>,
-    /// Every set, the default set among them.
+    /// Every set, including the default set.
     pub sets: Vec<SetFrame>,
-    /// Where CPUs stand. Shared: it hardly ever changes.
+    /// Positions of CPUs in the topology. Shared, because it rarely changes.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub places: Arc<Places>,
-    /// What moving costs.
+    /// The costs of moves.
     #[serde(default)]
     pub costs: Costs,
 }
@@ -35,10 +35,10 @@ pub struct SetFrame {
     pub name: String,
     /// Its members that are on-line.
     pub cpus: CpuSet,
-    /// Those of them that must stay (`cpu.pinned`).
+    /// Members that must stay (`cpu.pinned`).
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub pinned: CpuSet,
-    /// Those of them that were idle nearly all the time; none where that is not known.
+    /// Members that were idle nearly all the time; empty if unknown.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub idle: CpuSet,
     /// `pset.min`.
@@ -50,54 +50,54 @@ pub struct SetFrame {
     /// Its objectives: locality and utilization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<Weighted>,
-    /// Whether it has processes: then it keeps at least one CPU.
+    /// Whether it has processes. If so, it keeps at least one CPU.
     pub has_processes: bool,
     /// CPU time used by its threads.
     pub busy: Nanos,
-    /// How its threads waited for a CPU.
+    /// Run-queue delay of its threads.
     pub waiting: Waiting,
-    /// Whether counters began anew in the interval: then `busy` and `waiting` say nothing.
+    /// Whether counters were reset in the interval. If so, `busy` and `waiting` are meaningless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_reset: bool,
 }
 
-/// Waiting for a CPU: a need beyond the size of the set.
+/// Time spent waiting for a CPU: demand beyond the size of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// Time that runnable threads were without a CPU, added up over threads (run-queue delay). It says
-    /// how many CPUs more would have been used.
+    /// Time that runnable threads were without a CPU, summed over threads (run-queue delay). Divided by the interval
+    /// it is the number of further CPUs that would have been used.
     Threads(Nanos),
-    /// Time in which at least one thread was without a CPU (pressure, `some`). It says that more would
-    /// have been used, and not how many.
+    /// Time in which at least one thread was without a CPU (pressure, `some`). It shows that more CPUs would have been
+    /// used, but not how many.
     Any(Nanos),
-    /// Not measured. Only a set that is busy all the time looks as if it needed more.
+    /// Not measured. Demand beyond the size is assumed only for a set that is busy all the time.
     Unknown,
 }
 
-/// Where CPUs stand.
+/// Positions of CPUs in the topology.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Places {
-    /// Strands that share a core. A CPU that is in none of these is a core of its own.
+    /// Strands that share a core. A CPU in none of these sets is a core of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CpuSet>,
-    /// Locality groups, ascending, with their distances; 10 is local.
+    /// Locality groups in ascending order, with their distances; 10 is local.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lgroups: Vec<Lgroup>,
 }
 
-/// What moving costs.
+/// The costs of moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
-    /// CPU time lost when one CPU changes sets within its locality group: threads that move, caches that are cold.
+    /// CPU time lost when one CPU changes sets within its locality group: thread migration and cold caches.
     pub cpu: Nanos,
-    /// Time that writing one batch of moves takes, however many.
+    /// Time to write one batch of moves, independent of its size.
     pub batch: Nanos,
-    /// Whether these were measured on this machine, or assumed.
+    /// Whether the costs were measured on this machine or are defaults.
     pub is_measured: bool,
 }
 
-/// Assumed where nothing was measured: half a millisecond to warm a CPU's caches, one to write a batch.
+/// Defaults without a measurement: 0.5 ms to warm the caches of a CPU, 1 ms to write a batch.
 impl Default for Costs {
     fn default() -> Self {
         Costs { cpu: Nanos(500_000), batch: Nanos::from_millis(1), is_measured: false }
@@ -115,13 +115,13 @@ impl Frame {
         self.sets.iter().find(|set| set.id == id)
     }
 
-    /// How many CPUs all sets have.
+    /// The number of CPUs in all sets.
     #[must_use]
     pub fn total(&self) -> usize {
         self.sets.iter().map(|set| set.cpus.len()).sum()
     }
 
-    /// Each CPU with the place in [`Frame::sets`] of its set, ascending by CPU. One that is in two sets is there twice.
+    /// Each CPU with the index of its set in [`Frame::sets`], ascending by CPU. A CPU in two sets is listed twice.
     #[must_use]
     pub fn members(&self) -> Vec<(CpuId, usize)> {
         let sets = self.sets.iter().enumerate();
@@ -131,7 +131,7 @@ impl Frame {
         members
     }
 
-    /// Moves in words: `2-3 from a to b, 7 from c to b`; `nothing` where there are none.
+    /// Moves as text: `2-3 from a to b, 7 from c to b`; `nothing` if there are none.
     #[must_use]
     pub fn told(&self, moves: &[Move]) -> String {
         if moves.is_empty() {
@@ -148,7 +148,7 @@ impl Frame {
         ways.iter().map(way).collect::<Vec<_>>().join(", ")
     }
 
-    /// How much `wt-load` counts, where it is asked for.
+    /// The importance of `wt-load`, if it is configured.
     #[must_use]
     pub fn wt_load(&self) -> Option<Importance> {
         let asked = self.objectives.iter().find(|weighted| weighted.objective == Objective::WtLoad);
@@ -157,13 +157,13 @@ impl Frame {
 }
 
 impl SetFrame {
-    /// How many CPUs it has.
+    /// The number of its CPUs.
     #[must_use]
     pub fn size(&self) -> usize {
         self.cpus.len()
     }
 
-    /// How many CPUs it cannot be without: its minimum, its pinned ones, one where there are processes, and one in the default set.
+    /// The number of CPUs that it must keep: its minimum, its pinned CPUs, one if it has processes, and one in the default set.
     #[must_use]
     pub fn floor(&self) -> usize {
         let one = usize::from(self.has_processes || self.id.is_default());
@@ -172,14 +172,14 @@ impl SetFrame {
 }
 
 impl Places {
-    /// The places of a machine.
+    /// The positions of the CPUs of a machine.
     #[must_use]
     pub fn of(topology: &Topology) -> Places {
         let cores = topology.cores().into_iter().map(|core| core.cpus).filter(|cpus| cpus.len() > 1);
         Places { cores: cores.collect(), lgroups: topology.lgroups().to_vec() }
     }
 
-    /// Whether it makes no difference where a CPU stands.
+    /// Whether the position of a CPU is irrelevant.
     #[must_use]
     pub fn are_alike(&self) -> bool {
         let mut distances = self.lgroups.iter().flat_map(|group| &group.distances);

@@ -1,44 +1,48 @@
-//! The planner: measurements and objectives in, a plan of moves with its reasons out.
+//! The planner: from measurements and objectives to a plan of moves with reasons.
 //!
 //! # The problem
 //!
-//! A machine's CPUs are divided among sets. Each set has bounds (`pset.min`, `pset.max`), CPUs that are pinned to it,
-//! an importance (the highest of its pools'), and objectives; the system has one, `wt-load`. What the sets need changes from one
-//! moment to the next. Which CPUs should move now?
+//! The CPUs of a machine are divided among sets. Each set has bounds (`pset.min`, `pset.max`), pinned CPUs, an importance
+//! (the highest of its pools) and objectives. The system has one objective, `wt-load`. The demand of sets changes over time.
+//! Which CPUs should move now?
 //!
 //! # The nouns
 //!
-//! A [`Frame`] is all that is known after one interval: each set's members, bounds and objectives, the CPU time it used, and
-//! how long its threads waited for a CPU, so that a need beyond its size shows; where CPUs stand; what a move
-//! costs. A [`Policy`] looks at one frame after the other and remembers what it must. Its answer is a [`Decision`]: a copy of the
-//! frame, a [`Plan`] (moves of single CPUs, in order, and why), the alternatives and their scores, and what should
-//! come of it. Later an [`Outcome`] is written beside it. Decisions are lines of JSON; from them any policy can be asked again what it
-//! would have done ([`replay()`]).
+//! A [`Frame`] holds the measurements of one interval:
+//!
+//! * for each set its members, bounds and objectives, the CPU time used, and the run-queue delay of its threads (which shows demand beyond
+//!   its size);
+//! * the positions of CPUs in the topology;
+//! * the costs of a move.
+//!
+//! A [`Policy`] receives frames in order and keeps its own state. It returns a [`Decision`]: a copy of the frame, a [`Plan`] (ordered moves
+//! of single CPUs, and the reason), the alternatives with their scores, and the expected result. The measured result is added later as an
+//! [`Outcome`]. Decisions are stored as lines of JSON, so that [`replay()`] can compare any policy with the recorded one.
 //!
 //! ```text
 //!   Frame ──▶ Policy::decide ──▶ Decision { plan, alternatives, expected } ──▶ check ──▶ the caller applies it
 //!     ▲          ▲    │                           │
 //!     │          └────┘ state                     └──▶ log ──▶ replay with another policy
-//!     └── the next interval: what came of it
+//!     └── the next interval: the result
 //! ```
 //!
-//! [`check()`] knows nothing of policies: it says which hard rules a plan breaks. Every plan passes it before it is given out, and
-//! the caller checks it again before it applies it.
+//! [`check()`] is independent of policies: it lists the hard rules that a plan breaks. Every plan passes it before `decide` returns, and
+//! the caller checks the plan again before it applies it.
 //!
 //! # The policies
 //!
-//! [`policy()`] gives one by its name: `millpond` ([`Millpond`]), which reacts to one frame, moves many CPUs at once, charges moves what they cost
-//! and learns when it was too quick; and `solaris` ([`Solaris`]), which does what the Solaris daemon did, one CPU at a time,
-//! in the same steps and with the same words.
+//! [`policy()`] returns a policy by name. `millpond` ([`Millpond`]) reacts to a single frame, moves many CPUs at once, includes the cost of
+//! moves, and backs off after moves that came too early. `solaris` ([`Solaris`]) does what the Solaris daemon did: one CPU at a time, in
+//! the same steps and with the same log messages.
 //!
 //! # Cores
 //!
-//! [`choose_cores()`] is apart from these: it chooses cores for a fence or a set once, by caches, locality groups and the kinds of cores.
+//! [`choose_cores()`] is independent of these. It chooses cores for a fence or a set once, by caches, locality groups and core types.
 //!
 //! # What it never does
 //!
-//! It touches no machine, reads no clock, and throws no dice: the same frames give the same decisions. Time is that of the frames.
-//! Whether a plan was carried out it sees from the next frame.
+//! It does not access a machine, read a clock, or use randomness: the same frames give the same decisions. Time is the time of the frames.
+//! The next frame shows whether a plan was applied.
 
 mod check;
 mod convert;

@@ -1,17 +1,17 @@
 //! Decisions as lines of JSON, and back.
 //!
-//! A line holds one decision. Where CPUs stand is left out of a frame when it is as in the line before: it is long, and hardly ever changes.
+//! A line holds one decision. The positions of CPUs are omitted if they equal those of the previous line: they are long and rarely change.
 
 use crate::{Decision, Places};
 use std::sync::Arc;
 
-/// Writes lines.
+/// Writes the lines.
 #[derive(Debug, Default)]
 pub struct Log {
     places: Arc<Places>,
 }
 
-/// A line that is no decision.
+/// A line that is not a decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub struct LogError {
@@ -19,15 +19,15 @@ pub struct LogError {
     pub line: usize,
     /// In bytes, from 1.
     pub column: usize,
-    /// What is wrong with it.
+    /// The error.
     pub what: String,
 }
 
 impl Log {
-    /// One line with its end.
+    /// One line with its newline.
     ///
     /// # Errors
-    /// What `serde_json` refuses: nothing that a policy makes.
+    /// An error of `serde_json`; no decision of a policy causes one.
     pub fn line(&mut self, decision: &Decision) -> Result<String, serde_json::Error> {
         let places = &decision.frame.places;
         let mut line = if *places == self.places {
@@ -43,7 +43,7 @@ impl Log {
     }
 }
 
-/// Every decision of a log, and every line that is none. Empty lines are nothing. A last line that was cut short is a damaged one.
+/// Every decision of a log, and an error for each invalid line. Empty lines are ignored. A truncated last line is invalid.
 #[must_use]
 pub fn read_log(text: &str) -> (Vec<Decision>, Vec<LogError>) {
     let mut decisions: Vec<Decision> = Vec::new();

@@ -1,13 +1,13 @@
-//! Plans: moves of CPUs, and why.
+//! Plans: moves of CPUs, and the reason for them.
 
 use millpond_model::Move;
 use serde::{Deserialize, Serialize};
 
-/// Moves in the order in which they may be made, and why.
+/// Moves in an order in which they are valid, and the reason for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// None when everything stays.
+    /// Empty when all CPUs stay.
     pub moves: Vec<Move>,
-    /// In words, also of why nothing is moved.
+    /// The reason as text, also when nothing is moved.
     pub reason: String,
 }

@@ -5,7 +5,7 @@ use crate::{Millpond, Policy, Solaris};
 /// The names of all policies, the default one first.
 pub const POLICIES: [&str; 2] = ["millpond", "solaris"];
 
-/// A policy by its name, remembering nothing.
+/// A policy by its name, in its initial state.
 #[must_use]
 pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
     match name {

@@ -3,22 +3,22 @@
 use crate::{Decision, Frame};
 use serde_json::Value;
 
-/// Decides from frames. Frames come in the order of time; each one's interval begins where the last one's ended.
+/// Decides from frames. Frames come in order of time; the interval of each begins where the previous one ended.
 pub trait Policy: Send {
-    /// The name by which [`policy()`](crate::policy()) knows it.
+    /// The name that [`policy()`](crate::policy()) accepts.
     fn name(&self) -> &'static str;
 
-    /// What to do now. Every plan passes [`check()`](crate::check()). The policy assumes that it is carried out before
-    /// the next interval begins, and sees from the next frame if it was not.
+    /// The decision for this frame. Every plan passes [`check()`](crate::check()). The policy assumes that the plan is applied before
+    /// the next interval begins. The next frame shows if it was not.
     fn decide(&mut self, frame: &Frame) -> Decision;
 
-    /// What it remembers, so that it can go on after a restart.
+    /// The state of the policy, to continue after a restart.
     fn state(&self) -> Value;
 
-    /// Goes on from what [`Policy::state`] gave.
+    /// Continues from a value that [`Policy::state`] returned.
     ///
     /// # Errors
-    /// [`StateError`] for what no policy of this name gave; then it remembers what it did before.
+    /// [`StateError`] if the value is not a state of this policy. The policy then keeps its current state.
     fn restore(&mut self, state: &Value) -> Result<(), StateError>;
 }
 
@@ -28,6 +28,6 @@ pub trait Policy: Send {
 pub struct StateError {
     /// The policy.
     pub policy: &'static str,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }

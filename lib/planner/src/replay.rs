@@ -1,9 +1,8 @@
-//! Replay: recorded frames are given to another policy, and both are compared.
+//! Replay: gives recorded frames to another policy and compares both.
 //!
-//! There are two ways to ask. *As recorded*: each decision is asked for in the situation in which it was made, so that the two answers can be laid beside
-//! each other. *Followed*: sizes are those that the other policy's own plans lead to, and only the loads are the recorded ones: what would have become of
-//! it. Loads are known as far as they were measured: what threads would have done on CPUs that they never had is guessed from their
-//! waiting ([`demand()`]).
+//! There are two modes. *As recorded*: each decision is made on the recorded frame, so that the two answers are directly comparable.
+//! *Followed*: set sizes follow from the plans of the other policy, and only the loads are recorded. Loads are known as far as they were
+//! measured: the usage of CPUs that the threads never had is estimated from their waiting ([`demand()`]).
 
 use crate::convert::{real, span};
 use crate::{Decision, Frame, Outlook, Policy, SetFrame, StateError, Waiting, demand};
@@ -12,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How a policy is asked.
+/// How frames are given to the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// In the situations that were recorded.
+    /// The recorded frames.
     AsRecorded,
-    /// In those that its own plans lead to.
+    /// Recorded loads on the set sizes that its own plans lead to.
     Followed,
 }
 
@@ -60,23 +59,23 @@ pub struct Sum {
     pub expected: f64,
 }
 
-/// Two policies beside each other.
+/// A comparison of two policies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The policy that was asked.
+    /// The replayed policy.
     pub policy: String,
     /// One for each decision.
     pub pairs: Vec<Pair>,
     /// The recorded policy, or policies.
     pub recorded: Sum,
-    /// The one that was asked.
+    /// The replayed policy.
     pub asked: Sum,
 }
 
-/// Asks `policy` what it would have done. If it is the recorded one and the first record says what it remembered, it goes on from there.
+/// Replays a log with `policy`. If it is the recorded policy and the first record has its state, it continues from that state.
 ///
 /// # Errors
-/// [`StateError`] when that record's state is none.
+/// [`StateError`] if the state of that record is invalid.
 pub fn replay(log: &[Decision], policy: &mut dyn Policy, how: Replay) -> Result<Comparison, StateError> {
     if let Some(first) = log.first()
         && first.policy == policy.name()
@@ -133,7 +132,7 @@ fn sum(pairs: &[Pair], side: impl Fn(&Pair) -> &Answer) -> Sum {
     sum
 }
 
-/// The recorded loads on the sets that `owners` say. CPUs that are new, or whose set is gone, are where they were recorded.
+/// The recorded loads on sets with the CPUs that `owners` assigns. New CPUs, and CPUs whose set no longer exists, are in their recorded set.
 fn follow(recorded: &Frame, owners: &mut BTreeMap<CpuId, PsetId>) -> Frame {
     let exists = |id: &PsetId| recorded.sets.iter().any(|set| set.id == *id);
     let mut frame = recorded.clone();
@@ -153,7 +152,7 @@ fn follow(recorded: &Frame, owners: &mut BTreeMap<CpuId, PsetId>) -> Frame {
     frame
 }
 
-/// The load of a set on other members.
+/// Transfers the load of a set to other members.
 fn carry(set: &mut SetFrame, cpus: CpuSet, elapsed: Nanos) {
     if let Some(need) = demand(set, elapsed) {
         let time = |count: f64| span(count * elapsed.as_secs_f64());
@@ -172,7 +171,7 @@ mod tests {
     use crate::testing::{frame, load, set};
     use crate::{Log, policy, read_log};
 
-    /// Some seconds in which a set wants more and more, recorded with a policy whose plans are carried out.
+    /// Some seconds of a growing demand in one set, recorded with a policy whose plans are applied.
     fn recorded(name: &str) -> Vec<Decision> {
         let mut policy = policy(name).unwrap();
         let (mut default, mut web) = (set(0, "0-7"), set(1, "8-9"));
@@ -216,19 +215,19 @@ mod tests {
 
     #[test]
     fn the_quick_policy_would_have_left_less_lacking() {
-        // Solaris has samples at the sixth frame: 4.0 and 1.9 of 5.9 are 7 and 3 of 10. It lacks 3 from the tenth frame on and gets its next
-        // at the twelfth, eighteenth and twenty-fourth.
+        // Solaris has samples at the sixth frame: 4.0 and 1.9 of 5.9 are 7 and 3 of 10. From the tenth frame on the set lacks 3. It gets one
+        // CPU at each of the frames 12, 18 and 24.
         let log = recorded("solaris");
         let made: Vec<usize> =
             (1..).zip(&log).filter(|(_, d)| !d.plan.moves.is_empty()).map(|(at, _)| at).collect();
         assert_eq!(made[..4], [6, 12, 18, 24]);
         let quick = replay(&log, policy("millpond").unwrap().as_mut(), Replay::Followed).unwrap();
-        // Four go at the tenth frame, in which four were lacking: 4 of 30 frames.
+        // Four CPUs move at the tenth frame, in which four were lacking: 4 of 30 frames.
         assert_eq!((quick.asked.batches, quick.asked.moves), (1, 4));
         assert!((quick.asked.found - 4.0 / 30.0).abs() < 1e-6, "{}", quick.asked.found);
-        // Three lack in frames 10 to 12, two in 13 to 18, one in 19 to 24.
+        // Three are lacking in frames 10 to 12, two in 13 to 18, one in 19 to 24.
         assert!((quick.recorded.found - (9.0 + 12.0 + 6.0) / 30.0).abs() < 1e-6, "{}", quick.recorded.found);
-        // Asked in the situations of the other, it would have moved what was lacking each time.
+        // On the recorded frames it would have moved the lacking CPUs each time.
         let asked = replay(&log, policy("millpond").unwrap().as_mut(), Replay::AsRecorded).unwrap();
         assert_eq!(asked.pairs[9].asked.moves.len(), 3);
         assert!(asked.asked.expected < asked.recorded.expected);

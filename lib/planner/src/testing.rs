@@ -24,7 +24,7 @@ pub(crate) fn set(id: u32, cpus: &str) -> SetFrame {
     }
 }
 
-/// A tenth of a second, `wt-load`, no places.
+/// 100 ms, `wt-load`, no positions.
 pub(crate) fn frame(sets: Vec<SetFrame>) -> Frame {
     Frame {
         at: Nanos::from_millis(100),
@@ -36,14 +36,14 @@ pub(crate) fn frame(sets: Vec<SetFrame>) -> Frame {
     }
 }
 
-/// As many used and waiting, for a tenth of a second.
+/// A set with this number of CPUs used and lacking, for 100 ms.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "tests give small counts")]
 pub(crate) fn load(set: SetFrame, used: f64, waiting: f64) -> SetFrame {
     let tenth = |count: f64| Nanos((count * 1e8) as u64);
     SetFrame { busy: tenth(used), waiting: Waiting::Threads(tenth(waiting)), ..set }
 }
 
-/// A set with an objective more.
+/// Adds an objective to a set.
 pub(crate) fn wanting(mut set: SetFrame, importance: u32, objective: Objective) -> SetFrame {
     set.objectives.push(Weighted { importance, objective });
     set
@@ -67,7 +67,7 @@ pub(crate) const fn near(percent: u8) -> Objective {
 pub(crate) const TIGHT: Objective = Objective::Locality(Locality::Tight);
 pub(crate) const LOOSE: Objective = Objective::Locality(Locality::Loose);
 
-/// Locality groups of these CPUs, 10 within and 20 between.
+/// Locality groups of these CPUs; distance 10 within a group and 20 between groups.
 pub(crate) fn places(lgroups: &[&str], cores: &[&str]) -> Arc<Places> {
     let group = |(at, cpus): (usize, &&str)| Lgroup {
         id: LgrpId(u32::try_from(at).unwrap()),

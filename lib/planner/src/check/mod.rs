@@ -1,7 +1,8 @@
-//! The checker: which hard rules a plan breaks. It knows no policy and trusts none.
+//! The checker: lists the hard rules that a plan breaks. It is independent of policies and trusts none.
 //!
-//! Moves are followed one after the other, because they are made one after the other: a plan that is right in the end and wrong on the way is
-//! wrong. A set that was outside its bounds before (a CPU went off-line, a bound was changed) is not the plan's fault; making it worse is.
+//! Moves are checked one after the other, in the order in which they are made. A plan with a valid result and an invalid intermediate
+//! state is invalid. A set that was outside its bounds before the plan (a CPU went off-line, a bound changed) is not a violation; moving it
+//! further away is.
 
 #[cfg(test)]
 mod tests;
@@ -14,43 +15,43 @@ millpond_model::words! {
     /// A rule that no plan may break.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Rule {
-        /// A CPU that is moved is on-line, and in some set.
+        /// A moved CPU is on-line and in a set.
         KnownProcessor = "is not on-line in any set",
         /// Both sets of a move exist.
         KnownSet = "does not exist",
-        /// They are two.
+        /// The two sets of a move are different.
         TwoSets = "is both where it is and where it goes",
         /// A CPU is moved at most once.
         MovedOnce = "is moved twice",
-        /// It is moved from where it is.
+        /// A CPU is moved from the set that it is in.
         MovedFromItsPlace = "is not in the set that it is moved from",
-        /// A pinned one never moves.
+        /// A pinned CPU never moves.
         Pinned = "is pinned",
-        /// No set is brought below its minimum.
+        /// No set falls below its minimum.
         Minimum = "is brought below its minimum",
-        /// No set is brought above its maximum.
+        /// No set rises above its maximum.
         Maximum = "is brought above its maximum",
         /// The default set never loses its last CPU.
         DefaultSet = "is the default set and loses its last CPU",
-        /// Nor does a set with processes.
+        /// A set with processes never loses its last CPU.
         LastProcessor = "has processes and loses its last CPU",
-        /// No set gives a CPU that it needs to a set that needs none.
+        /// A set never gives a CPU that it needs to a set that does not need it.
         Needed = "needs a CPU that goes to a set that does not need it",
         /// Each CPU is in one set before and after, and none is lost.
         Total = "is not in exactly one set",
     }
 }
 
-/// One breach of one rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// Which move of the plan, from 0; none for what holds of the whole.
+    /// Index of the move in the plan, from 0; `None` if the violation concerns the whole plan.
     pub step: Option<usize>,
-    /// The CPU in question.
+    /// The CPU concerned.
     pub cpu: Option<CpuId>,
-    /// The set in question.
+    /// The set concerned.
     pub set: Option<PsetId>,
 }
 
@@ -69,18 +70,18 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What is followed through the plan.
+/// The state of the check after some moves.
 struct Walk<'f> {
     frame: &'f Frame,
-    /// Each CPU with the place of its set, ascending.
+    /// Each CPU with the index of its set, ascending.
     members: Vec<(CpuId, usize)>,
-    /// Whether the CPU at the same place of `members` was moved.
+    /// Whether the CPU at the same index of `members` was moved.
     moved: Vec<bool>,
     sizes: Vec<usize>,
     violations: Vec<Violation>,
 }
 
-/// Every breach, in the order of the moves. None: the plan may be carried out.
+/// Every violation, in the order of the moves. If there is none, the plan may be applied.
 #[must_use]
 pub fn check(frame: &Frame, moves: &[Move]) -> Vec<Violation> {
     if moves.is_empty() {
@@ -156,7 +157,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a set needs is its demand in this frame; what one needs that is busy all of its time is not known.
+    /// The need of a set is its demand in this frame. The need of a set that is busy all the time is unknown.
     fn needs(&mut self, moves: &[Move]) {
         let place = |id: PsetId| self.frame.sets.iter().position(|set| set.id == id);
         let of = |at: usize| {

@@ -1,4 +1,4 @@
-//! A plan that breaks each rule, and plans that break none.
+//! For each rule a plan that breaks it, and plans that break no rule.
 
 use super::*;
 use crate::SetFrame;

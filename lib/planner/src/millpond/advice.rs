@@ -1,12 +1,12 @@
-//! Advice where another mechanism would serve better than sets: one shared set, or weights.
+//! Advice if another mechanism would serve the load better than sets: one shared set, or weights.
 //!
-//! Sets that are mostly idle, and yet too small again and again for a moment while others have CPUs to spare, would be served better if they
-//! shared: no planner moves a CPU before it has seen that it is lacking.
+//! First case: the sets are mostly idle, but some are repeatedly too small for a moment while others have idle CPUs. One shared set would
+//! serve them better, because a planner moves a CPU only after it has measured that it is lacking.
 //!
-//! The same holds of a set in which threads wait for each other's CPUs for a moment again and again, while on average it has more than enough and
-//! another set would use whatever it has: a service beside a batch job. By a weight the one would have all CPUs when it needs them, and the other
-//! all when it does not. (What threads wait in a set that has idle CPUs on average is no demand, and should be none: more CPUs
-//! would stand idle most of the time.)
+//! Second case: a set uses less than it has on average, but its threads wait briefly again and again, while another set would use all idle
+//! CPUs: a service next to a batch job. With weights the service would have all CPUs when it needs them, and the batch job all of them
+//! otherwise. (Waiting in a set that has idle CPUs on average is not demand, and should not be: further CPUs would be idle most of the
+//! time.)
 
 use crate::convert::{ratio, real};
 use crate::{Demand, Frame, SetFrame, Waiting};
@@ -14,57 +14,57 @@ use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Over how long is averaged.
+/// Time constant of the averages, in seconds.
 const MEMORY: f64 = 30.0;
 
-/// What must have been seen before anything is said.
+/// The minimum time of observation before any advice.
 const SEEN: Nanos = Nanos::from_secs(10);
 
-/// How often a set must have been too small, of all intervals.
+/// The fraction of intervals in which a set must have been too small.
 const OFTEN: f64 = 0.1;
 
-/// How much of each set, and of the whole, may be used at most.
+/// The largest used fraction of each set, and of the whole machine.
 const IDLE: f64 = 0.5;
 
-/// A set has more than enough when at most this part of it is used.
+/// A set has enough CPUs if at most this fraction of them is used.
 const ENOUGH: f64 = 2.0 / 3.0;
 
-/// So much of the time that threads run they may wait.
+/// Waiting time of threads, as a fraction of their run time, above which they wait too long.
 const WAITS: f64 = 0.05;
 
-/// A set would use whatever it has when it was full for this part of the time.
+/// A set would use all idle CPUs if it was full for this fraction of the time.
 const GREEDY: f64 = 0.5;
 
-/// What was seen lately of one set: averages over some time.
+/// Recent averages of one set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Seen {
     size: f64,
     used: f64,
-    /// How many threads waited for its CPUs.
+    /// The number of threads that waited for its CPUs.
     waited: f64,
-    /// In what part of the time hardly a CPU was idle.
+    /// The fraction of the time in which nearly all its CPUs were busy.
     full: f64,
 }
 
-/// What was seen lately.
+/// Recent averages of all sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Advice {
-    /// For how long.
+    /// The time of observation.
     seen: Nanos,
-    /// In what part of it a set was too small while others had enough.
+    /// The fraction of it in which a set was too small while others had idle CPUs.
     late: f64,
     sets: BTreeMap<PsetId, Seen>,
 }
 
-/// How much one interval counts in an average.
+/// The weight of one interval in an average.
 pub(super) fn fresh(frame: &Frame) -> f64 {
     1.0 - (-frame.elapsed.as_secs_f64() / MEMORY).exp()
 }
 
 impl Advice {
-    /// Takes in a frame: what each set would have used.
+    /// Adds a frame with the demand of each set.
     pub fn see(&mut self, frame: &Frame, all: &[Option<Demand>]) {
         let demands: Vec<Option<f64>> = all.iter().map(|demand| demand.map(|d| d.wanted)).collect();
         let lacks = frame.sets.iter().zip(&demands);
@@ -89,9 +89,9 @@ impl Advice {
         self.seen = self.seen + frame.elapsed;
     }
 
-    /// What to say, if anything. `mean_used` is by set.
+    /// The advice, if any. `mean_used` is indexed by set.
     pub fn text(&self, frame: &Frame, mean_used: &[f64]) -> Option<String> {
-        // An average that has not seen its whole time is that of what it has seen.
+        // Early averages are divided by the part of the window that has been observed.
         let part = 1.0 - (-self.seen.as_secs_f64() / MEMORY).exp();
         let late = if part > 0.0 { self.late / part } else { 0.0 };
         let used = mean_used.iter().sum::<f64>() / part.max(f64::MIN_POSITIVE);
@@ -113,8 +113,8 @@ impl Advice {
         ))
     }
 
-    /// The set in which threads wait most for what they run, though it has more than enough, beside another that would use what is idle there.
-    /// Averages have seen `part` of their time.
+    /// The set whose threads wait longest relative to their run time although it has enough CPUs, if another set would use its idle CPUs.
+    /// `part` is the observed part of the averaging window.
     fn by_weight(&self, frame: &Frame, part: f64) -> Option<String> {
         let seen = |set: &SetFrame| self.sets.get(&set.id).copied().unwrap_or_default();
         let waits = |seen: Seen| if seen.used > 0.0 { seen.waited / seen.used } else { 0.0 };
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn one_set_that_is_busy_on_average_speaks_against_a_shared_one() {
         let frame = frame(vec![set(0, "0-3"), set(1, "4-31")]);
-        // After 30 s an average has seen 0.632 of its time: a set was too small in 0.2 / 0.632 of it.
+        // After 30 s, 0.632 of the averaging window is observed: a set was too small in 0.2 / 0.632 of it.
         let advice = Advice { seen: Nanos::from_secs(30), late: 0.2, ..Advice::default() };
         assert_eq!(
             advice.text(&frame, &[1.2, 1.0]).as_deref(),

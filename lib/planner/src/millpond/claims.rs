@@ -1,10 +1,11 @@
-//! Sizes: from demands and objectives to the size that each set should have.
+//! Sizes: from demands and objectives to the target size of each set.
 //!
-//! A set *needs* enough CPUs for its level. Where all needs do not fit, the water-fill shares out what there is. What a set uses of its
-//! speculative grants it *holds*: that comes after needs. A set that asked again a moment ago gets a little *room*: that comes after what is held.
+//! A set *needs* enough CPUs for its level. If all needs do not fit, the water-fill divides the CPUs. The part of its speculative grants
+//! that a set uses is *held*; it ranks after needs. A set that was served recently gets a little *room*; it ranks after held CPUs.
 //!
-//! A utilization objective is a *preference*. `< V` and `~ V` prefer `level / V` CPUs; `> V` prefers no more than that, which limits what the set gets and
-//! takes nothing away. A preferred CPU does no work, so preferences come last: they share what no set needs, holds, or used recently (`preference`).
+//! A utilization objective is a *preference*. `< V` and `~ V` prefer `level / V` CPUs. `> V` prefers at most that number: it limits what
+//! the set gets and never takes CPUs away. A preferred CPU does no work, so preferences rank last: they share CPUs that no set needs,
+//! holds, or used recently (`preference`).
 
 use super::fill::{Claim, pour_whole};
 use crate::convert::{down, real, up, weight};
@@ -12,33 +13,33 @@ use crate::demand::CRUMB;
 use crate::{Frame, SetFrame};
 use millpond_model::pools::{Bound, Objective};
 
-/// The least weight: a set without importance still gets something before CPUs are idle.
+/// The smallest weight: a set without importance gets something before CPUs are idle.
 const LIGHTEST: f64 = 0.1;
 
-/// How much more of a CPU a set must use to take it from one that uses a part of it, too.
+/// To take a fractionally used CPU from its set, another set must use at least this much more of it.
 const PART: f64 = 0.25;
 
-/// CPUs of which a level uses all.
+/// The number of CPUs that a level uses fully.
 fn whole(level: f64) -> usize {
     down(level + CRUMB)
 }
 
-/// What one set asks for.
+/// The sizes that one set asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ask {
-    /// What it cannot be without.
+    /// The number of CPUs that it must keep.
     pub low: usize,
-    /// For its threads.
+    /// The need of its threads.
     pub need: usize,
-    /// For its threads, with room for a little more.
+    /// The need of its threads, with some room.
     pub room: usize,
-    /// For its objectives; not below its need.
+    /// The size for its objectives; not below its need.
     pub preferred: usize,
-    /// The most that it wants to have; its maximum, or what `> V` leaves.
+    /// The largest size that it accepts: its maximum, or the limit by `> V`.
     pub high: usize,
 }
 
-/// What a set asks for when it would use `level` CPUs.
+/// The sizes that a set asks for if it would use `level` CPUs.
 pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
     let pinned = (&set.pinned & &set.cpus).len();
     let low = set.floor().min(set.max).max(pinned);
@@ -62,20 +63,20 @@ pub(super) fn ask(set: &SetFrame, level: f64, total: usize) -> Ask {
     Ask { low, need, room: need, preferred: want.clamp(need, most), high: most }
 }
 
-/// How much a set counts.
+/// The weight of a set by its importance.
 pub(super) fn standing(set: &SetFrame) -> f64 {
     weight(set.importance).max(LIGHTEST)
 }
 
-/// What each set should have for its threads; `held` is what it holds beyond what it needs. The sum is at most the total,
-/// unless not even the minima fit.
+/// The target size of each set for its threads; `held` is the number of CPUs held beyond the need. The sum is at most the total,
+/// unless the minima do not fit.
 pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize]) -> Vec<usize> {
     let total = frame.total();
     let sizes: Vec<usize> = frame.sets.iter().map(SetFrame::size).collect();
     let by_use = frame.wt_load().is_some_and(|importance| importance > 0);
     let needs: usize = asks.iter().map(|ask| ask.need).sum();
     if needs > total {
-        // No set can consume more than the machine, however many threads wait.
+        // No set can consume more than the machine, independent of the number of waiting threads.
         let claim = |at: usize| {
             let (set, ask) = (&frame.sets[at], asks[at]);
             let used = levels[at].min(real(total));
@@ -84,7 +85,7 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
         };
         let claims: Vec<Claim> = (0..asks.len()).map(claim).collect();
         let mut allotted = pour_whole(total, &claims, &sizes);
-        // CPUs of which a part would be used go where most of one is, or stay.
+        // A fractionally used CPU goes to the set with the largest fraction, or stays.
         let mut parts: Vec<usize> = (0..asks.len()).filter(|at| allotted[*at] < asks[*at].need).collect();
         let part =
             |at: usize| levels[at] - real(allotted[at]) + if sizes[at] > allotted[at] { PART } else { 0.0 };
@@ -93,7 +94,7 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
         parts.into_iter().take(left).for_each(|at| allotted[at] += 1);
         return allotted;
     }
-    // By importance alone: the set with most speculative CPUs uses most.
+    // By importance alone: the set with most speculative CPUs has the highest usage.
     let more = |low: &[usize], high: &dyn Fn(usize) -> usize| {
         let claim = |at: usize| Claim {
             low: low[at],
@@ -107,7 +108,7 @@ pub(super) fn allot(frame: &Frame, asks: &[Ask], levels: &[f64], held: &[usize])
     more(&used, &|at| asks[at].room)
 }
 
-/// What each set should have for its objectives, where each of them `keeps` so many CPUs: no less than that.
+/// The target size of each set for its objectives; never less than its entry in `keeps`.
 pub(super) fn prefer(frame: &Frame, asks: &[Ask], keeps: &[usize]) -> Vec<usize> {
     let claim = |(at, (set, ask)): (usize, (&SetFrame, &Ask))| {
         let utilization = |o: &Objective| matches!(o, Objective::Utilization(..));
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(ask(&pinned, 0.0, 64), Ask { low: 3, need: 3, room: 3, preferred: 3, high: 3 });
     }
 
-    /// Two sets of one half of 64 with these levels.
+    /// Two sets, each with half of 64 CPUs, with these levels.
     fn halves(first: SetFrame, second: SetFrame, levels: [f64; 2]) -> Vec<usize> {
         let asks = [ask(&first, levels[0], 64), ask(&second, levels[1], 64)];
         allot(&frame(vec![first, second]), &asks, &levels, &[0, 0])
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn when_all_is_used_shares_are_in_proportion_to_consumption() {
         let (a, b) = (|| set(0, "0-31"), || set(1, "32-63"));
-        // 64 : 30 of 64 are 43.6 and 20.4. More than the machine counts as the machine.
+        // 64 : 30 of 64 are 43.6 and 20.4. Demand beyond the machine counts as the machine.
         assert_eq!(halves(a(), b(), [90.0, 30.0]), [44, 20]);
         assert_eq!(halves(a(), b(), [500.0, 64.0]), [32, 32]);
         assert_eq!(halves(SetFrame { max: 10, ..a() }, b(), [90.0, 90.0]), [10, 54]);
@@ -190,7 +191,7 @@ mod tests {
             prefer(&frame(sets), &asks, &keeps)
         };
         assert_eq!(preferred([10.0, 16.0], [10, 16]), [20, 20], "what is left is in no share");
-        // 40 and 30 / 0.8 = 38 do not fit: 14 are left, 1 : 3 of them are 3.5 and 10.5, of which only 8 are asked for.
+        // 40 and 30 / 0.8 = 38 do not fit: 14 are left, 1 : 3 of them are 3.5 and 10.5, of which only 8 are requested.
         assert_eq!(preferred([20.0, 30.0], [20, 30]), [26, 38]);
         assert_eq!(preferred([20.0, 30.0], [20, 44]), [20, 44], "what was used recently is kept");
         assert_eq!(preferred([20.0, 30.0], [40, 44]), [40, 44], "more than there is");

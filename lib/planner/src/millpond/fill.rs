@@ -1,32 +1,32 @@
-//! Water-fill: shares a supply by weight, within a least and a most.
+//! Water-fill: divides a supply by weight, between a lower and an upper bound for each set.
 //!
-//! Each set is a vessel with a bottom (what it cannot be without), a rim (what it wants) and a width (how much it counts). All are joined,
-//! and the supply is poured in: a set gets `level * weight`, but never less than its bottom nor more than its rim. What does not fit into a
-//! narrow one rises in the others. The level is found by halving, because the total only grows with it.
+//! Each set is a vessel with a bottom (its lower bound), a rim (its upper bound) and a width (its weight). The vessels are connected and
+//! filled with the supply: a set gets `level * weight`, limited to its bottom and its rim. What does not fit into one vessel raises the
+//! level in the others. The level is found by bisection, because the sum grows with it.
 //!
-//! CPUs come whole, so the reals are rounded: each set gets what is before the point, and what is left over goes where most is
-//! behind the point. A set that already has that CPU is believed to have a little more, or noise would move it back and forth.
+//! CPUs are whole, so the shares are rounded: each set gets the integer part, and the remaining CPUs go to the largest fractional parts.
+//! The fraction of a set that already has the CPU is increased a little; otherwise noise would move the CPU back and forth.
 
 use crate::convert::{down, real};
 
 /// One vessel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Claim {
-    /// Its bottom.
+    /// The lower bound.
     pub low: usize,
-    /// Its rim; not below its bottom.
+    /// The upper bound; not below `low`.
     pub high: usize,
-    /// Its width. What weighs nothing gets its bottom.
+    /// The weight. A set with weight 0 gets its lower bound.
     pub weight: f64,
 }
 
-/// How much larger than another a fraction must be to take a CPU from the set that has it.
+/// The difference between two fractions that moves a CPU away from the set that has it.
 const STICKY: f64 = 0.7;
 
-/// Halvings: more than a real has digits.
+/// Bisection steps: more than the number of bits in a mantissa.
 const HALVINGS: usize = 80;
 
-/// What each gets of `total`; every rim if that is not too much, every bottom if not even that is there.
+/// The share of each set in `total`; all upper bounds if their sum fits, all lower bounds if not even these fit.
 pub(super) fn pour(total: usize, claims: &[Claim]) -> Vec<f64> {
     let at = |level: f64, claim: &Claim| (level * claim.weight).clamp(real(claim.low), real(claim.high));
     let sum = |level: f64| claims.iter().map(|claim| at(level, claim)).sum::<f64>();
@@ -43,9 +43,9 @@ pub(super) fn pour(total: usize, claims: &[Claim]) -> Vec<f64> {
     claims.iter().map(|claim| at(low, claim)).collect()
 }
 
-/// The same in whole CPUs. `sizes` are what sets have now.
+/// The same in whole CPUs. `sizes` are the current sizes of the sets.
 pub(super) fn pour_whole(total: usize, claims: &[Claim], sizes: &[usize]) -> Vec<usize> {
-    // What is found by halving ends a little below what it should be.
+    // Bisection ends a little below the exact value.
     let shares: Vec<f64> = pour(total, claims).into_iter().map(|share| share + 1e-9).collect();
     let mut whole: Vec<usize> = shares.iter().map(|share| down(*share)).collect();
     let mut left = total.saturating_sub(whole.iter().sum());
@@ -55,7 +55,7 @@ pub(super) fn pour_whole(total: usize, claims: &[Claim], sizes: &[usize]) -> Vec
         shares[at] - real(whole[at]) + has
     };
     order.sort_by(|a, b| thirst(*b).total_cmp(&thirst(*a)));
-    // What weighs nothing wants nothing beyond its bottom.
+    // Weight 0 gets nothing beyond the lower bound.
     for at in order.into_iter().filter(|at| claims[*at].weight > 0.0) {
         if left == 0 {
             break;

@@ -1,14 +1,14 @@
-//! The history of a set: how much it needs, and how far that may be believed.
+//! The history of a set: its filtered demand, and how far recent changes are trusted.
 //!
-//! **Its level** is how much it needs, without the noise: it rises at once with the demand, and falls only when the demand
-//! falls by a quarter, or has not been reached for some seconds. Steady noise of some percent therefore leaves it where it is.
+//! **The level** is the demand without noise. It rises at once with the demand. It falls only when the demand falls by a quarter, or was
+//! below the level for some seconds. Steady noise of some percent does not change it.
 //!
-//! **A doubt** damps what swings too quickly to be followed: the *hold*. A set gave CPUs away and wanted them back within three intervals, in which the other
-//! set used less of them than this one lacks now. Next time its demand must have been low for longer before it gives, but for no more than two decisions
-//! ([`LACKED`]). The hold is halved each time the belief was right, or when nothing happened for a while. A swing that is slow enough to be worth following
-//! leaves it at nothing. A need is never doubted.
+//! **The hold** damps swings that are too quick to follow. A failure is counted when a set gave CPUs away, lacked CPUs within three
+//! intervals, and the receiver used them less than the giver now lacks them. After a failure the demand must be low for longer before the
+//! set gives again, but for at most two decisions ([`LACKED`]). The hold is halved after each correct decision, and after a time without
+//! failures. Swings that are slow enough to follow leave it at zero. A need is never delayed.
 //!
-//! **Its peak** is the most that it wanted recently. What is below it is given for no objective.
+//! **The peak** is the highest recent demand. CPUs below it are not given for objectives.
 
 use super::speculation::{FALLEN, FALLEN_BY, Speculation};
 use crate::convert::{real, span};
@@ -16,52 +16,52 @@ use crate::{Demand, Frame};
 use millpond_model::{Nanos, PsetId};
 use serde::{Deserialize, Serialize};
 
-/// A level that was not reached for one to two of these falls to what was.
+/// A level that is not reached for one to two windows falls to the highest demand within them.
 const WINDOW: Nanos = Nanos::from_secs(5);
 
-/// A doubt that was not confirmed for so long is halved.
+/// A hold without a further failure is halved after this time.
 const FORGIVEN: Nanos = Nanos::from_secs(10);
 
-/// What was wanted within one to two of these was wanted recently: the second begins when the first is over.
+/// Demand within one to two windows is recent: a new window begins when the previous one ends.
 const RECENT: Nanos = Nanos::from_secs(10);
 
-/// No thread waits for more than two decisions while another set has CPUs that it does not use: the third gives them, even where a batch is dear.
+/// A thread waits for at most two decisions while another set has unused CPUs: the third decision gives them, also if batches are expensive.
 pub(super) const LACKED: u32 = 3;
 
-/// For how long a set that was given CPUs is one that asks again.
+/// For this time after a grant, a set counts as recently served.
 const SERVED: Nanos = Nanos::from_secs(30);
 
-/// How long a need is thought to last before anything is known, in seconds.
+/// The assumed duration of a need before any measurement, in seconds.
 const STAY: f64 = 1.0;
 
-/// No need is thought to last longer, in seconds.
+/// The longest assumed duration of a need, in seconds.
 const STAY_MAX: f64 = 60.0;
 
-/// One set.
+/// The history of one set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SetHistory {
     level: Level,
-    /// The most that it wanted recently.
+    /// The highest recent demand.
     peak: Level,
-    /// When the need that lasts began.
+    /// The start of the current need.
     need_since: Option<Nanos>,
-    /// In how many decisions it has lacked CPUs since then.
+    /// The number of decisions since then in which it lacked CPUs.
     pub lacked: u32,
-    /// How long a demand must have been low.
+    /// The time for which the demand must be low before CPUs are given.
     hold: Doubt,
-    /// CPUs that it was given and has not proved to need.
+    /// CPUs that it was given, until the need for them is confirmed.
     grant: Option<Event>,
-    /// When it was given CPUs last.
+    /// The time of the last grant.
     last_grant: Option<Nanos>,
-    /// CPUs that it gave and has not proved to be without.
+    /// CPUs that it gave, until it is confirmed that it does not need them.
     #[serde(rename = "trade")]
     gift: Option<Gift>,
-    /// How long needs lasted after they were served, in seconds; none before the first.
+    /// The duration of needs after they were served, in seconds; none before the first.
     stay: Option<f64>,
-    /// CPUs used, averaged over some time.
+    /// Average number of CPUs used.
     pub mean_used: f64,
-    /// What it was given without needing it. States keep it as `hope`.
+    /// Speculative grants. Saved states call this field `hope`.
     #[serde(rename = "hope")]
     pub speculation: Speculation,
 }
@@ -74,16 +74,16 @@ struct Level {
     now: f64,
     before: f64,
     since: Nanos,
-    /// Since when the demand is lower, and its highest since then.
+    /// The time since which the demand is lower, and its maximum since then.
     low: Option<(Nanos, f64)>,
 }
 
-/// A time to wait before believing.
+/// A delay with exponential backoff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Doubt {
     wait: Nanos,
-    /// When it last changed.
+    /// The time of its last change.
     at: Nanos,
 }
 
@@ -91,7 +91,7 @@ struct Doubt {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Event {
     at: Nanos,
-    /// Size before it.
+    /// The size before it.
     before: usize,
 }
 
@@ -100,9 +100,9 @@ struct Event {
 pub(super) struct Gift {
     pub at: Nanos,
     pub count: usize,
-    /// The set that got them, and its size before.
+    /// The receiving set, and its size before.
     pub to: (PsetId, usize),
-    /// CPU time, in seconds, that it had of them, less what the move cost.
+    /// CPU time, in seconds, that the receiver used on them, less the cost of the move.
     pub gained: f64,
 }
 
@@ -158,7 +158,7 @@ impl Level {
         self.reach(demand, WINDOW, frame);
     }
 
-    /// The highest of one to two windows.
+    /// The highest value of one to two windows.
     fn reach(&mut self, demand: f64, window: Nanos, frame: &Frame) {
         if frame.at - self.since >= window.max(times(frame.elapsed, 5)) {
             (self.before, self.now, self.since) = (self.now, demand, frame.at);
@@ -169,7 +169,7 @@ impl Level {
 }
 
 impl SetHistory {
-    /// Takes in one frame. `size` is what the set had in it, `lacks` whether that was too little for what it needs.
+    /// Adds one frame. `size` is the size of the set in it; `lacks` says whether that was below its need.
     pub fn see(&mut self, demand: Demand, size: usize, lacks: bool, frame: &Frame) {
         self.judge_grant(demand.wanted, size, frame);
         self.judge_gift(demand.wanted - real(size), lacks, frame);
@@ -196,7 +196,7 @@ impl SetHistory {
         self.stay = Some(f64::midpoint(known, used.as_secs_f64()).min(STAY_MAX));
     }
 
-    /// What it lacks now, another set had: that was wrong when the other had less of it.
+    /// Compares the CPUs that the set lacks now with their use by the receiver: a failure if the receiver used less.
     fn judge_gift(&mut self, lacking: f64, lacks: bool, frame: &Frame) {
         let Some(gift) = self.gift else { return };
         let is_soon = frame.at - gift.at <= times(frame.elapsed, 3);
@@ -208,47 +208,47 @@ impl SetHistory {
         if is_soon && lost >= gift.gained { self.hold.confirm(frame) } else { self.hold.relent(frame) }
     }
 
-    /// What the set that got its CPUs had of them in a frame. `used` is what each set used.
+    /// Adds the CPU time that the receiver of its CPUs used on them in a frame. `used` gives the usage of each set.
     pub fn follow_gift(&mut self, frame: &Frame, used: impl Fn(PsetId) -> f64) {
         let Some(gift) = &mut self.gift else { return };
         let had = (used(gift.to.0) - real(gift.to.1)).clamp(0.0, real(gift.count));
         gift.gained += had * frame.elapsed.as_secs_f64();
     }
 
-    /// It was given CPUs.
+    /// Records a grant to the set.
     pub fn granted(&mut self, before: usize, frame: &Frame) {
         self.grant = self.grant.or(Some(Event { at: frame.at, before }));
         self.last_grant = Some(frame.at);
         self.lacked = 0;
     }
 
-    /// Whether it was given CPUs not long ago. If it asks again it should get a little more than it asks for: else noise brings it
-    /// back each time that it is a little higher than ever before.
+    /// Whether the set was given CPUs recently. If so, it gets a little more than it asks for. Otherwise noise causes a new
+    /// request each time that the demand slightly exceeds all earlier ones.
     pub fn was_served(&self, frame: &Frame) -> bool {
         self.last_grant.is_some_and(|at| frame.at - at <= SERVED.max(times(frame.elapsed, 20)))
     }
 
-    /// It gave CPUs that it did not need.
+    /// Records CPUs that the set gave away and did not need.
     pub fn gave(&mut self, gift: Gift) {
         self.gift = Some(gift);
     }
 
-    /// How much it needs; none before anything was seen.
+    /// Its level in CPUs; none before the first frame.
     pub fn level(&self) -> Option<f64> {
         self.level.is_known.then(|| self.level.value())
     }
 
-    /// The most that it wanted recently.
+    /// The highest recent demand.
     pub fn peak(&self) -> f64 {
         self.peak.value()
     }
 
-    /// How long its need has lasted.
+    /// The time since its need began.
     fn age(&self, frame: &Frame) -> Nanos {
         self.need_since.map_or(Nanos(0), |since| frame.at - since)
     }
 
-    /// How long what it is given will be of use: as long as before, or as long again as the need has lasted.
+    /// The expected useful life of a grant: the duration of earlier needs, but at least the present age of the need.
     pub fn stay(&self, frame: &Frame) -> Nanos {
         span(self.stay.unwrap_or(STAY)).max(self.age(frame))
     }
@@ -258,7 +258,7 @@ impl SetHistory {
 mod tests {
     use super::*;
 
-    /// Tenths of seconds of demand of a set with four CPUs; the history after each.
+    /// The history of a set with four CPUs after each demand; one demand is 100 ms.
     fn watch(demands: &[f64]) -> Vec<SetHistory> {
         let mut history = SetHistory::default();
         let see = |(at, wanted): (u64, &f64)| {
@@ -312,7 +312,7 @@ mod tests {
         }
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };
         history.see(none, 5, false, &frame(5));
-        // A second was assumed, three tenths were seen.
+        // One second was assumed, 0.3 s were measured.
         assert_eq!(history.stay(&frame(5)), Nanos::from_millis(650));
     }
 
@@ -332,7 +332,7 @@ mod tests {
         let much = Demand { used: 2.0, wanted: 4.0, is_saturated: true };
         history.see(much, 2, true, &frame(3));
         assert_eq!(history.hold.wait, Nanos::from_millis(200));
-        // The other had two CPUs for a tenth; this set lacked one.
+        // The other set had two CPUs for 100 ms; this set lacked one.
         worth.see(Demand { wanted: 3.0, ..much }, 2, true, &frame(3));
         assert_eq!(worth.hold.wait, Nanos(0));
         let none = Demand { used: 1.0, wanted: 1.0, is_saturated: false };

@@ -1,55 +1,60 @@
-//! The policy `millpond`: the same configuration and the same meaning, without the slowness.
+//! The policy `millpond`: the same configuration as for the Solaris daemon, with faster decisions.
 //!
 //! # The problem
 //!
-//! Sets have sizes; their needs change. A CPU that is idle in one set while threads wait in another is lost. A move
-//! costs time too, and a move that must be undone at once costs it twice. What was needed in the last interval is known; what will be
-//! needed in the next is not.
+//! Set sizes are fixed until a decision; demand is not. A CPU that is idle in one set while threads wait in another is wasted. A move costs
+//! time, and a move that must be undone at once costs it twice. The demand of the last interval is known; that of the next is not.
 //!
 //! # One primitive
 //!
-//! *Water-fill* (`fill`): a supply, and for each set a least, a most and a weight. What fits is given; what does not is shared by
-//! weight within the bounds.
+//! *Water-fill* (`fill`): a supply, and a lower bound, an upper bound and a weight for each set. If all upper bounds fit, each set gets its
+//! upper bound. Otherwise the supply is divided by weight within the bounds.
 //!
-//! # What follows
+//! # Algorithm
 //!
-//! Each frame, from scratch:
+//! For each frame, from scratch:
 //!
-//! 1. **Demand** ([`demand()`](crate::demand())): what each set would have used. Its *level* (`history`) is the demand without noise.
-//! 2. **Sizes** (`claims`): needs from levels, water-filled. Weights are importance times consumption when `wt-load` is asked for, else importance. So at
-//!    saturation CPUs are in proportion to consumption, as in Solaris; below it each set has what it needs. What a set uses of its speculative grants comes after that.
-//! 3. **Receivers and donors**: sets below their minimum get CPUs first. Sets whose demand *in this frame* is beyond their size come next, up to
-//!    the sizes of step 2, at once. Sets above their maximum give first, then those above the sizes of step 2. No set gives while no other
-//!    set lacks CPUs or can take them speculatively or for an objective: idle CPUs stay where they are.
-//! 4. **Cost and gain**: a CPU that comes is used for some time (as long as before, or as long again as the need has lasted); that is the gain. The
-//!    costs are in the frame: time for each CPU, more the farther it goes, and time for each batch. Where writing a batch takes more than a hundredth of the
-//!    interval there is one batch in a second, but no need waits for more than two decisions. Sets that swing too quickly to be followed keep what they needed
-//!    for as long (`history`).
-//! 5. **Speculative grants** (`speculation`, `share`): a full set whose threads do not wait may be able to use more. Where all needs fit it gets what is
-//!    idle, at once and all of it; several share it by importance and consumption. A donor has it back as soon as it needs it. A set that did
-//!    not use it gets no more for a while. What some hold while other full sets lack is shared by importance.
-//! 6. **Preferences** (`preference`): in a decision in which nothing else is to be done, utilization objectives get what no set needs or needed recently.
-//! 7. **Which CPUs** (`placement`): near ones, whole cores, those that were there before, idle ones. The donor with most to spare gives first, so that
-//!    few sets are disturbed.
+//! 1. **Demand** ([`demand()`](crate::demand())): the CPUs that each set would have used. Its *level* (`history`) is the demand without
+//!    noise.
+//! 2. **Sizes** (`claims`): needs from levels, water-filled. The weight is importance times consumption with `wt-load`, else importance. At
+//!    saturation, CPUs are therefore in proportion to consumption, as in Solaris; below it each set has what it needs. Used speculative
+//!    grants rank after needs.
+//! 3. **Receivers and donors**: sets below their minimum get CPUs first. Next come sets whose demand *in this frame* exceeds their size;
+//!    they grow to the sizes of step 2 at once. Sets above their maximum give first, then those above the sizes of step 2. No set gives
+//!    unless another set lacks CPUs or can take them speculatively or for an objective: idle CPUs stay in their set.
+//! 4. **Cost and gain**: the gain is the expected time of use of a CPU (the duration of earlier needs, or the present age of the need if
+//!    that is longer). The costs are in the frame: a time for each CPU, which grows with the distance, and a time for each batch. If
+//!    writing a batch takes more than 1 % of the interval, there is at most one batch per second; a need still waits for at most two
+//!    decisions. Sets that swing too quickly to follow keep their CPUs for longer (`history`).
+//! 5. **Speculative grants** (`speculation`, `share`): a full set whose threads do not wait may be able to use more CPUs. If all needs fit,
+//!    it gets all idle CPUs at once; several full sets share them by importance and consumption. A donor gets them back as soon as it needs
+//!    them. A set that does not use its grant gets no further one for a while. Speculative CPUs that some sets hold while other full sets
+//!    lack CPUs are shared by importance.
+//! 6. **Preferences** (`preference`): in a decision without any other move, utilization objectives get CPUs that no set needs or needed
+//!    recently.
+//! 7. **Which CPUs** (`placement`): near ones, whole cores, CPUs that the receiver had before, idle ones. The donor with the most spare
+//!    CPUs gives first, so that few sets are disturbed.
 //!
 //! # Cases
 //!
-//! * *One set wants all, others are idle*: it has all but their minima after one frame, and keeps them.
-//! * *All want all*: shares by weight, after one frame; noise moves nothing, because a level rises to the noise's upper edge and stays.
-//! * *A malleable program* runs as many threads as its set has CPUs; the program beside it stops: it has all but the other's minimum after
-//!   one frame, uses them, and keeps them. The other starts again with threads that wait: in one frame both have what they had. If it starts with
-//!   one thread on one CPU, and runs as many as it sees CPUs, no thread waits and no CPU is idle. But the first set holds what the second lent,
-//!   and the second claims it: one CPU, then two, four, … until both have a share by importance.
-//! * *One thread that spins* looks the same. It gets what is idle once. What it does not use stays where it is until another set needs it; after that
-//!   it gets more after ten seconds, twenty, and so on.
-//! * *Two take turns each second*: CPUs follow, because each stay pays for the move. *Each tenth of a second*: the
-//!   first few useless moves teach that they do not pay, and nothing moves.
-//! * *A CPU goes off-line*: it is in no set of the frame. A set with too few now gets another.
-//! * *The machine refuses a plan*: its CPUs are left alone for a second, then two, and so on.
+//! * *One set wants all CPUs, the others are idle*: it has all but their minima after one frame, and keeps them.
+//! * *All sets want all CPUs*: shares by weight after one frame. Noise moves nothing, because a level rises to the upper edge of the noise
+//!   and stays there.
+//! * *A malleable program* runs one thread per CPU of its set, and the program in the other set stops: the first has all CPUs but the
+//!   minimum of the other set after one frame, uses them, and keeps them. If the other program restarts with threads that wait, both sets
+//!   have their earlier sizes after one frame. If it restarts with one thread on one CPU, and runs one thread per CPU, no thread waits and
+//!   no CPU is idle. But the first set holds CPUs that the second lent, and the second claims them: one CPU, then two, four, … until both
+//!   have a share by importance.
+//! * *One spinning thread* looks the same. It gets the idle CPUs once. Unused CPUs stay until another set needs them. After that the set
+//!   gets a further grant after 10 s, then after 20 s, and so on.
+//! * *Two sets alternate each second*: CPUs follow, because each period is long enough to pay for the move. *Each 100 ms*: after the
+//!   first few useless moves the hold prevents further ones.
+//! * *A CPU goes off-line*: it is in no set of the frame. A set with too few CPUs gets another one.
+//! * *The machine refuses a plan*: its CPUs are not moved for 1 s, then 2 s, and so on.
 //!
-//! # What it costs to decide
+//! # Cost of a decision
 //!
-//! For `n` CPUs and `s` sets about `n log n` and, while CPUs move to `r` sets, `r` times what their donors have; no more. Nothing is searched.
+//! For `n` CPUs and `s` sets about `n log n`; plus, if CPUs move to `r` sets, `r` times the CPUs of their donors. There is no search.
 
 mod advice;
 mod claims;
@@ -83,16 +88,16 @@ use std::collections::BTreeMap;
 use view::SetView;
 use views::Histories;
 
-/// Between batches where they are dear.
+/// The time between batches if they are expensive.
 const BATCH: Nanos = Nanos::from_secs(1);
 
-/// A batch is dear when it takes more than this part of an interval.
+/// A batch is expensive if it takes more than the interval divided by this number.
 const DEAR: u64 = 100;
 
-/// So many times as long passes before a dear batch that is speculative alone: it may have to be taken back at once.
+/// A multiple of [`BATCH`] before an expensive batch that is only speculative, because it may have to be reversed at once.
 const SPECULATIVE_WAIT: u64 = 2;
 
-/// How long a CPU that did not move is left alone at first, and at most.
+/// How long a refused CPU is not moved: the first time, and at most.
 const REFUSED: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(60));
 
 /// The policy.
@@ -101,24 +106,25 @@ pub struct Millpond {
     state: State,
 }
 
-/// All that it remembers.
+/// The state of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct State {
     sets: Histories,
-    /// The sets that had CPUs before.
+    /// The previous set of each CPU.
     left: BTreeMap<CpuId, Left>,
-    /// CPUs that did not move when they should have.
+    /// CPUs whose moves were refused.
     refused: BTreeMap<CpuId, Refused>,
     /// The moves of the last decision.
     pending: Vec<Move>,
     last_batch: Option<Nanos>,
-    /// What preferences may cost.
+    /// The budget for preferences.
     savings: Savings,
     advice: Advice,
 }
 
-/// What a set gives by these moves, as if all went to the set that gets the first. What it lent is no gain of others that it should wait for.
+/// The CPUs that a set gives by these moves, attributed to the first receiver. The use of lent CPUs by others is not counted as gain: it must
+/// not delay their return.
 fn gift(frame: &Frame, moves: &[Move], set: &SetFrame, is_lent: bool) -> Gift {
     let given = moves.iter().filter(|one| one.from == set.id);
     let count = given.clone().count();
@@ -166,7 +172,7 @@ impl Policy for Millpond {
 }
 
 impl State {
-    /// What became of the last plan.
+    /// Compares the frame with the last plan.
     fn notice(&mut self, frame: &Frame) {
         for one in std::mem::take(&mut self.pending) {
             let stayed = frame.set(one.from).is_some_and(|set| set.cpus.contains(one.cpu));
@@ -185,7 +191,7 @@ impl State {
         self.refused.retain(|_, refused| refused.until + REFUSED.1 > frame.at);
     }
 
-    /// How long until the next batch may be written, when so many times as long as usual pass between two.
+    /// The time until the next batch may be written. The usual time between two batches is multiplied by `times`.
     fn batch_wait(&self, frame: &Frame, times: u64) -> Nanos {
         let is_dear = frame.costs.batch.0.saturating_mul(DEAR) > frame.elapsed.0;
         match self.last_batch {
@@ -194,7 +200,7 @@ impl State {
         }
     }
 
-    /// Draws up what is to be done, and what else could be. What is to be done is in the draft, and beside it.
+    /// Draws up the chosen plan and the alternatives. The chosen plan is written to the draft and returned.
     fn choose(&self, frame: &Frame, views: &[SetView], draft: &mut Draft) -> Proposal {
         let must = propose::must(frame, views);
         let needs = propose::lacking(frame, views);
@@ -220,7 +226,7 @@ impl State {
         if is_needed && speculative_wait.0 > 0 {
             speculative.clone_from(&none);
         }
-        // Needs come first; the next frame shows what they left.
+        // Needs come first; the next frame shows the CPUs that remain.
         if is_needed {
             claims.clone_from(&none);
         }
@@ -235,7 +241,7 @@ impl State {
         } else {
             draw(&needs, &speculative, &claims)
         };
-        // What was lent comes back whenever that was, and so does what was lacking in some decisions.
+        // Lent CPUs return regardless of the batch interval and of costs, and so do CPUs that were lacking in [`LACKED`] decisions.
         let is_due = |at: usize| needs[at] > 0 && (views[at].lent > 0 || views[at].lacked >= LACKED);
         let is_due = (0..views.len()).any(is_due);
         let mut why = String::new();
@@ -275,7 +281,7 @@ impl State {
         chosen
     }
 
-    /// Remembers what is done, as if it were carried out.
+    /// Updates the state as if the moves were applied.
     fn remember(&mut self, frame: &Frame, views: &[SetView], moves: &[Move], chosen: &Proposal) {
         if moves.is_empty() {
             return;

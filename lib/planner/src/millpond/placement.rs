@@ -1,10 +1,10 @@
-//! Which CPUs move: by their places in the machine, and by the set that had them last.
+//! Chooses the CPUs that move: by their position in the topology, and by the set that had them last.
 //!
-//! When it is known how many go from one set to another, groups of locality come first: those which the receiver already stands in if it
-//! should be tight, those it does not if it should be loose, and the reverse for the donor; a set that asks for nothing is a little tight, because near is
-//! cheap. Within a group cores stay whole: first strands whose siblings the receiver has, then whole cores, then strands of cores that are
-//! shared with others; a whole core is split only if nothing else is left. Among equals those come first that left the receiver most
-//! recently, whose caches may still know it, then idle ones.
+//! The number of CPUs from one set to another is given. First a locality group is chosen: for a tight receiver a group that it is already
+//! in, for a loose one a group that it is not in; the reverse for the donor. A set without a locality objective counts as slightly tight,
+//! because nearby CPUs are cheaper. Within a group, cores stay whole: first strands whose siblings the receiver has, then whole cores, then
+//! strands of cores that are already shared with other sets. A whole core is split only if nothing else is left. Of equal CPUs, those that
+//! left the receiver most recently come first (its data may still be cached there), then idle ones.
 
 use crate::convert::real;
 use crate::{Frame, SetFrame};
@@ -14,44 +14,44 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Nothing stands here, or it is not known where this stands.
+/// No set, core or group, or an unknown one.
 const NONE: usize = usize::MAX;
 
 /// The distance of a locality group to itself.
 const LOCAL: f64 = 10.0;
 
-/// How much a set that asks for nothing minds where it stands, beside one that asks to be tight.
+/// The tightness of a set without a locality objective; 1 is that of a tight set.
 const BY_HABIT: f64 = 0.5;
 
-/// The set that had a CPU before, and until when.
+/// The previous set of a CPU, and when the CPU left it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left {
     pub set: PsetId,
     pub at: Nanos,
 }
 
-/// CPUs by where they stand, as moves change it.
+/// The positions of CPUs and their sets, updated by moves.
 pub(super) struct Placement<'f> {
     frame: &'f Frame,
-    /// By CPU number: the place of its set; off-line ones are in none.
+    /// By CPU number: the index of its set; [`NONE`] for off-line CPUs.
     owner: Vec<usize>,
     /// By CPU number: whether it may be moved.
     is_free: Vec<bool>,
-    /// By CPU number.
+    /// By CPU number: its locality group.
     group: Vec<usize>,
-    /// By CPU number.
+    /// By CPU number: its core.
     core: Vec<usize>,
     /// On-line strands of each core.
     strands: Vec<Vec<CpuId>>,
-    /// By set, then group.
+    /// By set, then group: the number of CPUs.
     counts: Vec<Vec<usize>>,
-    /// On-line CPUs of each group. The last one is for those that stand nowhere.
+    /// On-line CPUs of each group. The last entry is for CPUs without a group.
     sizes: Vec<usize>,
     /// By set: 1 tight, -1 loose.
     lean: Vec<f64>,
 }
 
-/// Strands of one core that one set has.
+/// Strands of one core that are in one set.
 struct Unit {
     cpus: Vec<CpuId>,
     order: (u8, Reverse<Nanos>, bool, CpuId),
@@ -75,7 +75,7 @@ fn lean(set: &SetFrame) -> f64 {
 }
 
 impl<'f> Placement<'f> {
-    /// The places of a frame; `may_move` says which CPUs may be moved, beside those that are pinned.
+    /// The positions in a frame. `may_move` selects the CPUs that may be moved; pinned ones never are.
     pub fn new(frame: &'f Frame, may_move: impl Fn(CpuId) -> bool) -> Placement<'f> {
         let places = &frame.places;
         let highest = frame.sets.iter().filter_map(|set| set.cpus.highest()).max();
@@ -113,24 +113,24 @@ impl<'f> Placement<'f> {
         placement
     }
 
-    /// How many CPUs of a set may be moved.
+    /// The number of CPUs of a set that may be moved.
     pub fn free(&self, set: usize) -> usize {
         let cpus = self.frame.sets[set].cpus.iter();
         cpus.filter(|cpu| self.owner[at(*cpu)] == set && self.is_free[at(*cpu)]).count()
     }
 
-    /// How many of them stand in groups in which another set stands, too.
+    /// The number of its CPUs in groups that the other set is also in.
     pub fn beside(&self, set: usize, other: usize) -> usize {
         let both = self.counts[set].iter().zip(&self.counts[other]);
         both.filter(|(_, other)| **other > 0).map(|(own, _)| *own).sum()
     }
 
-    /// How much a set minds where it stands.
+    /// How strongly a set prefers tight (positive) or loose (negative) placement.
     pub fn lean(&self, set: usize) -> f64 {
         self.lean[set]
     }
 
-    /// Moves up to `count` CPUs; tells how many. `far` adds up how much farther than local they go, in tenths.
+    /// Moves up to `count` CPUs and returns how many. Adds to `far` their distances beyond local, in tenths.
     pub fn take(
         &mut self,
         (from, to): (usize, usize),
@@ -140,14 +140,14 @@ impl<'f> Placement<'f> {
         far: &mut f64,
     ) -> usize {
         let mut units = self.units(from, to, left);
-        // Where a set should be loose, each core that goes changes which group is best.
+        // For a loose set, the best group changes with each core that moves.
         let one_by_one = self.lean[from] < 0.0 || self.lean[to] < 0.0;
         let mut missing = count;
         while missing > 0 {
             let open = (0..units.len()).filter(|group| !units[*group].is_empty());
             let best = open.max_by(|a, b| {
                 let scores = (self.score(*a, from, to, missing), self.score(*b, from, to, missing));
-                // Of equals the first.
+                // Of equal groups the first.
                 scores.0.total_cmp(&scores.1).then(b.cmp(a))
             });
             let Some(best) = best else { break };
@@ -175,18 +175,18 @@ impl<'f> Placement<'f> {
         count - missing
     }
 
-    /// How good it is, for both, that CPUs of a group go when so many are missing.
+    /// The value, for both sets, of taking CPUs from a group when `missing` are still to move.
     fn score(&self, group: usize, from: usize, to: usize, missing: usize) -> f64 {
         let part = |set: usize| real(self.counts[set][group]) / real(self.sizes[group].max(1));
         let near = if self.lean[to] < 0.0 { 0.0 } else { -self.distance(group, to) / (10.0 * LOCAL) };
         let pull = self.lean[to] * part(to) - self.lean[from] * part(from) + near;
         let is_new = self.frame.sets[to].cpus.is_empty() && self.lean[to] > 0.0;
-        // A set that stands nowhere yet begins where it can have all.
+        // A set that has no CPU in any group begins in one that can provide all.
         let enough = real(self.counts[from][group].min(missing)) / real(missing.max(1));
         if is_new { pull + 2.0 * enough } else { pull }
     }
 
-    /// The mean distance of a group to the CPUs of a set; local where there is none.
+    /// The mean distance of a group to the CPUs of a set; local if the set has none.
     fn distance(&self, group: usize, set: usize) -> f64 {
         let Some(from) = self.frame.places.lgroups.get(group) else { return LOCAL };
         let (mut sum, mut all) = (0.0, 0.0);
@@ -198,7 +198,7 @@ impl<'f> Placement<'f> {
         if all > 0.0 { sum / all } else { LOCAL }
     }
 
-    /// What a set could give to another, by group, best last.
+    /// The units that a set could give to another, by group, best last.
     fn units(&self, from: usize, to: usize, left: &BTreeMap<CpuId, Left>) -> Vec<Vec<Unit>> {
         let set = &self.frame.sets[from];
         let receiver = self.frame.sets[to].id;
@@ -277,7 +277,7 @@ mod tests {
     fn cores_stay_whole_as_long_as_possible() {
         let mut frame = frame(vec![set(0, "0-4,6"), set(1, "7")]);
         frame.places = places(&["0-7"], &["0-1", "2-3", "4-5", "6-7"]);
-        // 5 is off-line: 4 is a whole core of what there is. 6 joins its sibling.
+        // 5 is off-line: 4 is a whole core. 6 joins its sibling.
         assert_eq!(took(&frame, 1, &[]), [6]);
         assert_eq!(took(&frame, 3, &[]), [6, 0, 1]);
         assert_eq!(took(&frame, 4, &[]), [6, 0, 1, 4], "rather than half of 2-3");

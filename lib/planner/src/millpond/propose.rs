@@ -1,4 +1,4 @@
-//! From the sizes that sets should have to moves: receivers, donors, gain and cost.
+//! From target sizes to moves: receivers, donors, gain and cost.
 
 use super::placement::{Left, Placement};
 use super::reasons::Phrase;
@@ -10,73 +10,73 @@ use millpond_model::{CpuId, Move};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a CPU is worth beyond what a set would use: room for a little more.
+/// The value of a CPU beyond the demand of a set, given as room.
 const ROOM_WORTH: f64 = 0.1;
 
-/// How many CPUs sets should get, by place.
+/// The number of CPUs to give to each set, by index of the set.
 pub(super) struct Grants<'a> {
-    /// For their minima.
+    /// For minima.
     pub must: &'a [usize],
-    /// For what they need.
+    /// For needs.
     pub needs: &'a [usize],
-    /// Speculatively, of what is idle.
+    /// Speculative, from idle CPUs.
     pub speculative: &'a [usize],
-    /// Speculatively, of what others hold.
+    /// Speculative, from CPUs that other sets hold.
     pub claims: &'a [usize],
-    /// For what they prefer.
+    /// For preferences.
     pub preferences: &'a [usize],
 }
 
-/// Moves with what they win and cost.
+/// Moves with their gain and cost.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Proposal {
     pub moves: Vec<Move>,
-    /// CPU time, in seconds, that threads will have and would not have had.
+    /// CPU time, in seconds, that threads gain.
     pub gain: f64,
-    /// CPU time, in seconds, that moving takes.
+    /// CPU time, in seconds, that the moves cost.
     pub cost: f64,
-    /// How many CPUs each set gets, by place.
+    /// The number of CPUs that each set gets, by index of the set.
     pub gets: Vec<usize>,
-    /// How many each gives.
+    /// The number of CPUs that each set gives.
     pub gives: Vec<usize>,
-    /// How many of those that each gets are speculative.
+    /// The part of `gets` that is speculative.
     pub speculative: Vec<usize>,
-    /// How many of those that each gets it prefers to have.
+    /// The part of `gets` that is for preferences.
     pub preferred: Vec<usize>,
-    /// How many of those that each gives are given speculatively, or for a preference.
+    /// The part of `gives` that is given speculatively or for a preference.
     pub lends: Vec<usize>,
-    /// How many of those that each gets others held.
+    /// The part of `gets` that other sets held.
     pub claims: Vec<usize>,
-    /// How many that each held it gives to others that claim them.
+    /// The number of held CPUs that each set gives to sets that claim them.
     pub yields: Vec<usize>,
-    /// How many of the moves bounds ask for.
+    /// The number of moves that bounds require.
     forced: usize,
 }
 
 impl Proposal {
-    /// Whether bounds ask for some of it: then it is not a question of worth.
+    /// Whether bounds require some of the moves. If so, the score is irrelevant.
     pub fn is_forced(&self) -> bool {
         self.forced > 0
     }
 
-    /// Seconds of CPU time won.
+    /// The net gain in seconds of CPU time.
     pub fn score(&self) -> f64 {
         self.gain - self.cost
     }
 
-    /// As one that was not chosen.
+    /// The proposal as an alternative.
     pub fn alternative(&self, why_not: Phrase) -> Alternative {
         Alternative { moves: self.moves.clone(), score: self.score(), why_not: why_not.to_string() }
     }
 }
 
-/// What sets lack of their minima.
+/// The number of CPUs that each set lacks to its minimum.
 pub(super) fn must(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     let sets = frame.sets.iter().zip(views);
     sets.map(|(set, view)| view.ask.low.saturating_sub(set.size())).collect()
 }
 
-/// What sets lack beyond their minima that is worth bringing. What they lent is always worth it.
+/// The number of CPUs that each set lacks beyond its minimum and that are worth a move. Lent CPUs are always worth it.
 pub(super) fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     let lacks = |at: usize| {
         let (size, view) = (frame.sets[at].size(), &views[at]);
@@ -93,27 +93,27 @@ pub(super) fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     (0..views.len()).map(lacks).collect()
 }
 
-/// What part of the `count`th CPU more will be used.
+/// The fraction of the `count`th further CPU that will be used.
 fn use_of(view: &SetView, size: usize, count: usize) -> f64 {
     let beyond = view.demand.map_or(0.0, |demand| demand.wanted - real(size + count - 1));
     beyond.clamp(ROOM_WORTH, 1.0)
 }
 
-/// What sets could give: how many they must, being above their maxima, and how many they can.
+/// The CPUs that a set could give: the number above its maximum, and the total.
 struct Spare {
     forced: usize,
     all: usize,
-    /// How many can be given speculatively.
+    /// The number that can be given speculatively.
     idle: usize,
-    /// How many are more than it wants to have.
+    /// The number above the largest size that it accepts.
     unwanted: usize,
-    /// How many can be given for a preference.
+    /// The number that can be given for a preference.
     unkept: usize,
-    /// How many it holds beyond its share.
+    /// The number held beyond its share.
     held: usize,
 }
 
-/// Why a set gets CPUs.
+/// The reason of a grant.
 #[derive(Clone, Copy, PartialEq)]
 enum Why {
     Minimum,
@@ -121,12 +121,12 @@ enum Why {
     Speculation,
     Claim,
     Preference,
-    /// It must go, and there is room here.
+    /// A donor is above its maximum, and this set has room.
     Room,
 }
 
-/// Draws up moves: first what sets must have, then what they need, then speculative grants, as far as others can give them; then what is
-/// above maxima goes where there is room.
+/// Draws up moves: first minima, then needs, then speculative grants, as far as donors allow. CPUs above maxima go
+/// to sets with room.
 pub(super) fn propose(
     frame: &Frame,
     views: &[SetView],

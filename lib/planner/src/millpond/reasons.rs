@@ -1,4 +1,4 @@
-//! The reasons of a plan in words. Each is one of [`Phrase`], with the figures that it is about.
+//! The reasons of a plan as text. Each consists of a [`Phrase`] and figures.
 
 use super::propose::Proposal;
 use super::speculation::NOISE;
@@ -8,50 +8,50 @@ use crate::{Frame, SetFrame};
 use millpond_model::Nanos;
 use std::fmt::Write;
 
-/// How many sets a reason names.
+/// The number of sets that a reason names.
 const NAMED: usize = 4;
 
 millpond_model::words! {
-    /// What a reason says, without its names and figures. A test has a case for each.
+    /// The fixed text of a reason, without names and figures. A test has a case for each.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Phrase {
-        /// Nothing is to be done.
+        /// There is nothing to do.
         NothingLacks = "no set lacks anything",
-        /// A set cannot be given its minimum.
+        /// A set cannot get its minimum.
         BelowMinimum = "of its minimum of",
-        /// A set lacks CPUs and may have no more.
+        /// A set lacks CPUs and has its maximum.
         AtMaximum = "has its maximum",
-        /// A set lacks CPUs and others count as much.
+        /// A set lacks CPUs and has its share by weight.
         HasShare = "has its share",
-        /// A set lacks a part of a CPU.
+        /// A set lacks a fraction of a CPU.
         HardlyMore = "would hardly use more",
-        /// A set may lack CPUs, and did not use them before.
+        /// A set may lack CPUs, but did not use them before.
         BackedOff = "but it had more before and did not use it",
         /// An objective waits for savings.
         Unaffordable = "it gets more when that can cost no more than 0.5 % of the work that is done",
         /// An objective waits for CPUs.
         Kept = "other sets need the rest, or needed it recently",
-        /// Moves cost more than they win.
+        /// Moves cost more than they gain.
         NotWorth = "s of CPU time and cost",
-        /// A batch was written a moment ago.
+        /// A batch was written recently.
         Dear = "more than a hundredth of the interval: the next one in",
-        /// No set can give.
+        /// No set can give a CPU.
         NothingToSpare = "no set has anything to spare",
-        /// A set is filled up.
+        /// A set is filled up to its minimum.
         Minimum = "its minimum is",
-        /// A set gets what others hold.
+        /// A set gets CPUs that other sets hold.
         Claim = "and others hold more than their share",
-        /// A set gets idle CPUs beyond what it needs.
+        /// A set gets idle CPUs beyond its need.
         NeedAndIdle = "more: they may be of use to it",
         /// A set gets idle CPUs.
         Idle = "and no other set needs",
         /// A set gets CPUs for an objective.
         Objective = "its objective asks for",
-        /// A set gets what it needs.
+        /// A set gets the CPUs that it needs.
         Need = "more wanted",
-        /// A set gets what others must give.
+        /// A set gets CPUs that are above the maximum of other sets.
         Room = "others have more than their maximum",
-        /// A set must give.
+        /// A set must give CPUs.
         OverMaximum = "its maximum is",
         /// Needs do not fit.
         ByWeight = "shared by weight",
@@ -59,13 +59,13 @@ millpond_model::words! {
         NotUsedBefore = "idle CPUs were not used before",
         /// Of an alternative: it leaves idle CPUs.
         LeavesIdle = "idle CPUs may be of use to a set that is always busy",
-        /// Of an alternative.
+        /// Of an alternative: it costs more than it gains.
         CostsMore = "it would cost more than it wins",
-        /// Of an alternative.
+        /// Of an alternative: it must wait.
         MustWait = "the next batch must wait",
-        /// Of doing nothing.
+        /// Of doing nothing: an objective is not met.
         Unmet = "an objective would not be met",
-        /// Of doing nothing.
+        /// Of doing nothing: no gain.
         WinsNothing = "to do nothing wins nothing",
     }
 }
@@ -74,7 +74,7 @@ millpond_model::words! {
 fn state(frame: &Frame, views: &[SetView], at: usize) -> String {
     let size = frame.sets[at].size();
     match views[at].demand {
-        // Bounds alone move CPUs of a set that was not measured, and bounds are said instead.
+        // Only bounds move CPUs of an unmeasured set, and the reason then names the bounds.
         None => "not measured".to_owned(),
         Some(demand) if demand.wanted > real(size) => {
             let lacks = demand.wanted - real(size);
@@ -84,7 +84,7 @@ fn state(frame: &Frame, views: &[SetView], at: usize) -> String {
     }
 }
 
-/// The first few, and how many more there are.
+/// The first few parts, and the number of the others.
 fn few(parts: Vec<String>) -> String {
     let more = parts.len().saturating_sub(NAMED);
     let mut text = parts.into_iter().take(NAMED).collect::<Vec<_>>().join("; ");
@@ -94,7 +94,7 @@ fn few(parts: Vec<String>) -> String {
     text
 }
 
-/// The sets with less than they used or would have used, or than their minimum.
+/// The sets with less than their usage, their demand or their minimum.
 fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     let lacks = |at: &usize| {
         let (size, view) = (frame.sets[*at].size(), &views[*at]);
@@ -103,7 +103,8 @@ fn lacking(frame: &Frame, views: &[SetView]) -> Vec<usize> {
     (0..views.len()).filter(lacks).collect()
 }
 
-/// Why nothing is done when no set lacks anything that it may have. `preferred` is what sets would get for their objectives if savings allowed it.
+/// The reason to do nothing if no set lacks anything that it may have. `preferred` are the sizes for objectives without the limit of the
+/// savings.
 pub(super) fn nothing(frame: &Frame, views: &[SetView], preferred: &[usize]) -> String {
     let lacking = lacking(frame, views);
     if lacking.is_empty() {
@@ -141,7 +142,7 @@ fn preferences(frame: &Frame, views: &[SetView], preferred: &[usize]) -> Vec<Str
     (0..views.len()).filter(asks).map(say).collect()
 }
 
-/// The sets that are not given what is idle.
+/// The sets that get no idle CPUs because of their backoff.
 fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
     let sets =
         frame.sets.iter().zip(views).filter(|(_, view)| view.backoff.0 > 0 && view.without_backoff > 0);
@@ -157,7 +158,7 @@ fn backoffs(frame: &Frame, views: &[SetView]) -> Vec<String> {
     sets.map(say).collect()
 }
 
-/// Why moves are not made that would cost too much.
+/// The reason against moves that cost too much.
 pub(super) fn not_worth(proposal: &Proposal) -> String {
     format!(
         "moving {} would win {:.3} {} {:.3} s",
@@ -168,7 +169,7 @@ pub(super) fn not_worth(proposal: &Proposal) -> String {
     )
 }
 
-/// Why a batch waits.
+/// The reason for the delay of a batch.
 pub(super) fn dear(frame: &Frame, wait: Nanos) -> String {
     format!(
         "writing a batch takes {:.1} ms, {} {:.1} s",
@@ -178,7 +179,7 @@ pub(super) fn dear(frame: &Frame, wait: Nanos) -> String {
     )
 }
 
-/// Why moves are made.
+/// The reason for moves.
 pub(super) fn reason(frame: &Frame, views: &[SetView], proposal: &Proposal, why: &str) -> String {
     let mut parts = Vec::new();
     for (at, set) in frame.sets.iter().enumerate().filter(|(at, _)| proposal.gets[*at] > 0) {

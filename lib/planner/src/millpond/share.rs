@@ -7,26 +7,26 @@ use super::view::SetView;
 use crate::convert::real;
 use crate::{Frame, SetFrame};
 
-/// What a set keeps for itself: what it should have, what it uses, and what it cannot be without.
+/// The CPUs that a set keeps: the largest of its target size, its usage, and the number that it must keep.
 fn kept(set: &SetFrame, view: &SetView) -> usize {
     view.allotted.max(view.uses).max(set.floor())
 }
 
-/// How many idle CPUs a set could give speculatively.
+/// The number of idle CPUs that a set could give speculatively.
 pub(super) fn idle(set: &SetFrame, view: &SetView) -> usize {
     let kept = kept(set, view);
     let spare = set.size().saturating_sub(kept);
     if real(spare) > NOISE * real(kept) { spare } else { 0 }
 }
 
-/// How many more each set gets when those that are `full` share what is idle: none while needs do not fit.
+/// The number of further CPUs for each set if the `full` ones share the idle CPUs; none while needs do not fit.
 pub(super) fn idle_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize) -> bool) -> Vec<usize> {
     let nothing = vec![0; views.len()];
     let needs: usize = views.iter().map(|view| view.ask.need).sum();
     if needs > frame.total() || !(0..views.len()).any(&full) {
         return nothing;
     }
-    // What it has, and what it gets because it needs it.
+    // Its size, with the CPUs that it gets because it needs them.
     let has = |at: usize| {
         let (size, view) = (frame.sets[at].size(), &views[at]);
         size.max(view.ask.low).max(view.allotted.min(view.now))
@@ -43,12 +43,12 @@ pub(super) fn idle_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize)
     pour_whole(spare.saturating_sub(lacking), &claims, &nothing)
 }
 
-/// What each set should have when those that are `full` share by importance what is not needed: no less than it needs. A set that is not
-/// full gets no more than it holds.
+/// The size of each set if the `full` ones share the unneeded CPUs by importance; at least its need. A set that is not
+/// full gets at most the CPUs that it holds.
 pub(super) fn fair_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize) -> bool) -> Vec<usize> {
     let claim = |at: usize| {
         let (set, view) = (&frame.sets[at], &views[at]);
-        // A full set needs no more than it has, whatever it needed before.
+        // A full set needs at most its present size, independent of earlier needs.
         let low = if full(at) { view.ask.need.min(set.size()).max(view.ask.low) } else { view.ask.room };
         let high = if full(at) { view.ask.high } else { view.uses.clamp(low, view.ask.high.max(low)) };
         Claim { low, high, weight: standing(set) }
@@ -58,14 +58,14 @@ pub(super) fn fair_shares(frame: &Frame, views: &[SetView], full: impl Fn(usize)
     pour_whole(frame.total(), &claims, &sizes)
 }
 
-/// How many CPUs that it holds a set must yield to others that claim them.
+/// The number of held CPUs that a set must yield to sets that claim them.
 pub(super) fn beyond(set: &SetFrame, view: &SetView) -> usize {
     let kept = view.fair.max(view.ask.room).max(set.floor());
     let beyond = set.size().saturating_sub(kept);
     if real(beyond) > NOISE * real(kept) { beyond } else { 0 }
 }
 
-/// How many more each full set claims of what others hold: as many again as it has, up to its share. Less is noise.
+/// The number of held CPUs that each full set claims from others: as many as it has, up to its share. Less is noise.
 pub(super) fn claims(frame: &Frame, views: &[SetView], full: impl Fn(usize) -> bool) -> Vec<usize> {
     let needs: usize = views.iter().map(|view| view.ask.need).sum();
     let held: usize = frame.sets.iter().zip(views).map(|(set, view)| beyond(set, view)).sum();

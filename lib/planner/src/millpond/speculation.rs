@@ -1,21 +1,21 @@
-//! Speculative grants: a set that is busy all of its time gets idle CPUs, although none of its threads waits.
+//! Speculative grants: a set that is busy all the time gets idle CPUs, although none of its threads waits.
 //!
-//! A *malleable* program runs as many threads as its set has CPUs. It is busy all of its time and its threads never wait, so its demand
+//! A *malleable* program runs one thread per CPU of its set. It is busy all the time and its threads never wait, so its demand
 //! beyond its size cannot be measured. The set is *full*: it gets the CPUs that are idle elsewhere, and only these, at once.
 //!
-//! **A speculative grant never costs a set that needs its CPUs.** What a set had before its first speculative grant is its *own*. What it
-//! uses beyond that it *holds*; needs and wants of all sets go first. A set that *lent* CPUs has them back in the first frame in which it
-//! needs them: that need is not doubted, and no batch is too early. A program takes a moment to run fewer threads. Only when its threads have
-//! waited for a second they are a need like others, and all that the set has is its own.
+//! **A speculative grant never costs a set that needs its CPUs.** The size of a set before its first speculative grant is its *own*. CPUs
+//! that it uses beyond that are *held*; needs and wants of all sets rank before them. A set that *lent* CPUs gets them back in the first
+//! frame in which it needs them: for this need there is no hold and no minimum time between batches. A program takes a moment to run fewer
+//! threads. Only when its threads have waited for a second do they count as a need, and all CPUs of the set become its own.
 //!
 //! **Speculative grants are shared by importance.** A full set that finds no idle CPU *claims* CPUs that others hold beyond their own and
-//! beyond their share: as many again as it has, until it has its share. The same trial follows; meanwhile no other set takes them back.
-//! Some time later they are its own. So a program that comes back with one thread on one CPU reaches the share that it would have had.
+//! beyond their share: as many as it has, until it has its share. The same trial follows; until it ends no other set takes them back.
+//! Later they become its own. So a program that restarts with one thread on one CPU reaches its former share.
 //!
 //! **A failed trial is remembered.** A grant is on trial for one second; a grant that is taken back continues its trial with the next
-//! one. When the use rises by half of the grant, the trial succeeds. Otherwise the set gets no speculative grant for ten seconds (its
+//! one. When the usage rises by half of the grant, the trial succeeds. Otherwise the set gets no speculative grant for ten seconds (its
 //! *backoff*), and for twice as long after each further failure. A set that gave CPUs that it did not use has shown the same without a
-//! trial, and backs off for the longest time. Threads that wait for more, or a use that rises by itself, end the backoff.
+//! trial, and gets the longest backoff. Threads that wait for more CPUs, or a usage that rises by itself, end the backoff.
 
 use crate::convert::real;
 use crate::{Demand, Frame, SetFrame};
@@ -23,68 +23,68 @@ use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};
 use serde::{Deserialize, Serialize};
 
-/// Below this part of an earlier demand, a demand is a lower one, and no noise.
+/// Below this fraction of an earlier demand, a demand is lower and not noise.
 pub(super) const FALLEN: f64 = 0.75;
 
-/// By at least so many CPUs.
+/// The minimum difference in CPUs.
 pub(super) const FALLEN_BY: f64 = 0.5;
 
 /// A set that is busy for this part of its time is full.
 const FULL: f64 = 0.98;
 
-/// Threads wait when they lack more than this part of the set's CPUs, and more than a crumb.
+/// Threads wait if they lack more than this fraction of the CPUs of the set, and more than this fraction of one CPU.
 const WAITS: (f64, f64) = (0.02, 0.05);
 
-/// How long a grant is on trial, and how long threads wait before they are a need.
+/// The time of a trial, and the time after which waiting threads are a need.
 const TRIAL: Nanos = Nanos::from_secs(1);
 
-/// What part of a grant must be used.
+/// The fraction of a grant that must be used.
 const PROOF: f64 = 0.5;
 
-/// How long the first backoff of a set lasts, and the longest.
+/// The first and the longest backoff of a set.
 const BACKOFF: (Nanos, Nanos) = (Nanos::from_secs(10), Nanos::from_secs(600));
 
-/// A donor gives speculatively when it can spare more than this part of what it keeps. A set that was served takes no less. Less is noise.
+/// A donor gives speculatively if it can spare more than this fraction of what it keeps. A recently served set takes no less. Less is noise.
 pub(super) const NOISE: f64 = 0.1;
 
-/// What is remembered of one set.
+/// The speculative state of one set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Speculation {
-    /// How many CPUs it had before its first speculative grant; none when it had none.
+    /// Its size before its first speculative grant; none without one.
     own: Option<usize>,
     trial: Option<Trial>,
-    /// For how long it has had what it did not use, since a trial succeeded.
+    /// How long it has had CPUs that it did not use, since a trial succeeded.
     tried: Nanos,
     lost: Option<Failure>,
-    /// Since when its threads wait.
+    /// The time since which its threads wait.
     waits_since: Option<Nanos>,
-    /// How many CPUs it gave speculatively and has not back.
+    /// The number of CPUs that it gave speculatively and that have not returned.
     lent: usize,
-    /// When it last claimed what others held.
+    /// The last time that it claimed held CPUs.
     claimed: Option<Nanos>,
 }
 
-/// A grant that has not proved of use.
+/// A grant on trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Trial {
-    /// How many CPUs.
+    /// The number of CPUs granted.
     granted: usize,
-    /// Size with it.
+    /// The size with the grant.
     size: usize,
-    /// Use before it.
+    /// The usage before it.
     used: f64,
-    /// Others held it.
+    /// Whether other sets held the CPUs.
     #[serde(default)]
     is_claim: bool,
 }
 
-/// A trial that failed, and the backoff after it.
+/// A failed trial, and the backoff after it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Failure {
     until: Nanos,
     wait: Nanos,
-    /// What the set used then.
+    /// The usage of the set at that time.
     used: f64,
 }
 
@@ -97,7 +97,7 @@ fn waits(demand: Demand, size: usize) -> bool {
     demand.wanted - real(size) > WAITS.1.max(WAITS.0 * real(size))
 }
 
-/// Whether a set may get speculative grants: with `wt-load` up to what its own objectives leave; without it only if none of them limits it.
+/// Whether a set may get speculative grants: with `wt-load` up to the limit of its own objectives; without it only if none of them limits it.
 pub(super) fn is_allowed(frame: &Frame, set: &SetFrame) -> bool {
     let limits =
         |objective: &Objective| matches!(objective, Objective::Utilization(Bound::Above | Bound::Near, _));
@@ -106,7 +106,7 @@ pub(super) fn is_allowed(frame: &Frame, set: &SetFrame) -> bool {
 }
 
 impl Speculation {
-    /// Takes in one frame. `size` is what the set had in it.
+    /// Adds one frame. `size` is the size of the set in it.
     pub fn see(&mut self, demand: Demand, size: usize, frame: &Frame) {
         let waits = waits(demand, size);
         self.waits_since = waits.then(|| self.waits_since.unwrap_or(frame.at - frame.elapsed));
@@ -144,30 +144,30 @@ impl Speculation {
         }
     }
 
-    /// It got so many CPUs speculatively, and had `before` and used `used`.
+    /// Records a speculative grant of `granted` CPUs to a set with `before` CPUs that used `used` of them.
     pub fn granted(&mut self, granted: usize, before: usize, used: f64) {
         self.own = self.own.or(Some(before));
         self.trial = Some(Trial { granted, size: before + granted, used, is_claim: false });
     }
 
-    /// The same of what others held.
+    /// The same for CPUs that other sets held.
     pub fn claimed(&mut self, granted: usize, before: usize, used: f64, frame: &Frame) {
         self.granted(granted, before, used);
         self.trial = self.trial.map(|trial| Trial { is_claim: true, ..trial });
         self.claimed = Some(frame.at);
     }
 
-    /// Others claimed what it held. It takes a moment to run fewer threads.
+    /// Other sets claimed held CPUs. The program takes a moment to run fewer threads.
     pub fn yielded(&mut self) {
         self.waits_since = None;
     }
 
-    /// Whether something that it claimed is still on trial.
+    /// Whether a claim is still on trial.
     pub fn has_claim_on_trial(&self) -> bool {
         self.trial.is_some_and(|trial| trial.is_claim)
     }
 
-    /// It gave what it did not use, and used `used`. When others needed what it held, that says nothing yet.
+    /// Records that the set gave unused CPUs while it used `used`. If other sets needed held CPUs, this proves nothing yet.
     pub fn gave(&mut self, used: f64, is_speculative: bool, frame: &Frame) {
         if self.own.is_some() && !is_speculative {
             return;
@@ -176,27 +176,27 @@ impl Speculation {
         self.lost = Some(Failure { until: frame.at + BACKOFF.1, wait, used });
     }
 
-    /// It gave `lent` speculatively, and got `gets`.
+    /// Records that it gave `lent` CPUs speculatively and got `gets`.
     pub fn settle(&mut self, lent: usize, gets: usize) {
         self.lent = self.lent.saturating_add(lent).saturating_sub(gets);
     }
 
-    /// How many CPUs it had before its first speculative grant; none when it had none.
+    /// Its size before its first speculative grant; none without one.
     pub fn own(&self) -> Option<usize> {
         self.own
     }
 
-    /// How many CPUs it gave speculatively and has not back.
+    /// The number of CPUs that it gave speculatively and that have not returned.
     pub fn lent(&self) -> usize {
         self.lent
     }
 
-    /// Whether something that it was given is still on trial.
+    /// Whether a grant is still on trial.
     pub fn is_on_trial(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// How much longer its backoff lasts.
+    /// The remaining backoff.
     pub fn backoff(&self, frame: &Frame) -> Nanos {
         self.lost.map_or(Nanos(0), |lost| lost.until - frame.at)
     }
@@ -220,7 +220,7 @@ mod tests {
         Demand { used, wanted, is_saturated: true }
     }
 
-    /// Eight are given to a set of four at the time 0, and these frames follow: (demand, size).
+    /// A set of four gets eight CPUs at time 0; these frames follow: (demand, size).
     fn after(frames: impl IntoIterator<Item = (Demand, usize)>) -> Speculation {
         let mut set = Speculation::default();
         set.granted(8, 4, 4.0);

@@ -1,4 +1,4 @@
-//! The policy, frame by frame. What happens over time is in the scenarios.
+//! The policy, frame by frame. Behaviour over time is in the scenarios.
 
 use super::*;
 use crate::testing::{below, frame, load, set, wanting};
@@ -12,7 +12,7 @@ fn decide(frame: &Frame) -> Decision {
     Millpond::default().decide(frame)
 }
 
-/// The same a tenth of a second later, with the plan carried out and these loads (used, waiting).
+/// The frame 100 ms later, with the plan applied and these loads (used, waiting).
 fn next(decision: &Decision, loads: &[(f64, f64)]) -> Frame {
     let mut frame = decision.frame.clone();
     frame.at = frame.at + frame.elapsed;
@@ -38,7 +38,7 @@ fn a_pressed_set_gets_all_that_it_needs_at_once_and_it_is_said_why() {
         decision.plan.reason,
         "set1 32 -> 52 (32.0 of 32 used, 20.0 more wanted); pset_default 32 -> 12 (1.0 of 32 used)"
     );
-    // Twenty for a second, less 20 * 0.5 ms and 1 ms for the batch.
+    // 20 CPUs for a second, less 20 * 0.5 ms and 1 ms for the batch.
     assert!((decision.score - 19.989).abs() < 1e-6, "{}", decision.score);
     assert_eq!(decision.alternatives[0].moves, []);
     assert_eq!(decision.advice, None);
@@ -113,7 +113,7 @@ fn without_wt_load_an_objective_that_limits_forbids_speculative_grants() {
     assert_eq!(sizes_of(crate::testing::TIGHT, &[]), [63, 1]);
 }
 
-/// A set of one CPU that is full, after it had four and did not use them.
+/// A full set of one CPU, after it had four and did not use them.
 fn in_backoff() -> Decision {
     let mut policy = Millpond::default();
     let mut decision =
@@ -140,7 +140,7 @@ fn a_set_in_its_backoff_is_told_with_what_could_be_done() {
     assert_eq!(decision.alternatives[0].why_not, "idle CPUs were not used before");
 }
 
-/// A set of one CPU that is full beside another that took all others when it was idle.
+/// A full set of one CPU, and another set that took all other CPUs when they were idle.
 fn claiming() -> Decision {
     let mut policy = Millpond::default();
     let mut decision =
@@ -151,7 +151,7 @@ fn claiming() -> Decision {
     policy.decide(&next(&decision, &[(63.0, 0.0), (1.0, 0.0)]))
 }
 
-/// The second of two batches that are dear.
+/// The second of two expensive batches.
 fn too_early() -> Decision {
     let dear = Costs { batch: Nanos::from_millis(2), ..Costs::default() };
     let two = frame(vec![load(set(0, "0-7"), 1.0, 0.0), load(set(1, "8-9"), 2.0, 1.0)]);
@@ -288,7 +288,8 @@ fn a_state_from_before_speculative_grants_is_restored() {
     assert_eq!(again.plan.moves, []);
 }
 
-/// A set of 32 CPUs with the objective `< 70` that uses 26 of them, 81 %, with another one, for so many tenths of a second. 26 / 0.7 are 37.1.
+/// After `tenths` intervals of 100 ms: a set of 32 CPUs with the objective `< 70` that uses 26 of them, 81 %, and another set. 26 / 0.7 are
+/// 37.1.
 fn prefers(tenths: u64, others: impl Fn(u64) -> f64) -> (Millpond, Decision) {
     let mut policy = Millpond::default();
     let roomy = wanting(load(set(1, "32-63"), 26.0, 0.0), 1, below(70));
@@ -301,7 +302,7 @@ fn prefers(tenths: u64, others: impl Fn(u64) -> f64) -> (Millpond, Decision) {
 
 #[test]
 fn a_preference_is_worth_no_cpu_time_and_waits_until_it_can_cost_next_to_nothing() {
-    // Half a percent of 27 CPUs are 0.0135 s in a tenth. A batch, 1 ms, six moves, 3 ms, and a tenth of waiting of six take 45.
+    // 0.5 % of 27 CPUs are 0.0135 s in 100 ms. A batch (1 ms), six moves (3 ms) and 100 ms of waiting of six threads take 45 intervals.
     let (_, early) = prefers(44, |_| 1.0);
     assert_eq!(sizes(&early), [32, 32]);
     assert_eq!(
@@ -440,7 +441,7 @@ fn a_need_is_served_however_often_it_was_over_before_processors_came() {
 #[test]
 fn a_set_that_holds_what_it_does_not_use_gives_it_when_another_lacked_it_in_three_decisions() {
     let mut policy = Millpond::default();
-    // Two swing in turns, too quickly to be followed: then each holds what it needed.
+    // Two sets alternate too quickly to follow: each keeps the CPUs that it needed.
     let mut decision =
         policy.decide(&frame(vec![load(set(0, "0-7"), 1.0, 0.0), load(set(1, "8-15"), 8.0, 6.0)]));
     for tenth in 0..6 {
@@ -517,7 +518,7 @@ fn it_goes_on_where_it_was_stopped() {
 
 #[test]
 fn bursts_in_idle_sets_are_advised_to_share() {
-    // A set that wants 20 for a tenth of each second, two idle ones beside it, none of which is ever short together.
+    // A set that wants 20 CPUs for 100 ms of each second, and two idle ones; they are never short at the same time.
     let mut policy = Millpond::default();
     let narrow = |id: u32, cpus: &str| SetFrame { max: 8, ..set(id, cpus) };
     let mut last = None;
@@ -546,7 +547,7 @@ fn bursts_in_idle_sets_are_advised_to_share() {
     );
 }
 
-/// What is advised after so many tenths of a second of these loads: used and waiting, of a set of four and one of 28.
+/// The advice after `tenths` intervals of 100 ms with these loads (used, waiting), for a set of four CPUs and one of 28.
 fn advised(tenths: u64, service: (f64, f64), batch: (f64, f64)) -> Option<String> {
     let mut policy = Millpond::default();
     let mut advice = None;
@@ -560,7 +561,7 @@ fn advised(tenths: u64, service: (f64, f64), batch: (f64, f64)) -> Option<String
 
 #[test]
 fn a_service_that_waits_in_a_set_of_its_own_beside_a_batch_job_is_advised_to_share_by_weights() {
-    // A fifth of a thread waits beside two that run, though half of the set is idle.
+    // A fifth of a thread waits while two run, though half of the set is idle.
     let expected = "sharing by weights (cpu.weight) would serve set1 better than a set of its own: it uses 2.0 of 4.0 CPUs on average, and yet its \
                     threads wait 10 % of the time that they run, while pset_default would use whatever is idle";
     assert_eq!(advised(150, (2.0, 0.2), (28.0, 4.0)).as_deref(), Some(expected));

@@ -1,45 +1,45 @@
-//! What is known of one set in one frame: its demand, what it asks for, and what it should have.
+//! The view of one set in one frame: its demand, the sizes that it asks for, and its target sizes.
 
 use super::claims::Ask;
 use crate::{Demand, Frame};
 use millpond_model::Nanos;
 
-/// What a CPU is worth that may or may not be of use, compared with one that is used.
+/// The value of a speculative CPU, compared with one that is used.
 pub(super) const SPECULATIVE_WORTH: f64 = 0.5;
 
-/// One set in this frame. The places are those of [`Frame::sets`].
+/// One set in this frame. Indices are those of [`Frame::sets`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SetView {
     pub demand: Option<Demand>,
     pub ask: Ask,
-    /// What it should have for its threads.
+    /// The target size for its threads.
     pub allotted: usize,
-    /// What it should have with what it prefers; no less than what it keeps when others prefer CPUs.
+    /// The target size with preferences; at least the size that it keeps if other sets prefer CPUs.
     pub preferred: usize,
-    /// What it needs by this frame's demand alone.
+    /// The need by the demand of this frame alone.
     pub now: usize,
-    /// What it needs, with what it holds.
+    /// The need including held CPUs.
     pub uses: usize,
-    /// In how many decisions, up to this one, it has lacked CPUs.
+    /// The number of decisions, including this one, in which it has lacked CPUs.
     pub lacked: u32,
-    /// How long what it gets will be of use.
+    /// The expected useful life of a grant.
     pub stay: Nanos,
-    /// How many CPUs it gave speculatively.
+    /// The number of CPUs that it lent speculatively.
     pub lent: usize,
-    /// How many more it should get speculatively.
+    /// The number of further speculative CPUs that it should get.
     pub speculative: usize,
     /// The same if no set were in its backoff.
     pub without_backoff: usize,
-    /// How much longer its backoff lasts.
+    /// The remaining backoff.
     pub backoff: Nanos,
-    /// What it should have if all full sets share by importance.
+    /// The size if all full sets share by importance.
     pub fair: usize,
-    /// How many more it claims of what others hold.
+    /// The number of held CPUs that it claims from others.
     pub claim: usize,
 }
 
 impl SetView {
-    /// Whether CPUs that may or may not be of use are worth bringing.
+    /// Whether a speculative CPU is worth a move.
     pub fn is_worth_speculating(&self, frame: &Frame) -> bool {
         SPECULATIVE_WORTH * self.stay.as_secs_f64() > frame.costs.cpu.as_secs_f64()
     }

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 /// The histories of sets.
 pub(super) type Histories = BTreeMap<PsetId, SetHistory>;
 
-/// A set that asks again for a little more gets so many times what it asks for, if there is enough.
+/// A recently served set gets this multiple of its request, if there are enough CPUs.
 const ROOM: f64 = 1.1;
 
-/// What each set asks for, at what level, and what it uses with what it holds.
+/// The request and the level of each set, and its usage including held CPUs.
 fn asks(
     frame: &Frame,
     demands: &[Option<Demand>],
@@ -34,7 +34,7 @@ fn asks(
         let size = set.size();
         let history = histories.entry(set.id).or_default();
         let Some(demand) = *demand else {
-            // A set without measurement is believed to need what it has.
+            // A set without measurement is assumed to need its present CPUs.
             let ask = ask(set, history.level().unwrap_or(real(size)), total);
             let kept = size.clamp(ask.low, ask.high);
             asks.push(Ask { low: kept, need: kept, room: kept, preferred: kept, high: ask.high });
@@ -48,17 +48,17 @@ fn asks(
         history.mean_used += fresh(frame) * (demand.used - history.mean_used);
         let level = history.level().unwrap_or(real(size));
         let all = ask(set, level, total);
-        // It asks for what it would ask for without speculative grants.
+        // The request is the one without speculative grants.
         let level = history.speculation.own().map_or(level, |own| level.min(real(own)));
         let mut ask = Ask { high: all.high, ..ask(set, level, total) };
-        // What bounds ask for needs no room.
+        // A request from bounds needs no room.
         if history.was_served(frame) && ask.need > ask.low {
             ask.room = up(real(ask.need) * ROOM).min(ask.high);
         }
         levels.push(level);
-        // What it had and does not wait for, it does not use.
+        // CPUs that it had before and for which no thread waits are not used.
         let used = all.need.min(now.need.max(size));
-        // What it claimed is not taken from it before it could use it.
+        // CPUs on trial after a claim stay until the set had time to use them.
         let on_trial = if history.speculation.has_claim_on_trial() { size.min(all.high) } else { 0 };
         uses.push(used.max(on_trial));
         asks.push(ask);
@@ -66,12 +66,12 @@ fn asks(
     (asks, levels, uses)
 }
 
-/// What each set would have used in a frame.
+/// The demand of each set in a frame.
 pub(super) fn demands(frame: &Frame) -> Vec<Option<Demand>> {
     frame.sets.iter().map(|set| demand(set, frame.elapsed)).collect()
 }
 
-/// What each set needs and should have. The histories take the frame in.
+/// The need and the target sizes of each set. Adds the frame to the histories.
 pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut Histories) -> Vec<SetView> {
     let total = frame.total();
     let wanted: Vec<Option<f64>> = demands.iter().map(|demand| demand.map(|d| d.wanted)).collect();
@@ -81,7 +81,7 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     let now = |at: usize| wanted[at].map_or(0, |wanted| ask(&frame.sets[at], wanted, total).need);
     lend_shares(frame, &mut allotted, now);
     let do_needs_fit = asks.iter().map(|ask| ask.need).sum::<usize>() <= total;
-    // What a set does not give for the objectives of others.
+    // The CPUs that a set does not give for the objectives of others.
     let keeps = |at: usize| {
         let (set, history) = (&frame.sets[at], histories.get(&frame.sets[at].id));
         let is_on_trial = history.is_some_and(|history| history.speculation.is_on_trial());
@@ -122,7 +122,7 @@ pub(super) fn views(frame: &Frame, demands: &[Option<Demand>], histories: &mut H
     views
 }
 
-/// What a set neither has nor needs now of its share goes to sets that need more than theirs, the most important first.
+/// Unused and unneeded parts of the shares of sets go to sets that need more than their share, the most important first.
 fn lend_shares(frame: &Frame, allotted: &mut [usize], now: impl Fn(usize) -> usize) {
     let unused = |at: usize| allotted[at].saturating_sub(frame.sets[at].size().max(now(at)));
     let mut left: usize = (0..allotted.len()).map(unused).sum();
@@ -135,7 +135,7 @@ fn lend_shares(frame: &Frame, allotted: &mut [usize], now: impl Fn(usize) -> usi
     }
 }
 
-/// What full sets should get speculatively, and what they claim of what others hold.
+/// The number of CPUs that full sets get speculatively, and the number of held CPUs that they claim.
 fn speculate(frame: &Frame, views: &mut [SetView], histories: &Histories) {
     let is_full = |views: &[SetView], at: usize| {
         let set = &frame.sets[at];
@@ -151,7 +151,7 @@ fn speculate(frame: &Frame, views: &mut [SetView], histories: &Histories) {
     let all = share::idle_shares(frame, views, |at| ready[at]);
     let some = share::idle_shares(frame, views, |at| ready[at] && views[at].backoff.0 == 0);
     for (at, set) in frame.sets.iter().enumerate() {
-        // A set whose threads waited not long ago has said how many it needs.
+        // A set whose threads waited recently has a known need.
         let was_served = histories.get(&set.id).is_some_and(|history| history.was_served(frame));
         let least = if was_served { speculation::NOISE * real(set.size()) } else { 0.0 };
         let view = &mut views[at];
@@ -160,7 +160,7 @@ fn speculate(frame: &Frame, views: &mut [SetView], histories: &Histories) {
         (view.without_backoff, view.speculative) = (all.unwrap_or(0), some.unwrap_or(0));
     }
     let is_claiming = |views: &[SetView], at: usize| ready[at] && views[at].backoff.0 == 0;
-    // A set on trial may come to use all, too.
+    // A set on trial may come to use all its CPUs.
     let fair = share::fair_shares(frame, views, |at| is_claiming(views, at) || is_full(views, at));
     views.iter_mut().zip(fair).for_each(|(view, fair)| view.fair = fair);
     if views.iter().any(|view| view.speculative > 0) {

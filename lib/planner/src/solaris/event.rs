@@ -1,49 +1,49 @@
-//! What the Solaris daemon logs, as data whose text is its own (reference §13.7).
+//! Log messages of the Solaris daemon as data, with its exact texts.
 
 use millpond_model::CpuId;
 use millpond_model::pools::{Bound, Importance};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which part of the daemon speaks.
+/// The part of the daemon that logs a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Category {
-    /// What reads and changes configurations.
+    /// Reads and changes configurations.
     Configuration,
-    /// What measures.
+    /// Measures.
     Monitoring,
-    /// What decides.
+    /// Decides.
     Optimization,
-    /// The whole.
+    /// The daemon as a whole.
     Poold,
 }
 
-/// How much it matters (`system.poold.log-level`).
+/// The severity of a message (`system.poold.log-level`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something to know.
+    /// A notice.
     Notice,
-    /// What it does.
+    /// An action of the daemon.
     Info,
 }
 
-/// A transfer, named as the log names it.
+/// A transfer, with the names that the log uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The name of the set that gives.
+    /// The name of the donor set.
     pub from: String,
-    /// The name of the set that gets.
+    /// The name of the receiving set.
     pub to: String,
-    /// What.
+    /// The CPU.
     pub cpu: CpuId,
 }
 
-/// A utilization objective and what was found.
+/// A utilization objective and the measured utilization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The name of the set.
     pub set: String,
-    /// How much the objective counts.
+    /// The importance of the objective.
     pub importance: Importance,
     /// Its operator.
     pub bound: Bound,
@@ -65,32 +65,32 @@ pub enum Event {
     ChangedExternally,
     /// Too few samples.
     NotEvaluating,
-    /// Nothing to do.
+    /// All objectives are satisfied.
     AllSatisfied,
-    /// A set's share is not its size.
+    /// The share of a set differs from its size.
     WtLoadNotSatisfied {
         /// The name of the set.
         set: String,
-        /// How much the objective counts.
+        /// The importance of the objective.
         importance: Importance,
-        /// What it should have.
+        /// Its share.
         desired: usize,
-        /// What it has.
+        /// Its size.
         actual: usize,
     },
-    /// Utilization is beyond its bounds.
+    /// A utilization objective is violated.
     UtilizationNotSatisfied(Found),
-    /// The load has changed for good: samples are discarded.
+    /// The load has changed permanently: samples are discarded.
     Reinitialized(Found),
-    /// Something is to be changed.
+    /// A reconfiguration is required.
     ReconfigurationRequired,
     /// A move is made.
     Applying(Transfer),
-    /// A move made things worse the last time.
+    /// The same move made things worse the last time.
     PoorPastResults(Transfer),
     /// No move would help.
     NotSignificant(Transfer),
-    /// There is nothing that could be moved.
+    /// There is no possible move.
     NoMoves,
     /// The machine refused a move.
     MoveFailed,
@@ -101,7 +101,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The part of the daemon that says it.
+    /// The part of the daemon that logs it.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {
@@ -124,7 +124,7 @@ impl Event {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
         if *self == Event::Exiting { Severity::Notice } else { Severity::Info }

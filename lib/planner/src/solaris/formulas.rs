@@ -1,22 +1,22 @@
-//! The formulas of reference §13.4 and §13.5, one by one.
+//! The formulas of poold(8) of Solaris: when a reconfiguration is required, and the score of a move.
 
 use crate::convert::real;
 use millpond_model::pools::{Bound, Locality};
 
-/// How far a value is from its target, in standard deviations.
+/// The distance of a value from its target, in standard deviations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zone {
-    /// Within one.
+    /// At most one.
     C,
-    /// Within two.
+    /// At most two.
     B,
-    /// Within three.
+    /// At most three.
     A,
-    /// Beyond.
+    /// More than three.
     Z,
 }
 
-/// What a set should have: its part of what all use, rounded; nothing if it uses nothing.
+/// The share of a set: its part of the total usage, in CPUs, rounded; 0 if it uses nothing.
 pub(super) fn share(busy: f64, all_busy: f64, total: usize) -> usize {
     if busy <= 0.0 || all_busy <= 0.0 {
         return 0;
@@ -24,7 +24,7 @@ pub(super) fn share(busy: f64, all_busy: f64, total: usize) -> usize {
     crate::convert::down((busy / all_busy * real(total)).round())
 }
 
-/// The target of an objective: the value, or three standard deviations on its safe side.
+/// The target of an objective: its value, or three standard deviations on the safe side of it.
 pub(super) fn target(bound: Bound, percent: u8, sigma: f64) -> f64 {
     let value = f64::from(percent);
     match bound {
@@ -44,7 +44,7 @@ pub(super) fn zone(value: f64, target: f64, sigma: f64) -> Zone {
     }
 }
 
-/// Whether something is to be done about it. A set on the safe side needs nothing.
+/// Whether the objective is violated. A value on the safe side is never a violation.
 pub(super) fn is_violated(bound: Bound, percent: u8, value: f64, sigma: f64) -> bool {
     let target = target(bound, percent, sigma);
     let is_safe = match bound {
@@ -55,7 +55,7 @@ pub(super) fn is_violated(bound: Bound, percent: u8, value: f64, sigma: f64) -> 
     !is_safe && zone(value, target, sigma) == Zone::Z
 }
 
-/// By how much nearer one CPU brings both sets to their shares, over twice the machine. A side is (share, size).
+/// How much closer a move of one CPU brings both sets to their shares, divided by twice the machine size. The pairs are (share, size).
 pub(super) fn wt_load(source: (usize, usize), target: (usize, usize), total: usize) -> f64 {
     let gap = |share: usize, size: usize| real(share.abs_diff(size));
     let source = gap(source.0, source.1) - gap(source.0, source.1.saturating_sub(1));
@@ -63,7 +63,7 @@ pub(super) fn wt_load(source: (usize, usize), target: (usize, usize), total: usi
     if total == 0 { 0.0 } else { (source + target) / (2.0 * real(total)) }
 }
 
-/// What a move is worth to the objective of the set that gives; `other_has` says whether the one that gets has objectives.
+/// The value of a move for the objective of the donor; `other_has` says whether the receiver has objectives.
 pub(super) fn as_donor(value: f64, target: f64, other_has: bool) -> f64 {
     let gap = ((value - target) / 100.0).clamp(-1.0, 1.0);
     match () {
@@ -73,7 +73,7 @@ pub(super) fn as_donor(value: f64, target: f64, other_has: bool) -> f64 {
     }
 }
 
-/// What a move is worth to the objective of the set that gets.
+/// The value of a move for the objective of the receiver.
 pub(super) fn as_receiver(value: f64, target: f64, other_has: bool) -> f64 {
     let gap = ((value - target) / 100.0).clamp(-1.0, 1.0);
     match () {
@@ -83,7 +83,8 @@ pub(super) fn as_receiver(value: f64, target: f64, other_has: bool) -> f64 {
     }
 }
 
-/// How tightly a set stands: the mean, over the locality groups that it touches, of `n(n+1) / N(N+1)`, where it has `n` of the group's `N` CPUs.
+/// The tightness of a set: the mean, over the locality groups that it has CPUs in, of `n(n+1) / N(N+1)`, where it has `n` of the group's `N`
+/// CPUs.
 pub(super) fn tightness(groups: impl Iterator<Item = (usize, usize)>) -> f64 {
     let (mut sum, mut touched) = (0.0, 0.0);
     for (own, all) in groups {
@@ -95,7 +96,7 @@ pub(super) fn tightness(groups: impl Iterator<Item = (usize, usize)>) -> f64 {
     if touched > 0.0 { sum / touched } else { 0.0 }
 }
 
-/// What a change of tightness is worth.
+/// The value of a change of tightness.
 pub(super) fn locality(wanted: Locality, change: f64) -> f64 {
     match wanted {
         Locality::Tight => change,
@@ -139,15 +140,15 @@ mod tests {
 
     #[test]
     fn objectives_complain_on_their_side_only() {
-        // `< 80` with sigma 4 aims at 68 and complains from 80 on: 68 + 3 * 4.
+        // `< 80` with sigma 4 has the target 68 and is violated above 80: 68 + 3 * 4.
         assert!(!is_violated(Bound::Below, 80, 80.0, 4.0));
         assert!(is_violated(Bound::Below, 80, 80.1, 4.0));
         assert!(!is_violated(Bound::Below, 80, 5.0, 4.0));
-        // `> 30` complains below 30.
+        // `> 30` is violated below 30.
         assert!(!is_violated(Bound::Above, 30, 30.0, 4.0));
         assert!(is_violated(Bound::Above, 30, 29.9, 4.0));
         assert!(!is_violated(Bound::Above, 30, 99.0, 4.0));
-        // `~ 50` complains on both sides, beyond 12.
+        // `~ 50` is violated on both sides, beyond a distance of 12.
         assert!(!is_violated(Bound::Near, 50, 62.0, 4.0));
         assert!(is_violated(Bound::Near, 50, 62.5, 4.0));
         assert!(is_violated(Bound::Near, 50, 37.5, 4.0));
@@ -155,22 +156,22 @@ mod tests {
 
     #[test]
     fn wt_load_counts_how_much_nearer_both_come() {
-        // Of 8: source has 4 and should have 2, target has 4 and should have 6: both by one, 2 / 16.
+        // Of 8: the source has 4 and its share is 2, the target has 4 and its share is 6: both one closer, 2 / 16.
         assert!(near(wt_load((2, 4), (6, 4), 8), 0.125));
-        // The wrong way.
+        // The reverse move.
         assert!(near(wt_load((6, 4), (2, 4), 8), -0.125));
-        // One nearer, one farther.
+        // One set closer, one farther away.
         assert!(near(wt_load((2, 4), (4, 4), 8), 0.0));
     }
 
     #[test]
     fn who_gives_and_who_gets_score_by_their_gap() {
-        // 91.2 where 80 is aimed at: a gap of 0.112.
+        // 91.2 with a target of 80: a gap of 0.112.
         assert!(near(as_receiver(91.2, 80.0, true), 0.112));
         assert!(near(as_receiver(91.2, 80.0, false), 1.0));
         assert!(near(as_donor(91.2, 80.0, true), -0.112));
         assert!(near(as_donor(91.2, 80.0, false), -1.0));
-        // 50 where 80 is aimed at: a gap of -0.3.
+        // 50 with a target of 80: a gap of -0.3.
         assert!(near(as_receiver(50.0, 80.0, true), -0.3));
         assert!(near(as_receiver(50.0, 80.0, false), 0.3));
         assert!(near(as_donor(50.0, 80.0, true), 0.3));

@@ -1,23 +1,23 @@
-//! The decision history (reference §13.5): what came of moves that were made before.
+//! The decision history of poold(8) of Solaris: the results of earlier moves.
 
 use crate::convert::real;
 use millpond_model::Move;
 use serde::{Deserialize, Serialize};
 
-/// For how many samples a move is remembered.
+/// The number of samples for which a move is remembered.
 const LIFE: u32 = 256;
 
-/// A move that was made.
+/// An earlier move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Past {
     made: Move,
-    /// The receiver's utilization before, percent.
+    /// Utilization of the receiver before the move, percent.
     utilization: f64,
-    /// Its size afterwards.
+    /// Size of the receiver after the move.
     size: usize,
-    /// Samples since.
+    /// Samples since the move.
     age: u32,
-    /// How much more it was used than could be expected; none until there is a valid sample.
+    /// Measured less expected utilization of the receiver; none until there is a valid sample.
     improvement: Option<f64>,
 }
 
@@ -26,24 +26,24 @@ struct Past {
 pub(super) struct History(Vec<Past>);
 
 impl History {
-    /// Remembers a move, in place of an earlier one of the same CPU between the same sets.
+    /// Remembers a move. It replaces an earlier one of the same CPU between the same sets.
     pub fn record(&mut self, made: Move, utilization: f64, size: usize) {
         self.forget(made);
         self.0.push(Past { made, utilization, size, age: 0, improvement: None });
     }
 
-    /// It was not made after all.
+    /// Removes a move that was not made.
     pub fn forget(&mut self, made: Move) {
         self.0.retain(|past| past.made != made);
     }
 
-    /// One sample later.
+    /// Counts one more sample.
     pub fn grow_older(&mut self) {
         self.0.iter_mut().for_each(|past| past.age = past.age.saturating_add(1));
         self.0.retain(|past| past.age <= LIFE);
     }
 
-    /// Samples are valid: what was made and not yet judged is judged by the receiver's utilization.
+    /// With valid samples, judges moves that are not judged yet by the utilization of the receiver.
     pub fn judge(&mut self, utilization: impl Fn(&Move) -> Option<f64>) {
         for past in self.0.iter_mut().filter(|past| past.improvement.is_none()) {
             let size = real(past.size);
@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Whether it made things worse the last time. As in Solaris, a receiver that is used less than expected counts as worse.
+    /// Whether the same move made things worse the last time. As in Solaris, utilization of the receiver below the expected one counts as worse.
     pub fn vetoes(&self, wanted: Move) -> bool {
         self.0.iter().any(|past| past.made == wanted && past.improvement.is_some_and(|by| by < 0.0))
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn less_than_expected_is_a_veto() {
-        // 90 on two is 60 on three.
+        // 90 % on two CPUs is 60 % on three.
         assert!(history(59.9).vetoes(MADE));
         assert!(!history(60.1).vetoes(MADE));
         assert!(!history(59.9).vetoes(Move { cpu: CpuId(4), ..MADE }));

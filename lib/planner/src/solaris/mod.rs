@@ -1,21 +1,22 @@
-//! The policy `solaris`: what the Solaris daemon did (reference §13.3 to §13.7), in the same steps and with the same words.
+//! The policy `solaris`: what poold(8) of Solaris did, in the same steps and with the same log messages.
 //!
 //! # How it decides
 //!
-//! Each frame gives a sample of each set's utilization; the first one after a set's members changed is a baseline only. Once every set has five
-//! samples, objectives are evaluated: `wt-load` by rounded shares, utilization by distance from a target in standard deviations. When
-//! one is not satisfied, every move of one CPU that bounds allow is scored, and the best that is worth anything is made, unless the
-//! same move made things worse before. Then both sets begin anew.
+//! Each frame gives a sample of the utilization of each set. The first sample after the members of a set changed is only a baseline. Once
+//! every set has five samples, objectives are evaluated: `wt-load` by rounded shares, utilization by distance from a target in standard
+//! deviations. If an objective is not satisfied, every move of one CPU that the bounds allow gets a score. The move with the highest
+//! positive score is made, unless the same move made things worse before. Then both sets start with new samples.
 //!
-//! So a CPU moves in every sixth interval at most; that is what makes it slow, and it is kept. What is faster is the other policy.
+//! So a CPU moves in every sixth interval at most. This slowness is kept on purpose; the policy `millpond` is the fast one.
 //!
-//! # What is decided here where the reference leaves it open
+//! # Decisions where the behaviour of Solaris is not known
 //!
-//! * A plan that the machine refuses is seen from the next frame, whose members are the old ones. The next best move is tried then; the
-//!   refused one not again until another was made.
-//! * Members or bounds that another program changed are `configuration changed externally`; sets whose members changed begin anew.
-//! * Objectives of sets in the message about nine points stand where they stand in the one about bounds.
-//! * `benefit not significant` is said of the best move only.
+//! * A plan that the machine refuses shows in the next frame, whose members are the old ones. The next best move is tried then. The
+//!   refused move is not tried again until another move was made.
+//! * Members or bounds that another program changed are logged as `configuration changed externally`; sets whose members changed start with
+//!   new samples.
+//! * In the message about nine points, the objectives of a set have the same place as in the message about bounds.
+//! * `benefit not significant` is logged for the best move only.
 
 mod event;
 mod formulas;
@@ -41,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use view::{View, found};
 
-/// How many moves that were not made stand in a record.
+/// The number of alternatives in a record.
 const ALTERNATIVES: usize = 8;
 
 /// The policy.
@@ -50,23 +51,23 @@ pub struct Solaris {
     state: State,
 }
 
-/// All that it remembers.
+/// The state of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct State {
-    /// The configuration that it knows.
+    /// The last known configuration.
     conf: Option<Conf>,
     samples: Vec<Samples>,
     history: History,
-    /// How often locality alone made it look for moves in this configuration.
+    /// How often locality alone forced a search for moves in this configuration.
     forced: usize,
-    /// The move that it made last, until the next frame shows whether it was carried out.
+    /// The last move, until the next frame shows whether it was applied.
     pending: Option<Move>,
-    /// Moves that the machine refused since the last that it did not.
+    /// Moves that the machine refused since the last accepted one.
     refused: Vec<Move>,
 }
 
-/// What an operator configures.
+/// The configuration by the operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Conf {
     objectives: Vec<Weighted>,
@@ -133,7 +134,7 @@ impl Policy for Solaris {
 }
 
 impl State {
-    /// What has changed since the last frame, and whether the policy changed it.
+    /// Finds changes since the last frame, and whether the policy made them.
     fn notice(&mut self, frame: &Frame, events: &mut Vec<Event>) {
         let conf = Conf::of(frame);
         let mut is_foreign = self.conf.as_ref().is_some_and(|known| *known != conf);
@@ -192,7 +193,7 @@ impl State {
         }
     }
 
-    /// Whether something is to be done.
+    /// Whether a reconfiguration is required.
     fn is_wanted(&mut self, view: &View<'_>, events: &mut Vec<Event>) -> bool {
         if view.values.is_none() {
             events.push(Event::NotEvaluating);
@@ -251,7 +252,7 @@ impl State {
     }
 }
 
-/// The members of a set after a move that may concern it.
+/// The members of a set after a move, if the move concerns it.
 fn after(cpus: &CpuSet, set: PsetId, made: Option<Move>) -> CpuSet {
     let mut cpus = cpus.clone();
     match made {
@@ -268,7 +269,7 @@ fn transfer(frame: &Frame, one: Move) -> Transfer {
     Transfer { from: name(one.from), to: name(one.to), cpu: one.cpu }
 }
 
-/// The best that were not chosen.
+/// The best moves that were not chosen.
 fn alternatives(
     all: &[Candidate],
     chosen: Option<Candidate>,

@@ -1,4 +1,4 @@
-//! Every move of one CPU that could be made, with its score (reference §13.5).
+//! Every possible move of one CPU, with its score by poold(8) of Solaris.
 
 use super::formulas::{as_donor, as_receiver, locality, tightness, wt_load};
 use super::view::View;
@@ -7,14 +7,14 @@ use millpond_model::pools::{Locality, Objective};
 use millpond_model::{CpuId, CpuSet, Move};
 use std::collections::BTreeMap;
 
-/// A move and what it is worth.
+/// A move and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub one: Move,
     pub score: f64,
 }
 
-/// All of them, best first. A set above its minimum gives any of its CPUs that is not pinned. Equal ones stay in the order of donors, receivers and CPUs.
+/// All moves, best first. A set above its minimum gives any of its unpinned CPUs. Equal moves keep the order of donors, receivers and CPUs.
 pub(super) fn candidates(view: &View<'_>) -> Vec<Candidate> {
     let sets = &view.frame.sets;
     let places = Groups::new(view);
@@ -36,7 +36,7 @@ pub(super) fn candidates(view: &View<'_>) -> Vec<Candidate> {
     found
 }
 
-/// What objectives that depend on the workload say to any move between two sets.
+/// The score of workload-dependent objectives for any move between two sets.
 fn workload(view: &View<'_>, from: usize, to: usize) -> f64 {
     let sets = &view.frame.sets;
     if view.values.is_none() {
@@ -59,7 +59,7 @@ fn importance(set: &SetFrame) -> f64 {
     set.importance as f64
 }
 
-/// Locality groups, and how many of their CPUs each set has.
+/// Locality groups, and the number of their CPUs in each set.
 struct Groups {
     /// The group of each CPU.
     of: BTreeMap<CpuId, usize>,
@@ -69,7 +69,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Without groups where locality makes no difference.
+    /// Empty if locality is irrelevant on the machine.
     fn new(view: &View<'_>) -> Groups {
         let frame = view.frame;
         if frame.places.are_alike() {
@@ -85,7 +85,7 @@ impl Groups {
         Groups { of, sizes, own }
     }
 
-    /// What locality objectives say to the move of a CPU of each group.
+    /// The score of locality objectives for moving a CPU of each group.
     fn scores(&self, view: &View<'_>, from: usize, to: usize) -> Vec<f64> {
         let score = |group: usize| -> f64 {
             let donor = self.own[from][group].saturating_sub(1);
@@ -95,7 +95,7 @@ impl Groups {
         (0..self.sizes.len()).map(score).collect()
     }
 
-    /// What it is worth to one set to have `now` CPUs of a group.
+    /// The value for one set of having `now` CPUs of a group.
     fn contribution(&self, view: &View<'_>, at: usize, group: usize, now: usize) -> f64 {
         let set = &view.frame.sets[at];
         let wanted = set.objectives.iter().filter_map(|weighted| match weighted.objective {

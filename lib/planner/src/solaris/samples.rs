@@ -1,25 +1,25 @@
-//! Utilization samples of a set (reference §13.3).
+//! Utilization samples of a set, as in poold(8) of Solaris.
 
 use millpond_model::{CpuSet, PsetId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How many samples are kept.
+/// The number of samples kept.
 const KEPT: usize = 50;
 
-/// How many make them valid.
+/// The number of samples from which on they are valid.
 const VALID: usize = 5;
 
-/// How many in a row on one side of the mean show that the load has changed for good.
+/// The number of consecutive samples on one side of the mean that shows a permanent change of the load.
 const ONE_SIDE: usize = 9;
 
 /// Utilization of one set, percent, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Samples {
     pub set: PsetId,
-    /// The members that it was measured with.
+    /// The members during the measurement.
     pub cpus: CpuSet,
-    /// Whether the interval before the first sample is over: members changed within it.
+    /// Whether the interval in which members changed is over.
     has_baseline: bool,
     values: VecDeque<f64>,
 }
@@ -29,7 +29,7 @@ impl Samples {
         Samples { set, cpus, has_baseline: false, values: VecDeque::new() }
     }
 
-    /// The first value is that of the interval in which members changed: it says nothing, and is where the next one begins.
+    /// Adds a value. The first value is of the interval in which members changed: it is dropped.
     pub fn push(&mut self, value: f64) {
         if !self.has_baseline {
             self.has_baseline = true;
@@ -41,7 +41,7 @@ impl Samples {
         self.values.push_back(value);
     }
 
-    /// Begins anew with the same members.
+    /// Discards the samples; the members stay.
     pub fn clear(&mut self) {
         self.values.clear();
     }
@@ -60,13 +60,13 @@ impl Samples {
         self.values.iter().sum::<f64>() / count
     }
 
-    /// The standard deviation of what is there (not an estimate of anything beyond).
+    /// The population standard deviation of the samples.
     pub fn sigma(&self) -> f64 {
         let (mean, count) = (self.mean(), crate::convert::real(self.values.len().max(1)));
         (self.values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
     }
 
-    /// Whether the last nine are all above the mean, or all below it.
+    /// Whether the last nine samples are all above the mean, or all below it.
     pub fn lean_to_one_side(&self) -> bool {
         let mean = self.mean();
         let last = || self.values.iter().rev().take(ONE_SIDE);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn nine_in_a_row_on_one_side_of_the_mean_are_a_change() {
-        // One of 0 and nine of 10: the mean is 9.
+        // One 0 and nine times 10: the mean is 9.
         let mut values = vec![0.0];
         values.extend([10.0; 8]);
         assert!(!samples(&values).lean_to_one_side(), "eight");

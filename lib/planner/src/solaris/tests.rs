@@ -1,11 +1,11 @@
-//! The steps and words of the Solaris daemon, by hand from the reference.
+//! The steps and log messages of the Solaris daemon, with expected values calculated by hand.
 
 use super::*;
 use crate::Waiting;
 use crate::testing::{LOOSE, TIGHT, above, below, frame, load, near, places, set, wanting};
 use millpond_model::{CpuId, Nanos};
 
-/// Frame after frame to the policy; the plans are not carried out.
+/// Gives the same frame to the policy several times; the plans are not applied.
 fn feed(policy: &mut Solaris, frame: &Frame, times: usize) -> Vec<Decision> {
     (0..times).map(|_| policy.decide(frame)).collect()
 }
@@ -15,7 +15,7 @@ fn words(decision: &Decision) -> Vec<String> {
     decision.events.iter().map(said).collect()
 }
 
-/// The machine of §13.7: CPUs 0 to 2 of the default set are pinned, webset has too little.
+/// CPUs 0 to 2 of the default set are pinned; webset has too few CPUs.
 fn webset() -> Frame {
     let default = SetFrame { pinned: "0-2".parse().unwrap(), ..load(set(0, "0-3"), 0.5, 0.0) };
     let web = wanting(load(set(1, "4-7"), 3.648, 0.0), 1, below(80));
@@ -47,7 +47,7 @@ fn the_log_reads_as_in_the_reference() {
     );
     let moved = Move { cpu: CpuId(3), from: PsetId(0), to: PsetId(1) };
     assert_eq!(decisions[5].plan.moves, [moved]);
-    // The default set has no objectives, so that the receiver's objective counts whole.
+    // The default set has no objectives, so the objective of the receiver has full weight.
     assert!((decisions[5].score - 1.0).abs() < 1e-9);
 }
 
@@ -97,7 +97,7 @@ fn the_other_words_are_those_of_the_reference() {
         (Event::MoveFailed, "move failed, possibly due to a bound process in a 1-processor set"),
         (Event::Exiting, "exiting"),
     ];
-    // An event that is added needs a number here, and a text above.
+    // A new event needs a number here, and a text above.
     let number = |event: &Event| match event {
         Event::Starting => 0,
         Event::ConfigurationComplete => 1,
@@ -182,7 +182,7 @@ fn a_refused_move_is_told_and_the_next_one_is_tried() {
 fn a_move_that_made_things_worse_is_vetoed_in_the_first_pass_only() {
     let mut policy = Solaris::default();
     let one = |cpu| Move { cpu: CpuId(cpu), from: PsetId(0), to: PsetId(1) };
-    // It was 100 on 4; on 5 it should be 80, and is 60.
+    // It was 100 on 4 CPUs; on 5 it should be 80, and is 60.
     policy.state.history.record(one(0), 100.0, 5);
     policy.state.history.judge(|_| Some(60.0));
     let base = frame(vec![load(set(0, "0-3"), 1.0, 0.0), load(set(1, "4-7"), 4.0, 9.0)]);
@@ -193,7 +193,7 @@ fn a_move_that_made_things_worse_is_vetoed_in_the_first_pass_only() {
         &"Optimization INFO: move from pset pset_default to pset set1 components [cpu 0] not applied due to poor past results"
             .to_owned()
     ));
-    // Where there is no other, it is made all the same.
+    // If there is no other move, the vetoed one is made.
     let pinned = SetFrame { pinned: "1-3".parse().unwrap(), ..base.sets[0].clone() };
     let alone = Frame { sets: vec![pinned, base.sets[1].clone()], ..base };
     assert_eq!(feed(&mut policy, &alone, 6)[5].plan.moves, [one(0)]);
@@ -201,8 +201,8 @@ fn a_move_that_made_things_worse_is_vetoed_in_the_first_pass_only() {
 
 #[test]
 fn a_noisy_set_hides_that_it_is_too_busy() {
-    // 70, 90, 70, 90, 85 has a mean of 81 and a sigma of 9.17: target 52.5, zone Z from 80 on; 85 complains.
-    // With `~ 80` the bounds are 80 +- 27.5, and nothing complains.
+    // 70, 90, 70, 90, 85 has a mean of 81 and a sigma of 9.17: target 52.5, zone Z from 80 on; 85 violates it.
+    // With `~ 80` the bounds are 80 +- 27.5, and nothing violates them.
     let noisy = |objective| {
         let mut policy = Solaris::default();
         let mut last = None;
@@ -220,7 +220,7 @@ fn a_noisy_set_hides_that_it_is_too_busy() {
 
 #[test]
 fn locality_alone_forces_looks_half_as_often_as_there_are_processors() {
-    // Three of four in one group, one in the other: (0.6 + 0.1) / 2 = 0.35. Without the one it is 0.6; with the fourth of the first
+    // Three of four CPUs in one group, one in the other: (0.6 + 0.1) / 2 = 0.35. Without the one it is 0.6; with the fourth of the first
     // group instead (1 + 0.1) / 2 = 0.55.
     let tight = wanting(set(1, "0-2,4"), 1, TIGHT);
     let mut frame = Frame { objectives: Vec::new(), ..frame(vec![set(0, "3,5-7"), tight]) };
@@ -250,7 +250,7 @@ fn a_loose_set_takes_what_is_elsewhere() {
 
 #[test]
 fn without_a_good_move_nothing_is_done_and_it_is_said() {
-    // Both are above their ceilings: whatever one wins the other loses more of.
+    // Both are above their upper limits: the gain of one is smaller than the loss of the other.
     let sets = vec![
         wanting(load(set(0, "0-3"), 4.0, 0.0), 2, below(50)),
         wanting(load(set(1, "4-7"), 4.0, 0.0), 2, below(50)),

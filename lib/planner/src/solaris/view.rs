@@ -1,4 +1,4 @@
-//! One frame as the Solaris daemon sees it: statistics of each set, and the violated objectives.
+//! One frame for the Solaris policy: statistics of each set, and the violated objectives.
 
 use super::event::{Event, Found};
 use super::formulas::{is_violated, share, target};
@@ -18,9 +18,9 @@ pub(super) struct Value {
 #[derive(Debug)]
 pub(super) struct View<'f> {
     pub frame: &'f Frame,
-    /// By the place of the set in the frame; all or none: data are valid only when they are of every set.
+    /// By index of the set in the frame. None unless all sets have valid samples.
     pub values: Option<Vec<Value>>,
-    /// What `wt-load` would give each set; all 0 without data.
+    /// The share of each set for `wt-load`; all 0 without valid samples.
     pub shares: Vec<usize>,
     pub total: usize,
 }
@@ -45,7 +45,7 @@ impl<'f> View<'f> {
         View { frame, values, shares, total }
     }
 
-    /// Whether objectives that depend on the workload are there and can be evaluated.
+    /// Whether there are workload-dependent objectives that can be evaluated.
     pub fn minds_workload(&self) -> bool {
         let is_utilization = |set: &SetFrame| {
             set.objectives.iter().any(|weighted| matches!(weighted.objective, Objective::Utilization(..)))
@@ -54,7 +54,7 @@ impl<'f> View<'f> {
             && (self.frame.wt_load().is_some() || self.frame.sets.iter().any(is_utilization))
     }
 
-    /// The utilization objectives of the set at `at`, with their importance, targets and what was found.
+    /// The utilization objectives of the set at index `at`, with their importance, targets and measured values.
     pub fn utilization(&self, at: usize) -> impl Iterator<Item = (Importance, f64, Value)> + '_ {
         let value = self.values.as_ref().map(|values| values[at]);
         self.frame.sets[at].objectives.iter().filter_map(move |weighted| match (weighted.objective, value) {
@@ -65,7 +65,7 @@ impl<'f> View<'f> {
         })
     }
 
-    /// What is not as it should be.
+    /// The violated objectives.
     pub fn complaints(&self) -> Vec<Event> {
         let Some(values) = &self.values else { return Vec::new() };
         let mut complaints = Vec::new();
@@ -87,7 +87,7 @@ impl<'f> View<'f> {
         complaints
     }
 
-    /// Whether some element cares for locality and nothing else.
+    /// Whether a set or the system has locality objectives and no others.
     pub fn has_locality_alone(&self) -> bool {
         let alone = |set: &SetFrame| {
             let is_locality = |o: &Objective| matches!(o, Objective::Locality(_));
@@ -97,7 +97,7 @@ impl<'f> View<'f> {
     }
 }
 
-/// The utilization objectives of a set, as they stand in the log.
+/// The utilization objectives of a set, as the log prints them.
 pub(super) fn found(set: &SetFrame, utilization: f64) -> Vec<Found> {
     let one = |weighted: &millpond_model::pools::Weighted| match weighted.objective {
         Objective::Utilization(bound, percent) => {

@@ -1,13 +1,14 @@
-//! The laws of the policy `millpond`, for random demand on machines of arithmetic, with any importance and any objectives of utilization and locality:
+//! The laws of the policy `millpond`, for random demand on modelled machines, with any importance and any objectives of utilization and
+//! locality:
 //!
-//! * the work that is done is at least 0.99 of what sets that keep their sizes do ([`LEAST`]);
-//! * once demand has been the same for ten seconds, no less is done than by sets that keep their sizes ([`PART`]);
-//! * no thread waits for more than two decisions while one set has CPUs that it does not use.
+//! * The work done is at least 0.99 of the work with fixed set sizes ([`LEAST`]).
+//! * After ten seconds of constant demand, no less work is done than with fixed set sizes ([`PART`]).
+//! * No thread waits for more than two decisions while one set has unused CPUs.
 //!
-//! The first cannot hold for every demand, whatever the policy: `no_policy_keeps_both_promises_with_a_load_that_watches_it`.
+//! No policy can keep the first law for every demand: see `no_policy_keeps_both_promises_with_a_load_that_watches_it`.
 //!
-//! A set that is busy all of its time while no thread waits is in few of them: what it costs to find out whether it can use more is in the scenarios.
-//! What a set uses has noise: a set does not use what is beyond four thirds of its demand. With `MILLPOND_LAWS` the number of cases is that of the slow matrix.
+//! Few of the cases have a set that is busy all the time while no thread waits. The cost of probing such a set is tested in the scenarios.
+//! The usage of sets has noise, up to four thirds of the demand. With `MILLPOND_LAWS` the number of cases is that of the slow matrix.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,27 +18,27 @@ use millpond_model::{Lgroup, LgrpId};
 use millpond_planner::{Places, SetFrame};
 use std::sync::Arc;
 
-/// So many cases, and so many in the slow matrix.
+/// The number of cases, and the number in the slow matrix.
 const CASES: [u64; 2] = [40, 4000];
 
-/// The least part of the work without poold: in all cases but two in a thousand, and in those. There an important set wants everything in each second or third
-/// decision: it has its share of what others use, by importance, and in between that is idle.
+/// The smallest part of the work with fixed sizes: in all cases but two in a thousand, and in those. In those an important set wants
+/// everything in each second or third decision: it gets its share of what others use, by importance, and that is idle in between.
 const LEAST: f64 = 0.99;
 const LEAST_OF_FEW: f64 = 0.94;
 
-/// Demand is the same when it was for so many decisions: levels of before are forgotten then.
+/// Demand is constant after this number of decisions: earlier levels are forgotten by then.
 const SAME: usize = 110;
 
-/// How much less each set may do then: CPUs of which a part would be used stay where they are unless another set uses so much more.
+/// The largest loss of each set then: a fractionally used CPU stays unless another set uses this much more of it.
 const PART: f64 = 0.25;
 
-/// The decision that serves a need at the latest.
+/// The last decision that may serve a need.
 const DECISIONS: usize = 3;
 
 /// Frames of a case: two minutes.
 const FRAMES: usize = 1200;
 
-/// A small generator: the same everywhere.
+/// A small random number generator with the same output everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -64,7 +65,7 @@ impl Dice {
     }
 }
 
-/// What one set wants: so many CPUs for so many frames, then so many for so many.
+/// The demand of one set: one level for some frames, then the other, in alternation.
 struct Load {
     levels: [f64; 2],
     lengths: [u64; 2],
@@ -92,14 +93,14 @@ struct Case {
     demands: Vec<Vec<f64>>,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug)]
 struct Outcome {
-    /// Work with poold, as a part of the work without it.
+    /// Work with poold, relative to the work without it.
     work: f64,
-    /// How many CPUs less were used, at most, once demand was the same for some time.
+    /// The largest number of CPUs by which usage was lower after constant demand.
     same: f64,
-    /// For how many decisions a set lacked what another one did not use.
+    /// The longest number of decisions in which a set lacked CPUs that another did not use.
     longest: usize,
 }
 
@@ -114,7 +115,7 @@ fn objective(dice: &mut Dice) -> Weighted {
     Weighted { importance: u32::try_from(dice.between(1, 100)).unwrap(), objective }
 }
 
-/// Locality groups of so many CPUs each, far from each other.
+/// Locality groups of `each` CPUs, far from each other.
 fn places(total: u64, each: u64) -> Arc<Places> {
     let firsts: Vec<u64> = (0..total).step_by(usize::try_from(each).unwrap()).collect();
     let group = |(at, first): (usize, &u64)| Lgroup {
@@ -126,12 +127,12 @@ fn places(total: u64, each: u64) -> Arc<Places> {
     Arc::new(Places { cores: Vec::new(), lgroups: firsts.iter().enumerate().map(group).collect() })
 }
 
-/// One of these.
+/// A random element.
 fn one_of<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[usize::try_from(dice.roll(u64::try_from(of.len()).unwrap())).unwrap()]
 }
 
-/// What a set of so many CPUs wants: at most times a little more than it has, at times three times as much.
+/// The demand of a set with this number of CPUs: sometimes a little more than it has, sometimes three times as much.
 fn load(dice: &mut Dice, size: f64) -> Load {
     let low = one_of(dice, &[0.0, 0.0, 0.2, 0.5]) * size * dice.part();
     let high = size * (0.3 + one_of(dice, &[0.7, 0.7, 2.0]) * dice.part());
@@ -167,7 +168,7 @@ fn run(case: &Case) -> Outcome {
     let fixed = world.sizes();
     let (mut with, mut without, mut longest) = (0.0, 0.0, 0);
     let (mut same, mut since): (f64, usize) = (0.0, 0);
-    // By the set that lacks, and the one that has.
+    // By the set that lacks CPUs, and the set that has unused ones.
     let mut waits = vec![vec![0; fixed.len()]; fixed.len()];
     for (at, demands) in case.demands.iter().enumerate() {
         since = if at > 0 && case.demands[at - 1] == *demands { since + 1 } else { 0 };
@@ -187,7 +188,7 @@ fn run(case: &Case) -> Outcome {
                 let has = demands[having] * 4.0 / 3.0 + 0.5 < real(sizes[having].saturating_sub(1));
                 *waits = if is_lacking && has { *waits + 1 } else { 0 };
                 longest = longest.max(*waits);
-                // What it has after that is not what it did not use.
+                // CPUs that it gets later are not those that it did not use.
                 *waits = if gives(having) { 0 } else { *waits };
             }
         }
@@ -212,8 +213,8 @@ fn no_work_is_lost_and_no_need_waits_whatever_objectives_say() {
     assert!(below.len() <= few, "{below:?}");
 }
 
-/// A load that watches poold: one set wants CPUs until it gets them, and then their owner wants them for a decision. Whatever the policy, the third law gives
-/// it CPUs in the third decision, and so the first is broken: here half of the work is done.
+/// An adversarial load: one set wants CPUs until it gets them, then their owner wants them for one decision. Under any policy the third law
+/// gives the CPUs in the third decision, and so the first law is broken: here half of the work is done.
 #[test]
 fn no_policy_keeps_both_promises_with_a_load_that_watches_it() {
     let mut world = World::new("millpond", vec![set(0, "0-15"), set(1, "16")]);
@@ -239,7 +240,7 @@ fn the_policy_of_solaris_moves_at_most_one_cpu_in_a_decision() {
         let mut world = World::new("solaris", case.sets.clone());
         world.places = Arc::clone(&case.places);
         for demands in &case.demands[..200] {
-            // Each step is checked: no CPU that is needed goes to a set that does not need it.
+            // Each step is checked: no CPU that a set needs goes to a set that does not need it.
             let moves = world.step(demands).moves;
             assert!(moves <= 1, "case {seed}: {moves}");
             moved += moves;

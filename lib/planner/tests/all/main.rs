@@ -1,4 +1,4 @@
-//! Policies from outside: what holds of any frames, and what becomes of sizes over time.
+//! Policies from outside: properties for any frames, and sizes over time.
 
 mod laws;
 mod properties;

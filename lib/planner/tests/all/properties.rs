@@ -1,4 +1,4 @@
-//! What holds of every policy for any frames.
+//! Properties of every policy for any frames.
 
 use millpond_model::pools::{Bound, Locality, Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId, Nanos, PsetId};
@@ -41,7 +41,7 @@ prop_compose! {
     }
 }
 
-/// What a set did in a frame: share of its time, waiting, counters began anew.
+/// The activity of a set in a frame: utilization, waiting, and whether counters were reset.
 type Did = (f64, Waiting, bool);
 
 prop_compose! {
@@ -101,7 +101,7 @@ fn story() -> impl Strategy<Value = (Frame, Vec<Vec<Did>>)> {
 fn live(frame: &mut Frame, did: &[Did]) {
     frame.at = frame.at + frame.elapsed;
     for (set, (share, waiting, is_reset)) in frame.sets.iter_mut().zip(did) {
-        // Full more often than chance would have it.
+        // More often full than by chance.
         let share = (share * 1.3).min(1.0);
         set.busy = Nanos((share * set.size() as f64 * frame.elapsed.0 as f64) as u64);
         set.waiting = *waiting;
@@ -121,7 +121,7 @@ fn carry_out(frame: &mut Frame, moves: &[millpond_model::Move]) {
     }
 }
 
-/// A machine of which every set is within its bounds and has no objectives about utilization.
+/// A machine with all sets within their bounds and without utilization objectives.
 fn at_ease(mut frame: Frame) -> Frame {
     for set in &mut frame.sets {
         set.objectives.retain(|weighted| !matches!(weighted.objective, Objective::Utilization(..)));
@@ -135,7 +135,7 @@ fn is_able(set: &SetFrame) -> bool {
     !set.cpus.is_empty() || !(set.has_processes || set.id.is_default())
 }
 
-/// Whole CPUs, but for a crumb.
+/// The demand in whole CPUs, less a small fraction.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
 fn needs(frame: &Frame, set: &SetFrame) -> usize {
     demand(set, frame.elapsed).map_or(set.size(), |need| (need.wanted - 0.05).ceil() as usize)
@@ -153,7 +153,7 @@ proptest! {
                 prop_assert!(!decision.plan.reason.starts_with("nothing is moved, because"), "{}", decision.plan.reason);
                 prop_assert!(!decision.plan.reason.is_empty());
                 prop_assert!(decision.score.is_finite());
-                // What is said agrees with the figures.
+                // The reason agrees with the figures.
                 let lacks = |set: &SetFrame| {
                     let needs = demand(set, frame.elapsed).map_or(0, |need| need.cpus());
                     set.size() < needs.max(set.floor().min(set.max))
@@ -163,7 +163,7 @@ proptest! {
                 prop_assert_eq!(&other.decide(&frame), &decision);
                 let text = serde_json::to_string(&decision).unwrap();
                 prop_assert_eq!(&serde_json::from_str::<millpond_planner::Decision>(&text).unwrap(), &decision);
-                // Now and then it is not carried out.
+                // Some plans are not applied.
                 if did[0].0 < 0.9 {
                     carry_out(&mut frame, &decision.plan.moves);
                 }
@@ -182,7 +182,7 @@ proptest! {
         for did in &story {
             live(&mut frame, did);
             for set in &mut frame.sets {
-                // Who is full may hope.
+                // A full set may get speculative grants.
                 let most = u64::try_from(set.size()).unwrap() * frame.elapsed.0 / 100 * 97;
                 set.busy = Nanos(set.busy.0.min(most));
                 set.waiting = Waiting::Threads(Nanos(0));
@@ -197,7 +197,7 @@ proptest! {
         let mut policy = policy("millpond").unwrap();
         let mut frame = at_ease(frame);
         prop_assume!(frame.sets.iter().all(is_able));
-        // What a set had when it had least was not by hope.
+        // The smallest size so far was not speculative.
         let mut least: Vec<usize> = frame.sets.iter().map(SetFrame::size).collect();
         for did in &story {
             live(&mut frame, did);

@@ -1,4 +1,4 @@
-//! What becomes of sizes when loads come and go. Figures are by hand; where a policy is free, bounds are.
+//! Set sizes when loads start and stop. Expected values are calculated by hand; where a policy is free, they are bounds.
 
 mod speculation;
 pub mod world;
@@ -97,7 +97,7 @@ fn noise_of_a_tenth_moves_nothing() {
     }
 }
 
-/// Two sets that take turns, each wants 60 for half of the period and 2 for the other half.
+/// Two sets that alternate: each wants 60 for half of the period and 2 for the other half.
 fn turns(period: f64) -> impl FnMut(f64) -> Vec<f64> {
     move |end| {
         let is_first = ((end - 0.05) / period).fract() < 0.5;
@@ -107,7 +107,7 @@ fn turns(period: f64) -> impl FnMut(f64) -> Vec<f64> {
 
 #[test]
 fn swings_that_are_slow_enough_are_followed() {
-    // Standing still at half each would lack 28 on average. Each swing costs one interval of 58 lacking or less.
+    // Fixed halves would lack 28 on average. Each swing costs at most one interval in which 58 are lacking.
     for (period, frames, lacking) in [(1.0, 600, 12.0), (5.0, 600, 2.5), (30.0, 1200, 0.5)] {
         let mut world = World::new("millpond", halves());
         let steps = world.run(frames, turns(period));
@@ -140,7 +140,7 @@ fn swings_in_step_are_shared_and_move_nothing() {
 
 #[test]
 fn dips_of_an_interval_do_not_cost_a_set_its_processors_for_ever() {
-    // One is always pressed; the other misses one interval in ten.
+    // One set always lacks CPUs; the demand of the other drops in one interval of ten.
     let mut world = World::new("millpond", halves());
     let mut tenth = 0;
     let steps = world.run(600, |_| {
@@ -197,7 +197,7 @@ fn minima_that_fill_the_machine_leave_nothing_to_move() {
         let mut world = World::new(name, vec![full(0, "0-3"), full(1, "4-7")]);
         assert_eq!(batches(&world.run(50, |_| vec![0.0, 100.0])), 0, "{name}");
     }
-    // More than there is: who is short stays short, and nothing breaks.
+    // More than there is: a short set stays short, and nothing breaks.
     let mut world = World::new("millpond", vec![full(0, "0-2"), full(1, "3-6")]);
     assert_eq!(batches(&world.run(50, |_| vec![9.0, 9.0])), 0);
 }

@@ -1,4 +1,4 @@
-//! Programs that run as many threads as there are CPUs, those that only look like them, and their neighbours.
+//! Programs that run one thread per CPU, programs that only look like them, and the other sets.
 
 use super::world::{self, Counted, MALLEABLE, Noise, Step, World, batches, set, unmet, wanting};
 use super::{below, halves, turns};
@@ -6,19 +6,19 @@ use millpond_model::Nanos;
 use millpond_model::pools::{Bound, Objective};
 use millpond_planner::{Costs, SetFrame};
 
-/// A set of one CPU beside one that has all others.
+/// A set of one CPU, and one that has all others.
 fn corner() -> Vec<SetFrame> {
     vec![set(0, "0-62"), set(1, "63")]
 }
 
-/// Frames, counted from 0, in which something was moved.
+/// Indices of the frames in which CPUs moved.
 fn when(steps: &[Step]) -> Vec<usize> {
     steps.iter().enumerate().filter(|(_, step)| step.moves > 0).map(|(at, _)| at).collect()
 }
 
 #[test]
 fn one_stops_and_the_malleable_other_has_all_and_when_it_starts_again_they_share() {
-    // The published experiment: two sets of 32, each as busy as it is large. It took an hour.
+    // The published experiment: two sets of 32, each fully busy. It ran for an hour.
     let mut world = World::new("millpond", halves());
     assert_eq!(batches(&world.run(20, |_| vec![MALLEABLE; 2])), 0, "nothing is idle");
     let alone = world.run(600, |_| vec![0.0, MALLEABLE]);
@@ -29,11 +29,11 @@ fn one_stops_and_the_malleable_other_has_all_and_when_it_starts_again_they_share
          pset_default 32 -> 1 (0.0 of 32 used)"
     );
     assert_eq!(batches(&alone), 1);
-    // It has 32 threads when it begins.
+    // It restarts with 32 threads.
     let again = world.run(1, |_| vec![32.0, MALLEABLE]);
     assert_eq!(again[0].sizes, [32, 32], "what came by hope goes before needs are shared");
     assert_eq!(batches(&world.run(600, |_| vec![MALLEABLE; 2])), 0);
-    // And once more.
+    // The same again.
     assert_eq!(world.run(1, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
 }
 
@@ -45,12 +45,12 @@ fn who_starts_again_with_one_thread_on_one_processor_comes_to_its_share() {
         world.run(20, |_| vec![MALLEABLE; 2]);
         assert_eq!(world.run(100, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
         let again = world.run(600, |_| vec![MALLEABLE; 2]);
-        // What set1 has by hope, 31, is shared; what it had before is its own.
+        // Of set1, the 31 speculative CPUs are shared; the earlier ones are its own.
         let most = shares[0].min(32);
         let climb: Vec<usize> = when(&again).into_iter().map(|at| again[at].sizes[0]).collect();
         assert_eq!(climb, [2, 4, 8, 16, most], "importance {importance}");
         assert_eq!(when(&again), [0, 1, 2, 3, 4], "importance {importance}");
-        // And once more.
+        // The same again.
         assert_eq!(world.run(20, |_| vec![0.0, MALLEABLE])[0].sizes, [1, 63]);
         assert_eq!(world.run(20, |_| vec![MALLEABLE; 2])[19].sizes[0], most);
     }
@@ -111,7 +111,7 @@ fn who_starts_again_with_threads_that_wait_has_what_it_lent_whoever_else_claims(
     let mut world = World::new("millpond", thirds());
     world.run(20, |_| vec![MALLEABLE; 3]);
     assert_eq!(world.run(50, |_| vec![0.0, 0.0, MALLEABLE])[49].sizes, [1, 1, 61]);
-    // One waits with 21 threads, one has one thread.
+    // One restarts with 21 waiting threads, one with one thread.
     let again = world.run(200, |_| vec![21.0, MALLEABLE, MALLEABLE]);
     assert_eq!(again[0].sizes[0], 21);
     assert_eq!(again[199].sizes, [21, 21, 21]);
@@ -126,7 +126,7 @@ fn a_stop_within_a_frame_and_a_start_of_which_only_pressure_tells() {
     // Half of the frame was still used.
     assert_eq!(world.step(&[16.0, MALLEABLE]).sizes, [16, 48]);
     assert_eq!(world.step(&[0.0, MALLEABLE]).sizes, [1, 63]);
-    // 32 threads on 1, then 2, 4, 8 and 16 CPUs: pressure doubles.
+    // 32 threads on 1, then 2, 4, 8 and 16 CPUs: pressure doubles the size each time.
     let again = world.run(5, |_| vec![32.0, MALLEABLE]);
     let sizes: Vec<usize> = again.iter().map(|step| step.sizes[0]).collect();
     assert_eq!(sizes, [2, 4, 8, 16, 32]);
@@ -139,7 +139,7 @@ fn a_program_may_be_slow_to_run_fewer_threads() {
     world.run(5, |_| vec![MALLEABLE; 2]);
     world.run(5, |_| vec![0.0, MALLEABLE]);
     assert_eq!(world.step(&[32.0, MALLEABLE]).sizes, [32, 32]);
-    // For half a second there are 63 threads on 32 CPUs. Those are no need that others should give for.
+    // For half a second there are 63 threads on 32 CPUs. They are not a need that others should give CPUs for.
     assert_eq!(batches(&world.run(5, |_| vec![32.0, 63.0])), 0);
     assert_eq!(batches(&world.run(50, |_| vec![32.0, MALLEABLE])), 0);
 }
@@ -161,10 +161,10 @@ fn a_program_may_be_slow_to_run_more_threads() {
     let mut world = World::new("millpond", halves());
     world.run(5, |_| vec![MALLEABLE; 2]);
     world.run(1, |_| vec![0.0, MALLEABLE]);
-    // Three seconds pass before it does: by then it was given up, but what it has it keeps.
+    // It does so after three seconds: the trial has failed by then, but the set keeps its CPUs.
     assert_eq!(batches(&world.run(30, |_| vec![0.0, 32.0])), 0);
     assert_eq!(batches(&world.run(10, |_| vec![0.0, MALLEABLE])), 0);
-    // Its use rose by itself, so it may hope again within the ten seconds.
+    // Its usage rose by itself, so it may get a speculative grant within the ten seconds.
     assert_eq!(world.step(&[32.0, MALLEABLE]).sizes, [32, 32]);
     assert_eq!(world.step(&[0.0, MALLEABLE]).sizes, [1, 63]);
 }
@@ -181,21 +181,21 @@ fn one_spinning_thread_is_asked_once_and_nothing_moves_after_it() {
 fn two_that_spin_do_not_pass_processors_to_and_fro() {
     let mut world = World::new("millpond", corner());
     let steps = world.run(7000, |_| vec![1.0, 1.0]);
-    // Who gave them is not asked for ten minutes whether it would like them back: it had them.
+    // The donor gets no speculative grant for ten minutes: it had these CPUs and did not use them.
     assert_eq!(when(&steps), [0, 6000]);
 }
 
 #[test]
 fn one_spinning_thread_is_asked_at_most_once_in_ten_seconds_then_twenty_and_so_on() {
     let mut world = World::new("millpond", vec![set(0, "0-2"), set(1, "3")]);
-    // Half a second after the second that it had, the other needs them back for an instant.
+    // Half a second after it got its second CPU, the other set needs the CPUs back for a moment.
     let mut had = 0;
     let steps = world.live(20_000, |_, sizes| {
         had = if sizes[1] > 1 { had + 1 } else { 0 };
         vec![if had >= 15 { 3.0 } else { 0.0 }, 1.0]
     });
     let given: Vec<usize> = when(&steps).into_iter().filter(|at| steps[*at].sizes[1] == 3).collect();
-    // A second to see that it is of no use, then ten, twenty, … and at most 600 in which it is not asked.
+    // One second for the trial, then a backoff of 10 s, 20 s, … and at most 600 s.
     let gaps: Vec<usize> = given.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(gaps, [110, 210, 410, 810, 1610, 3210, 6010, 6010]);
     assert!(steps.windows(2).all(|pair| pair[0].unmet.min(pair[1].unmet) < 1e-9), "back in one frame");
@@ -208,7 +208,7 @@ fn one_spinning_thread_is_asked_at_most_once_in_ten_seconds_then_twenty_and_so_o
 
 #[test]
 fn a_neighbour_that_comes_and_goes_lacks_for_one_frame_at_most() {
-    // One wants 63 and 2 in turns. The other has one CPU and would use all, or one thread that spins.
+    // One alternates between 63 and 2. The other has one CPU and would use all, or one thread that spins.
     for (period, spinner) in [(1.0, 26), (5.0, 10), (30.0, 10)] {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
         let swings = (240.0 / period) as usize;
@@ -275,9 +275,9 @@ fn noise_of_a_tenth_is_nothing_to_hope_for() {
 fn a_third_that_needs_processors_has_them_from_who_only_hoped() {
     let mut world = World::new("millpond", vec![set(0, "0-31"), set(1, "32-55"), set(2, "56-63")]);
     assert_eq!(world.step(&[0.0, MALLEABLE, 5.0]).sizes, [1, 58, 5]);
-    // 20 threads where 5 were: CPUs go to them although the malleable program uses them.
+    // 20 threads on 5 CPUs: they get CPUs although the malleable program uses them.
     assert_eq!(world.step(&[0.0, MALLEABLE, 20.0]).sizes, [1, 43, 20]);
-    // What it had before, 24, counts when needs do not fit: 30, 24 and 20 of 74 are 25.9, 20.8 and 17.3 of 64.
+    // Its earlier size, 24, counts when needs do not fit: 30, 24 and 20 of 74 are 25.9, 20.8 and 17.3 of 64.
     assert_eq!(world.step(&[30.0, MALLEABLE, 20.0]).sizes, [26, 21, 17]);
 }
 
@@ -286,9 +286,9 @@ fn what_came_by_hope_and_is_used_is_not_idle_for_another_that_hopes() {
     let important = SetFrame { importance: 100, min: 4, ..set(2, "60-63") };
     let mut world = World::new("millpond", vec![set(0, "0-55"), set(1, "56-59"), important]);
     assert_eq!(world.step(&[30.0, MALLEABLE, 1.0]).sizes, [30, 30, 4]);
-    // Who asks again is allotted a tenth more than its 40, which are there, but in use.
+    // A recently served set is allotted a tenth more than its 40. These CPUs exist, but are in use.
     assert_eq!(world.step(&[40.0, MALLEABLE, 1.0]).sizes, [40, 20, 4]);
-    // But who counts for more claims as much again as it has of what set1, which had 4, has by hope.
+    // A more important set claims as many as it has of the speculative CPUs of set1, which had 4 before.
     assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 16, 8]);
     assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 8, 16]);
     assert_eq!(world.step(&[40.0, MALLEABLE, MALLEABLE]).sizes, [40, 4, 20]);
@@ -296,7 +296,7 @@ fn what_came_by_hope_and_is_used_is_not_idle_for_another_that_hopes() {
 
 #[test]
 fn who_lent_is_not_doubted() {
-    // Needs of two intervals: CPUs that come for the second are no longer wanted in the third, and that would teach to wait longer.
+    // Needs of two intervals: CPUs that arrive for the second are unused in the third, which would lengthen a hold.
     let mut world = World::new("millpond", corner());
     let mut tenth = 0;
     let steps = world.run(600, |_| {
@@ -311,7 +311,7 @@ fn who_lent_is_not_doubted() {
 fn one_grant_is_on_trial_at_a_time() {
     let mut world = World::new("millpond", vec![set(0, "0-59"), set(1, "60-63"), set(2, "64-67")]);
     assert_eq!(world.step(&[60.0, 3.0, 3.9]).sizes, [61, 3, 4]);
-    // 60 of 61 are more than 98 %, and two more are idle now; but has the first been of use?
+    // 60 of 61 are more than 98 %, and two more are idle now; but the first grant is still on trial.
     let steps = world.run(50, |_| vec![60.0, 3.0, 2.0]);
     assert_eq!(when(&steps), [0usize; 0]);
 }
@@ -320,7 +320,7 @@ fn one_grant_is_on_trial_at_a_time() {
 fn objectives_and_bounds_hold_for_hope_too() {
     let above = |percent| Objective::Utilization(Bound::Above, percent);
     let near = |percent| Objective::Utilization(Bound::Near, percent);
-    // 32 / 0.8 are 40; half used are 64 of which one stays.
+    // 32 / 0.8 are 40; with half of them used, 64 of which one stays.
     for (set1, size) in [
         (wanting(set(1, "32-63"), above(80)), 40),
         (wanting(set(1, "32-63"), near(80)), 40),

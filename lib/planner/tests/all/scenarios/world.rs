@@ -1,11 +1,11 @@
-//! A machine of arithmetic: loads want CPUs, plans are carried out, frames come of both.
+//! A machine modelled by arithmetic: loads want CPUs, plans are applied, and frames follow from both.
 
 use millpond_model::pools::{Objective, Weighted};
 use millpond_model::{CpuId, CpuSet, Nanos, PsetId};
 use millpond_planner::{Costs, Decision, Frame, Places, Policy, SetFrame, Waiting, check, policy};
 use std::sync::Arc;
 
-/// How waiting is counted.
+/// How waiting is measured.
 #[derive(Debug, Clone, Copy)]
 pub enum Counted {
     Threads,
@@ -13,10 +13,10 @@ pub enum Counted {
     Unknown,
 }
 
-/// The load of a malleable program: as many as there are, and nobody waits.
+/// The load of a malleable program: one thread per CPU, and no thread waits.
 pub const MALLEABLE: f64 = f64::INFINITY;
 
-/// A machine whose time is frames.
+/// A machine that advances frame by frame.
 pub struct World {
     pub sets: Vec<SetFrame>,
     pub interval: Nanos,
@@ -28,7 +28,7 @@ pub struct World {
     policy: Box<dyn Policy>,
 }
 
-/// What happened in one interval.
+/// The result of one interval.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// Sizes after the plan.
@@ -74,13 +74,13 @@ fn part(of: Nanos, count: f64) -> Nanos {
     Nanos((of.as_secs_f64() * 1e9 * count).round() as u64)
 }
 
-/// How many CPUs a load lacks.
+/// The number of CPUs that a load lacks.
 fn lacking(set: &SetFrame, demand: f64) -> f64 {
     if demand.is_infinite() { 0.0 } else { (demand - real(set.size())).max(0.0) }
 }
 
 impl World {
-    /// Frames of a tenth of a second for `millpond`, of 15 seconds for `solaris`.
+    /// Frames of 100 ms for `millpond`, of 15 seconds for `solaris`.
     pub fn new(name: &str, sets: Vec<SetFrame>) -> World {
         let interval = if name == "solaris" { Nanos::from_secs(15) } else { Nanos::from_millis(100) };
         World {
@@ -113,7 +113,7 @@ impl World {
         Frame { at: self.at, elapsed, objectives, sets, places: Arc::clone(&self.places), costs: self.costs }
     }
 
-    /// One interval in which each set's load would use so many CPUs.
+    /// One interval with these demands of the sets, in CPUs.
     pub fn step(&mut self, demands: &[f64]) -> Step {
         let frame = self.frame(demands);
         let decision = self.policy.decide(&frame);
@@ -132,12 +132,12 @@ impl World {
         Step { sizes: self.sizes(), moves: moves.len(), unmet: lacks.sum(), decision }
     }
 
-    /// So many intervals of loads that change with time, in seconds at the end of the interval.
+    /// `count` intervals of loads that change with time, in seconds at the end of the interval.
     pub fn run(&mut self, count: usize, mut demands: impl FnMut(f64) -> Vec<f64>) -> Vec<Step> {
         self.live(count, |end, _| demands(end))
     }
 
-    /// The same with loads that look at the sizes that their sets have.
+    /// The same with loads that depend on the sizes of their sets.
     pub fn live(&mut self, count: usize, mut demands: impl FnMut(f64, &[usize]) -> Vec<f64>) -> Vec<Step> {
         let step = |_| {
             let end = (self.at + self.interval).as_secs_f64();
@@ -150,13 +150,13 @@ impl World {
         self.sets.iter().map(SetFrame::size).collect()
     }
 
-    /// A CPU vanishes.
+    /// Removes a CPU.
     pub fn unplug(&mut self, cpu: u32) {
         self.sets.iter_mut().for_each(|set| _ = set.cpus.remove(CpuId(cpu)));
     }
 }
 
-/// How many batches were written.
+/// The number of batches.
 pub fn batches(steps: &[Step]) -> usize {
     steps.iter().filter(|step| step.moves > 0).count()
 }
@@ -166,7 +166,7 @@ pub fn unmet(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.unmet).sum::<f64>() / real(steps.len())
 }
 
-/// Noise from a seed: always the same.
+/// Noise from a seed, reproducible.
 pub struct Noise(u64);
 
 impl Noise {
@@ -174,7 +174,7 @@ impl Noise {
         Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Around 1, at most `width` away.
+    /// A value around 1, at most `width` away.
     #[expect(clippy::cast_precision_loss, reason = "a fraction of 2^53")]
     pub fn around(&mut self, width: f64) -> f64 {
         self.0 ^= self.0 << 13;
