@@ -1,7 +1,8 @@
-//! CPUs that are dedicated to a zone while it runs (`dedicated-cpu`): a temporary pool with a set of its own (reference §14).
+//! CPUs that are dedicated to a zone while it runs (`dedicated-cpu` of zonecfg(8)): a temporary pool with its own set.
 //!
-//! Both are called `SUNWtmp_` and the zone's name. They stay when another configuration is committed, and are in no file. On Solaris the zone's end
-//! destroys them; here no program of ours watches zones, so that poold does it in its next turn, or the next command of `zonecfg`.
+//! Pool and set are both named `SUNWtmp_` and the name of the zone. They stay when another configuration is committed, and are never written to a
+//! file. On Solaris they are destroyed when the zone halts. Here no program watches zones, so poold destroys them in its next turn, or the
+//! next `zonecfg` command does.
 
 use crate::dynamic;
 use crate::error::{Code, PoolError};
@@ -13,21 +14,21 @@ use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
 use std::collections::BTreeMap;
 
 const PREFIX: &str = "SUNWtmp_";
-/// The property of a temporary pool that names its zone, by its key.
+/// The property of a temporary pool that holds the key of its zone.
 const ZONE: &str = "millpond.dedicated";
-/// The property of a temporary set that says which CPUs it has from which other sets: `4=web 5=web`.
+/// The property of a temporary set that lists the sets its CPUs came from: `4=web 5=web`.
 const FROM: &str = "millpond.from";
 
-/// What is dedicated to a zone.
+/// The resources dedicated to a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dedicated {
-    /// The least number of CPUs, and the most.
+    /// The minimum and the maximum number of CPUs.
     pub ncpus: (u64, u64),
-    /// What the pool counts for beside others.
+    /// The importance of the pool.
     pub importance: i64,
 }
 
-/// The name of the pool and the set of a zone. What cannot be in a name of a pool is an underscore there.
+/// The name of the pool and the set of a zone. A character that is invalid in the name of a pool becomes an underscore.
 #[must_use]
 pub fn pool_name(zone: &str) -> String {
     let inner = |c: char| if c.is_ascii_alphanumeric() || ",._-".contains(c) { c } else { '_' };
@@ -39,7 +40,7 @@ fn pool_of<'s>(state: &'s PoolsState, zone: &str) -> Option<&'s PoolNode> {
     state.conf.pools.iter().find(is)
 }
 
-/// What is dedicated to a zone now, by the zone's key.
+/// The resources dedicated to a zone now, by the key of the zone.
 #[must_use]
 pub fn of(state: &PoolsState, zone: &str) -> Option<Dedicated> {
     let pool = pool_of(state, zone)?;
@@ -47,11 +48,11 @@ pub fn of(state: &PoolsState, zone: &str) -> Option<Dedicated> {
     Some(Dedicated { ncpus: (set.min, set.max), importance: pool.importance })
 }
 
-/// The configuration with CPUs dedicated to a zone, in the place of those that it had, and the zone in their pool. `zone` is its name, `key` the one
-/// that the machine gave for it ([`millpond_machine::Pools::zone_key`]).
+/// The configuration with CPUs dedicated to a zone, instead of its former ones, and the zone bound to their pool. `zone` is its name, `key` the
+/// key that the machine has for it ([`millpond_machine::Pools::zone_key`]).
 ///
 /// # Errors
-/// [`Code::InvalidConf`] when there are not enough CPUs; [`Code::BadParam`] when the name is another zone's.
+/// [`Code::InvalidConf`] if there are not enough CPUs; [`Code::BadParam`] if another zone has the name.
 pub fn with(
     mut state: PoolsState,
     (zone, key): (&str, &str),
@@ -99,7 +100,7 @@ pub fn with(
     Ok(state)
 }
 
-/// The sets from which a temporary one has CPUs.
+/// The source sets of the CPUs of a temporary set.
 fn from(set: &PsetNode) -> BTreeMap<CpuId, String> {
     let text = set.user.string(FROM).unwrap_or_default();
     let one = |word: &str| {
@@ -109,8 +110,8 @@ fn from(set: &PsetNode) -> BTreeMap<CpuId, String> {
     text.split(' ').filter_map(one).collect()
 }
 
-/// The configuration without the temporary pools of these zones: each CPU goes to the set that it was taken from, where that is still
-/// there and below its maximum, or else to the default set.
+/// The configuration without the temporary pools of these zones. Each CPU returns to its source set if that still exists
+/// and is below its maximum, else to the default set.
 #[must_use]
 pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
     let Some(default) = state.conf.default_pset().map(|set| set.name.clone()) else { return state };
@@ -131,17 +132,17 @@ pub fn without(mut state: PoolsState, zones: &[String]) -> PoolsState {
     state
 }
 
-/// Zones that have ended although CPUs are dedicated to them.
+/// Zones that have ended and still have dedicated CPUs.
 ///
 /// # Errors
-/// When the machine cannot be read.
+/// If the machine cannot be read.
 pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, PoolError> {
     let named =
         state.conf.pools.iter().filter(|pool| pool.is_temporary()).filter_map(|p| p.user.string(ZONE));
     let pools = machine.pools().map_err(Refusal::from)?;
     let mut ended = Vec::new();
     for zone in named {
-        // One that cannot be bound any more is there.
+        // A zone with any other refusal still exists.
         if pools.zone_key(zone).is_err_and(|refusal| refusal.reason == Reason::NoSuchZone) {
             ended.push(zone.to_owned());
         }
@@ -149,10 +150,10 @@ pub fn ended(machine: &dyn Machine, state: &PoolsState) -> Result<Vec<String>, P
     Ok(ended)
 }
 
-/// Removes the pools of zones that have ended; gives the configuration after it, and what the user should know.
+/// Removes the pools of zones that have ended. Returns the new configuration, and notes for the user.
 ///
 /// # Errors
-/// When the machine cannot be read, or refuses.
+/// If the machine cannot be read, or refuses.
 pub fn sweep(machine: &dyn Machine, state: PoolsState) -> Result<(PoolsState, Vec<String>), PoolError> {
     let zones = ended(machine, &state)?;
     if zones.is_empty() {

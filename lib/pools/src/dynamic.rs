@@ -1,4 +1,4 @@
-//! The configuration of the machine: reads it, and commits another one.
+//! The configuration of the machine: reads and commits it.
 
 use crate::error::{Code, PoolError, errno};
 use millpond_machine::facets::Member;
@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The configuration of the machine.
 ///
 /// # Errors
-/// [`errno::NOT_ACTIVE`] while pools are disabled.
+/// [`errno::NOT_ACTIVE`] if pools are disabled.
 pub fn read(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     state(machine)?.ok_or_else(PoolError::not_active)
 }
 
-/// The same with the load of each set, where the machine measures it: threads that run or wait now, in thousandths as Solaris has it.
+/// The same with the load of each set, if the machine measures it: the current number of running and waiting threads, in thousandths as in Solaris.
 ///
 /// # Errors
-/// [`errno::NOT_ACTIVE`] while pools are disabled.
+/// [`errno::NOT_ACTIVE`] if pools are disabled.
 pub fn read_loaded(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     let mut state = read(machine)?;
     let Some(load) = machine.accounting().ok().and_then(|facet| facet.load().ok()) else { return Ok(state) };
@@ -29,10 +29,10 @@ pub fn read_loaded(machine: &dyn Machine) -> Result<PoolsState, PoolError> {
     Ok(state)
 }
 
-/// The same; `None` while pools are disabled.
+/// The same; `None` if pools are disabled.
 ///
 /// # Errors
-/// When the machine has no pools, or cannot be read.
+/// If the machine has no pools, or cannot be read.
 pub fn state(machine: &dyn Machine) -> Result<Option<PoolsState>, PoolError> {
     Ok(pools(machine)?.state()?)
 }
@@ -44,10 +44,10 @@ fn pools(machine: &dyn Machine) -> Result<&dyn Pools, PoolError> {
     })
 }
 
-/// What a machine has when pools were just enabled.
+/// The configuration of a machine on which pools were just enabled.
 ///
 /// # Errors
-/// When the machine cannot be read.
+/// If the machine cannot be read.
 pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, PoolError> {
     let processors = machine.processors().map_err(Refusal::from)?;
     let (states, reserved) = (processors.states()?, processors.reserved()?);
@@ -55,10 +55,10 @@ pub fn fresh(machine: &dyn Machine, keep_others: bool) -> Result<PoolsState, Poo
     Ok(PoolsState { conf: PoolsConf::fresh(cpus), keep_others, zones: BTreeMap::new() })
 }
 
-/// The sets with processes or zones in them, by their pools.
+/// The sets with processes or zones, through their pools.
 ///
 /// # Errors
-/// When the machine cannot be read.
+/// If the machine cannot be read.
 pub fn occupied(machine: &dyn Machine, state: &PoolsState) -> Result<BTreeSet<PsetId>, PoolError> {
     let sets = state.sets();
     let members = pools(machine)?.members()?;
@@ -66,10 +66,10 @@ pub fn occupied(machine: &dyn Machine, state: &PoolsState) -> Result<BTreeSet<Ps
     Ok(all.filter_map(|pool| sets.get(pool).copied()).collect())
 }
 
-/// Enables pools. `None` when they are enabled already.
+/// Enables pools. `None` if they are enabled already.
 ///
 /// # Errors
-/// [`errno::BUSY`] when there are processor sets.
+/// [`errno::BUSY`] if there are processor sets.
 pub fn enable(
     writer: &Writer<'_>,
     machine: &dyn Machine,
@@ -82,7 +82,7 @@ pub fn enable(
     Ok(Some(writer.commit(pools(machine)?.prepare_commit(Some(to))?)?))
 }
 
-/// Removes every pool and set but the default ones; properties of the whole stay (reference §10, `-x`).
+/// Removes every pool and set except the default ones; properties of the system stay (`pooladm -x`).
 #[must_use]
 pub fn emptied(mut state: PoolsState) -> PoolsState {
     emptied_conf(&mut state.conf);
@@ -90,7 +90,7 @@ pub fn emptied(mut state: PoolsState) -> PoolsState {
     state
 }
 
-/// The same of a configuration alone.
+/// The same for a configuration alone.
 pub fn emptied_conf(conf: &mut PoolsConf) {
     let Some(default) = conf.default_pset().map(|s| s.name.clone()) else { return };
     let all: Vec<CpuId> = conf.cpus().map(|c| c.id).collect();
@@ -101,7 +101,7 @@ pub fn emptied_conf(conf: &mut PoolsConf) {
     conf.psets.retain(|set| set.is_default);
 }
 
-/// What of a machine's configuration is kept in files: nothing that is temporary (reference §9.3).
+/// The part of the machine's configuration that is written to files: everything that is not temporary.
 #[must_use]
 pub fn exported(mut conf: PoolsConf) -> PoolsConf {
     let refs: Vec<RefId> = conf.psets.iter().filter(|s| s.is_temporary()).map(|s| s.ref_id.clone()).collect();
@@ -117,7 +117,7 @@ pub fn exported(mut conf: PoolsConf) -> PoolsConf {
 /// Prepares another configuration of the machine as one change; `None` disables pools.
 ///
 /// # Errors
-/// The error number of the machine's refusal.
+/// The error number for the refusal of the machine.
 pub fn prepare(
     machine: &dyn Machine,
     to: Option<PoolsState>,
@@ -128,7 +128,7 @@ pub fn prepare(
 /// Commits a configuration as one change.
 ///
 /// # Errors
-/// The error number of the machine's refusal; nothing is changed then.
+/// The error number for the refusal of the machine; nothing is changed then.
 pub fn commit(
     writer: &Writer<'_>,
     machine: &dyn Machine,
@@ -137,7 +137,7 @@ pub fn commit(
     writer.commit(prepare(machine, to)?).map_err(refused)
 }
 
-/// A refused change of the configuration. A set that loses its last processor although processes are in it is busy, as on Solaris.
+/// The error for a refused change of the configuration. A set with processes that loses its last CPU is busy, as on Solaris.
 #[must_use]
 pub fn refused(refusal: Refusal) -> PoolError {
     let busy = matches!(refusal.reason, Reason::EmptyPset(_));
@@ -151,7 +151,7 @@ pub fn refused(refusal: Refusal) -> PoolError {
 /// Binds a process or a zone to a pool.
 ///
 /// # Errors
-/// The error number of the machine's refusal.
+/// The error number for the refusal of the machine.
 pub fn bind(
     writer: &Writer<'_>,
     machine: &dyn Machine,
@@ -161,10 +161,10 @@ pub fn bind(
     Ok(writer.commit(prepare_bind(machine, member, to)?)?)
 }
 
-/// Prepares the same.
+/// Prepares to bind a process or a zone to a pool.
 ///
 /// # Errors
-/// The error number of the machine's refusal.
+/// The error number for the refusal of the machine.
 pub fn prepare_bind(machine: &dyn Machine, member: &Member, to: PoolId) -> Result<Change<()>, PoolError> {
     Ok(pools(machine)?.prepare_join(member, to)?)
 }

@@ -1,6 +1,7 @@
-//! Changes to a configuration, one at a time, each with its rules (reference §7.4, §7.6, §7.7).
+//! Changes to a configuration, one at a time, with the rules of poolcfg(8) and libpool(3LIB).
 //!
-//! A configuration is edited as a value: nothing reaches a file or a machine before all of it is done. So whatever fails, nothing is lost.
+//! A configuration is edited as a value. It is written to a file or committed to a machine only after all changes succeeded, so a failure
+//! loses nothing.
 
 use crate::error::{Code, PoolError};
 use crate::values;
@@ -11,30 +12,30 @@ use millpond_model::pools::{
 use millpond_model::{CpuId, PoolId};
 use std::collections::HashSet;
 
-/// Where the configuration lives.
+/// Where the configuration is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a file.
     File,
-    /// In the machine: minima and maxima must fit the processors that there are, at every moment.
+    /// In the machine: minima and maxima must fit the number of CPUs at every moment.
     Machine,
 }
 
-/// Which element.
+/// An element of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Element {
-    /// The whole, by its name.
+    /// The system, by its name.
     System(String),
     /// A pool, by its name.
     Pool(String),
     /// A set, by its name.
     Pset(String),
-    /// A processor.
+    /// A CPU.
     Cpu(CpuId),
 }
 
 impl Element {
-    /// What kind.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> ElementKind {
         match self {
@@ -46,12 +47,12 @@ impl Element {
     }
 }
 
-/// A configuration in the making.
+/// An editor of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Editor {
-    /// As it is now.
+    /// The current configuration.
     pub conf: PoolsConf,
-    /// Where it lives.
+    /// Where it is stored.
     pub place: Place,
 }
 
@@ -60,16 +61,16 @@ fn fail<T>(code: Code, hint: impl Into<String>) -> Result<T, PoolError> {
 }
 
 impl Editor {
-    /// Begins to edit.
+    /// Starts with a configuration.
     #[must_use]
     pub fn new(conf: PoolsConf, place: Place) -> Self {
         Editor { conf, place }
     }
 
-    /// Makes a pool, with the default set.
+    /// Creates a pool with the default set.
     ///
     /// # Errors
-    /// [`Code::BadParam`] for a name that cannot be, or is taken.
+    /// [`Code::BadParam`] for a name that is invalid or in use.
     pub fn create_pool(&mut self, name: &str) -> Result<(), PoolError> {
         free_name("pool", name, self.conf.pool(name).is_some())?;
         let pset = self.conf.default_pset().map(|s| s.ref_id.clone()).unwrap_or_default();
@@ -78,10 +79,10 @@ impl Editor {
         Ok(())
     }
 
-    /// Makes an empty set that takes no processor before its maximum is raised. The first set of a file becomes the default one.
+    /// Creates an empty set. It takes no CPU before its maximum is raised. The first set of a file becomes the default one.
     ///
     /// # Errors
-    /// [`Code::BadParam`] for a name that cannot be, or is taken.
+    /// [`Code::BadParam`] for a name that is invalid or in use.
     pub fn create_pset(&mut self, name: &str) -> Result<(), PoolError> {
         free_name("pset", name, self.conf.pset(name).is_some())?;
         let ref_id = self.next_ref();
@@ -91,7 +92,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Removes a pool; its processes go to the default pool when that is committed.
+    /// Removes a pool. Its processes are bound to the default pool at the commit.
     ///
     /// # Errors
     /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default pool.
@@ -104,7 +105,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Removes a set: its pools get the default set, and so do its processors, whatever minima and maxima say.
+    /// Removes a set. Its pools get the default set, and its CPUs go there, independent of minima and maxima.
     ///
     /// # Errors
     /// [`Code::InvalidSearch`], [`Code::BadParam`] for the default set.
@@ -129,11 +130,11 @@ impl Editor {
         Ok(())
     }
 
-    /// Gives a pool another set; `None` gives it the default one.
+    /// Assigns a set to a pool; `None` is the default set.
     ///
     /// # Errors
-    /// [`Code::InvalidSearch`]; [`Code::BadParam`] for the default pool, which stays with the default set: on Linux everything
-    /// that is in no pool cannot be moved.
+    /// [`Code::InvalidSearch`]; [`Code::BadParam`] for the default pool, which keeps the default set: on Linux the processes
+    /// without a pool cannot be moved.
     pub fn associate(&mut self, pool: &str, pset: Option<&str>) -> Result<(), PoolError> {
         let set = match pset {
             Some(name) => self.conf.pset(name).ok_or_else(|| self.no_such_pset())?,
@@ -151,10 +152,10 @@ impl Editor {
         Ok(())
     }
 
-    /// Moves so many CPUs that are on-line, those with the lowest numbers first; those that are marked `cpu.requested` last.
+    /// Moves `count` on-line CPUs, lowest numbers first; CPUs with `cpu.requested` last.
     ///
     /// # Errors
-    /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
+    /// [`Code::InvalidSearch`]; [`Code::InvalidConf`] if a minimum or a maximum would be violated.
     pub fn transfer(&mut self, count: u64, from: &str, to: &str) -> Result<(), PoolError> {
         self.check_transfer(count, from, to)?;
         if from == to {
@@ -171,10 +172,10 @@ impl Editor {
         Ok(())
     }
 
-    /// Moves one processor from wherever it is.
+    /// Moves one CPU from the set that has it.
     ///
     /// # Errors
-    /// [`Code::InvalidSearch`], [`Code::InvalidConf`] when a minimum or a maximum would be broken.
+    /// [`Code::InvalidSearch`]; [`Code::InvalidConf`] if a minimum or a maximum would be violated.
     pub fn transfer_cpu(&mut self, cpu: CpuId, to: &str) -> Result<(), PoolError> {
         let Some(from) = self.conf.pset_with(cpu).map(|s| s.name.clone()) else {
             return Err(self.no_such_cpu());
@@ -187,7 +188,7 @@ impl Editor {
         Ok(())
     }
 
-    /// The CPUs of a set that count: on a machine those that are on-line, in a file all.
+    /// The CPUs of a set that count for its bounds: on a machine the on-line ones, in a file all.
     fn there<'s>(&self, set: &'s PsetNode) -> impl Iterator<Item = &'s CpuNode> + use<'s> {
         let is_file = self.place == Place::File;
         set.cpus().iter().filter(move |cpu| is_file || cpu.runs_threads())
@@ -231,10 +232,10 @@ impl Editor {
         Ok(())
     }
 
-    /// Gives an element another name.
+    /// Renames an element.
     ///
     /// # Errors
-    /// [`Code::InvalidSearch`]; [`Code::PutProp`] for a name that cannot be or is taken; [`Code::BadParam`] for what is temporary.
+    /// [`Code::InvalidSearch`]; [`Code::PutProp`] for a name that is invalid or in use; [`Code::BadParam`] for a temporary element.
     pub fn rename(&mut self, element: &Element, to: &str) -> Result<(), PoolError> {
         self.put(element, name_property(element.kind()), PropValue::from(to))
     }
@@ -242,8 +243,8 @@ impl Editor {
     /// Sets a property.
     ///
     /// # Errors
-    /// As of [`values::check`]; [`Code::PutProp`] for a minimum above the maximum or a name that is taken, [`Code::InvalidConf`] when, on a
-    /// machine, the processors cannot satisfy all minima and maxima.
+    /// As for [`values::check`]; [`Code::PutProp`] for a minimum above the maximum or a name in use; [`Code::InvalidConf`] if the CPUs of a
+    /// machine cannot satisfy all minima and maxima.
     pub fn put(&mut self, element: &Element, name: &str, value: PropValue) -> Result<(), PoolError> {
         let kind = element.kind();
         let old = self.element(element)?.property(name);
@@ -261,7 +262,7 @@ impl Editor {
     /// Removes a property.
     ///
     /// # Errors
-    /// [`Code::InvalidSearch`] where it is not there, [`Code::BadParam`] where it must stay.
+    /// [`Code::InvalidSearch`] if it does not exist, [`Code::BadParam`] if it is mandatory.
     pub fn remove(&mut self, element: &Element, name: &str) -> Result<(), PoolError> {
         let kind = element.kind();
         if let Some(rule) = rule(kind, name)
@@ -358,7 +359,7 @@ impl Editor {
         Ok(())
     }
 
-    /// What pools and sets of a file refer to each other by; those of the machine get their numbers when they are committed.
+    /// A key by which pools and sets of a file refer to each other. Those of a machine get their numbers at the commit.
     fn next_ref(&mut self) -> RefId {
         let next = self.conf.system.user.uint(NEXT_ID).unwrap_or(0);
         let key = |n: u64| RefId::from(format!("id_{n:x}"));
@@ -379,19 +380,19 @@ impl Editor {
         }
     }
 
-    /// The error about a pool that is not there.
+    /// The error for a pool that does not exist.
     #[must_use]
     pub fn no_such_pool(&self) -> PoolError {
         there_are("pools", self.conf.pools.iter().map(|p| p.name.as_str()))
     }
 
-    /// The error about a set that is not there.
+    /// The error for a set that does not exist.
     #[must_use]
     pub fn no_such_pset(&self) -> PoolError {
         there_are("psets", self.conf.psets.iter().map(|s| s.name.as_str()))
     }
 
-    /// The error about a processor that is not there.
+    /// The error for a CPU that does not exist.
     #[must_use]
     pub fn no_such_cpu(&self) -> PoolError {
         let all: millpond_model::CpuSet = self.conf.cpus().map(|c| c.id).collect();
@@ -424,7 +425,7 @@ fn there_are<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> PoolError 
     PoolError::hinted(Code::InvalidSearch, format!("there are the {what} {}", names.join(", ")))
 }
 
-/// Whether a name can be a property's at all.
+/// Refuses a name that is not valid for any property.
 pub(crate) fn property_name(name: &str) -> Result<(), PoolError> {
     if is_property_name(name) { Ok(()) } else { fail(Code::BadParam, NAME_RULE) }
 }

@@ -1,35 +1,35 @@
-//! Errors of pools: the codes and texts of libpool (reference §7.5), and a hint.
+//! Errors of pools: the codes and texts of libpool(3LIB), and a hint.
 
 use millpond_machine::{Reason, Refusal};
 use std::fmt;
 
-/// What sort of failure.
+/// The code of a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Code {
-    /// A constraint would be broken, or a file is no configuration.
+    /// A constraint would be violated, or a file is not a valid configuration.
     InvalidConf,
-    /// There is no such thing.
+    /// The element does not exist.
     InvalidSearch,
-    /// A name or a value that cannot be.
+    /// An invalid name or value.
     BadParam,
-    /// A value that its property does not take.
+    /// A value that its property does not accept.
     PutProp,
     /// The file cannot be read or written.
     Datastore,
-    /// The machine says no, in the words of its error number.
+    /// The machine refuses. The text is that of the Solaris error number.
     System(&'static str),
 }
 
-/// A failure. Displays as the text of libpool; what we know beyond it is the hint.
+/// A failure. Displays the text of libpool; further details are in the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolError {
-    /// What sort.
+    /// The code.
     pub code: Code,
-    /// What is wrong in this case, and what would help.
+    /// The details of this case, and a remedy.
     pub hint: Option<String>,
 }
 
-/// The error numbers of Solaris that commands print, in its words.
+/// The error numbers that Solaris commands print, with their texts.
 pub mod errno {
     /// `EBUSY`.
     pub const BUSY: &str = "Device busy";
@@ -43,18 +43,18 @@ pub mod errno {
     pub const PERM: &str = "Not owner";
     /// `ESRCH`.
     pub const SRCH: &str = "No such process";
-    /// Anything else.
+    /// Any other error.
     pub const OTHER: &str = "System error";
 }
 
 impl PoolError {
-    /// Of a sort, without a remedy.
+    /// An error without a hint.
     #[must_use]
     pub fn new(code: Code) -> Self {
         PoolError { code, hint: None }
     }
 
-    /// With what is wrong in this case, and what would help.
+    /// An error with details of this case, and a remedy.
     #[must_use]
     pub fn hinted(code: Code, hint: impl Into<String>) -> Self {
         PoolError { code, hint: Some(hint.into()) }
@@ -82,7 +82,7 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
-/// The error number that Solaris would give; what the machine itself says becomes the hint.
+/// The error number that Solaris would return. The message of the machine becomes the hint.
 impl From<Refusal> for PoolError {
     fn from(refusal: Refusal) -> Self {
         let text = match &refusal.reason {

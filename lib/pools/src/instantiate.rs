@@ -1,8 +1,8 @@
-//! How the configuration of a file is applied to the machine (reference §10.1).
+//! How the configuration of a file is applied to the machine (`pooladm -c`).
 //!
-//! Elements are matched by name; the default pool, the default set and the whole match whatever they are called; processors match by number.
-//! What only the file has comes, what only the machine has goes, what both have gets the properties of the file. Then processors are
-//! shared out.
+//! Elements are matched by name, CPUs by number. The system, the default pool and the default set match regardless of their names. Elements
+//! that exist only in the file are created, and those that exist only on the machine are destroyed. The others get the properties of the
+//! file. Then CPUs are shared out among sets.
 
 use crate::error::PoolError;
 use crate::requests;
@@ -13,10 +13,11 @@ use millpond_formats::pools::properties::{Element, NEXT_ID, Takes, rule, takes};
 use millpond_model::PsetId;
 use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PoolsState, PsetNode, RefId};
 
-/// The configuration of the machine after that of a file is applied. New pools have no number yet, nor new sets but those that keep the one of the file.
+/// The configuration of the machine after that of a file is applied. New pools have no number yet. New sets have none either, unless they
+/// keep the number from the file.
 ///
 /// # Errors
-/// [`crate::Code::InvalidConf`] when the machine cannot have it.
+/// [`crate::Code::InvalidConf`] if the configuration is impossible on this machine.
 pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState, PoolError> {
     let total: u64 = machine.conf.psets.iter().map(PsetNode::online).sum();
     possible(file, total)?;
@@ -77,7 +78,7 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
             }
         }
     }
-    // A temporary pool whose set went along has the default one.
+    // A temporary pool whose set was destroyed gets the default set.
     let refs: Vec<&RefId> = conf.psets.iter().map(|s| &s.ref_id).collect();
     for pool in conf.pools.iter_mut().filter(|p| !refs.contains(&&p.pset)) {
         pool.pset.clone_from(&default_ref);
@@ -89,13 +90,13 @@ pub fn instantiate(file: &PoolsConf, machine: &PoolsState) -> Result<PoolsState,
     Ok(zones::bind(file, to))
 }
 
-/// The number that a new set had when the file was saved, if no set has it now: then it stays the same from boot to boot, and units that
-/// start in the set find it.
+/// The number that a new set had when the file was saved, unless another set has it now. The number then stays the same across boots, so
+/// that units that start in the set find it.
 fn number(pset: &PsetNode, conf: &PoolsConf) -> Option<PsetId> {
     pset.id.filter(|id| !id.is_default() && conf.psets.iter().all(|s| s.id != Some(*id)))
 }
 
-/// Processors that the file has in another set go there where that breaks no bound; what remains is shared out.
+/// CPUs that the file has in another set go there if no bound is violated; the others are shared out later.
 fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetNode, &PsetNode) -> bool) {
     for pset in &file.psets {
         for cpu in pset.cpus() {
@@ -113,7 +114,7 @@ fn place_processors(file: &PoolsConf, conf: &mut PoolsConf, same: &dyn Fn(&PsetN
     }
 }
 
-/// Gives an element of the machine what users may set of the file's: what is optional and not in the file goes.
+/// Copies the writable properties of an element of the file to that of the machine. Optional properties that are not in the file are removed.
 fn copy<E: Element>(file: &E, machine: &mut E) {
     let kind = machine.kind();
     for (name, _) in machine.properties().iter() {
@@ -123,7 +124,7 @@ fn copy<E: Element>(file: &E, machine: &mut E) {
     }
     for (name, value) in file.properties().iter() {
         let writable = rule(kind, name).is_none_or(|rule| rule.writable);
-        // A state in a file is the one that the processor had; it is not asked for again.
+        // The state of a CPU in a file is the state at the time of saving; it is not a request.
         let told = kind == ElementKind::Cpu && takes(name) == Takes::Status;
         if writable && !told && name != NEXT_ID {
             machine.set_property(name, Some(value.clone()));

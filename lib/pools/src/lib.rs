@@ -1,26 +1,27 @@
-//! Pools: what may be changed in a configuration, how a file is applied to the machine, and one transaction for each.
+//! Pools: rules for changes of a configuration, how a file is applied to the machine, and one transaction for each.
 //!
-//! # How it fits together
+//! # How it works
 //!
-//! A configuration ([`millpond_model::pools::PoolsConf`]) is a value. An [`Editor`] changes a copy by the rules that libpool has; whatever
-//! fails leaves the original alone. What is done is then either written to a file, or given to the machine as a whole
-//! ([`dynamic`]): its facet compares the new configuration with what is, and makes one change of it. So nothing is ever half done.
+//! A configuration ([`millpond_model::pools::PoolsConf`]) is a value. An [`Editor`] changes a copy by the rules of libpool(3LIB);
+//! a failure leaves the original unchanged. The result is either written to a file, or committed to the machine as a whole
+//! ([`dynamic`]): the pools facet compares the new configuration with the present one and prepares a single change. So a configuration is never
+//! applied in part.
 //!
 //! ```text
 //!   file ──read──▶ PoolsConf ──Editor──▶ PoolsConf ──write──▶ file
-//!                      │ instantiate (by name, then processors are shared out)
+//!                      │ instantiate (by name, then CPUs are shared out)
 //!                      ▼
 //!   machine ──state──▶ PoolsState ──Editor──▶ PoolsState ──commit──▶ machine (one change, all or nothing)
 //! ```
 //!
-//! A script of `poolcfg` ([`script::Script`]) is commands of an editor, one after the other, with a place for what is wrong with each.
+//! A `poolcfg` script ([`script::Script`]) runs the commands of an editor in order, and reports the position of an error in the script.
 //!
-//! Errors have the texts of libpool ([`PoolError`]); what is wrong in the case at hand, and what would help, stands in the hint beside it.
+//! Errors have the texts of libpool ([`PoolError`]); details and a remedy are in the hint.
 //!
-//! The [`Manager`] resizes sets: in each turn it measures, asks a policy of `planner`, and commits what that decides. What it measures can be a demand
-//! that is played on a machine on which nothing runs ([`DemandPlayer`]).
+//! The [`Manager`] resizes sets. In each turn it measures, calls a policy of `planner`, and commits its plan. Instead of measured load it can use
+//! demand that is played on a machine without threads ([`DemandPlayer`]).
 //!
-//! What this room does not do: it reads no file, prints nothing, and does not decide how many CPUs a set should have; that is
+//! This crate reads no file, prints nothing, and does not decide how many CPUs a set should have: that is
 //! `planner`.
 
 pub mod dedicated;

@@ -1,11 +1,11 @@
-//! Demand that is played on a machine on which nothing runs: each pool wants so many CPUs, and what its set has of them it uses. A year of it, or a
-//! recorded day, is over in minutes, and the [`Manager`](crate::Manager) that sizes the sets is the one of poold.
+//! Demand that is played on a machine without running threads: each pool has a demand in CPUs, and uses the CPUs that its set has. A year, or a
+//! recorded day, takes minutes. The [`Manager`](crate::Manager) that sizes the sets is that of poold.
 //!
-//! Work is a fluid here: a set with `n` CPUs whose pools want `d` uses `min(d, n)`, evenly on its CPUs, and `d - n` threads wait where that is more than
-//! none. What becomes of work for which there was no CPU cannot be known from outside ([`Unserved`]); there are two answers, and neither is a bound.
-//! Caches, migrations and classes are not modelled: the simulated machine does that, thread by thread.
+//! Work is modelled as a fluid: a set with `n` CPUs whose pools want `d` uses `min(d, n)`, evenly on its CPUs, and `d - n` threads wait if that is
+//! positive. What happens to work without a CPU is unknown; there are two models ([`Unserved`]), and neither is a bound.
+//! Caches, migrations and scheduling classes are not modelled; the simulated machine models them, thread by thread.
 //!
-//! A set counts as used where a process is in one of its pools, as everywhere: the caller puts one there.
+//! A set counts as used if one of its pools has a process, as on any machine: the caller creates one.
 
 use crate::error::PoolError;
 use crate::manager::{Manager, Rhythm, Turn};
@@ -15,71 +15,72 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{CpuId, Nanos, PsetId};
 use std::collections::BTreeMap;
 
-/// What becomes of work for which there was no CPU.
+/// What happens to work without a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unserved {
-    /// Threads that waited go on to want CPUs as long as they waited then, whatever they got: as those of a service whose callers give up and come
-    /// again, and of programs that compute without end.
+    /// Waiting threads want CPUs for as long as they waited in the recording, independent of what they get. This holds for a service whose
+    /// clients give up and retry, and for endless computations.
     Lost,
-    /// A thread that waits has one slice of work to do, and does it as soon as there is a CPU.
+    /// A waiting thread has one slice of work, and does it as soon as there is a CPU.
     Kept,
 }
 
-/// The work of a thread that waits, in seconds of a CPU. Slices are 20 to 200 ms in the standard table of TS (ts_dptbl(5)), and some ms under EEVDF.
+/// The work of a waiting thread, in seconds of CPU time. Slices are 20 to 200 ms in the standard table of TS (ts_dptbl(5)), and some ms
+/// under EEVDF.
 const SLICE_S: f64 = 0.1;
 
-/// What a pool was seen to do, on average over an interval.
+/// The measured activity of a pool, averaged over an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
     /// CPUs that it used.
     pub used: f64,
     /// Threads that waited for a CPU.
     pub waiting: f64,
-    /// Threads that it has: no more can wait. Infinite where that is not known.
+    /// Threads of the pool, the limit of waiting ones. Infinite if unknown.
     pub threads: f64,
 }
 
 impl Seen {
-    /// Whether it wanted a CPU at all.
+    /// Whether it wanted a CPU.
     #[must_use]
     pub fn is_demand(&self) -> bool {
         self.used + self.waiting > 0.0
     }
 }
 
-/// Threads that wait are pressure when they are more than this, on average: as [`Usage::is_pressed_since`] has it.
+/// More waiting threads than this, on average, are pressure: the same threshold as in [`Usage::is_pressed_since`].
 const PRESSED: f64 = 0.25;
 
-/// What a pool had and lacked.
+/// CPU time that a pool used and lacked.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Served {
-    /// CPU time that it used, in seconds.
+    /// CPU time used, in seconds.
     pub used: f64,
-    /// Time that its threads waited for a CPU, added up over threads, in seconds.
+    /// Time that its threads waited for a CPU, summed over threads, in seconds.
     pub waited: f64,
 }
 
-/// Demand on a machine.
+/// Plays demand on a machine.
 pub struct DemandPlayer<'m> {
     machine: &'m dyn Machine,
     unserved: Unserved,
     /// CPUs that each pool wants, by name.
     wanted: BTreeMap<String, f64>,
-    /// CPU seconds of each pool that were kept.
+    /// Unserved work of each pool, in CPU seconds.
     kept: BTreeMap<String, f64>,
-    /// What each pool was last seen to do, where it is played after that.
+    /// The last recorded activity of each pool, if a recording is played.
     seen: BTreeMap<String, Seen>,
     usage: Usage,
     served: BTreeMap<String, Served>,
 }
 
-/// A set, while its size and what is wanted of it stay the same.
+/// A set while its size and its demand stay the same.
 struct Play {
     id: PsetId,
     cpus: Vec<CpuId>,
-    /// Its pools, and what each wants: CPUs anyway, and CPU seconds of before.
+    /// Its pools, and for each its demand in CPUs and its unserved work in CPU seconds.
     pools: Vec<(String, f64, f64)>,
-    /// Threads that these have.
+    /// The threads of these pools.
     threads: f64,
 }
 
@@ -96,7 +97,7 @@ impl Play {
 }
 
 impl<'m> DemandPlayer<'m> {
-    /// Begins now, with no demand.
+    /// Starts now, without demand.
     #[must_use]
     pub fn begin(machine: &'m dyn Machine, unserved: Unserved) -> Self {
         let usage = Usage { at: machine.clock().now(), ..Usage::default() };
@@ -104,21 +105,21 @@ impl<'m> DemandPlayer<'m> {
         DemandPlayer { machine, unserved, wanted, kept, seen, usage, served }
     }
 
-    /// From now on pools want so many CPUs; those that are not named want none.
+    /// Sets the demand of pools in CPUs from now on; a pool that is not named wants none.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     pub fn want(&mut self, wanted: BTreeMap<String, f64>) -> Result<(), Refusal> {
         self.pass()?;
         self.wanted = wanted;
         Ok(())
     }
 
-    /// From now on pools do what they were seen to do for so long, as far as their CPUs allow; those that are not named want none. On sets of the same
-    /// sizes they would wait as they did.
+    /// From now on pools repeat the recorded activity of an interval, as far as their CPUs allow; pools that are not named do nothing. On
+    /// sets of the recorded sizes they would wait as recorded.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     pub fn follow(&mut self, seen: &BTreeMap<String, Seen>, elapsed: Nanos) -> Result<(), Refusal> {
         self.pass()?;
         self.wanted.clear();
@@ -130,7 +131,7 @@ impl<'m> DemandPlayer<'m> {
                     self.kept.insert(pool.clone(), now.waiting * SLICE_S);
                     now.used
                 }
-                // What was used, and what came to those that wait, or left them.
+                // The usage, and the change of waiting work.
                 (Unserved::Kept, Some(before)) => {
                     now.used + (now.waiting - before.waiting) * SLICE_S / elapsed.as_secs_f64().max(SLICE_S)
                 }
@@ -140,26 +141,26 @@ impl<'m> DemandPlayer<'m> {
         Ok(())
     }
 
-    /// Before the machine is changed by another hand than that of the manager, which looks first.
+    /// Accounts for the time up to now. Must be called before any change of the machine that the manager does not make; the manager samples first.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     pub fn pass(&mut self) -> Result<(), Refusal> {
         let mut plays = self.plays()?;
         self.go_on(&mut plays);
         Ok(())
     }
 
-    /// What each pool has had and lacked so far.
+    /// CPU time that each pool has used and lacked so far.
     #[must_use]
     pub fn served(&self) -> &BTreeMap<String, Served> {
         &self.served
     }
 
-    /// Lets time pass until `end`, while a manager does what poold does. Each turn is told.
+    /// Advances the clock to `end` while a manager runs its turns as in poold. Each turn is passed to the callback.
     ///
     /// # Errors
-    /// When the machine cannot be read.
+    /// If the machine cannot be read.
     pub fn manage(
         &mut self,
         manager: &mut Manager,
@@ -194,14 +195,14 @@ impl<'m> DemandPlayer<'m> {
         Ok(conf.psets.iter().map(play).collect())
     }
 
-    /// Books the time since the last look.
+    /// Accounts for the time since the last sample.
     fn go_on(&mut self, plays: &mut [Play]) {
         let now = self.machine.clock().now();
         let passed = now - self.usage.at;
         self.usage.at = now;
         let mut left = passed;
         loop {
-            // Where work is kept, those that wait get fewer meanwhile.
+            // If unserved work is kept, the number of waiting threads falls in the meantime.
             let changes = self.unserved == Unserved::Kept && plays.iter().any(|play| play.waiting() > 0.0);
             let part = if changes { left.min(PRESSURE_INTERVAL) } else { left };
             self.book(plays, part);
@@ -214,7 +215,7 @@ impl<'m> DemandPlayer<'m> {
         self.usage.waited.retain(|set, _| is_there(set));
     }
 
-    /// Books a while in which no more and no fewer threads wait.
+    /// Accounts for a time in which the number of waiting threads is constant.
     fn book(&mut self, plays: &mut [Play], passed: Nanos) {
         let seconds = passed.as_secs_f64();
         for play in plays {
@@ -231,7 +232,7 @@ impl<'m> DemandPlayer<'m> {
                 }
                 let served = self.served.entry(name.clone()).or_default();
                 served.used += work * part;
-                // Of those that wait a share waits for each pool.
+                // Waiting threads are divided among pools by their work.
                 let share = if wanted > 0.0 { work / wanted } else { 0.0 };
                 served.waited += waiting * share * seconds;
             }

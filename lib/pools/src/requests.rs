@@ -1,18 +1,18 @@
-//! What the containers of pools request: the agent of a Kubernetes node keeps the sum in a property of each pool, and a set is never made smaller
-//! than its pools request while there are CPUs for that. So what the cluster's scheduler promised holds.
+//! CPU requests of the containers in pools. The agent of a Kubernetes node stores the sum in a property of each pool. A set never becomes smaller
+//! than the requests of its pools while there are enough CPUs. So the guarantees of the cluster scheduler hold.
 
 use millpond_model::pools::{PoolNode, PoolsConf, PsetNode};
 
-/// The property of a pool: what its containers request, in thousandths of a CPU, 1 or more. It is never in a file.
+/// The property of a pool: the sum of the requests of its containers, in thousandths of a CPU, 1 or more. It is never written to a file.
 pub const REQUESTS: &str = "millpond.requests";
 
-/// What the containers of a pool request, in thousandths of a CPU.
+/// The requests of the containers of a pool, in thousandths of a CPU.
 #[must_use]
 pub fn of_pool(pool: &PoolNode) -> u64 {
     pool.user.uint(REQUESTS).unwrap_or(0)
 }
 
-/// Notes what the containers of a pool request, in thousandths of a CPU. Nothing leaves no property.
+/// Stores the requests of the containers of a pool, in thousandths of a CPU. Zero removes the property.
 pub fn note(pool: &mut PoolNode, thousandths: u64) {
     if thousandths == 0 {
         pool.user.remove(REQUESTS);
@@ -21,7 +21,7 @@ pub fn note(pool: &mut PoolNode, thousandths: u64) {
     }
 }
 
-/// What a configuration that is replaced says of requests goes over to its successor.
+/// Copies the requests of a replaced configuration to its successor.
 pub(crate) fn carry(before: &PoolsConf, after: &mut PoolsConf) {
     for pool in &mut after.pools {
         let was = before.pools.iter().find(|was| was.name == pool.name);
@@ -29,8 +29,8 @@ pub(crate) fn carry(before: &PoolsConf, after: &mut PoolsConf) {
     }
 }
 
-/// The minimum of each set, in the order of the configuration: its own, or what its pools request where that is more. Where there are fewer CPUs than
-/// that in all, those sets are lowered first whose minimum is the most above what is requested, and none below its own.
+/// The minimum of each set, in the order of the configuration: its own, or the requests of its pools if these are higher. If there are
+/// fewer CPUs than the sum, the sets whose minimum exceeds their requests by most are lowered first, and none below its own minimum.
 #[must_use]
 pub(crate) fn minima(conf: &PoolsConf) -> Vec<u64> {
     let requested = |set: &PsetNode| {
@@ -69,7 +69,7 @@ mod tests {
     fn minima_that_are_too_many_are_lowered_where_the_most_was_rounded_up() {
         // 3 + 2 of 4 CPUs: 2,100 were rounded up by 900, 1,900 by 100.
         assert_eq!(within(&[(1, 2100), (1, 1900)], 4), [2, 2]);
-        // What is configured stays.
+        // A configured minimum stays.
         assert_eq!(within(&[(3, 3000), (0, 2000)], 4), [3, 1]);
         assert_eq!(within(&[(3, 0), (2, 9000)], 4), [3, 2]);
         assert_eq!(within(&[(0, u64::MAX), (0, u64::MAX)], 4).iter().sum::<u64>(), 4);

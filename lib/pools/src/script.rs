@@ -1,8 +1,8 @@
-//! Scripts of `poolcfg`, executed one command after the other on a configuration (reference §8.3, §8.4).
+//! `poolcfg` scripts (poolcfg(8)), executed command by command on a configuration.
 //!
-//! Nothing is saved here: the caller saves [`Script::editor`] when all of it went well. Three commands act at once, as on
-//! Solaris, through [`Surroundings`]: `create system` and `discover` write the machine's configuration into the file, `destroy system` removes the
-//! file. On a machine these edit like all others.
+//! Nothing is saved here: the caller saves [`Script::editor`] after all commands succeeded. Three commands act at once, as on
+//! Solaris, through [`Surroundings`]: `create system` and `discover` write the machine's configuration to the file, `destroy system` removes the
+//! file. On a machine they edit like all other commands.
 
 use crate::dynamic::{emptied_conf, exported};
 use crate::edit::{Editor, Element, Place};
@@ -13,12 +13,12 @@ use millpond_formats::pools::script::{Command, Entity, Located, PropEdit, PropEd
 use millpond_model::CpuId;
 use millpond_model::pools::{ElementKind, PoolsConf, PropValue, is_element_name};
 
-/// A failure in words of its own: a text of the system beside those of libpool.
+/// A failure as text: that of libpool, or a further one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// What is wrong.
+    /// The error.
     pub text: String,
-    /// What would help.
+    /// A remedy.
     pub hint: Option<String>,
 }
 
@@ -28,47 +28,47 @@ impl From<PoolError> for Said {
     }
 }
 
-/// What a script needs beside the configuration that it edits.
+/// Operations that a script needs in addition to editing.
 pub trait Surroundings {
     /// The configuration of the machine.
     ///
     /// # Errors
-    /// When pools are disabled, or the machine cannot be read.
+    /// If pools are disabled, or the machine cannot be read.
     fn machine(&mut self) -> Result<PoolsConf, Said>;
 
     /// Writes the file now.
     ///
     /// # Errors
-    /// When it cannot be written; it is as it was then.
+    /// If it cannot be written; it is unchanged then.
     fn write(&mut self, conf: &PoolsConf) -> Result<(), Said>;
 
     /// Removes the file now.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// If it cannot be removed.
     fn remove(&mut self) -> Result<(), Said>;
 }
 
-/// A command that was not done, or a note about one that was, with the place of what it is about.
+/// A failed command, or a note about a completed one, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// From 1.
     pub line: usize,
-    /// Bytes from 1.
+    /// In bytes, from 1.
     pub column: usize,
     /// The text of Solaris.
     pub what: String,
-    /// What is wrong in this case, and what would help.
+    /// The details of this case, and a remedy.
     pub hint: Option<String>,
 }
 
-/// A script at work.
+/// A script in execution.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// None while there is no file.
+    /// `None` while there is no file.
     editor: Option<Editor>,
     place: Place,
-    /// What messages call the place.
+    /// The name of the place in messages.
     name: String,
     edited: bool,
     notes: Vec<Told>,
@@ -78,7 +78,7 @@ fn told<T>(place: &Located<T>, what: impl Into<String>, hint: Option<String>) ->
     Told { line: place.line, column: place.column, what: what.into(), hint }
 }
 
-/// For `map_err`: the text in front of the error's own.
+/// For `map_err`: puts a text in front of the error.
 fn because<'p, T, E: Into<Said>>(
     place: &'p Located<T>,
     what: String,
@@ -89,7 +89,7 @@ fn because<'p, T, E: Into<Said>>(
     }
 }
 
-/// Which word an unknown set has: the reference's texts differ by command.
+/// The word for an unknown set: the texts of poolcfg(8) differ by command.
 #[derive(Clone, Copy)]
 enum Noun {
     Resource,
@@ -97,14 +97,14 @@ enum Noun {
 }
 
 impl Script {
-    /// Begins with what the place has; `None` is a file that is not there. `name` is what messages call the place.
+    /// Starts with the stored configuration; `None` is a missing file. `name` is the name of the place in messages.
     #[must_use]
     pub fn new(conf: Option<PoolsConf>, place: Place, name: &str) -> Self {
         let editor = conf.map(|conf| Editor::new(conf, place));
         Script { editor, place, name: name.to_owned(), edited: false, notes: Vec::new() }
     }
 
-    /// The configuration as it is now.
+    /// The current configuration.
     #[must_use]
     pub fn editor(&self) -> Option<&Editor> {
         self.editor.as_ref()
@@ -116,15 +116,15 @@ impl Script {
         self.edited
     }
 
-    /// What the user should know about the commands that were done, once.
+    /// Notes for the user about completed commands; each is returned once.
     pub fn take_notes(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Does one command. Gives the element that is to be shown.
+    /// Executes one command. Returns the element to show, if any.
     ///
     /// # Errors
-    /// [`Told`]: it was not done, and nothing should be saved.
+    /// [`Told`]: the command failed, and nothing should be saved.
     pub fn execute(
         &mut self,
         command: &Located<Command>,
@@ -201,7 +201,7 @@ impl Script {
         self.write(conf, around).map_err(because(command, what()))
     }
 
-    /// What the machine has becomes the file, at once.
+    /// Writes the configuration of the machine to the file, at once.
     fn write(&mut self, conf: PoolsConf, around: &mut dyn Surroundings) -> Result<(), Said> {
         let conf = exported(conf);
         around.write(&conf)?;
@@ -235,7 +235,7 @@ impl Script {
         Ok(())
     }
 
-    /// Properties in their order; of a minimum and a maximum first that one which keeps their order valid.
+    /// Sets properties in their order. Of a minimum and a maximum, the one that keeps them ordered is set first.
     fn change(&mut self, element: &mut Element, edits: &PropEdits) -> Result<(), Told> {
         let Some(editor) = &mut self.editor else { return Ok(()) };
         let bounds = bounds_first(editor, element, edits);
@@ -336,7 +336,7 @@ fn there_is_cpu(editor: &Editor, name: &Located<String>) -> Result<CpuId, Told> 
     }
 }
 
-/// The last minimum and the last maximum of a list that has both, in the order in which they can be set; nothing for any other list.
+/// The last minimum and the last maximum of a list that has both, in the order in which they can be set; empty for any other list.
 fn bounds_first(editor: &Editor, element: &Element, edits: &PropEdits) -> Vec<Located<PropEdit>> {
     let Element::Pset(name) = element else { return Vec::new() };
     let last = |of| edits.iter().rfind(|edit| is_bound(edit).is_some_and(|(which, _)| which == of));
@@ -350,13 +350,13 @@ fn bounds_first(editor: &Editor, element: &Element, edits: &PropEdits) -> Vec<Lo
     if raises { vec![max.clone(), min.clone()] } else { vec![min.clone(), max.clone()] }
 }
 
-/// A bound that a property list sets, with its value.
+/// The bound that a property edit sets, with its value.
 fn is_bound(edit: &Located<PropEdit>) -> Option<(Takes, u64)> {
     let PropEdit::Set(name, PropValue::Uint(value)) = &edit.value else { return None };
     Some((takes(name), *value)).filter(|(which, _)| matches!(which, Takes::Minimum | Takes::Maximum))
 }
 
-/// One property. Behind a new name the element is called by it.
+/// Sets one property. After a new name the element has that name.
 fn put(editor: &mut Editor, element: &mut Element, edit: &Located<PropEdit>) -> Result<(), Told> {
     match &edit.value {
         PropEdit::Remove(name) => {
@@ -377,7 +377,7 @@ fn put(editor: &mut Editor, element: &mut Element, edit: &Located<PropEdit>) -> 
     }
 }
 
-/// What poold will leave out of objectives.
+/// Notes about objectives that poold will ignore.
 fn objections(kind: ElementKind, edit: &Located<PropEdit>) -> Vec<Told> {
     let PropEdit::Set(name, PropValue::String(text)) = &edit.value else { return Vec::new() };
     if rule(kind, name).is_none() || takes(name) != Takes::Objectives {

@@ -1,15 +1,16 @@
-//! Shares CPUs out among sets when a configuration is applied (reference §10.2).
+//! Shares CPUs out among sets when a configuration is applied (`system.allocate-method` of libpool(3LIB)).
 
 use millpond_formats::pools::properties::is_requested;
 use millpond_model::CpuId;
 use millpond_model::pools::{AllocateMethod, Keyword, PoolsConf, PsetNode};
 use std::cmp::Reverse;
 
-/// How many processors each set should have, in the order of the configuration.
+/// The number of CPUs that each set should have, in the order of the configuration.
 ///
-/// *Importance based*: every set starts with its minimum, or with its pinned processors where these are more. What is left is dealt one
-/// by one, the most important set first, to every set below its maximum; what a set began with beyond its minimum counts as dealt. What
-/// no set takes goes to the default set. CPUs that are off-line stay where they are and count for nothing. *Surplus to default*: every other set keeps that start only.
+/// *Importance based*: every set starts with its minimum, or with its pinned CPUs if these are more. The other CPUs are dealt one by one in
+/// rounds, the most important set first, to every set below its maximum. CPUs that a set started with beyond its minimum count as dealt.
+/// CPUs that no set takes go to the default set. Off-line CPUs stay where they are and do not count. *Surplus to default*: every other set
+/// keeps only its start.
 #[must_use]
 pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let total: u64 = conf.psets.iter().map(PsetNode::online).sum();
@@ -19,14 +20,14 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     let mut surplus = total.saturating_sub(sizes.iter().sum());
     let default = conf.psets.iter().position(|s| s.is_default);
     if conf.system.allocate_method == Some(Keyword::Known(AllocateMethod::SurplusToDefault)) {
-        // A set keeps what it has only where no other set may take it.
+        // A set keeps its CPUs only if no other set may take them.
         if let Some(at) = default {
             sizes[at] += surplus;
         }
         return sizes;
     }
     let mut order: Vec<usize> = (0..conf.psets.len()).collect();
-    // Of equals the default set comes last: what is left is its own anyway.
+    // Of equal sets the default set comes last: it gets the rest anyway.
     let importances = conf.importances();
     order.sort_by_key(|at| {
         let set = &conf.psets[*at];
@@ -58,8 +59,8 @@ pub fn sizes(conf: &PoolsConf) -> Vec<u64> {
     sizes
 }
 
-/// Moves processors until every set has as many as [`sizes`] says: those with the lowest numbers first, pinned ones never, those
-/// that are marked `cpu.requested` last.
+/// Moves CPUs until every set has the number that [`sizes`] gives: lowest numbers first, pinned ones never, those
+/// with `cpu.requested` last.
 pub fn share_out(conf: &mut PoolsConf) {
     let sizes = sizes(conf);
     let names: Vec<String> = conf.psets.iter().map(|s| s.name.clone()).collect();
@@ -91,7 +92,7 @@ mod tests {
     use millpond_model::{PsetId, State};
     use proptest::prelude::*;
 
-    /// Sets after the default one, each with minimum, maximum and the importance of its pool.
+    /// The default set and further ones, each with minimum, maximum and the importance of its pool.
     fn conf(cpus: u32, sets: &[(u64, u64, i64)]) -> PoolsConf {
         let mut conf = PoolsConf::fresh((0..cpus).map(|n| (CpuId(n), State::OnLine)));
         for (n, (min, max, importance)) in sets.iter().enumerate() {

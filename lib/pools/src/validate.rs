@@ -1,4 +1,4 @@
-//! Checks that a configuration is valid, and that a machine can have it (reference §10).
+//! Checks that a configuration is valid, and possible on a machine.
 
 use crate::error::{Code, PoolError};
 use crate::values;
@@ -11,10 +11,10 @@ fn invalid(why: impl Into<String>) -> PoolError {
 }
 
 /// Checks a configuration by itself: at most one default pool and one default set, no name and no CPU twice, no pool without a set,
-/// no minimum above its maximum, and a policy that there is.
+/// no minimum above its maximum, and an existing policy.
 ///
 /// # Errors
-/// [`Code::InvalidConf`], naming the first thing that is wrong.
+/// [`Code::InvalidConf`], naming the first error.
 pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
     if let Some(policy) = conf.system.user.get(values::POLICY_PROPERTY) {
         values::policy(policy)?;
@@ -56,8 +56,8 @@ pub fn whole(conf: &PoolsConf) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Whether a machine with so many processors can have it: all minima together fit, all maxima together hold them, and the default pool
-/// has the default set.
+/// Whether the configuration is possible on a machine with `cpus` CPUs: the sum of minima fits, the sum of maxima is large enough, and the
+/// default pool has the default set.
 ///
 /// # Errors
 /// [`Code::InvalidConf`], with the figures.
@@ -65,7 +65,7 @@ pub fn possible(conf: &PoolsConf, cpus: u64) -> Result<(), PoolError> {
     whole(conf)?;
     let sum = |of: fn(&PsetNode) -> u64| conf.psets.iter().map(of).fold(0, u64::saturating_add);
     let (mins, maxes) = (sum(|s| s.min), sum(|s| s.max));
-    // The machine always has a default set, which wants one processor and takes any number.
+    // A machine always has a default set, which needs one CPU and takes any number.
     let absent = conf.default_pset().is_none();
     let mins = if absent { mins.saturating_add(1) } else { mins };
     if mins > cpus {

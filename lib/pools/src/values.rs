@@ -1,4 +1,4 @@
-//! Checks the values of properties (reference §7.3, §7.4).
+//! Checks the values of properties, by the types and rules of libpool(3LIB).
 
 use crate::edit::property_name;
 use crate::error::{Code, PoolError};
@@ -10,16 +10,16 @@ use millpond_planner::POLICIES;
 /// The property of the system that names a policy. Solaris does not have it.
 pub const POLICY_PROPERTY: &str = "system.poold.policy";
 
-/// The names of scheduling classes that a pool may ask for. FSS is known for the sake of files; no machine here has it.
+/// The names of scheduling classes that a pool may have. FSS is accepted because files may contain it; no machine here has it.
 pub const SCHEDULERS: [&str; 5] = ["TS", "IA", "FX", "RT", "FSS"];
 
-/// The levels of poold's log, gravest first.
+/// The log levels of poold, most severe first.
 pub const LOG_LEVELS: [&str; 7] = ["ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG"];
 
-/// Whether a property takes a value; `old` is the one that it has.
+/// Whether a property accepts a value; `old` is its present value.
 ///
 /// # Errors
-/// [`Code::BadParam`] for what is read-only, has another type, or (of what poold reads) a value that means nothing;
+/// [`Code::BadParam`] for a read-only property, a wrong type, or (for properties that poold reads) an invalid value;
 /// [`Code::PutProp`] for names, bounds, schedulers and methods.
 pub fn check(
     kind: ElementKind,
@@ -44,10 +44,10 @@ pub fn check(
     }
 }
 
-/// Whether there is such a policy of poold.
+/// Whether poold has this policy.
 ///
 /// # Errors
-/// [`Code::BadParam`] with those that there are.
+/// [`Code::BadParam`] with the existing policies.
 pub(crate) fn policy(value: &PropValue) -> Result<(), PoolError> {
     match value {
         PropValue::String(name) if POLICIES.contains(&name.as_str()) => Ok(()),

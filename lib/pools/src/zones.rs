@@ -1,17 +1,17 @@
-//! Zone bindings in files: they are restored with the configuration, as a zone of Solaris keeps its pool (reference §14).
+//! Zone bindings in files: they are restored with the configuration, as a Solaris zone keeps its pool.
 //!
-//! A machine keeps them beside its configuration ([`PoolsState::zones`]). In a file they are a property of the pool, `millpond.zones`: names with
-//! semicolons between them. Whatever else reads such a file sees a property of the user's own.
+//! A machine stores them next to its configuration ([`PoolsState::zones`]). In a file they are a property of the pool, `millpond.zones`: names
+//! separated by semicolons. To other readers of such a file it is a user-defined property.
 
 use crate::requests;
 use millpond_model::pools::{PoolNode, PoolsConf, PoolsState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The property of a pool.
+/// The property of a pool that lists its zones.
 pub const ZONES: &str = "millpond.zones";
 
-/// What a file is made of: the configuration, with the zones of each pool as a property.
+/// The configuration for a file, with the zones of each pool as a property.
 #[must_use]
 pub fn described(state: PoolsState) -> PoolsConf {
     let PoolsState { mut conf, zones, .. } = state;
@@ -28,7 +28,7 @@ pub fn described(state: PoolsState) -> PoolsConf {
     conf
 }
 
-/// The zones that a file has, each with the name of its pool.
+/// The zones in a file, each with the name of its pool.
 #[must_use]
 pub fn of_file(file: &PoolsConf) -> BTreeMap<String, String> {
     let of = |pool: &PoolNode| {
@@ -41,7 +41,8 @@ pub fn of_file(file: &PoolsConf) -> BTreeMap<String, String> {
     file.pools.iter().filter(|pool| !pool.is_default).flat_map(of).collect()
 }
 
-/// Takes the zones of a file over. The property goes: the machine keeps them better. Zones that the file does not name stay where they are.
+/// Binds the zones of a file. The property is removed, because the machine stores bindings elsewhere. Zones that the file does not name
+/// keep their binding.
 pub fn bind(file: &PoolsConf, mut state: PoolsState) -> PoolsState {
     for pool in &mut state.conf.pools {
         pool.user.remove(ZONES);
@@ -58,7 +59,7 @@ pub fn bind(file: &PoolsConf, mut state: PoolsState) -> PoolsState {
     state
 }
 
-/// What would end a name, or the property, stands as `%3B`.
+/// Percent-encodes characters that would end a name or the property (`;` becomes `%3B`).
 fn escaped(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
@@ -74,7 +75,7 @@ fn escaped(name: &str) -> String {
     text
 }
 
-/// The reverse. What is no escape stands for itself.
+/// The reverse. Text that is not an escape stays as it is.
 fn plain(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(text("web"), Some("/system.slice/a%20b%3Bc.service;/z"));
         assert_eq!(text("shop"), Some("global"));
         assert_eq!(text("pool_default"), None);
-        // The machine has one of them in another pool, and one that the file does not know.
+        // The machine has one of them in another pool, and one that the file does not contain.
         let mut machine = state(&[("/z", 2), ("/own", 2)]);
         machine.conf.pools[1].user.set(ZONES, "/stale");
         let now = bind(&file, machine);

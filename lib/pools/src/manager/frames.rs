@@ -9,25 +9,25 @@ use millpond_planner::{Costs, Frame, Places, SetFrame, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A processor that was used for less than one part in so many of an interval was idle.
+/// A CPU was idle if it was used for less than the interval divided by this number.
 const IDLE_PART: u64 = 50;
 
-/// Remembers the last look.
+/// Keeps the last measurement.
 #[derive(Debug, Default)]
 pub struct Frames {
     last: Option<Usage>,
-    /// Where processors stand, and those that there were and their states when that was read.
+    /// The positions of CPUs, and the CPUs and states for which they were read.
     places: (BTreeMap<CpuId, Option<Keyword<State>>>, Arc<Places>),
     told: BTreeSet<String>,
 }
 
 impl Frames {
-    /// The interval begins with `usage`.
+    /// Starts an interval with `usage`.
     pub fn begin(&mut self, usage: Usage) {
         self.last = Some(usage);
     }
 
-    /// The frame of the interval that ends with `usage`; `None` for the first look. Beside it, warnings about objectives.
+    /// The frame of the interval that ends with `usage`, and warnings about objectives; `None` after the first measurement.
     pub fn next(
         &mut self,
         usage: Usage,
@@ -50,10 +50,10 @@ impl Frames {
         let minima = requests::minima(&state.conf);
         let sets = state.conf.psets.iter().zip(minima).map(|(pset, min)| {
             let id = pset.id.unwrap_or(PsetId::DEFAULT);
-            // CPUs that are off-line count for nothing: bounds are those of what can run.
+            // Off-line CPUs do not count: bounds concern on-line CPUs.
             let cpus: CpuSet = pset.cpus().iter().filter(|cpu| cpu.runs_threads()).map(|c| c.id).collect();
             let idle = cpus.iter().filter(|cpu| used(*cpu).is_some_and(|u| u * IDLE_PART < elapsed.0));
-            // Where no process is in a set, and others are kept, what its CPUs did is no use of the set.
+            // In a set without processes, while others are kept out, the activity of its CPUs is not usage of the set.
             let has_processes = id.is_default() || occupied.contains(&id);
             let of = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
             let max = of(pset.max);
@@ -90,11 +90,11 @@ impl Frames {
         (Some(frame), warnings)
     }
 
-    /// Reads where processors stand, if others are there than before or their states are others: many files on a large machine, and a turn
-    /// comes ten times a second.
+    /// Reads the positions of CPUs if the CPUs or their states have changed. This reads many files on a large machine, and there may be
+    /// ten turns a second.
     ///
     /// # Errors
-    /// When the machine cannot be read.
+    /// If the machine cannot be read.
     pub fn find_places(&mut self, machine: &dyn Machine, state: &PoolsState) -> Result<(), Refusal> {
         let cpus: BTreeMap<_, _> = state.conf.cpus().map(|c| (c.id, c.status.clone())).collect();
         if cpus != self.places.0 {
@@ -104,7 +104,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Warns about objectives that mean nothing, when they are first seen.
+    /// Warns about objectives without effect when they first appear.
     fn warn(&mut self, state: &PoolsState, warnings: &mut Vec<String>) {
         let system = ("system", &state.conf.system.objectives);
         let sets = state.conf.psets.iter().map(|s| (s.name.as_str(), &s.objectives));
@@ -122,7 +122,7 @@ impl Frames {
     }
 }
 
-/// The objectives that hold.
+/// The valid objectives.
 fn held(objectives: Option<&Objectives>) -> Vec<Weighted> {
     objectives.map(|objectives| objectives.hold.clone()).unwrap_or_default()
 }

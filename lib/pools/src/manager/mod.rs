@@ -1,4 +1,4 @@
-//! The manager: measures, asks a policy, and carries out what it decides. The caller says when.
+//! The manager: measures, calls a policy, and applies its plan. The caller determines when.
 //!
 //! ```text
 //!   watch ──sample──▶ Frames ──▶ Frame ──▶ Policy ──▶ Decision ──check──▶ commit (one change) ──▶ Turn
@@ -6,9 +6,8 @@
 //!                       └──────────── configuration of the machine ◀─────────────┘
 //! ```
 //!
-//! It keeps nothing that matters: the configuration is the machine's, and is read anew in every turn, so that whatever others change is
-//! seen. A plan is checked once more against the configuration at the moment at which it is carried out; what does not fit any more is
-//! not done.
+//! It keeps no state that could become stale: the configuration is read from the machine in every turn, so that changes by other programs are
+//! noticed. A plan is checked once more against the configuration when it is applied; a plan that no longer fits is dropped.
 
 mod frames;
 mod record;
@@ -26,33 +25,33 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{Nanos, PsetId};
 use millpond_planner::{Decision, Frame, Outcome, Plan, Policy, check};
 
-/// What a turn found and did.
+/// The result of a turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// What was decided. `None` in the first turn, and when nothing can be said of the interval.
+    /// The decision. `None` in the first turn, and if nothing is known about the interval.
     pub decision: Option<Decision>,
-    /// What came of the decision of the turn before.
+    /// The result of the decision of the previous turn.
     pub outcome: Option<Outcome>,
-    /// What was done about the plan.
+    /// What was done with the plan.
     pub done: Done,
-    /// Objectives that mean nothing, in words; told when they are first seen.
+    /// Warnings about objectives without effect, each reported once.
     pub warnings: Vec<String>,
-    /// What the user should know of the changes that were made: steps that were refused and tolerated.
+    /// Notes for the user about the changes: refused steps that were tolerated.
     pub notes: Vec<String>,
-    /// Another program changed the configuration since the last turn.
+    /// Whether another program changed the configuration since the last turn.
     pub changed: bool,
 }
 
-/// What became of a plan.
+/// What was done with a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     /// It had no moves.
     Nothing,
-    /// It was carried out, in so long.
+    /// It was applied, in this time.
     Moved(Nanos),
-    /// It does not fit what the machine has by now, in words.
+    /// It no longer fits the configuration of the machine; the reason as text.
     Stale(String),
-    /// The machine refused, and has what it had.
+    /// The machine refused it and is unchanged.
     Refused(PoolError),
 }
 
@@ -67,31 +66,32 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// With that policy.
+    /// A manager with this policy.
     #[must_use]
     pub fn new(policy: Box<dyn Policy>) -> Self {
         Manager { policy, frames: Frames::default(), last: None, cost: None, left: None, is_dry: false }
     }
 
-    /// The same, which decides and moves nothing.
+    /// The same, but plans are not applied.
     #[must_use]
     pub fn dry(self) -> Self {
         Manager { is_dry: true, ..self }
     }
 
-    /// Begins an interval anew: what was measured so far is forgotten.
+    /// Starts a new interval and discards earlier measurements.
     ///
     /// # Errors
-    /// When the machine cannot be read.
+    /// If the machine cannot be read.
     pub fn look(&mut self, watch: &mut dyn UsageWatch) -> Result<(), PoolError> {
         self.frames.begin(watch.sample()?);
         Ok(())
     }
 
-    /// Waits for the end of an interval that began at `began`, or for `end`, and begins it anew where that is better ([`Rhythm::wait`]).
+    /// Waits for the end of an interval that began at `began`, or for `end`. Starts a new interval if that gives a better measurement
+    /// ([`Rhythm::wait`]).
     ///
     /// # Errors
-    /// When the machine cannot be read.
+    /// If the machine cannot be read.
     pub fn wait(
         &mut self,
         rhythm: Rhythm,
@@ -112,12 +112,12 @@ impl Manager {
         self.policy.name()
     }
 
-    /// The policy, to save or restore what it remembers.
+    /// The policy, to save or restore its state.
     pub fn policy(&mut self) -> &mut dyn Policy {
         self.policy.as_mut()
     }
 
-    /// The configuration as the last turn left it, where that is known.
+    /// The configuration after the last turn, if known.
     #[must_use]
     pub fn configuration(&self) -> Option<&PoolsState> {
         self.left.as_ref()
@@ -126,9 +126,9 @@ impl Manager {
     /// One turn, at the end of an interval.
     ///
     /// # Errors
-    /// [`crate::errno::NOT_ACTIVE`] when pools are disabled; when the machine cannot be read.
+    /// [`crate::errno::NOT_ACTIVE`] if pools are disabled; if the machine cannot be read.
     pub fn turn(&mut self, machine: &dyn Machine, watch: &mut dyn UsageWatch) -> Result<Turn, PoolError> {
-        // One reading of the machine serves all that is asked.
+        // One shared reading of the machine serves all queries of this turn.
         let reads = machine.shared_reads();
         let usage: Usage = watch.sample()?;
         let mut state = dynamic::read(machine)?;
@@ -136,7 +136,7 @@ impl Manager {
         if !self.is_dry {
             (state, notes) = crate::dedicated::sweep(machine, state)?;
         }
-        // Zones come and go with what starts and ends.
+        // Zones are not compared: they change whenever services start and stop.
         let changed = self.left.as_ref().is_some_and(|left| left.conf != state.conf);
         self.frames.find_places(machine, &state)?;
         let members = dynamic::occupied(machine, &state)?;
@@ -153,7 +153,7 @@ impl Manager {
         Ok(Turn { decision: Some(decision), outcome, done, warnings, notes, changed })
     }
 
-    /// No other program writes from the second reading of the configuration on. A plan for a configuration that has changed is
+    /// Applies a plan. The writer lock is taken before the configuration is read a second time. A plan for a configuration that has changed is
     /// dropped: the next turn begins with the new one.
     fn carry_out(
         &mut self,
@@ -198,7 +198,7 @@ impl Manager {
     }
 }
 
-/// The configuration after the plan, or why the plan is none for it.
+/// The configuration after the plan, or the reason why the plan does not fit.
 fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
     let mut state = state.clone();
     for step in &plan.moves {
@@ -213,7 +213,7 @@ fn moved(state: &PoolsState, plan: &Plan) -> Result<PoolsState, String> {
     Ok(state)
 }
 
-/// Why a processor is not where the plan has it from.
+/// The reason why a CPU is not in the donor set of the plan.
 fn unfit(state: &PoolsState, cpu: millpond_model::CpuId, from: PsetId) -> Option<String> {
     match state.conf.pset_with(cpu) {
         None => Some(format!("CPU {cpu} is gone")),

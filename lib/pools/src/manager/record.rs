@@ -2,7 +2,7 @@
 
 use millpond_planner::{Decision, Log};
 
-/// Decides what is worth a line.
+/// Decides which decisions are recorded.
 #[derive(Debug, Default)]
 pub struct Record {
     all: bool,
@@ -13,17 +13,18 @@ pub struct Record {
 }
 
 impl Record {
-    /// Every decision, or only those that tell something.
+    /// Records every decision, or only those that differ from the previous one.
     #[must_use]
     pub fn new(all: bool) -> Self {
         Record { all, ..Record::default() }
     }
 
-    /// Takes a decision, and the outcome of the one before. Gives the line of that one, if it is to be written: it is only known now.
+    /// Takes a decision, and the outcome of the previous one. Returns the line of the previous one, if it is to be recorded: only now is it
+    /// complete.
     pub fn take(&mut self, decision: Decision, outcome: Option<millpond_planner::Outcome>) -> Option<String> {
         let line = self.finish(outcome);
         let advice = words_only(decision.advice.as_deref().unwrap_or_default());
-        // That nothing is advised any more is no news.
+        // The end of an advice is not recorded.
         let is_advised = !advice.is_empty() && advice != self.advice;
         let is_news = words_only(&decision.plan.reason) != self.reason || is_advised;
         if self.all || is_news || !decision.plan.moves.is_empty() {
@@ -72,7 +73,7 @@ mod tests {
             lines += usize::from(record.take(decision(advice), None).is_some());
         }
         lines += usize::from(record.finish(None).is_some());
-        // The first decision, the first advice and the last.
+        // The first decision, the first advice, and the last decision.
         assert_eq!(lines, 3);
     }
 }

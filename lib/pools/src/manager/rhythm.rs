@@ -1,32 +1,32 @@
-//! When to measure: slowly while no thread waits, at once when one does, or when the pools became others.
+//! When to measure: at long intervals while no thread waits; at once when a thread waits or the pools have changed.
 
 use millpond_machine::facets::{UsageWatch, WakeReason};
 use millpond_machine::{Clock, Refusal};
 use millpond_model::Nanos;
 
-/// How long the policy that reacts at once measures after it was woken.
+/// The first measuring interval of the reactive policy after a wake-up.
 pub const FAST: Nanos = Nanos::from_millis(50);
 
-/// Between two turns while threads keep waiting.
+/// The time between two turns while threads keep waiting.
 pub const PRESSED: Nanos = Nanos::from_millis(100);
 
-/// What the policy that reacts at once does without being woken.
+/// The interval of the reactive policy without wake-ups.
 pub const SLOW: Nanos = Nanos::from_millis(1000);
 
-/// The default interval of the daemon of Solaris (reference §13.1).
+/// The default interval of poold(8) of Solaris.
 pub const SOLARIS: Nanos = Nanos::from_millis(15_000);
 
-/// The rhythm of turns.
+/// The schedule of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rhythm {
-    /// Without pressure.
+    /// The interval without pressure.
     pub interval: Nanos,
-    /// Pressure ends a wait.
+    /// Whether pressure ends a wait.
     pub wakes: bool,
 }
 
 impl Rhythm {
-    /// The rhythm of a policy: the interval that is asked for, else its own.
+    /// The rhythm of a policy: the configured interval, else that of the policy.
     #[must_use]
     pub fn of(policy: &str, asked_ms: Option<u64>) -> Rhythm {
         let reacts = policy != "solaris";
@@ -35,7 +35,7 @@ impl Rhythm {
         Rhythm { interval, wakes: reacts }
     }
 
-    /// What threads that wait at `now` change about an interval that began at `began`.
+    /// The effect of threads that wait at `now` on an interval that began at `began`.
     #[must_use]
     pub fn on_pressure(began: Nanos, now: Nanos) -> OnPressure {
         if (now - began).0 > 2 * PRESSED.0 {
@@ -45,12 +45,12 @@ impl Rhythm {
         }
     }
 
-    /// Waits for the end of the next interval that begins at `began`. After a long quiet time the wait for processors of a moment would be lost in the
-    /// mean of the interval: so a look is thrown away, and a short interval follows. Gives whether the interval began anew. A configuration that
-    /// was written counts as pressure when `is_news` says that it is another one: a pool may want its first CPU.
+    /// Waits for the end of the interval that begins at `began`, and returns whether a new interval must be started. After a long quiet
+    /// time a short wait for CPUs would be averaged away: the interval is then discarded, and a short one follows. A new configuration
+    /// counts as pressure if `is_news` says that it differs: a pool may want its first CPU.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     pub fn wait(
         self,
         clock: &dyn Clock,
@@ -83,20 +83,20 @@ impl Rhythm {
     }
 }
 
-/// What follows when threads begin to wait.
+/// The effect of threads that begin to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnPressure {
-    /// The interval has been quiet for long: it begins anew, and is so long.
+    /// The interval has been quiet for long: a new one begins, with this length.
     Again(Nanos),
-    /// It ends then.
+    /// The interval ends at this time.
     Until(Nanos),
 }
 
-/// What follows a wait.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The interval is over.
     Over,
-    /// It begins anew, and is so long.
+    /// A new interval begins, with this length.
     Again(Nanos),
 }

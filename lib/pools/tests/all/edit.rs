@@ -1,4 +1,4 @@
-//! The rules of reference §7.4, §7.6 and §7.7, one by one, with the texts of §7.5.
+//! The rules of poolcfg(8) and libpool(3LIB) for edits, one by one, with their error texts.
 
 use millpond_model::pools::{Keyword, PoolsConf, PoolsState, PropValue};
 use millpond_model::{CpuId, State};
@@ -17,7 +17,7 @@ fn pool(name: &str) -> Element {
     Element::Pool(name.into())
 }
 
-/// A set that may have processors.
+/// A set that may have CPUs.
 fn with_set(place: Place, min: u64, max: u64) -> Editor {
     let mut editor = on(place);
     editor.create_pset("webset").unwrap();
@@ -209,7 +209,7 @@ fn free_properties_keep_their_type_until_they_are_removed() {
     assert_eq!(said(editor.remove(&system, "system.poold.objectives")), "done");
 }
 
-/// With CPUs 0 and 1 off-line.
+/// CPUs 0 and 1 are off-line.
 fn half_off_line(place: Place) -> Editor {
     let mut editor = with_set(place, 0, 4);
     for cpu in [0, 1] {
@@ -230,11 +230,11 @@ fn cpus_that_are_off_line_are_not_transferred_and_fill_no_bound() {
     assert_eq!(error.hint.as_deref(), Some(why));
     let error = editor.put(&pset("webset"), "pset.min", PropValue::Uint(2)).unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("all minima together would be 3, and there are 2 CPUs on-line"));
-    // One that is named goes, and counts for nothing.
+    // An off-line CPU can be moved by its number, and does not count.
     editor.put(&pset("webset"), "pset.max", PropValue::Uint(1)).unwrap();
     editor.transfer_cpu(CpuId(0), "webset").unwrap();
     assert_eq!(cpus(&editor, "webset"), "0,2");
-    // What a file says of states is of the machine on which it was written.
+    // The states in a file are those of the machine on which it was written.
     let mut file = half_off_line(Place::File);
     file.transfer(3, "pset_default", "webset").unwrap();
     assert_eq!(cpus(&file, "webset"), "0-2");

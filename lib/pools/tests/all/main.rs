@@ -1,4 +1,4 @@
-//! Configurations of pools from outside: rules of edits, and scripts.
+//! Configurations of pools from outside: rules for edits, and scripts.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Scripts of `poolcfg`, executed: what they do, and the texts of reference §8.4 with their places.
+//! `poolcfg` scripts: their effects, and the error texts of poolcfg(8) with their positions.
 
 use millpond_formats::pools::properties::Element as _;
 use millpond_formats::pools::script::parse;
@@ -7,7 +7,7 @@ use millpond_model::{Class, CpuId, PoolId, PsetId, State};
 use millpond_pools::script::{Said, Script, Surroundings};
 use millpond_pools::{Editor, Element, Place, PoolError};
 
-/// A machine of four processors, and what its file has now.
+/// A machine of four CPUs, and the present content of its file.
 struct World {
     machine: Result<PoolsConf, PoolError>,
     file: Option<PoolsConf>,
@@ -41,7 +41,7 @@ fn on(place: Place) -> Script {
     Script::new(Some(four()), place, "/x")
 }
 
-/// What is said about the first thing that fails, with its place; otherwise the configuration.
+/// The first error with its position; otherwise the configuration.
 fn run_in(script: &mut Script, text: &str, world: &mut World) -> Result<(), (usize, usize, String)> {
     for command in parse(text).unwrap() {
         script.execute(&command, world).map_err(|e| (e.line, e.column, e.what))?;
