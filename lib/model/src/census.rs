@@ -1,26 +1,26 @@
-//! Processes and threads at an instant, and where the time of each went.
+//! Processes and threads at an instant, with the time spent in each microstate.
 
 use crate::{Class, CpuId, Histogram, LgrpId, Lwp, LwpId, Nanos, Pid, PsetId, WallTime};
 use std::collections::BTreeMap;
 
-/// What a thread does with its time.
+/// A microstate of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Microstate {
-    /// It computes in user mode.
+    /// Runs in user mode.
     User,
-    /// It computes in the kernel.
+    /// Runs in the kernel.
     System,
-    /// The kernel handles a trap of it.
+    /// The kernel handles a trap of the thread.
     Trap,
-    /// It sleeps until a page of text is there.
+    /// Sleeps until a page of text is loaded.
     TextFault,
-    /// It sleeps until a page of data is there.
+    /// Sleeps until a page of data is loaded.
     DataFault,
-    /// It sleeps until it gets a lock of its program.
+    /// Sleeps until it gets a lock of its program.
     Lock,
-    /// It sleeps for another reason.
+    /// Sleeps for another reason.
     Sleep,
-    /// It could run, and waits for a CPU.
+    /// Is runnable, and waits for a CPU.
     Latency,
 }
 
@@ -37,129 +37,129 @@ pub const MICROSTATES: [Microstate; 8] = [
 ];
 
 impl Microstate {
-    /// The word that its column has.
+    /// The heading of its column.
     #[must_use]
     pub fn word(self) -> &'static str {
         ["USR", "SYS", "TRP", "TFL", "DFL", "LCK", "SLP", "LAT"][self.index()]
     }
 
-    /// Where it stands in [`MICROSTATES`].
+    /// Its index in [`MICROSTATES`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Where a thread's time went, cumulated since the count began: since the thread began, or since it was first seen.
+/// Time of a thread by microstate, cumulated since the thread began, or since it was first observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// By microstate; `None` where that is not told from others.
+    /// By microstate; `None` if the state is not distinguished from others.
     pub times: [Option<Nanos>; MICROSTATES.len()],
-    /// It was stopped. No column shows it.
+    /// Time while stopped. No column shows it.
     pub stopped: Nanos,
-    /// Of the latency: a CPU cap kept it from a CPU. `None` where that is not counted for each thread, as on Linux, which counts it for groups.
+    /// The part of the latency caused by a CPU cap. `None` if it is not counted per thread, as on Linux, which counts it per group.
     pub capped: Option<Nanos>,
-    /// It left its CPU of its own will.
+    /// Voluntary context switches.
     pub voluntary: Option<u64>,
-    /// It was made to leave it.
+    /// Involuntary context switches.
     pub involuntary: Option<u64>,
-    /// It called the kernel.
+    /// System calls.
     pub calls: Option<u64>,
-    /// It got a signal.
+    /// Signals received.
     pub signals: Option<u64>,
 }
 
 impl Spent {
-    /// All of the time.
+    /// The sum of all times.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.times.iter().flatten().fold(self.stopped, |sum, time| sum + *time)
     }
 }
 
-/// What a wait is for that counts as waiting for a lock (LCK).
+/// The kind of a wait that counts as waiting for a lock (LCK).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
-    /// A mutex, or a lock like one, that another thread holds: it is contended.
+    /// A mutex or a similar lock held by another thread: it is contended.
     Mutex,
-    /// A barrier, until the other threads are there.
+    /// A barrier, until the other threads arrive.
     Barrier,
-    /// A condition variable, a semaphore, an empty queue: until another thread has something.
+    /// A condition variable, a semaphore or an empty queue, until another thread provides something.
     Condition,
-    /// Something that other threads of the program have, hand on and use meanwhile: a semaphore or a condition that serves as a lock.
+    /// A resource that threads of the program hold, use and pass on: a semaphore or a condition variable that serves as a lock.
     Resource,
     /// The end of another thread.
     Join,
-    /// The facts do not decide it.
+    /// The facts are not conclusive.
     Unknown,
 }
 
-/// How a futex call waits.
+/// The operation of a futex wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FutexOperation {
     /// While the word has a value: `FUTEX_WAIT`, `FUTEX_WAIT_BITSET`, `futex_wait`.
     #[default]
     Wait,
-    /// For the kernel's own mutex: `FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`.
+    /// For a PI mutex of the kernel: `FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`.
     LockPi,
-    /// At a condition whose mutex is the kernel's: `FUTEX_WAIT_REQUEUE_PI`.
+    /// At a condition variable whose mutex is a PI mutex: `FUTEX_WAIT_REQUEUE_PI`.
     RequeuePi,
     /// At several words: `futex_waitv`.
     Several,
 }
 
-/// What is seen of the waits at a futex word. Counts are since the threads were first seen.
+/// Observations of the waits at a futex word. Counts are since the threads were first observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FutexFacts {
-    /// How the last wait was asked for.
+    /// The operation of the last wait.
     pub operation: FutexOperation,
-    /// It is not declared private to the process.
+    /// Whether the futex is not declared private to the process.
     pub shared: bool,
     /// The smallest and the largest value that a wait expected in the word.
     pub values: (u32, u32),
-    /// Waits that a thread of the process ended by a wake-up call at this word, but for those after which another thread was faster.
+    /// Waits that ended by a wake-up call of the process at this word, except those after which another thread was faster.
     pub woken: u64,
-    /// Of these, those after which the thread that had waited made a wake-up call at this word itself.
+    /// The part of `woken` after which the waiting thread itself made a wake-up call at this word.
     pub released: u64,
-    /// From the ends of these waits to these calls: what the threads had got was held for so long.
+    /// Total time from the ends of these waits to these wake-up calls: the hold time.
     pub held: Nanos,
-    /// Of that: the threads ran.
+    /// The part of `held` in which the threads ran.
     pub held_ran: Nanos,
-    /// And they slept.
+    /// The part of `held` in which the threads slept.
     pub held_slept: Nanos,
-    /// From the last call at the word before a wait to this wait the threads ran for so long. What they did between calls without a wait between is no part
-    /// of it: they may have had it then.
+    /// Run time of threads from the last call at the word before a wait to this wait. Time between calls without a wait in between is excluded:
+    /// the thread may have held the resource then.
     pub apart_ran: Nanos,
-    /// How long the thread waited at the word that waited longest.
+    /// The total wait time of the thread that waited longest at the word.
     pub longest: Nanos,
     /// Waits that ended because a thread of the process ended.
     pub ended: u64,
-    /// The expected value is the number of a thread of the process.
+    /// Whether the expected value is the number of a thread of the process.
     pub names_thread: bool,
-    /// The thread of the process that held the mutex when a wait for it began, as the word or the C library's record beside it has it.
+    /// The thread of the process that held the mutex when a wait began, according to the word or to the record of the C library next to it.
     pub holder: Option<LwpId>,
 }
 
-/// What is known of waits at one address.
+/// The facts about waits at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFacts {
-    /// The machine itself knows what they are for.
+    /// The machine itself knows the kind.
     Told(WaitKind),
-    /// They are at a futex word.
+    /// The address is a futex word.
     Futex(FutexFacts),
 }
 
-/// Waits of a thread at one address, cumulated since it was first seen.
+/// Waits of a thread at one address, cumulated since it was first observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How long, the wait included that goes on.
+    /// The total time, including the present wait.
     pub time: Nanos,
-    /// What is known of them.
+    /// The facts about them.
     pub facts: WaitFacts,
 }
 
 impl Wait {
-    /// This and later waits at the same address, of the same thread or of another one of its process.
+    /// Combines this with later waits at the same address, of the same thread or of another thread of its process.
     #[must_use]
     pub fn joined(&self, later: &Wait) -> Wait {
         let facts = match (self.facts, later.facts) {
@@ -185,45 +185,45 @@ impl Wait {
     }
 }
 
-/// What the waits of a thread were for, cumulated since it was first seen.
+/// Causes of the waits of a thread, cumulated since it was first observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// Of the time asleep: for a disk.
+    /// The part of the time asleep that is waiting for a disk.
     pub disk: Nanos,
-    /// Of the time for locks: by the address of each that is remembered, in its process; 0 is one that could not be told. Others are not among them.
+    /// Waits for locks, by the address of the lock in its process; 0 is an unknown address. Only the remembered addresses are included.
     pub waits: BTreeMap<u64, Wait>,
 }
 
-/// Where a lock of a program lies in its memory.
+/// The location of a lock in the memory of its program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockPlace {
-    /// The library or program whose memory it is, or what that memory is used for.
+    /// The library or program that the memory belongs to, or the use of the memory.
     pub name: String,
-    /// It is the lock of an allocator of memory.
+    /// Whether it is the lock of a memory allocator.
     pub of_allocator: bool,
 }
 
-/// What a thread, or a process by one of its threads, does at an instant.
+/// The state of a thread at an instant; for a process that of one of its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// It runs there.
+    /// Runs on this CPU.
     OnCpu(CpuId),
-    /// It could run.
+    /// Is runnable.
     Runnable,
-    /// It may not run until its cap lets it.
+    /// Is throttled by its CPU cap.
     Capped,
-    /// It sleeps.
+    /// Sleeps.
     Asleep,
-    /// It was stopped.
+    /// Is stopped.
     Stopped,
-    /// It is being made.
+    /// Is being created.
     Idle,
-    /// It has ended, and its parent has not read its status.
+    /// Has ended, and its parent has not read its status.
     Zombie,
 }
 
 impl Doing {
-    /// Less is more worth showing of a process.
+    /// The rank for the choice of the thread that represents a process; lower is preferred.
     fn rank(self) -> u8 {
         match self {
             Doing::OnCpu(_) => 0,
@@ -237,27 +237,27 @@ impl Doing {
     }
 }
 
-/// How a thread is scheduled at an instant.
+/// The scheduling state of a thread at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// What it does.
+    /// Its state.
     pub doing: Doing,
     /// Its class.
     pub class: Class,
-    /// Its global priority; more is better.
+    /// Its global priority; higher is better.
     pub priority: i16,
-    /// How nice it is, -20 to 19; `None` in classes that have no such thing, and for what has ended.
+    /// Its nice value, -20 to 19; `None` in classes without one, and after its end.
     pub nice: Option<i8>,
-    /// The CPU that it is on, or was on last.
+    /// The CPU that it runs on, or ran on last.
     pub cpu: Option<CpuId>,
-    /// Its home, where that is known.
+    /// Its home lgroup, if known.
     pub home: Option<LgrpId>,
-    /// The set it is bound to; [`PsetId::DEFAULT`] for none, and where no places were asked for.
+    /// The set it is bound to; [`PsetId::DEFAULT`] if none, or if places were not requested.
     pub set: PsetId,
 }
 
 impl Standing {
-    /// Of several threads the one that stands for their process: one that runs before one that is runnable, then the better priority, then the first.
+    /// Of several threads the one that represents their process: a running one before a runnable one, then the better priority, then the first.
     pub fn of_process(threads: impl IntoIterator<Item = Standing>) -> Option<Standing> {
         threads.into_iter().min_by_key(|s| (s.doing.rank(), -i32::from(s.priority)))
     }
@@ -266,23 +266,23 @@ impl Standing {
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadEntry {
-    /// Which.
+    /// Its identifier.
     pub lwp: Lwp,
     /// Its short name.
     pub name: String,
-    /// When it began, on the machine's clock: what tells it from a later one of the same number.
+    /// Its start time on the machine's clock. It distinguishes the thread from a later one with the same number.
     pub began: Nanos,
-    /// How it is scheduled.
+    /// Its scheduling state.
     pub standing: Standing,
-    /// CPU time since it began.
+    /// CPU time since its start.
     pub time: Nanos,
-    /// Where its time went, where that was asked for.
+    /// Its time by microstate, if requested.
     pub spent: Option<Spent>,
-    /// What its waits were for, where that was asked for and is known.
+    /// The causes of its waits, if requested and known.
     pub causes: Option<Causes>,
 }
 
-/// A number with its name.
+/// A number and a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     /// The number.
@@ -294,27 +294,27 @@ pub struct Named {
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEntry {
-    /// Which.
+    /// Its number.
     pub pid: Pid,
     /// Its short name.
     pub name: String,
-    /// When it began, on the machine's clock.
+    /// Its start time on the machine's clock.
     pub began: Nanos,
-    /// How it, or one thread for all, is scheduled.
+    /// Its scheduling state, or that of the thread that represents it.
     pub standing: Standing,
-    /// CPU time since it began, that of threads that ended included.
+    /// CPU time since its start, including threads that have ended.
     pub time: Nanos,
-    /// How many threads it has.
+    /// The number of its threads.
     pub threads: u32,
-    /// The effective user.
+    /// The effective user ID.
     pub euid: u32,
-    /// The real user.
+    /// The real user ID.
     pub uid: u32,
-    /// Its address space in KiB, where that was asked for and is known.
+    /// Its address space in KiB, if requested and known.
     pub size: Option<u64>,
-    /// What of it is in memory, in KiB.
+    /// Its resident memory in KiB.
     pub rss: Option<u64>,
-    /// Its zone, where places were asked for; number 0 is the global one.
+    /// Its zone, if places were requested; number 0 is the global zone.
     pub zone: Named,
     /// Its task.
     pub task: u32,
@@ -322,26 +322,26 @@ pub struct ProcessEntry {
     pub project: Named,
 }
 
-/// Everything that lives on a machine at an instant.
+/// All processes and threads of a machine at an instant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Roster {
-    /// When, on the machine's monotonic clock.
+    /// The time on the machine's monotonic clock.
     pub at: Nanos,
-    /// When, on the wall.
+    /// The wall-clock time.
     pub wall: WallTime,
-    /// CPUs that run threads: what a percentage of CPU time is a part of.
+    /// The number of CPUs that run threads: the basis of percentages of CPU time.
     pub processors: u32,
-    /// Memory of the machine in KiB, where it is known.
+    /// Memory of the machine in KiB, if known.
     pub memory: Option<u64>,
-    /// Threads that ran or waited, on average over 1, 5 and 15 minutes, where that is known.
+    /// Running and waiting threads, averaged over 1, 5 and 15 minutes, if known.
     pub load: Option<[f64; 3]>,
     /// Every process, ascending.
     pub processes: Vec<ProcessEntry>,
-    /// Every thread, ascending, where they were asked for.
+    /// Every thread, ascending, if requested.
     pub threads: Vec<ThreadEntry>,
-    /// How long threads waited for the CPU that they got, of waits that ended since the watch began, by CPU; where that is measured.
+    /// Run-queue delays of threads, for waits that ended since the watch began, by the CPU that the thread got; if measured.
     pub waits: Option<BTreeMap<CpuId, Histogram>>,
-    /// What is lacking, and why; each a line.
+    /// Missing data with the reason, one line each.
     pub missing: Vec<String>,
 }
 

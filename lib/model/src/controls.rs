@@ -1,23 +1,25 @@
 //! CPU shares and CPU caps of a project, a zone or a process.
 //!
-//! Solaris calls them resource controls: `project.cpu-shares`, `zone.cpu-cap`. `process.cpu-shares` and `process.cpu-cap` are ours.
+//! Solaris calls them resource controls: `project.cpu-shares`, `zone.cpu-cap`. `process.cpu-shares` and `process.cpu-cap` are extensions of
+//! Millpond.
 
 use crate::Pid;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// CPU shares: while CPUs are contended, holders get CPU time in proportion to them. 0: only what no other holder wants.
+/// CPU shares: while CPUs are contended, holders get CPU time in proportion to their shares. A holder with 0 gets only CPU time that no
+/// other holder uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Shares(u32);
 
-/// A CPU cap, in percent of one CPU: 150 is one CPU and a half. 1 at least.
+/// A CPU cap, in percent of one CPU: 150 is one CPU and a half. At least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct CpuCap(u32);
 
-/// A value that a control cannot have.
+/// An invalid value or name of a control.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// Shares are a whole number in a range.
@@ -26,18 +28,18 @@ pub enum ControlError {
     /// A cap is a whole number in a range.
     #[error("`{0}` is no cap (percent of one CPU: 1 to {max})", max = CpuCap::MAX.get())]
     Cap(String),
-    /// The name is none of a control.
+    /// The name is not that of a control.
     #[error("`{0}` is no resource control (project|zone|process.cpu-shares, project|zone|process.cpu-cap)")]
     Name(String),
 }
 
 impl Shares {
-    /// What a holder has of which nothing was said.
+    /// The value of a holder without a setting.
     pub const DEFAULT: Shares = Shares(1);
-    /// The most.
+    /// The largest value.
     pub const MAX: Shares = Shares(65_535);
 
-    /// So many.
+    /// A number of shares.
     ///
     /// # Errors
     /// [`ControlError`] beyond [`Shares::MAX`].
@@ -46,7 +48,7 @@ impl Shares {
         if shares > Shares::MAX { Err(ControlError::Shares(shares.0.to_string())) } else { Ok(shares) }
     }
 
-    /// How many.
+    /// The number of shares.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -54,10 +56,10 @@ impl Shares {
 }
 
 impl CpuCap {
-    /// The most: a million CPUs.
+    /// The largest value: a million CPUs.
     pub const MAX: CpuCap = CpuCap(100_000_000);
 
-    /// So many percent of one CPU.
+    /// A percentage of one CPU.
     ///
     /// # Errors
     /// [`ControlError`] for 0 and beyond [`CpuCap::MAX`].
@@ -66,7 +68,7 @@ impl CpuCap {
         if percent == 0 || cap > CpuCap::MAX { Err(ControlError::Cap(percent.to_string())) } else { Ok(cap) }
     }
 
-    /// Percent of one CPU.
+    /// The percentage of one CPU.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -74,7 +76,7 @@ impl CpuCap {
 }
 
 crate::words! {
-    /// What is controlled.
+    /// A resource control.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Control {
@@ -85,7 +87,7 @@ crate::words! {
     }
 }
 
-/// Both.
+/// All controls.
 pub const CONTROLS: [Control; 2] = Control::ALL;
 
 crate::words! {
@@ -102,7 +104,7 @@ crate::words! {
     }
 }
 
-/// What has shares and a cap.
+/// An object that has shares and a cap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlHolder {
@@ -114,7 +116,7 @@ pub enum ControlHolder {
     Process(Pid),
 }
 
-/// A control of a holder with its value; `None`: it was never set, or is to be as it was before it was set first.
+/// A control of a holder with its value. `None`: it was never set, or is to be reset to its original value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlSetting {
@@ -125,7 +127,7 @@ pub enum ControlSetting {
 }
 
 impl ControlHolder {
-    /// What sort it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> HolderKind {
         match self {
@@ -137,7 +139,7 @@ impl ControlHolder {
 }
 
 impl ControlSetting {
-    /// Which control.
+    /// Its control.
     #[must_use]
     pub fn control(self) -> Control {
         match self {
@@ -146,7 +148,7 @@ impl ControlSetting {
         }
     }
 
-    /// The number, where it is set: shares, or percent of one CPU.
+    /// The number, if set: shares, or percent of one CPU.
     #[must_use]
     pub fn value(self) -> Option<u32> {
         match self {
@@ -155,10 +157,10 @@ impl ControlSetting {
         }
     }
 
-    /// A control of that number.
+    /// A control with this value.
     ///
     /// # Errors
-    /// [`ControlError`] when the control cannot have it.
+    /// [`ControlError`] if the value is invalid for the control.
     pub fn of(control: Control, value: u32) -> Result<Self, ControlError> {
         Ok(match control {
             Control::CpuShares => ControlSetting::CpuShares(Some(Shares::new(value)?)),
@@ -166,7 +168,7 @@ impl ControlSetting {
         })
     }
 
-    /// A control that is not set.
+    /// A control without a value.
     #[must_use]
     pub fn unset(control: Control) -> Self {
         match control {
@@ -176,16 +178,16 @@ impl ControlSetting {
     }
 }
 
-/// `project.cpu-shares`: a control by its Solaris name.
+/// The Solaris name of a control: `project.cpu-shares`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControlName {
-    /// Of what.
+    /// The kind of holder.
     pub kind: HolderKind,
-    /// Which.
+    /// The control.
     pub control: Control,
 }
 
-/// Every one, in the order in which `prctl` lists them.
+/// All names, in the order of `prctl`.
 pub const CONTROL_NAMES: [ControlName; 6] = {
     const fn name(kind: HolderKind, control: Control) -> ControlName {
         ControlName { kind, control }
@@ -276,7 +278,7 @@ impl<'de> Deserialize<'de> for CpuCap {
     }
 }
 
-/// Shares and a cap, where they were set.
+/// Shares and a cap, if set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlValues {
@@ -295,7 +297,7 @@ impl ControlValues {
         *self == ControlValues::default()
     }
 
-    /// These, and where they are not set those of another one.
+    /// These values; unset ones are taken from `other`.
     #[must_use]
     pub fn over(self, other: ControlValues) -> ControlValues {
         ControlValues { shares: self.shares.or(other.shares), cap: self.cap.or(other.cap) }

@@ -2,13 +2,13 @@
 
 use crate::Nanos;
 
-/// What a group of counters counted, cumulated since it was started.
+/// The counts of a group of counters, cumulated since it was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// A count for each counter.
+    /// One count per counter.
     pub values: Vec<u64>,
-    /// How long they were wanted.
+    /// The time for which the group was enabled.
     pub wanted: Nanos,
-    /// How long they really counted: less where others had the counters meanwhile.
+    /// The time for which it counted; shorter than `wanted` if the hardware counters were multiplexed.
     pub counting: Nanos,
 }

@@ -1,7 +1,7 @@
-//! A set of CPUs, of any size, with the algebra and the two list syntaxes that people use.
+//! A set of CPUs of any size, with set algebra and the two common list syntaxes.
 //!
-//! Words of 64 bits, lowest CPU in the lowest bit, from the first one that is not zero to the last one: equal sets are equal values
-//! whatever was once in them, and one core of a large machine is one word.
+//! The representation is 64-bit words, lowest CPU in the lowest bit, from the first to the last nonzero word. Equal sets are therefore equal
+//! values, independent of their history, and one core of a large machine takes one word.
 
 use crate::{CPU_MAX, CpuId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -13,48 +13,48 @@ use std::str::FromStr;
 /// A set of CPUs.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
-    /// How many words that are zero stand before `words`.
+    /// The number of zero words before `words`.
     first: usize,
     words: Vec<u64>,
 }
 
-/// Why a text is not a CPU list. Columns count bytes from 1.
+/// The reason why a text is not a CPU list. Columns count bytes from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// Not a number where one is needed.
+    /// A number is expected.
     #[error("column {column}: `{text}` is not a CPU number")]
     NotANumber {
-        /// Where.
+        /// The position.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
     /// A range whose end is before its start.
     #[error("column {column}: the range {first}-{last} runs backwards")]
     Backwards {
-        /// Where.
+        /// The position.
         column: usize,
         /// Its start.
         first: u32,
         /// Its end.
         last: u32,
     },
-    /// A number beyond anything a machine has.
+    /// A number above the largest CPU number.
     #[error("column {column}: CPU {value} is beyond {max}, the highest number understood")]
     TooLarge {
-        /// Where.
+        /// The position.
         column: usize,
-        /// The number, as it stands there.
+        /// The number as text.
         value: String,
         /// The limit.
         max: u32,
     },
-    /// A stride such as `0-31:2/8` whose numbers make no sense.
+    /// A stride such as `0-31:2/8` with invalid numbers.
     #[error("column {column}: `{text}` is not a stride (`used/group`, both at least 1, used at most group)")]
     BadStride {
-        /// Where.
+        /// The position.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
 }
@@ -72,7 +72,7 @@ impl CpuSet {
         (0..count).map(CpuId).collect()
     }
 
-    /// Adds a CPU; tells whether it was new.
+    /// Adds a CPU; returns whether it was not in the set before.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         if self.words.is_empty() {
@@ -91,7 +91,7 @@ impl CpuSet {
         new
     }
 
-    /// Removes a CPU; tells whether it was there.
+    /// Removes a CPU; returns whether it was in the set.
     pub fn remove(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         let there = self.contains(cpu);
@@ -109,13 +109,13 @@ impl CpuSet {
         self.word(word) & bit != 0
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -141,7 +141,7 @@ impl CpuSet {
         Some(CpuId(base + 63 - last.leading_zeros()))
     }
 
-    /// In ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         let first = u32::try_from(self.first).unwrap_or(u32::MAX);
         self.words.iter().zip(first..).flat_map(|(&word, index)| {
@@ -157,7 +157,7 @@ impl CpuSet {
         })
     }
 
-    /// Maximal runs of neighbours, ascending, both ends included.
+    /// Maximal runs of consecutive CPUs, ascending, both ends included.
     #[must_use]
     pub fn runs(&self) -> Vec<(CpuId, CpuId)> {
         let mut runs: Vec<(CpuId, CpuId)> = Vec::new();
@@ -199,7 +199,7 @@ impl CpuSet {
     }
 
     /// The Linux mask form: groups of eight hexadecimal digits, highest first, separated by commas, as in
-    /// `/proc/irq/default_smp_affinity`. `width` CPUs decide how many digits are written at least
+    /// `/proc/irq/default_smp_affinity`. `width` is the number of CPUs that determines the minimum number of digits
     /// (Linux pads to its number of possible CPUs).
     #[must_use]
     pub fn to_mask(&self, width: u32) -> String {
@@ -280,7 +280,7 @@ impl CpuSet {
         at.and_then(|at| self.words.get(at)).copied().unwrap_or(0)
     }
 
-    /// The word behind the last one.
+    /// The index after the last word.
     fn end(&self) -> usize {
         self.first + self.words.len()
     }
@@ -307,7 +307,7 @@ fn place(cpu: CpuId) -> (usize, u64) {
     ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64))
 }
 
-/// By the words from the lowest CPU on; an empty set comes first.
+/// Compares the words from the lowest CPU on; an empty set comes first.
 impl Ord for CpuSet {
     fn cmp(&self, other: &CpuSet) -> Ordering {
         let both = self.first.min(other.first)..self.end().min(other.end());
@@ -359,7 +359,7 @@ impl FromIterator<CpuId> for CpuSet {
     }
 }
 
-/// The Linux list form: `0-3,8`; nothing for the empty set.
+/// The Linux list form: `0-3,8`; an empty text for the empty set.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.join(','))
@@ -372,8 +372,8 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// Both list forms at once: items are separated by commas, blanks or line ends; an item is a number, a
-/// range `a-b`, or Linux's strided range `a-b:used/group`. Nothing is the empty set.
+/// Accepts both list forms: items are separated by commas, blanks or line ends; an item is a number, a range `a-b`, or Linux's strided
+/// range `a-b:used/group`. An empty text is the empty set.
 impl FromStr for CpuSet {
     type Err = ListError;
 
@@ -500,7 +500,7 @@ mod tests {
             prop_assert_eq!(&x - &y, set(&(&a - &b)));
             prop_assert_eq!(x.len(), a.len());
             prop_assert_eq!(x.is_empty(), a.is_empty());
-            // As vectors of words from CPU 0 on are compared.
+            // The order is that of vectors of words from CPU 0 on.
             prop_assert_eq!(x.cmp(&y), x.to_words().cmp(&y.to_words()));
             prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
             prop_assert_eq!(x.is_disjoint(&y), a.is_disjoint(&b));

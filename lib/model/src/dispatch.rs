@@ -1,6 +1,6 @@
 //! Scheduling classes and their dispatch tables, in clock ticks, as the kernel keeps them.
 //!
-//! A *class* decides how the priority of its threads moves; a *dispatch table* holds the numbers by which it decides.
+//! A *class* determines how the priority of its threads changes; a *dispatch table* holds the parameters for it.
 //! Class priorities are levels of a table; the *global* priority, 0 to 169, is what the dispatcher compares.
 
 use schemars::JsonSchema;
@@ -27,10 +27,10 @@ crate::words! {
     else NoSuchClass, NoSuchClass
 }
 
-/// Every class, in the order of loading that listings show.
+/// Every class, in the order of listings.
 pub const CLASSES: [Class; 6] = Class::ALL;
 
-/// A word that names no class.
+/// A word that is not the name of a class.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no class; there are SYS, TS, FX, RT, IA and FSS")]
 pub struct NoSuchClass(pub String);
@@ -78,19 +78,19 @@ pub enum Quantum {
 #[serde(try_from = "Vec<Quantum>", into = "Vec<Quantum>")]
 pub struct QuantumTable(Vec<Quantum>);
 
-/// A table that the kernel refuses.
+/// An invalid table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// It has too few or too many rows.
+    /// The number of rows is wrong.
     #[error("it has {found} rows")]
     Rows {
-        /// How many it has.
+        /// The number of rows found.
         found: usize,
     },
-    /// A value is not possible there.
+    /// A value is invalid.
     #[error("the value of {column} at level {level} is out of range")]
     Value {
-        /// The column's name without the class.
+        /// The name of the column without the class.
         column: &'static str,
         /// The row.
         level: usize,
@@ -98,11 +98,11 @@ pub enum TableError {
 }
 
 impl TsTable {
-    /// A table from its rows, by the checks of the kernel: slices of at least one tick, levels below
+    /// A table from its rows, with the checks of the kernel: slices of at least one tick, levels below
     /// [`TS_LEVELS`].
     ///
     /// # Errors
-    /// [`TableError`] with the first value that is wrong.
+    /// [`TableError`] with the first invalid value, or the number of rows.
     pub fn new(rows: Vec<TsRow>) -> Result<Self, TableError> {
         if rows.len() != TS_LEVELS {
             return Err(TableError::Rows { found: rows.len() });
@@ -127,7 +127,7 @@ impl TsTable {
         &self.0
     }
 
-    /// The row of a level; levels beyond the last have the last one's.
+    /// The row of a level; levels above the last use the last row.
     #[must_use]
     pub fn row(&self, level: u8) -> &TsRow {
         &self.0[usize::from(level).min(TS_LEVELS - 1)]
@@ -148,10 +148,10 @@ impl From<TsTable> for Vec<TsRow> {
 }
 
 impl QuantumTable {
-    /// A table from its rows. Any slice of at least one tick is possible.
+    /// A table from its rows. Any slice of at least one tick is valid.
     ///
     /// # Errors
-    /// [`TableError`] with the first value that is wrong, or the number of rows.
+    /// [`TableError`] with the first invalid value, or the number of rows.
     pub fn new(rows: Vec<Quantum>) -> Result<Self, TableError> {
         if rows.len() != RT_LEVELS && rows.len() != FX_LEVELS {
             return Err(TableError::Rows { found: rows.len() });
@@ -168,7 +168,7 @@ impl QuantumTable {
         &self.0
     }
 
-    /// The slice of a level; levels beyond the last have the last one's.
+    /// The slice of a level; levels above the last use the last row.
     #[must_use]
     pub fn row(&self, level: u8) -> Quantum {
         self.0[usize::from(level).min(self.0.len() - 1)]
@@ -192,11 +192,11 @@ impl From<QuantumTable> for Vec<Quantum> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchTables {
-    /// That of TS and IA.
+    /// The table of TS and IA.
     pub ts: TsTable,
-    /// That of RT, [`RT_LEVELS`] rows.
+    /// The table of RT, [`RT_LEVELS`] rows.
     pub rt: QuantumTable,
-    /// That of FX, [`FX_LEVELS`] rows.
+    /// The table of FX, [`FX_LEVELS`] rows.
     pub fx: QuantumTable,
     /// The slice of FSS, which is the same for all its threads.
     #[serde(default)]
@@ -209,10 +209,10 @@ pub struct DispatchTables {
 pub struct FssQuantum(u32);
 
 impl FssQuantum {
-    /// So many ticks.
+    /// A slice in ticks.
     ///
     /// # Errors
-    /// [`TableError`] for none.
+    /// [`TableError`] for 0.
     pub fn new(ticks: u32) -> Result<Self, TableError> {
         if ticks == 0 {
             Err(TableError::Value { column: "quantum", level: 0 })
@@ -229,7 +229,7 @@ impl FssQuantum {
 }
 
 impl Default for FssQuantum {
-    /// 11 ticks (reference §0).
+    /// 11 ticks, the default of Solaris.
     fn default() -> Self {
         FssQuantum(11)
     }
@@ -251,11 +251,11 @@ impl From<FssQuantum> for u32 {
 /// The table of one class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClassTable {
-    /// That of TS and IA.
+    /// The table of TS and IA.
     Ts(TsTable),
-    /// That of RT.
+    /// The table of RT.
     Rt(QuantumTable),
-    /// That of FX.
+    /// The table of FX.
     Fx(QuantumTable),
     /// The slice of FSS, which has no table.
     Fss(FssQuantum),
@@ -274,7 +274,7 @@ impl DispatchTables {
         }
     }
 
-    /// Puts a table in the place of the one that is there.
+    /// Replaces the table of its class.
     pub fn set(&mut self, table: ClassTable) {
         match table {
             ClassTable::Ts(table) => self.ts = table,

@@ -1,4 +1,4 @@
-//! OS noise on a set of CPUs, as plain data: its kinds, its sources, how often and how long.
+//! OS noise on a set of CPUs as plain data: kinds, sources, counts and durations.
 
 use crate::{CpuId, CpuSet, Nanos, Pid};
 use schemars::JsonSchema;
@@ -63,90 +63,91 @@ pub struct Cause {
     pub doer: Doer,
 }
 
-/// One cause on one CPU. What cannot be told is `None`, never 0.
+/// One cause on one CPU. Unknown values are `None`, never 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disturbance {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// What.
+    /// The cause.
     pub cause: Cause,
-    /// A process behind it, where there is one.
+    /// A related process, if any.
     pub pid: Option<Pid>,
-    /// How often.
+    /// The number of occurrences.
     pub count: Option<u64>,
-    /// How long in all: its own time, without what interrupted it, so that no moment is in two totals.
+    /// The total duration, excluding interruptions, so that no moment is counted twice.
     pub total: Option<Nanos>,
-    /// The longest single one.
+    /// The duration of the longest occurrence.
     pub longest: Option<Nanos>,
-    /// When that began, on the machine's clock.
+    /// Its start time on the machine's clock.
     pub longest_at: Option<Nanos>,
 }
 
-/// Time in which a CPU neither ran the job nor was idle, in one piece.
+/// A continuous time in which a CPU neither ran the job nor was idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// When it began, on the machine's clock.
+    /// The start time on the machine's clock.
     pub at: Nanos,
-    /// How long it was.
+    /// The duration.
     pub length: Nanos,
-    /// Its longest part.
+    /// The cause of its longest part.
     pub cause: Cause,
 }
 
-/// What was seen from the beginning of a watch until now.
+/// Observations from the beginning of a watch until now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disturbed {
-    /// When the watch began, on the machine's clock.
+    /// The start of the watch on the machine's clock.
     pub began: Nanos,
-    /// When this was read.
+    /// The time of this reading.
     pub at: Nanos,
-    /// The CPUs that are watched.
+    /// The watched CPUs.
     pub cpus: CpuSet,
-    /// One for each cause and CPU.
+    /// One row per cause and CPU.
     pub rows: Vec<Disturbance>,
-    /// The stretches that were worth telling and ended since this was read last.
+    /// The reported stretches that ended since the last reading.
     pub stretches: Vec<Stretch>,
-    /// The stretches that go on at this moment, with what they have been until now.
+    /// The stretches in progress, with their length so far.
     pub going_on: Vec<Stretch>,
-    /// What was seen and could not be kept, each as a sentence with its number.
+    /// Observations that could not be kept, each as a sentence with a number.
     pub lost: Vec<String>,
-    /// What cannot be seen here, each with the reason.
+    /// What cannot be observed here, each with the reason.
     pub missing: Vec<String>,
-    /// No stretch is told, and of a cause not always the longest: a limit on time can be broken, and not kept.
+    /// Whether stretches are not reported, and the longest occurrence of a cause is not always known. A time limit can then be shown to be
+    /// exceeded, but not to be kept.
     pub has_unknown_lengths: bool,
-    /// How it is seen: in a few words.
+    /// The method of observation in a few words.
     pub source: String,
-    /// What the kernel was started with and is set to.
+    /// Boot parameters and settings of the kernel.
     pub settings: KernelSettings,
 }
 
-/// What a kernel was started with and is set to that decides what disturbs a CPU. Empty and unknown where there is no such kernel.
+/// Boot parameters and settings of a kernel that determine OS noise. Empty and unknown if there is no Linux kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelSettings {
-    /// Where the tick stops while one thread runs alone.
+    /// CPUs on which the tick stops while a single thread runs.
     pub nohz_full: CpuSet,
-    /// CPUs with RCU callbacks that run elsewhere.
+    /// CPUs whose RCU callbacks run elsewhere.
     pub rcu_nocbs: CpuSet,
-    /// Where no load is balanced, since boot.
+    /// CPUs without load balancing since boot.
     pub isolated: CpuSet,
-    /// Whether the watchdog by hardware counters is on.
+    /// Whether the watchdog that uses hardware counters is on.
     pub nmi_watchdog: Option<bool>,
-    /// Whether any watchdog is on.
+    /// Whether any lockup watchdog is on.
     pub watchdog: Option<bool>,
-    /// How often each CPU's statistics are brought together, in seconds.
+    /// The interval at which per-CPU statistics are merged, in seconds.
     pub stat_interval_s: Option<u64>,
 }
 
-/// How often one cause interrupted each CPU since boot.
+/// The number of interrupts by one cause on each CPU since boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterruptCount {
-    /// The label of its row: a number for a device, letters for the kernel's own.
+    /// The label of its row: a number for a device, letters for interrupts of the kernel.
     pub label: String,
-    /// The cause, in the kernel's words: `Local timer interrupts`, or a device (`virtio0-input.0`).
+    /// The cause as the kernel names it: `Local timer interrupts`, or a device (`virtio0-input.0`).
     pub name: String,
-    /// Whether the kernel itself causes it, and not a device that could be steered.
+    /// Whether the kernel itself causes it, and not a device with an adjustable affinity.
     pub is_internal: bool,
     /// The counts, by CPU.
     pub counts: BTreeMap<CpuId, u64>,

@@ -1,4 +1,4 @@
-//! Fences: processor sets with a name that more is kept away from than other threads.
+//! Fences: named processor sets that also exclude interrupts and kernel threads.
 
 use crate::{CpuId, CpuSet, Nanos, PsetId, SetMemory, State, WallTime};
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ pub struct FenceName(String);
 /// The longest name, in bytes.
 const NAME_MAX: usize = 32;
 
-/// A text that names no fence.
+/// A text that is not the name of a fence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a name is a letter, then letters, digits, `-` and `_`, {NAME_MAX} at most")]
 pub struct NoFenceName;
 
 impl FenceName {
-    /// Its text.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -107,43 +107,43 @@ impl MachineSetting {
     }
 }
 
-/// What is kept away from the CPUs of a fence, and how they are set.
+/// The settings of a fence: what is kept away from its CPUs, and how they are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shelter {
     /// Other programs.
     pub others: Others,
-    /// Interrupts of devices, and with them what is steered like these: unbound work, network packets.
+    /// Device interrupts, and with them the unbound workqueue cpumask and RPS/XPS masks.
     #[serde(skip_serializing_if = "is_not")]
     pub interrupts: bool,
-    /// Kernel threads that are bound to no CPU.
+    /// Kernel threads that are not bound to a CPU.
     #[serde(skip_serializing_if = "is_not")]
     pub kernel_threads: bool,
-    /// The detectors of lockups.
+    /// The lockup detectors.
     #[serde(skip_serializing_if = "is_not")]
     pub watchdog: bool,
-    /// Idle states that take longer to leave are not entered; 0: none that takes any time.
+    /// Idle states with a longer exit latency are disabled; 0: all that have an exit latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_latency: Option<Nanos>,
-    /// Who chooses the frequency.
+    /// The cpufreq governor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
-    /// Where the memory of what is bound to it comes from.
+    /// Where memory of bound threads is allocated.
     #[serde(skip_serializing_if = "SetMemory::is_all")]
     pub memory: SetMemory,
     /// The other strands of its cores are taken off-line.
     #[serde(skip_serializing_if = "is_not")]
     pub siblings_off: bool,
-    /// Its CPUs go off-line and come back once, so that timers and work which were queued there are done elsewhere.
+    /// Its CPUs go off-line and come back once, so that timers and work queued there move to other CPUs.
     #[serde(skip_serializing_if = "is_not")]
     pub flush: bool,
-    /// Ordinary threads get no time there that real-time threads do not leave.
+    /// Ordinary threads get no time reserved from real-time threads (the fair server is off).
     #[serde(skip_serializing_if = "is_not")]
     pub no_fair_server: bool,
-    /// So many ways of each L3 cache that its CPUs share are for it alone.
+    /// The number of ways of each L3 cache of its CPUs that are reserved for the fence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3_ways: Option<u32>,
-    /// Others have at most so many percent of the memory bandwidth behind these caches.
+    /// The limit for other threads, in percent of the memory bandwidth of these caches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_bandwidth: Option<u32>,
     /// Settings of the whole machine; 0 and 1 for no and yes.
@@ -214,29 +214,29 @@ impl ShelterItem {
     }
 }
 
-/// What makes a set a fence: it is kept with the set.
+/// The data that makes a set a fence; stored with the set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fencing {
-    /// What it is called.
+    /// The name of the fence.
     pub name: FenceName,
-    /// The profile that it was made by.
+    /// The profile from which it was created.
     pub profile: String,
-    /// What that asked for.
+    /// The settings of the profile.
     pub shelter: Shelter,
-    /// The CPUs that took interrupts before, and take them again when it ends.
+    /// CPUs that took interrupts before the fence, and take them again after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admitted: Vec<CpuId>,
-    /// The CPUs that were taken off-line for it, and the states to which they come back when it ends.
+    /// CPUs that were taken off-line for the fence, and the states to which they return after it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stopped: BTreeMap<CpuId, State>,
-    /// What was measured there last.
+    /// The result of the last measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
 }
 
 impl Fencing {
-    /// What states of CPUs say against it, a sentence each: a CPU that must not takes interrupts again, or a sibling runs threads again.
+    /// Violations shown by the states of CPUs, a sentence each: a CPU takes interrupts again, or a sibling runs threads again.
     pub fn breaches(&self, state: impl Fn(CpuId) -> Option<State>) -> Vec<String> {
         let admitted = self.admitted.iter().filter(|cpu| state(**cpu).is_some_and(State::takes_interrupts));
         let stopped = self.stopped.keys().filter(|cpu| state(**cpu).is_some_and(State::runs_threads));
@@ -273,18 +273,18 @@ pub enum ProofOutcome {
     Unknown,
 }
 
-/// A fence that stands.
+/// An existing fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// What makes it one.
+    /// Its data.
     pub fencing: Fencing,
     /// Its set.
     pub set: PsetId,
     /// The CPUs.
     pub cpus: CpuSet,
-    /// Where the machine is not as it should be, a line each.
+    /// Differences between the machine and the settings, a line each.
     pub breaches: Vec<String>,
-    /// What comes there all the same and cannot be moved, a line each.
+    /// Noise that cannot be moved away, a line each.
     pub stays: Vec<String>,
 }
 

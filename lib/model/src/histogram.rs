@@ -1,23 +1,23 @@
-//! Histograms of times: eight buckets for each doubling, so that a bucket's bounds are 9 % apart.
+//! Histograms of times: eight buckets per power of two, so that the bounds of a bucket are 9 % apart.
 //!
-//! Bounds are 2^(i/8) seconds, which is schema 3 of Prometheus' native histograms: no bucket is split or guessed on the way there. To find the
-//! bucket of a time it is counted in units of 2^-30 s (0.93 ns), in whole numbers, so that a program in the kernel finds the same one
+//! Bounds are 2^(i/8) seconds. This is schema 3 of native histograms of Prometheus, so the conversion splits no bucket. To find the
+//! bucket of a time, it is converted to units of 2^-30 s (0.93 ns) with integer arithmetic, so that a BPF program finds the same bucket
 //! (`lib/bpf/include/histogram.bpf.h`).
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Buckets: the first ends at 2^-30 s, the last one at 16 s and takes what is longer.
+/// The number of buckets: the first ends at 2^-30 s, the last at 16 s; longer times count in the last one.
 pub const HISTOGRAM_BUCKETS: usize = 8 * OCTAVES as usize + 1;
 
-/// Buckets of a doubling.
+/// Buckets per power of two.
 const IN_OCTAVE: i32 = 8;
 const OCTAVES: u32 = 34;
 
-/// 2^-30 s is bucket 0, 1 s this one.
+/// Bucket 0 ends at 2^-30 s, this one at 1 s.
 const OF_A_SECOND: i32 = 30 * IN_OCTAVE;
 
-/// 2^(31 + k/8) without its fraction: a number of 32 bits is above the bound k of its doubling if it is greater.
+/// 2^(31 + k/8) rounded down: a 32-bit number is above bound k of its power of two if it is greater.
 const BOUNDS: [u64; 8] = [
     2_147_483_648,
     2_341_847_523,
@@ -29,17 +29,17 @@ const BOUNDS: [u64; 8] = [
     3_938_502_375,
 ];
 
-/// How many waits, or whatever it is, took how long.
+/// A histogram of durations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Histogram {
-    /// Those that have any, ascending, with their counts.
+    /// The nonempty buckets, ascending, with their counts.
     buckets: Vec<(u16, u64)>,
-    /// All times together.
+    /// The sum of all times.
     sum: Nanos,
 }
 
-/// The buckets and the sum, as a file has them.
+/// The buckets and the sum, as stored in files.
 type Parts = (Vec<(u16, u64)>, Nanos);
 
 impl From<Histogram> for Parts {
@@ -57,14 +57,14 @@ impl TryFrom<Parts> for Histogram {
 }
 
 impl Histogram {
-    /// Of the count of each bucket from the first one on.
+    /// From the counts of all buckets, first one first.
     #[must_use]
     pub fn of_counts(counts: impl IntoIterator<Item = u64>, sum: Nanos) -> Histogram {
         let known = (0u16..).zip(counts).take(HISTOGRAM_BUCKETS);
         Histogram { buckets: known.filter(|(_, count)| *count > 0).collect(), sum }
     }
 
-    /// Of these buckets. `None` where they are not ascending, empty, or beyond the last one.
+    /// From nonempty buckets. `None` if they are not ascending, are empty, or exceed the last one.
     #[must_use]
     pub fn of_buckets(buckets: Vec<(u16, u64)>, sum: Nanos) -> Option<Histogram> {
         let ascends = buckets.is_sorted_by(|(a, _), (b, _)| a < b);
@@ -78,7 +78,7 @@ impl Histogram {
         self.sum = Nanos(self.sum.0.saturating_add(time.0));
     }
 
-    /// Adds all of another one.
+    /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         other.buckets.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
         self.sum = Nanos(self.sum.0.saturating_add(other.sum.0));
@@ -91,7 +91,7 @@ impl Histogram {
         }
     }
 
-    /// What was added since an earlier one. Of one that is not earlier, nothing goes below 0.
+    /// The difference to an earlier histogram. If it is not earlier, counts stop at 0.
     #[must_use]
     pub fn since(&self, before: &Histogram) -> Histogram {
         let old = |bucket: u16| {
@@ -102,32 +102,32 @@ impl Histogram {
         Histogram { buckets: more.filter(|(_, count)| *count > 0).collect(), sum: self.sum - before.sum }
     }
 
-    /// Buckets that have any, ascending, with their counts: see [`Histogram::bound_s`].
+    /// The nonempty buckets, ascending, with their counts; their bounds are in [`Histogram::bound_s`].
     #[must_use]
     pub fn buckets(&self) -> &[(u16, u64)] {
         &self.buckets
     }
 
-    /// All times together.
+    /// The sum of all times.
     #[must_use]
     pub fn sum(&self) -> Nanos {
         self.sum
     }
 
-    /// How many there are.
+    /// The number of times.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The upper bound of the bucket in which the quantile lies, in seconds: at most 9 % above it. `None` where there are too few: fewer than one
-    /// lies beyond.
+    /// The upper bound of the bucket that contains the quantile, in seconds: at most 9 % too high. `None` if less than one time
+    /// lies above the quantile.
     #[must_use]
     pub fn quantile_s(&self, quantile: f64) -> Option<f64> {
         let all = self.count();
         #[expect(clippy::cast_precision_loss, reason = "a part of a count needs few digits")]
         let beyond = (1.0 - quantile) * all as f64;
-        // A hair of slack: 1 - 0.99 is not quite a hundredth.
+        // A tolerance: 1 - 0.99 is not exactly 0.01 in floating point.
         if all == 0 || beyond < 0.999_999 {
             return None;
         }
@@ -141,7 +141,7 @@ impl Histogram {
         self.buckets.iter().find(reaches).map(|(bucket, _)| Histogram::bound_s(*bucket))
     }
 
-    /// The upper bound of the longest one's bucket, in seconds. `None` where there are none.
+    /// The upper bound of the highest nonempty bucket, in seconds. `None` for an empty histogram.
     #[must_use]
     pub fn longest_s(&self) -> Option<f64> {
         self.buckets.last().map(|(bucket, _)| Histogram::bound_s(*bucket))
@@ -160,13 +160,13 @@ impl Histogram {
         u16::try_from(octave as usize * 8 + above).unwrap_or(u16::MAX)
     }
 
-    /// The upper bound of a bucket, in seconds: times that are equal to it are in it.
+    /// The upper bound of a bucket, in seconds; the bound belongs to the bucket.
     #[must_use]
     pub fn bound_s(bucket: u16) -> f64 {
         (f64::from(Histogram::schema_3(bucket)) / f64::from(IN_OCTAVE)).exp2()
     }
 
-    /// The bucket's number in schema 3 of native histograms: its upper bound is 2^(i/8) s.
+    /// The number of the bucket in schema 3 of native histograms: its upper bound is 2^(i/8) s.
     #[must_use]
     pub fn schema_3(bucket: u16) -> i32 {
         i32::from(bucket) - OF_A_SECOND
@@ -197,7 +197,7 @@ mod tests {
         while time < 20_000_000_000 {
             let bucket = Histogram::bucket(Nanos(time));
             let seconds = Nanos(time).as_secs_f64();
-            // A unit is a hair shorter than a nanosecond.
+            // A unit is slightly shorter than a nanosecond.
             let slack = 1.1e-9;
             if time < 15_900_000_000 {
                 assert!(seconds <= Histogram::bound_s(bucket) + slack, "{time}");

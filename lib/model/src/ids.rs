@@ -1,11 +1,11 @@
-//! Identifiers: one type per noun, so that a CPU number can never be taken for a set number.
+//! Identifiers: one type per noun, so that a CPU number cannot be used as a set number.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The highest CPU number that a list or a record may name. Linux builds at most 8,192; the margin is for
-/// simulated machines. It bounds what a typing error such as `0-4000000000` can allocate.
+/// The highest CPU number in a list or a record. Linux supports at most 8,192 CPUs; the margin is for simulated machines. It limits the
+/// memory that a typing error such as `0-4000000000` can allocate.
 pub const CPU_MAX: u32 = 1 << 20;
 
 /// A text that is not an identifier.
@@ -14,7 +14,7 @@ pub const CPU_MAX: u32 = 1 << 20;
 pub struct ParseIdError {
     /// The offending text.
     pub text: String,
-    /// What it should have been.
+    /// The expected noun.
     pub noun: &'static str,
 }
 
@@ -99,7 +99,7 @@ id!(
 );
 
 impl PoolId {
-    /// The default pool: everything is in it which is in no other.
+    /// The default pool, which has every process that is in no other pool.
     pub const DEFAULT: PoolId = PoolId(0);
 
     /// Whether this is the default pool.

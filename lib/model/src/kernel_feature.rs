@@ -1,4 +1,4 @@
-//! What differs from kernel to kernel, as far as it matters here.
+//! Features that differ between kernels.
 
 use serde::Serialize;
 

@@ -1,38 +1,38 @@
-//! Timer wake-up latency of a thread, stage by stage, and what else ran on its CPU meanwhile.
+//! Timer wake-up latency of a thread, stage by stage, and other activity on its CPU in the meantime.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The stages, in the order of time, and the whole.
+/// The stages in order of time, and the total.
 pub const LATENCY_ROWS: [&str; 5] = ["irq", "wake-up", "on-cpu", "user", "total"];
 
-/// How many of [`LATENCY_ROWS`] are stages.
+/// The number of stages in [`LATENCY_ROWS`].
 pub const LATENCY_STAGES: usize = 4;
 
-/// The stage that may be part of the next one.
+/// The stage that may be included in the next one.
 const WAKE_UP: usize = 1;
 
-/// One waiting for a timer. Instants of one monotonic clock.
+/// One wait for a timer. All instants are of one monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencySample {
-    /// When the timer was due.
+    /// The expiry time of the timer.
     pub due: Nanos,
-    /// When its handler was reached, the thread was woken, and it got its CPU; zeros where that was not seen. That it was woken alone may be
-    /// unseen: then its stage is part of the next one.
+    /// The times at which its handler started, the thread was woken, and the thread got its CPU; zero if not observed. Only the wake-up may be
+    /// missing: its stage is then included in the next one.
     pub stamps: [Nanos; LATENCY_STAGES - 1],
-    /// When the thread was back in user mode.
+    /// The time at which the thread was back in user mode.
     pub user: Nanos,
 }
 
 impl LatencySample {
-    /// From the timer to user mode.
+    /// The time from the timer to user mode.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.user - self.due
     }
 
-    /// How long each stage took. They add up to [`LatencySample::total`]; one that is `None` is part of the next. `None` altogether where stamps are
-    /// missing or of another timer: then they are out of order.
+    /// The duration of each stage. Their sum is [`LatencySample::total`]; a stage that is `None` is included in the next one. The result is
+    /// `None` if stamps are missing or belong to another timer, and are therefore out of order.
     #[must_use]
     pub fn stages(&self) -> Option<[Option<Nanos>; LATENCY_STAGES]> {
         let [irq, woken, on_cpu] = self.stamps;
@@ -43,27 +43,26 @@ impl LatencySample {
     }
 }
 
-/// Something that ran, or began or ended to run, on a CPU.
+/// The start or the end of an activity on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// When.
+    /// The time.
     pub at: Nanos,
-    /// What, by name: `interrupt 24 (virtio0-input.0)`, `soft interrupt NET_RX`, `task hackbench (204)`; `idle` for the thread that runs when
-    /// nothing else does.
+    /// The name: `interrupt 24 (virtio0-input.0)`, `soft interrupt NET_RX`, `task hackbench (204)`; `idle` for the idle thread.
     pub what: String,
-    /// What sort of moment.
+    /// The kind.
     pub kind: MomentKind,
 }
 
-/// What sort of moment.
+/// The kind of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MomentKind {
-    /// A task got the CPU; the one before lost it.
+    /// A context switch: the named task gets the CPU.
     Switch,
-    /// An interrupt of whatever sort began.
+    /// An interrupt handler of any kind begins.
     Begin,
-    /// It ended.
+    /// An interrupt handler ends.
     End,
 }
 

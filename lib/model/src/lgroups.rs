@@ -1,9 +1,9 @@
 //! The tree of lgroups: sets of CPUs and memory within some latency of each other.
 //!
-//! A machine says which nodes it has and how far they are from one another. From that follow the lgroups that people see: 0 is the root
-//! and has everything; the leaves, 1 and up in the order of the nodes, are the nodes themselves; and where distances have more levels than
-//! near and far there are intermediate ones, numbered after the leaves. Each leaf grows level by level by what is next nearest to it; every
-//! set of nodes that comes about so is one lgroup, however often it comes about. A machine of one node is the root alone.
+//! A machine has nodes and the distances between them. The lgroups follow from these. Number 0 is the root, which contains
+//! everything. The leaves, 1 and up in the order of the nodes, are the nodes. If there are more than two levels of distance, there are
+//! intermediate lgroups, numbered after the leaves: each leaf is extended level by level by the next nearest nodes, and every distinct
+//! set of nodes that results is one lgroup. A machine with one node has only the root.
 
 use crate::{Lgroup, LgrpId};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use std::fmt;
 pub struct GroupId(pub u32);
 
 impl GroupId {
-    /// The root, which has everything.
+    /// The root, which contains everything.
     pub const ROOT: GroupId = GroupId(0);
 }
 
@@ -48,13 +48,13 @@ crate::words! {
 pub struct Group {
     /// Its number.
     pub id: GroupId,
-    /// What it is.
+    /// Its kind.
     pub kind: GroupKind,
-    /// The one that it is in; none for the root.
+    /// Its parent; none for the root.
     pub parent: Option<GroupId>,
-    /// Those that are directly in it, ascending.
+    /// Its direct children, ascending.
     pub children: Vec<GroupId>,
-    /// The nodes that it has, by their place in the tree's list of nodes, ascending.
+    /// Its nodes, as indices into the list of nodes of the tree, ascending.
     nodes: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ pub struct LgroupTree {
 }
 
 impl LgroupTree {
-    /// The tree of a machine with these nodes, ascending, and for each of them how far it is to each, in any unit. A distance that is missing
+    /// The tree of a machine with these nodes, ascending, and the distance from each node to each node, in any unit. A missing distance
     /// counts as the longest.
     #[must_use]
     pub fn new(nodes: &[LgrpId], latency: &[Vec<u64>]) -> Self {
@@ -82,7 +82,7 @@ impl LgroupTree {
         LgroupTree { nodes: nodes.to_vec(), latency, groups }
     }
 
-    /// That of the nodes of a topology, which are ascending.
+    /// The tree for the nodes of a topology, which are ascending.
     #[must_use]
     pub fn of(nodes: &[Lgroup], latency: &[Vec<u64>]) -> Self {
         Self::new(&nodes.iter().map(|node| node.id).collect::<Vec<_>>(), latency)
@@ -106,25 +106,25 @@ impl LgroupTree {
         &self.nodes
     }
 
-    /// The nodes of an lgroup, ascending; none where there is no such lgroup.
+    /// The nodes of an lgroup, ascending; empty if the lgroup does not exist.
     #[must_use]
     pub fn nodes_of(&self, id: GroupId) -> Vec<LgrpId> {
         self.group(id).into_iter().flat_map(|group| group.nodes.iter().map(|at| self.nodes[*at])).collect()
     }
 
-    /// The smallest lgroup that has a node: its leaf, or the root of a machine of one node.
+    /// The smallest lgroup that contains a node: its leaf, or the root on a machine with one node.
     #[must_use]
     pub fn leaf_of(&self, node: LgrpId) -> Option<GroupId> {
         let at = self.nodes.iter().position(|known| *known == node)?;
         self.groups.iter().filter(|g| g.nodes == [at]).map(|g| g.id).next_back()
     }
 
-    /// The leaves, ascending; the root on a machine of one node.
+    /// The leaves, ascending; the root on a machine with one node.
     pub fn leaves(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(|g| g.children.is_empty())
     }
 
-    /// How far it is at most from a CPU of one lgroup to memory of another; `None` where one does not exist, or nothing is known.
+    /// The largest distance from a CPU of one lgroup to memory of another; `None` if one does not exist, or no distance is known.
     #[must_use]
     pub fn latency(&self, from: GroupId, to: GroupId) -> Option<u64> {
         let (from, to) = (self.group(from)?, self.group(to)?);
@@ -133,7 +133,7 @@ impl LgroupTree {
     }
 }
 
-/// The lgroups of so many nodes.
+/// The lgroups for a matrix of distances.
 fn grow(latency: &[Vec<u64>]) -> Vec<Group> {
     let count = latency.len();
     let whole: Vec<usize> = (0..count).collect();
@@ -151,7 +151,7 @@ fn grow(latency: &[Vec<u64>]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (at, nodes) in sets.iter().enumerate() {
         let next = chains.iter().flat_map(|chain| chain.windows(2)).filter(|pair| pair[0] == *nodes);
-        // Of several that come next the smallest is the nearest.
+        // The smallest lgroup that contains it is its parent.
         let parent = next.map(|pair| (pair[1].len(), number(&pair[1]))).min().map(|(_, parent)| parent);
         let kind = match nodes.len() {
             _ if at == 0 => GroupKind::Root,
@@ -173,7 +173,7 @@ fn id(at: usize) -> GroupId {
     GroupId(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// What a node grows to: itself, then with what is next nearest, at last everything.
+/// The sets of nodes that a node is extended to: itself, then with the next nearest nodes, at last all nodes.
 fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
     let levels: BTreeSet<u64> = row.iter().copied().collect();
     let mut chain = vec![vec![node]];
@@ -203,26 +203,26 @@ crate::words! {
     else NoSuchAffinity, NoSuchAffinity
 }
 
-/// A word that is no affinity.
+/// A word that is not an affinity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no affinity; none, weak and strong are")]
 pub struct NoSuchAffinity(pub String);
 
-/// Where the memory of what is bound to a set comes from.
+/// Where memory of threads bound to a set is allocated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetMemory {
-    /// From anywhere, as without sets.
+    /// On any node, as without sets.
     #[default]
     All,
-    /// From the nodes of the set's CPUs, whichever these are.
+    /// On the nodes of the CPUs of the set, also when these change.
     Local,
-    /// From these nodes.
+    /// On these nodes.
     Nodes(BTreeSet<LgrpId>),
 }
 
 impl SetMemory {
-    /// Whether nothing was asked for.
+    /// Whether there is no restriction.
     #[must_use]
     pub fn is_all(&self) -> bool {
         *self == SetMemory::All

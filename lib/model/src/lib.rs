@@ -1,14 +1,13 @@
 //! The nouns of Millpond as plain data.
 //!
-//! A *CPU* is what the machine schedules on (a Linux logical CPU, a Solaris virtual processor). It
-//! stands in a *core*, the core in a *chip*, the chip in an *lgroup* (locality group), and together they are
-//! the [`Topology`]. Each CPU has a [`State`] with rules about which change may follow which, and
-//! belongs to exactly one *processor set* ([`Pset`]); those that were never assigned are in the default set,
-//! [`PsetId::DEFAULT`]. Threads (*LWPs*) of processes may be bound to a set, to one CPU, or both.
+//! A *CPU* is the unit of scheduling (a Linux logical CPU, a Solaris virtual processor). A CPU is part of a *core*, a core of a *chip*, and
+//! a chip of an *lgroup* (locality group). Together they are the [`Topology`]. Each CPU has a [`State`] with rules for transitions, and
+//! belongs to exactly one *processor set* ([`Pset`]). CPUs that were never assigned are in the default set, [`PsetId::DEFAULT`]. Threads
+//! (*LWPs*) of processes may be bound to a set, to one CPU, or both.
 //!
-//! Everything here is a value: this crate does no input or output, reads no clock and knows no machine. Text
-//! forms of the listings live in `formats`; only identifiers and CPU lists, which are needed wherever a
-//! message names them, can be printed and parsed here.
+//! Everything here is a value: this crate does no input or output, reads no clock and knows no machine. The text
+//! forms of listings are in `formats`. Only identifiers and CPU lists can be printed and parsed here, because
+//! messages everywhere contain them.
 //!
 //! ```
 //! use millpond_model::{CpuId, CpuSet, State};

@@ -5,18 +5,18 @@ use std::fmt;
 use std::ops::{BitOr, Sub};
 use std::str::FromStr;
 
-/// A set of NUMA nodes. It is read, written and kept as a [`CpuSet`] is, but its numbers are those of nodes.
+/// A set of NUMA nodes. Parsing, printing and storage are those of [`CpuSet`], with node numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSet(CpuSet);
 
 impl NodeSet {
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all of them are in another set.
+    /// Whether all nodes are in another set.
     #[must_use]
     pub fn is_subset(&self, other: &NodeSet) -> bool {
         self.0.is_subset(&other.0)
@@ -27,7 +27,7 @@ impl NodeSet {
         self.0.iter().map(|bit| LgrpId(bit.0))
     }
 
-    /// The mask that system calls take: node 0 is the lowest bit of the first word.
+    /// The bitmask for system calls: node 0 is the lowest bit of the first word.
     #[must_use]
     pub fn to_words(&self) -> Vec<u64> {
         self.0.to_words()

@@ -1,17 +1,17 @@
-//! How far a simulated machine came when it ran, and words that start nothing on it.
+//! How far a run of a simulated machine came, and errors in the words of a workload.
 
 use crate::{Lwp, Pid};
 
-/// A thread that waits for ever.
+/// A thread that waits forever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckThread {
     /// The thread.
     pub lwp: Lwp,
     /// The name of its process.
     pub name: String,
-    /// What it waits at: `channel 3`, `barrier 3 (2 of 4 are there)`.
+    /// The object that it waits at: `channel 3`, `barrier 3 (2 of 4 are there)`.
     pub at: String,
-    /// Whether it waits at a barrier for other threads, and not for one that wakes it.
+    /// Whether it waits at a barrier for other threads, instead of for a wake-up.
     pub at_barrier: bool,
 }
 
@@ -24,29 +24,29 @@ pub struct EndlessProcess {
     pub name: String,
 }
 
-/// How far a machine came.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing runs any more.
+    /// No process is left.
     Idle,
-    /// The time is over.
+    /// The requested time is reached.
     Due,
-    /// Only these are left, and they wait for ever.
+    /// Only these threads are left, and they wait forever.
     Deadlock(Vec<StuckThread>),
-    /// These never end.
+    /// These processes never end.
     Endless(Vec<EndlessProcess>),
-    /// It died, for this reason.
+    /// The machine halted, for this reason.
     Halted(String),
 }
 
-/// Words that make no workload.
+/// Invalid words for a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct WorkloadError {
-    /// Which word is wrong, from 0; one more than there are where one is missing.
+    /// The index of the invalid word; the number of words if one is missing.
     pub word: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
-    /// What would be right.
+    /// A remedy.
     pub remedy: String,
 }

@@ -1,7 +1,8 @@
-//! The real-time options of POSIX, in their four bundles, and what a system answers for each.
+//! The real-time options of POSIX in four bundles, and the support that a system reports for each.
 
 crate::words! {
-    /// A bundle of options, as the Single UNIX Specification groups them (version 3, POSIX.1-2001). Later versions made some options a part of every system.
+    /// A bundle of options, as the Single UNIX Specification groups them (version 3, POSIX.1-2001). Later versions made some of these
+    /// options mandatory.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PosixBundle {
         /// Realtime: 14 options.
@@ -31,7 +32,7 @@ macro_rules! options {
         }
 
         impl PosixOption {
-            /// All, by bundle.
+            /// All options, by bundle.
             pub const ALL: [PosixOption; 29] = [$($(PosixOption::$option,)+)+];
 
             fn facts(self) -> (PosixBundle, &'static str, &'static str) {
@@ -84,7 +85,7 @@ options! {
 }
 
 impl PosixOption {
-    /// The bundle that it is in.
+    /// Its bundle.
     #[must_use]
     pub fn bundle(self) -> PosixBundle {
         self.facts().0
@@ -96,26 +97,26 @@ impl PosixOption {
         self.facts().1
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     #[must_use]
     pub fn summary(self) -> &'static str {
         self.facts().2
     }
 }
 
-/// What a system answers for an option.
+/// The support that a system reports for an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PosixAnswer {
-    /// The option is there, as of that version of the standard: `200809`.
+    /// Supported, by this version of the standard: `200809`.
     Supported(u32),
-    /// Its calls are there, and whether they work they say themselves: the system answers 0.
+    /// The functions exist and report at run time whether they work: the system returns 0.
     Undecided,
-    /// The option is lacking.
+    /// Not supported.
     Unsupported,
 }
 
 impl PosixAnswer {
-    /// From the number that `sysconf` gives.
+    /// From the result of `sysconf`.
     #[must_use]
     pub fn of(number: i64) -> PosixAnswer {
         match u32::try_from(number) {

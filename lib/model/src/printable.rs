@@ -1,24 +1,24 @@
-//! Names from outside as printable text: no character moves a cursor, begins a row or turns the direction of a line.
+//! Foreign names as printable text: no character moves the cursor, starts a line or changes the text direction.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character would do something to a terminal, or to the order of what is read: control characters (C0, DEL, C1), ends of lines, and overrides
-/// of the direction of text.
+/// Whether a character would affect a terminal or the reading order: control characters (C0, DEL, C1), line ends, and overrides
+/// of the text direction.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name that another user chose (of a thread, a process, a cgroup, a file), for a row or a sentence. Unprintable characters are escaped:
-/// `\n`, `\t`, `\r`, `\u001b`. Nothing else is changed.
+/// A name chosen by another user (of a thread, a process, a cgroup, a file), for a table or a message. Unprintable characters are escaped:
+/// `\n`, `\t`, `\r`, `\u001b`. Other characters stay unchanged.
 #[must_use]
 pub fn printable(name: &str) -> Cow<'_, str> {
     if name.chars().any(is_unprintable) { Cow::Owned(escaped(name, is_unprintable)) } else { name.into() }
 }
 
-/// A text in which the characters that `is_escaped` chooses are escaped, all of which are [unprintable](is_unprintable). The escapes are those of
-/// JSON, so that a document of JSON is still one, with the same texts in it.
+/// A text with escapes for the characters that `is_escaped` selects; all of them must be [unprintable](is_unprintable). The escapes are those of
+/// JSON, so a JSON document stays valid and keeps its contents.
 #[must_use]
 pub fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
@@ -28,7 +28,7 @@ pub fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
                 '\n' => safe.push_str("\\n"),
                 '\t' => safe.push_str("\\t"),
                 '\r' => safe.push_str("\\r"),
-                // A string takes everything.
+                // Writing to a `String` cannot fail.
                 _ => {
                     let _ = write!(safe, "\\u{:04x}", u32::from(c));
                 }

@@ -1,9 +1,8 @@
 //! Processor groups: CPUs that share hardware, from a pipeline to the whole system.
 //!
-//! A machine says where its CPUs stand and which caches they share ([`Topology`]). From that follow the groups that people see. They form a
-//! tree: 0 is the system, and below it stand memory nodes (where there are several), chips, caches from the outermost to the first, and
-//! pipelines. Two kinds of hardware may have the same CPUs; then one group stands below the other. Hardware that one CPU has for itself is
-//! not shared, and makes no group.
+//! A machine has a [`Topology`] of CPUs and caches. The groups follow from it. They form a tree: 0 is the system; below it are memory nodes
+//! (if there are several), chips, caches from the last level to the first, and pipelines. If two kinds of hardware have the same CPUs, one
+//! group is the child of the other. Hardware that belongs to a single CPU is not shared and forms no group.
 //!
 //! ```text
 //!   0 System 0-31
@@ -14,8 +13,8 @@
 //!           `-- 6 L1_Cache 4-7 …
 //! ```
 //!
-//! Firmware can be wrong. What overlaps with a group without being inside it or around it has no place in a tree: it is left out, and
-//! [`ProcessorGroups::left_out`] says what.
+//! Firmware may be wrong. Hardware that partly overlaps with a group does not fit into a tree: it is left out and listed by
+//! [`ProcessorGroups::left_out`].
 
 use crate::{Cache, CacheKind, ChipId, CoreId, CpuId, CpuSet, LgrpId, Topology};
 use schemars::JsonSchema;
@@ -35,22 +34,22 @@ impl fmt::Display for PgId {
     }
 }
 
-/// What the CPUs of a group share. The order is that from the whole machine to the core: an outer cache comes before an inner one.
+/// The hardware that the CPUs of a group share. The order is from the whole machine to the core: an outer cache comes before an inner one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Relationship {
     /// The machine.
     System,
-    /// Memory that is local to them all: a node of several.
+    /// Local memory: one of several nodes.
     Memory,
-    /// The way out of their chip.
+    /// The connection of their chip to memory.
     DataPipe,
     /// A cache, by its level; 1 is nearest to the core.
     Cache(u32),
-    /// What executes their instructions.
+    /// The execution units.
     Pipeline,
 }
 
-/// As it is listed, without blanks. `System`, `Data_Pipe_to_memory` and `Integer_Pipeline` are Solaris' own names.
+/// The name in listings, without blanks. `System`, `Data_Pipe_to_memory` and `Integer_Pipeline` are the names of Solaris.
 impl fmt::Display for Relationship {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -86,7 +85,7 @@ impl Relationship {
         }
     }
 
-    /// What that is, as half a sentence.
+    /// A description, to continue a sentence.
     #[must_use]
     pub fn meaning(self) -> String {
         match self {
@@ -118,22 +117,22 @@ crate::words! {
 pub struct ProcessorGroup {
     /// Its number.
     pub id: PgId,
-    /// What is shared.
+    /// The shared hardware.
     pub relationship: Relationship,
-    /// The CPUs that share it, off-line ones included as far as the machine tells.
+    /// The CPUs that share it, including off-line ones as far as the machine reports them.
     pub cpus: CpuSet,
-    /// The group that it stands in; the system has none.
+    /// Its parent; the system has none.
     pub parent: Option<PgId>,
-    /// Parts of the machine that have exactly these CPUs, from the largest; none are told of the system.
+    /// Physical parts of the machine with exactly these CPUs, largest first; empty for the system.
     pub physical: Vec<Physical>,
-    /// The caches that are shared, data before instructions; none where the relationship is another one.
+    /// The shared caches, data before instructions; empty for other relationships.
     pub caches: Vec<(CacheKind, Option<u64>)>,
 }
 
 /// The groups of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessorGroups {
-    /// Depth first: each behind the group that it stands in, and before the next one beside that.
+    /// In depth-first order.
     groups: Vec<ProcessorGroup>,
     left_out: Vec<(Relationship, CpuSet)>,
 }
@@ -156,7 +155,7 @@ impl ProcessorGroups {
         let root =
             Draft { relationship: Relationship::System, cpus: all.clone(), caches: Vec::new(), parent: None };
         let mut placed = vec![root];
-        // The innermost group so far of each CPU: larger ones are placed first.
+        // The innermost group of each CPU so far: larger groups are placed first.
         let mut innermost: BTreeMap<CpuId, usize> = all.iter().map(|cpu| (cpu, 0)).collect();
         for mut candidate in candidates {
             candidate.parent = candidate.cpus.lowest().and_then(|cpu| innermost.get(&cpu).copied());
@@ -166,20 +165,20 @@ impl ProcessorGroups {
         ProcessorGroups { groups: in_order(placed, &innermost, &parts(topology)), left_out }
     }
 
-    /// All of them, depth first, the system at the head.
+    /// All groups in depth-first order, the system first.
     #[must_use]
     pub fn groups(&self) -> &[ProcessorGroup] {
         &self.groups
     }
 
-    /// Hardware that overlaps with other groups, so that it has no place in the tree.
+    /// Hardware that overlaps with other groups and does not fit into the tree.
     #[must_use]
     pub fn left_out(&self) -> &[(Relationship, CpuSet)] {
         &self.left_out
     }
 }
 
-/// Whatever is shared by two CPUs at least, in no order.
+/// All hardware that at least two CPUs share, in no order.
 fn candidates(topology: &Topology, all: &CpuSet) -> Vec<Draft> {
     let mut shared: BTreeMap<(Relationship, CpuSet), Draft> = BTreeMap::new();
     let mut add = |relationship, cpus: CpuSet, cache: Option<&Cache>| {
@@ -208,8 +207,8 @@ fn candidates(topology: &Topology, all: &CpuSet) -> Vec<Draft> {
     shared.into_values().collect()
 }
 
-/// Strands of which no cache is told, because they are off-line, beside others of their core of which some are: both parts, for each CPU of the
-/// second one.
+/// Cores with some strands for which no cache is reported because they are off-line. For each of the other strands of the core: the
+/// strands without and with caches.
 fn silent_strands(topology: &Topology) -> BTreeMap<CpuId, (CpuSet, CpuSet)> {
     let told: CpuSet = topology.caches().iter().flat_map(|cache| cache.cpus.iter()).collect();
     let mut strands = BTreeMap::new();
@@ -225,7 +224,8 @@ fn silent_strands(topology: &Topology) -> BTreeMap<CpuId, (CpuSet, CpuSet)> {
     strands
 }
 
-/// The CPUs that share a cache when all are on-line: one that reaches beyond a core has all strands of it. Of one that does not, nothing is known.
+/// The CPUs that share a cache if all are on-line. A cache that extends beyond a core has all strands of that core; nothing is known about
+/// other caches.
 fn with_silent(cpus: &CpuSet, strands: &BTreeMap<CpuId, (CpuSet, CpuSet)>) -> CpuSet {
     let mut all = cpus.clone();
     if !strands.is_empty() {
@@ -238,15 +238,15 @@ fn with_silent(cpus: &CpuSet, strands: &BTreeMap<CpuId, (CpuSet, CpuSet)>) -> Cp
     all
 }
 
-/// Those that can stand in one tree, and what overlaps with one of them. Cores, chips and nodes count before caches: they are checked against
-/// one another when the topology is made.
+/// The groups that fit into one tree, and those that overlap with one of them. Cores, chips and nodes come before caches: the topology
+/// has checked them against one another.
 fn compatible(mut candidates: Vec<Draft>) -> (Vec<Draft>, Vec<(Relationship, CpuSet)>) {
     let is_cache = |draft: &Draft| matches!(draft.relationship, Relationship::Cache(_));
     candidates.sort_by_key(|c| (is_cache(c), Reverse(c.relationship), c.cpus.lowest()));
     let (mut kept, mut left_out): (Vec<Draft>, _) = (Vec::new(), Vec::new());
     let mut of: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
     for candidate in candidates {
-        // How many of its CPUs are in each group that it meets: all of its own, or all of the other's.
+        // The number of its CPUs in each overlapping group: must be all of its own, or all of the other group.
         let mut met: BTreeMap<usize, usize> = BTreeMap::new();
         for at in candidate.cpus.iter().filter_map(|cpu| of.get(&cpu)).flatten() {
             *met.entry(*at).or_default() += 1;
@@ -264,7 +264,7 @@ fn compatible(mut candidates: Vec<Draft>) -> (Vec<Draft>, Vec<(Relationship, Cpu
     (kept, left_out)
 }
 
-/// For each CPU how many share its chip, and its core, with the numbers of both.
+/// For each CPU its chip and its core, with the number of CPUs in both.
 fn parts(topology: &Topology) -> Parts {
     let mut parts = Parts::default();
     for processor in topology.processors() {
@@ -283,7 +283,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts that have exactly these CPUs.
+    /// The physical parts with exactly these CPUs.
     fn with(&self, cpus: &CpuSet) -> Vec<Physical> {
         let of: Vec<_> = cpus.iter().filter_map(|cpu| self.of.get(&cpu)).collect();
         let Some((chip, core)) = of.first() else { return Vec::new() };
@@ -301,7 +301,7 @@ impl Parts {
     }
 }
 
-/// Numbers groups and puts them depth first, siblings by their lowest CPU.
+/// Numbers the groups and sorts them depth first, siblings by their lowest CPU.
 fn in_order(
     mut placed: Vec<Draft>,
     innermost: &BTreeMap<CpuId, usize>,
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
     use crate::{CoreKind, Lgroup, Processor};
 
-    /// Chips of cores of strands, an lgroup for each chip if there are to be several, and caches by level: how many neighbours share one.
+    /// Chips of cores of strands, optionally an lgroup for each chip, and caches by level with the number of adjacent CPUs that share one.
     fn machine(chips: u32, cores: u32, strands: u32, nodes: bool, caches: &[(u32, u32)]) -> Topology {
         let (count, per_chip) = (chips * cores * strands, cores * strands);
         let node = |cpu: u32| if nodes { cpu / per_chip } else { 0 };
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn numbers_go_outwards_from_the_first_cpu() {
-        // The published listing of a chip of 32 strands numbers them so: 1 is the first pipeline, then come the groups around it.
+        // A published Solaris listing of a chip with 32 strands has this numbering: 1 is the first pipeline, then the groups around it.
         assert_eq!(
             shown(&machine(1, 2, 4, false, &[(2, 8)])),
             [
@@ -475,7 +475,7 @@ mod tests {
             size_kib: None,
             cpus: cpus.parse().unwrap(),
         };
-        // CPUs 1 and 2 stand on two chips; the other one names a CPU that does not exist, too.
+        // CPUs 1 and 2 are on different chips; the other cache also names a CPU that does not exist.
         let caches = vec![cache("1-2"), cache("2-3,900")];
         let topology = Topology::new(plain.processors().to_vec(), caches, plain.lgroups().to_vec()).unwrap();
         let groups = ProcessorGroups::new(&topology);
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn strands_that_are_off_line_stay_in_the_caches_around_their_core() {
-        // The kernel tells no cache of CPU 3, and of the others' caches that it has no part in them.
+        // The kernel reports no cache for CPU 3, and omits it from the caches of the others.
         let plain = machine(1, 2, 2, false, &[]);
         let cache = |level, cpus: &str| Cache {
             level,

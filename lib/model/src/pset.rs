@@ -1,4 +1,4 @@
-//! Processor sets: how firmly a machine keeps other threads out, and moves of CPUs between sets.
+//! Processor sets: how a machine enforces them, and moves of CPUs between sets.
 
 use crate::{CpuId, CpuSet, PsetId};
 use schemars::JsonSchema;
@@ -33,19 +33,18 @@ impl PsetMode {
     }
 }
 
-/// A processor set that a user made.
+/// A processor set created by a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pset {
     /// Its number, 1 or more.
     pub id: PsetId,
-    /// Members in order of arrival, off-line ones included. Never twice the same.
+    /// Members in order of arrival, including off-line ones, without duplicates.
     pub members: Vec<CpuId>,
     /// How it is enforced.
     pub mode: PsetMode,
-    /// Members on which other threads are known to be able to run although the mode says exclusive, with the
-    /// reason. Empty when all is well.
+    /// Members of an exclusive set on which other threads are known to be able to run, with the reason. Empty if the set is enforced.
     pub breaches: Vec<String>,
-    /// The set that each member goes to when this one ends, where that is not the default set.
+    /// The set that each member returns to at the end of this one, if that is not the default set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub returns: BTreeMap<CpuId, PsetId>,
 }
@@ -57,7 +56,7 @@ impl Pset {
         self.members.iter().copied().collect()
     }
 
-    /// The lowest number that no set in `taken` has: how numbers are given out.
+    /// The lowest number that is not in `taken`: the number for a new set.
     #[must_use]
     pub fn free_id(taken: &[PsetId]) -> PsetId {
         let mut id = 1;
@@ -68,20 +67,20 @@ impl Pset {
     }
 }
 
-/// A set in which a CPU was before the set that it is in, and to which it returns when that one ends.
+/// A former set of a CPU, to which it returns when its present set ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Former {
     /// The set.
     pub set: PsetId,
-    /// The serial number of the set: numbers of sets are given out again, these are not.
+    /// The serial number of the set. Set numbers are reused, serial numbers are not.
     pub serial: u64,
-    /// The place of the CPU among its members: lower is earlier.
+    /// The position of the CPU among the members: lower is earlier.
     pub place: u64,
 }
 
 impl Former {
-    /// The history of a CPU that leaves `left` for the set `to`: what comes after an earlier stay in `to` is forgotten.
+    /// The history of a CPU that moves from `left` to the set `to`: entries after an earlier stay in `to` are removed.
     #[must_use]
     pub fn followed(mut history: Vec<Former>, left: Former, to: PsetId) -> Vec<Former> {
         history.push(left);
@@ -91,7 +90,7 @@ impl Former {
         history
     }
 
-    /// The last of these sets that is still there, and the history before it.
+    /// The most recent set that still exists, and the history before it.
     #[must_use]
     pub fn last(
         mut history: Vec<Former>,

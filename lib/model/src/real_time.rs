@@ -1,4 +1,4 @@
-//! Settings of a kernel that decide how late a real-time thread may run.
+//! Kernel settings that determine the latency of real-time threads.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +28,13 @@ pub struct RealTimeSetting {
 }
 
 impl RealTimeSetting {
-    /// One that is as it should be.
+    /// A setting with a good value.
     #[must_use]
     pub fn good(name: &str, is: impl Into<String>) -> Self {
         RealTimeSetting { name: name.into(), is: is.into(), effect: Effect::Good, remedy: None }
     }
 
-    /// One that may make a thread late, with the remedy.
+    /// A setting that may delay a thread, with the remedy.
     #[must_use]
     pub fn delays(name: &str, is: impl Into<String>, remedy: impl Into<String>) -> Self {
         RealTimeSetting {
@@ -45,7 +45,7 @@ impl RealTimeSetting {
         }
     }
 
-    /// One that is not told, with the reason.
+    /// An unknown setting, with the reason.
     #[must_use]
     pub fn unknown(name: &str, why: impl Into<String>) -> Self {
         RealTimeSetting { name: name.into(), is: why.into(), effect: Effect::Unknown, remedy: None }

@@ -1,11 +1,11 @@
-//! Raw counters at an instant. Rates are made from two samples elsewhere (`lib/observe`).
+//! Raw counters at an instant. Rates are computed from two samples elsewhere (`lib/observe`).
 
 use crate::{CpuId, Nanos, PsetId, WallTime};
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// The event columns of `mpstat`, in the order of its listing. What each counts on which CPU is said
-    /// by the reference (§6.2) and, for Linux, by the manual of `mpstat`.
+    /// The event columns of `mpstat`, in the order of its listing. The manual mpstat(8) defines the counts, with their differences on
+    /// Linux.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Column {
@@ -25,9 +25,9 @@ crate::words! {
         Icsw = "icsw",
         /// Threads that arrived from another CPU.
         Migr = "migr",
-        /// Mutexes not obtained at first try.
+        /// Mutexes not acquired at the first attempt.
         Smtx = "smtx",
-        /// Reader/writer locks not obtained at first try.
+        /// Reader/writer locks not acquired at the first attempt.
         Srw = "srw",
         /// System calls.
         Syscl = "syscl",
@@ -45,23 +45,23 @@ impl Column {
     }
 }
 
-/// Where a CPU's time went since boot. Never decreasing while it stays on-line.
+/// Time of a CPU by use, since boot. Never decreasing while the CPU stays on-line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticks {
-    /// In user programs.
+    /// User mode.
     pub user: Nanos,
-    /// In the kernel, interrupts included.
+    /// Kernel mode, including interrupts.
     pub sys: Nanos,
-    /// Idle with outstanding input or output. Solaris reports 0 nowadays.
+    /// Idle with outstanding input or output. Solaris always reports 0.
     pub wait: Nanos,
     /// Idle.
     pub idle: Nanos,
-    /// Taken by the hypervisor.
+    /// Stolen by the hypervisor.
     pub steal: Nanos,
 }
 
 impl Ticks {
-    /// The elapsed time that these account for.
+    /// The sum of all times.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.user + self.sys + self.wait + self.idle + self.steal
@@ -71,11 +71,11 @@ impl Ticks {
 /// The counters of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSample {
-    /// Which.
+    /// Its number.
     pub cpu: CpuId,
-    /// The set it is in ([`PsetId::DEFAULT`] for none).
+    /// Its set ([`PsetId::DEFAULT`] for none).
     pub set: PsetId,
-    /// Events by [`Column::index`]; `None` for what was not counted.
+    /// Events by [`Column::index`]; `None` if not counted.
     pub events: [Option<u64>; COLUMNS.len()],
     /// Time by use.
     pub ticks: Ticks,
@@ -84,15 +84,15 @@ pub struct CpuSample {
 /// The counters of all active CPUs at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, on the machine's monotonic clock.
+    /// The time on the machine's monotonic clock.
     pub at: Nanos,
-    /// When, on the wall.
+    /// The wall-clock time.
     pub wall: WallTime,
     /// Active CPUs, ascending.
     pub cpus: Vec<CpuSample>,
-    /// The sets that exist besides the default one, ascending.
+    /// The existing sets except the default one, ascending.
     pub sets: Vec<PsetId>,
-    /// What is missing and why, one sentence each; empty when nothing is.
+    /// Missing data with the reason, one sentence each.
     pub missing: Vec<String>,
 }
 

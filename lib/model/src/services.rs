@@ -1,4 +1,4 @@
-//! The services of the pools, as Solaris names them.
+//! The services of resource pools, with the names of Solaris.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,17 +8,16 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Service {
-    /// Resource pools (reference §12: `svc:/system/pools:default`).
+    /// Resource pools: `svc:/system/pools:default`.
     Pools,
-    /// What moves CPUs between pools by itself (reference §12: `svc:/system/pools/dynamic:default`); it
-    /// needs the pools.
+    /// Dynamic resource pools, which move CPUs between pools: `svc:/system/pools/dynamic:default`. They need [`Service::Pools`].
     DynamicPools,
 }
 
 /// All of them.
 pub const SERVICES: [Service; 2] = [Service::Pools, Service::DynamicPools];
 
-/// A name that is no service's.
+/// A name that is not that of a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no service `{0}`")]
 pub struct NoSuchService(pub String);
@@ -48,7 +47,7 @@ impl fmt::Display for Service {
     }
 }
 
-/// `svc:/system/pools:default`, and what people shorten it to: `system/pools`, `pools`, `pools/dynamic:default`.
+/// Accepts `svc:/system/pools:default` and its abbreviations: `system/pools`, `pools`, `pools/dynamic:default`.
 impl FromStr for Service {
     type Err = NoSuchService;
 

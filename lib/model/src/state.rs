@@ -1,6 +1,6 @@
-//! CPU states and the rules about which change may follow which.
+//! CPU states and the rules for transitions between them.
 //!
-//! Words and rules are those of `psradm` (Solaris): see `docs/reference/solaris-differences.md` for the two states that
+//! Words and rules are those of psradm(8) of Solaris. See `docs/reference/solaris-differences.md` for the two states that
 //! a Linux machine cannot enter by itself (`powered-off`, `unknown`).
 
 use serde::{Deserialize, Serialize};
@@ -30,41 +30,41 @@ crate::words! {
     else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "CPU state" }
 }
 
-/// Every state, in the order of the reference's table.
+/// Every state, in the order of psradm(8).
 pub const PARSEABLE_STATES: [State; 8] = State::ALL;
 
-/// What a change of state takes. The variants are what the machine must do, not what the user typed.
+/// The action of a machine for a change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// Already there: success, nothing to do.
+    /// None: the CPU is in this state already.
     Nothing,
     /// Move device interrupts away; threads stay.
     ShelterFromInterrupts,
-    /// Let device interrupts come back.
+    /// Allow device interrupts again.
     AdmitInterrupts,
-    /// Bring into service; then, if asked, shelter from interrupts.
+    /// Bring on-line; then move device interrupts away if requested.
     Start {
-        /// Whether the wanted state is `no-intr`.
+        /// Whether the requested state is `no-intr`.
         then_shelter: bool,
     },
-    /// Take out of service (admitting interrupts first if it was sheltered), then mark.
+    /// Take off-line (allowing interrupts first if necessary), then set the mark.
     Stop,
-    /// Only the mark changes: it was and stays out of service.
+    /// Change the mark only: the CPU stays off-line.
     Mark,
 }
 
-/// Why a change of state is refused by the rules alone.
+/// The reason why the rules refuse a change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransitionError {
-    /// A faulted CPU leaves only by force.
+    /// A faulted CPU needs force.
     #[error("it is faulted")]
     NeedsForce,
-    /// The pair is not a transition.
+    /// There is no such transition.
     #[error("a CPU that is {from} cannot become {to}")]
     Impossible {
-        /// The state it is in.
+        /// The present state.
         from: State,
-        /// The state asked for.
+        /// The requested state.
         to: State,
     },
 }
@@ -82,13 +82,12 @@ impl State {
         self == State::OnLine
     }
 
-    /// What it takes to go from this state to `to`.
+    /// The action for a change from this state to `to`.
     ///
-    /// Source of the table: the transition table of `psradm` (reference §2.2).
+    /// Source of the table: psradm(8) of Solaris.
     ///
     /// # Errors
-    /// [`TransitionError`] where the rules refuse; whether the *machine* can follow (last CPU, bound
-    /// threads) is asked elsewhere.
+    /// [`TransitionError`] if the rules refuse. Limits of the *machine* (last CPU, bound threads) are checked elsewhere.
     pub fn transition(self, to: State, forced: bool) -> Result<Transition, TransitionError> {
         use State::{Disabled, Faulted, NoIntr, OffLine, OnLine, PoweredOff, Spare, Unknown};
         let impossible = Err(TransitionError::Impossible { from: self, to });
@@ -97,7 +96,7 @@ impl State {
         }
         match (self, to) {
             (_, PoweredOff | Unknown) | (Unknown, _) => impossible,
-            // Switching off SMT siblings is a forced change of CPUs in service.
+            // Taking SMT siblings off-line is a forced change of CPUs in service.
             (OnLine | NoIntr, Disabled) if forced => Ok(Transition::Stop),
             (OffLine, Disabled) if forced => Ok(Transition::Mark),
             (_, Disabled) => impossible,

@@ -1,4 +1,4 @@
-//! Instants and spans. Two clocks exist and are never mixed: a monotonic one in nanoseconds, and the wall.
+//! Instants and durations. There are two clocks, which are never mixed: a monotonic one in nanoseconds, and the wall clock.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ impl Nanos {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// As seconds, for rates.
+    /// In seconds, for rates.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate needs 15 digits at most")]
     pub fn as_secs_f64(self) -> f64 {
@@ -40,7 +40,7 @@ impl Add for Nanos {
     }
 }
 
-/// Never below zero: clocks that are read in the wrong order give an empty span.
+/// Never below zero: clocks that are read in the wrong order give an empty duration.
 impl Sub for Nanos {
     type Output = Nanos;
     fn sub(self, other: Nanos) -> Nanos {

@@ -1,17 +1,17 @@
-//! CPU topology: strands in cores, cores in chips, chips in locality groups, and what they share.
+//! CPU topology: strands in cores, cores in chips, chips in locality groups, and shared caches.
 
 use crate::{ChipId, CoreId, CpuId, CpuSet, LgrpId, ParseIdError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A machine's CPUs and how they are grouped. Built once, checked by [`Topology::new`], then read.
+/// The CPUs of a machine and their grouping. Built once and checked by [`Topology::new`], then read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     processors: Vec<Processor>,
     caches: Vec<Cache>,
     lgroups: Vec<Lgroup>,
-    /// Where strands of a core have several pipelines: the strands that share each.
+    /// If strands of a core have several pipelines: the strands that share each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pipelines: Vec<CpuSet>,
 }
@@ -21,23 +21,23 @@ pub struct Topology {
 pub struct Processor {
     /// Its number.
     pub id: CpuId,
-    /// The core it is a strand of.
+    /// Its core.
     pub core: CoreId,
-    /// The chip of that core.
+    /// Its chip.
     pub chip: ChipId,
-    /// Its locality group; where several share the CPU, the one that the kernel counts it to.
+    /// Its locality group; if several share the CPU, the one that the kernel reports.
     pub lgroup: LgrpId,
-    /// What sort of core.
+    /// The type of its core.
     pub kind: CoreKind,
-    /// Instruction set family as `psrinfo -v` names it (`i386`, `sparcv9`, `aarch64`).
+    /// Instruction set family as in `psrinfo -v` (`i386`, `sparcv9`, `aarch64`).
     pub isa: String,
-    /// Nominal clock in MHz, where known.
+    /// Nominal clock in MHz, if known.
     pub clock_mhz: Option<u64>,
-    /// The floating point unit as `psrinfo -v` names it, where there is one.
+    /// The floating-point unit as in `psrinfo -v`, if any.
     pub fpu: Option<String>,
-    /// The chip's implementation line of `psrinfo -pv`.
+    /// The implementation line of its chip in `psrinfo -pv`.
     pub implementation: String,
-    /// The chip's brand line of `psrinfo -pv`; may be empty.
+    /// The brand line of its chip in `psrinfo -pv`; may be empty.
     pub brand: String,
 }
 
@@ -76,39 +76,39 @@ pub struct Cache {
     pub level: u32,
     /// What it holds.
     pub kind: CacheKind,
-    /// Capacity in KiB, where known.
+    /// Capacity in KiB, if known.
     pub size_kib: Option<u64>,
     /// The CPUs that share it.
     pub cpus: CpuSet,
 }
 
-/// A locality group: CPUs and memory that are equally far from everything else.
+/// A locality group: CPUs and memory with the same distance to everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lgroup {
     /// Its number.
     pub id: LgrpId,
-    /// Its CPUs; may be none (memory only). Nodes that the kernel emulates (`numa=fake`) share theirs.
+    /// Its CPUs; empty for memory only. Emulated nodes (`numa=fake`) share their CPUs.
     pub cpus: CpuSet,
     /// Relative distance to each lgroup of the machine in ascending order of their numbers; 10 is local
     /// (the ACPI convention).
     pub distances: Vec<u32>,
-    /// Memory in KiB, where known.
+    /// Memory in KiB, if known.
     pub memory_kib: Option<u64>,
 }
 
 impl Lgroup {
-    /// The distance within one.
+    /// The distance within an lgroup.
     const NEAR: u32 = 10;
-    /// That between two, where a machine tells no more than that they are two.
+    /// The distance between two lgroups if a machine reports none.
     const FAR: u32 = 20;
 
-    /// The only one, of a machine that has no others or tells of none.
+    /// The only lgroup of a machine without NUMA, or of one that reports no nodes.
     #[must_use]
     pub fn only(cpus: CpuSet) -> Lgroup {
         Lgroup { id: LgrpId(0), cpus, distances: Self::even_distances(0, 1), memory_kib: None }
     }
 
-    /// The distances of the lgroup at a place among `count` that are equally far from each other.
+    /// The distances of the lgroup at index `at` of `count` that are equally far from each other.
     #[must_use]
     pub fn even_distances(at: usize, count: usize) -> Vec<u32> {
         (0..count).map(|other| if other == at { Self::NEAR } else { Self::FAR }).collect()
@@ -132,19 +132,19 @@ pub struct Core {
     pub cpus: CpuSet,
 }
 
-/// Why a description of a machine contradicts itself.
+/// A contradiction in the description of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// No machine is without CPUs.
+    /// There are no CPUs.
     #[error("it has no CPU")]
     Empty,
     /// A CPU is described twice.
     #[error("CPU {0} is described twice")]
     Twice(CpuId),
-    /// Strands of one core on two chips.
+    /// Strands of one core are on two chips.
     #[error("core {0} stands on two chips")]
     SplitCore(CoreId),
-    /// A CPU's lgroup is missing from the list of lgroups, or does not list it; or an lgroup lists a CPU that the machine does not have.
+    /// The lgroup of a CPU is not in the list of lgroups, or does not contain the CPU; or an lgroup contains an unknown CPU.
     #[error("CPU {cpu} and lgroup {lgroup} do not know each other")]
     Lgroup {
         /// The CPU.
@@ -157,18 +157,18 @@ pub enum TopologyError {
     Distances {
         /// The group.
         lgroup: LgrpId,
-        /// What it gives.
+        /// The number of distances of the group.
         given: usize,
-        /// One per group.
+        /// The number of groups.
         wanted: usize,
     },
 }
 
 impl Topology {
-    /// Puts a machine together: CPUs and lgroups are sorted by number and checked against each other.
+    /// Builds a topology: CPUs and lgroups are sorted by number and checked against each other.
     ///
     /// # Errors
-    /// [`TopologyError`] where the parts contradict each other.
+    /// [`TopologyError`] if the parts contradict each other.
     pub fn new(
         mut processors: Vec<Processor>,
         mut caches: Vec<Cache>,
@@ -210,13 +210,13 @@ impl Topology {
         Ok(Topology { processors, caches, lgroups, pipelines: Vec::new() })
     }
 
-    /// The same machine, of whose cores is known which strands share a pipeline. Without that all strands of a core do.
+    /// The same topology with known pipelines: the strands that share each. Without them all strands of a core share one.
     #[must_use]
     pub fn with_pipelines(self, pipelines: Vec<CpuSet>) -> Topology {
         Topology { pipelines, ..self }
     }
 
-    /// Every CPU, ascending, off-line ones included.
+    /// Every CPU, ascending, including off-line ones.
     #[must_use]
     pub fn processors(&self) -> &[Processor] {
         &self.processors
@@ -234,7 +234,7 @@ impl Topology {
         self.processors.iter().map(|p| p.id).collect()
     }
 
-    /// Caches, sorted by level; where nothing is known, none.
+    /// Caches, sorted by level; empty if unknown.
     #[must_use]
     pub fn caches(&self) -> &[Cache] {
         &self.caches

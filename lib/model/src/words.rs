@@ -1,7 +1,7 @@
-//! Enums of which each variant has one word.
+//! Enums with one word for each variant.
 
-/// Defines an enum with a word for each variant: `ALL` in the order of definition, `word`, and `Display`.
-/// Behind `else` stand the error of `FromStr` and a function that makes it of the text.
+/// Defines an enum with a word for each variant: `ALL` in the order of definition, `word`, and `Display`. After an optional `else` follow
+/// the error type of `FromStr` and a function that creates the error from the text.
 ///
 /// ```
 /// millpond_model::words! {
@@ -29,10 +29,10 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
         impl $name {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
 
-            /// The word for it.
+            /// Its word.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {

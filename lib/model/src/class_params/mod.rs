@@ -1,8 +1,8 @@
-//! Scheduling parameters that a user can set for a thread, and their rules (reference §2.2).
+//! Scheduling parameters that a user can set for a thread, and their rules (priocntl(1)).
 //!
-//! A thread of TS, IA, FX or FSS has a *user priority* and a *limit* above which it is raised only with privileges; one of
-//! RT has a *priority*; those of RT and FX have a *quantum*, the slice of their own. Where a thread stands in the dispatcher at this
-//! moment is no part of this.
+//! A thread of TS, IA, FX or FSS has a *user priority* and a *limit*. Raising the limit needs privileges. A thread of
+//! RT has a *priority*. Threads of RT and FX have a *quantum*, their own time slice. The present global priority of a thread in the
+//! dispatcher is not a parameter.
 
 mod text;
 
@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ClassParams {
-    /// The kernel's own threads have none.
+    /// Kernel threads; they have no parameters.
     Sys,
     /// Time sharing.
     Ts {
@@ -40,16 +40,16 @@ pub enum ClassParams {
         uprilim: i8,
         /// The priority, 0 to the limit.
         upri: i8,
-        /// Its slice.
+        /// Its time slice.
         quantum: Quantum,
     },
     /// Real time.
     Rt {
         /// The priority, 0 to 59.
         pri: i8,
-        /// Its slice.
+        /// Its time slice.
         quantum: Quantum,
-        /// The signal that it gets when a slice runs out; 0 for none.
+        /// The signal at the end of a time slice; 0 for none.
         tqsig: u8,
     },
     /// Fair share.
@@ -61,36 +61,36 @@ pub enum ClassParams {
     },
 }
 
-/// What is to be changed. Parameters that are not named stay as they are in the class that the thread is in; on entering
-/// another class the limit is 0, the priority the limit (RT: 0), the slice that of the table, and there is no signal.
+/// A requested change. Omitted parameters keep their values within the same class. On entering another class the limit is 0, the priority
+/// is the limit (RT: 0), the slice is that of the table, and there is no signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClassRequest {
-    /// To be in TS.
+    /// Time sharing.
     Ts {
         /// The limit.
         uprilim: Option<i32>,
         /// The user priority.
         upri: Option<i32>,
     },
-    /// To be in IA.
+    /// Interactive.
     Ia {
         /// The limit.
         uprilim: Option<i32>,
         /// The user priority.
         upri: Option<i32>,
-        /// Whether it is in the foreground; a thread that enters the class is.
+        /// Whether it is in the foreground. The default on entering the class is yes.
         foreground: Option<bool>,
     },
-    /// To be in FX.
+    /// Fixed priority.
     Fx {
-        /// The limit; brought into the range of the class.
+        /// The limit; clamped to the range of the class.
         uprilim: Option<i32>,
-        /// The priority; brought into the range of the class.
+        /// The priority; clamped to the range of the class.
         upri: Option<i32>,
         /// The slice.
         quantum: Option<Quantum>,
     },
-    /// To be in RT.
+    /// Real time.
     Rt {
         /// The priority.
         pri: Option<i32>,
@@ -99,7 +99,7 @@ pub enum ClassRequest {
         /// The signal.
         tqsig: Option<u8>,
     },
-    /// To be in FSS.
+    /// Fair share.
     Fss {
         /// The limit.
         uprilim: Option<i32>,
@@ -108,26 +108,26 @@ pub enum ClassRequest {
     },
 }
 
-/// A parameter that the class does not have.
+/// A value outside the range of the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{class} has {what} {low} to {high}, not {asked}")]
 pub struct OutOfRange {
     /// The class.
     pub class: Class,
-    /// Which parameter: `user priorities`, `user priority limits`, `priorities`.
+    /// The parameter: `user priorities`, `user priority limits`, `priorities`.
     pub what: &'static str,
-    /// What was asked for.
+    /// The requested value.
     pub asked: i32,
-    /// The least.
+    /// The lowest valid value.
     pub low: i8,
-    /// The most.
+    /// The highest valid value.
     pub high: i8,
 }
 
-/// A user priority that was asked for above the limit, and became the limit.
+/// A requested user priority above the limit, which was reduced to the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clamped {
-    /// What was asked for.
+    /// The requested value.
     pub asked: i32,
     /// The limit.
     pub limit: i8,
@@ -147,7 +147,7 @@ impl Class {
 }
 
 impl Default for ClassParams {
-    /// Time sharing, with nothing asked for.
+    /// Time sharing with default parameters.
     fn default() -> Self {
         ClassParams::Ts { uprilim: 0, upri: 0 }
     }
@@ -191,8 +191,8 @@ impl ClassParams {
     }
 }
 
-/// What stands for a process whose threads have these: of those in the class of the first one, the parameters of the most
-/// favoured. `None` when there are no threads.
+/// The parameters that represent a process with these threads: of the threads in the class of the first one, those of the most
+/// favoured. `None` without threads.
 #[must_use]
 pub fn most_favoured(threads: impl IntoIterator<Item = ClassParams>) -> Option<ClassParams> {
     let mut threads = threads.into_iter();
@@ -202,7 +202,7 @@ pub fn most_favoured(threads: impl IntoIterator<Item = ClassParams>) -> Option<C
 }
 
 impl ClassRequest {
-    /// To enter a class, or stay there, with nothing else asked for; `None` for [`Class::Sys`], which no thread enters.
+    /// A request to enter a class, or stay in it, without parameters; `None` for [`Class::Sys`], which no thread can enter.
     #[must_use]
     pub fn bare(class: Class) -> Option<Self> {
         let (uprilim, upri, quantum) = (None, None, None);
@@ -228,11 +228,11 @@ impl ClassRequest {
         }
     }
 
-    /// The parameters that a thread gets which has `now`. A limit below the present priority takes the priority along; a
-    /// priority above the limit becomes the limit, which is told.
+    /// The new parameters of a thread that has `now`. A limit below the present priority lowers the priority. A
+    /// priority above the limit is reduced to the limit, which is reported.
     ///
     /// # Errors
-    /// [`OutOfRange`] for a value that the class does not have (FX brings values into its range instead).
+    /// [`OutOfRange`] for a value outside the range of the class (FX clamps values instead).
     pub fn apply(
         &self,
         now: ClassParams,
@@ -315,13 +315,13 @@ fn within(class: Class, what: &'static str, asked: i32) -> Result<i8, OutOfRange
     value.ok_or(OutOfRange { class, what, asked, low: *range.start(), high: *range.end() })
 }
 
-/// The user priority of a thread that is `nice`, -20 to 19: three points for each.
+/// The user priority for a nice value of -20 to 19: three points per unit of nice.
 #[must_use]
 pub fn upri_of_nice(nice: i8) -> i8 {
     -3 * nice.clamp(-20, 19)
 }
 
-/// How nice a thread becomes with a user priority, -20 to 19. Steps between are rounded towards 0.
+/// The nice value for a user priority, -20 to 19. Intermediate values are rounded towards 0.
 #[must_use]
 pub fn nice_of_upri(upri: i8) -> i8 {
     (-(upri.clamp(-60, 60) / 3)).min(19)

@@ -1,4 +1,4 @@
-//! The rules of reference §2.2, and the vector V6 of §3.11.
+//! The parameter rules of priocntl(1), and the mapping of nice values to user priorities.
 
 use super::*;
 use crate::{FX_LEVELS, QuantumTable, RT_LEVELS, TS_LEVELS, TsRow, TsTable};

@@ -5,7 +5,7 @@ use crate::Quantum;
 use std::fmt;
 use std::str::FromStr;
 
-/// In one line: `TS 0 -10`, `IA 0 0 foreground`, `FX 0 0 20`, `RT 10 infinite 0`, `FSS 0 0`. Slices are in ticks.
+/// One line: `TS 0 -10`, `IA 0 0 foreground`, `FX 0 0 20`, `RT 10 infinite 0`, `FSS 0 0`. Slices are in ticks.
 impl fmt::Display for ClassParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let class = self.class();
@@ -33,7 +33,7 @@ fn slice(quantum: Quantum) -> String {
     }
 }
 
-/// A text that is no parameters.
+/// A text that is not a set of parameters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no class with its parameters")]
 pub struct NoSuchParams(pub String);
@@ -41,7 +41,7 @@ pub struct NoSuchParams(pub String);
 impl FromStr for ClassParams {
     type Err = NoSuchParams;
 
-    /// What [`fmt::Display`] writes, and nothing else.
+    /// Accepts exactly the output of [`fmt::Display`].
     fn from_str(text: &str) -> Result<Self, NoSuchParams> {
         let found = parse(text).filter(|found| found.is_possible() && found.to_string() == text);
         found.ok_or_else(|| NoSuchParams(text.to_owned()))
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Option<ClassParams> {
 }
 
 impl ClassParams {
-    /// Whether the priorities are those of the class, and none is above its limit.
+    /// Whether the priorities are in the range of the class, and not above the limit.
     fn is_possible(&self) -> bool {
         let range = self.class().user_priorities().unwrap_or(0..=0);
         let limited = !matches!(self, ClassParams::Sys | ClassParams::Rt { .. });

@@ -5,7 +5,7 @@ use crate::{Class, CpuId, CpuSet, PoolId, PsetId, State};
 use std::collections::HashMap;
 use std::fmt;
 
-/// The name of the default pool: every process is in it that is in no other pool.
+/// The name of the default pool, which has every process that is in no other pool.
 pub const DEFAULT_POOL: &str = "pool_default";
 
 /// The name of the default set, which is the set of the default pool.
@@ -17,7 +17,7 @@ pub const UNBOUNDED: u64 = 65_536;
 /// A configuration. In each list the default element comes first, others in order of creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolsConf {
-    /// The settings of the whole.
+    /// The settings of the system.
     pub system: SystemNode,
     /// The pools.
     pub pools: Vec<PoolNode>,
@@ -25,7 +25,7 @@ pub struct PoolsConf {
     pub psets: Vec<PsetNode>,
 }
 
-/// The key of an element within its configuration: a pool refers to its set by it, and files keep it.
+/// The key of an element within its configuration: a pool refers to its set by this key, and files contain it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefId(String);
 
@@ -49,20 +49,20 @@ impl fmt::Display for RefId {
     }
 }
 
-/// The settings of the whole. `None` is a setting that is not there.
+/// The settings of the system. `None` is an absent setting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemNode {
     /// The name of the configuration.
     pub name: String,
     /// Its key.
     pub ref_id: RefId,
-    /// A text for people.
+    /// A comment.
     pub comment: String,
     /// Whether a process that names an unknown pool gets the default pool.
     pub bind_default: bool,
     /// How CPUs are shared out when the configuration is applied.
     pub allocate_method: Option<Keyword<AllocateMethod>>,
-    /// The least level of messages that poold logs.
+    /// The lowest severity of messages that poold logs.
     pub log_level: Option<String>,
     /// Where poold logs.
     pub log_location: Option<String>,
@@ -70,7 +70,7 @@ pub struct SystemNode {
     pub monitor_interval: Option<u64>,
     /// Where poold keeps its history.
     pub history_file: Option<String>,
-    /// What poold aims at.
+    /// The objectives of poold.
     pub objectives: Option<Objectives>,
     /// Properties that users add.
     pub user: Properties,
@@ -79,7 +79,7 @@ pub struct SystemNode {
 /// A pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolNode {
-    /// Its number; `None` while the machine does not have it.
+    /// Its number; `None` if it is not on a machine.
     pub id: Option<PoolId>,
     /// Its name.
     pub name: String,
@@ -95,9 +95,9 @@ pub struct PoolNode {
     pub scheduler: Option<Keyword<Class>>,
     /// Its importance compared with other pools.
     pub importance: i64,
-    /// A text for people.
+    /// A comment.
     pub comment: String,
-    /// Whether it ends with its zone; see [`PoolNode::is_temporary`].
+    /// Whether it is destroyed with its zone; see [`PoolNode::is_temporary`].
     pub temporary: Option<bool>,
     /// Properties that users add.
     pub user: Properties,
@@ -106,27 +106,27 @@ pub struct PoolNode {
 /// A processor set with its CPUs, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PsetNode {
-    /// Its number; `None` while the machine does not have it.
+    /// Its number; `None` if it is not on a machine.
     pub id: Option<PsetId>,
     /// Its name.
     pub name: String,
     /// Its key.
     pub ref_id: RefId,
-    /// Whether it is the default set, which has every CPU that is in no other.
+    /// Whether it is the default set, which has every CPU that is in no other set.
     pub is_default: bool,
-    /// The least number of CPUs.
+    /// The minimum number of CPUs.
     pub min: u64,
-    /// The greatest number of CPUs.
+    /// The maximum number of CPUs.
     pub max: u64,
-    /// What its size counts: always CPUs (`population`).
+    /// The unit of its size: always CPUs (`population`).
     pub units: String,
-    /// How many threads ran or wanted to run, in thousandths, where that was measured.
+    /// The number of running and runnable threads, in thousandths, if measured.
     pub load: Option<u64>,
-    /// A text for people.
+    /// A comment.
     pub comment: String,
-    /// What poold aims at.
+    /// The objectives of poold.
     pub objectives: Option<Objectives>,
-    /// Whether it ends with its zone; see [`PsetNode::is_temporary`].
+    /// Whether it is destroyed with its zone; see [`PsetNode::is_temporary`].
     pub temporary: Option<bool>,
     /// Properties that users add.
     pub user: Properties,
@@ -140,18 +140,18 @@ pub struct CpuNode {
     pub id: CpuId,
     /// Its key.
     pub ref_id: RefId,
-    /// A text for people.
+    /// A comment.
     pub comment: String,
-    /// The state that it has, or should have.
+    /// Its state, or its requested state.
     pub status: Option<Keyword<State>>,
-    /// Whether poold must leave it in its set; see [`CpuNode::is_pinned`].
+    /// Whether poold must not move it to another set; see [`CpuNode::is_pinned`].
     pub pinned: Option<bool>,
     /// Properties that users add.
     pub user: Properties,
 }
 
 impl PoolNode {
-    /// A pool with the settings of a new one (reference §7.3).
+    /// A pool with the initial settings of libpool(3LIB).
     #[must_use]
     pub fn new(name: &str, ref_id: impl Into<RefId>, pset: impl Into<RefId>, id: Option<PoolId>) -> Self {
         PoolNode {
@@ -165,7 +165,7 @@ impl PoolNode {
         }
     }
 
-    /// Whether it ends with its zone.
+    /// Whether it is destroyed with its zone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.temporary == Some(true)
@@ -173,7 +173,7 @@ impl PoolNode {
 }
 
 impl PsetNode {
-    /// An empty set with the settings of a new one. It takes no CPU before its maximum is raised (reference §7.3).
+    /// An empty set with the initial settings of libpool(3LIB). It takes no CPU before its maximum is raised.
     #[must_use]
     pub fn new(name: &str, ref_id: impl Into<RefId>, id: Option<PsetId>) -> Self {
         PsetNode {
@@ -198,7 +198,7 @@ impl PsetNode {
         self.cpus.iter().filter(|cpu| cpu.runs_threads()).count() as u64
     }
 
-    /// Whether it ends with its zone.
+    /// Whether it is destroyed with its zone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.temporary == Some(true)
@@ -210,7 +210,7 @@ impl PsetNode {
         &self.cpus
     }
 
-    /// Whether another set has the same settings and the same CPUs. Loads and states of CPUs may differ.
+    /// Whether another set has the same settings and CPUs. Loads and states of CPUs are ignored.
     #[must_use]
     pub fn is_alike(&self, other: &PsetNode) -> bool {
         let PsetNode {
@@ -256,13 +256,13 @@ impl PsetNode {
         self.cpus.iter().filter(|c| c.is_pinned()).map(|c| c.id).collect()
     }
 
-    /// Puts a CPU into it.
+    /// Adds a CPU.
     pub fn add(&mut self, cpu: CpuNode) {
         let at = self.cpus.partition_point(|c| c.id < cpu.id);
         self.cpus.insert(at, cpu);
     }
 
-    /// Takes a CPU out of it.
+    /// Removes a CPU.
     pub fn take(&mut self, id: CpuId) -> Option<CpuNode> {
         let at = self.cpus.iter().position(|c| c.id == id)?;
         Some(self.cpus.remove(at))
@@ -270,14 +270,14 @@ impl PsetNode {
 }
 
 impl CpuNode {
-    /// Whether another CPU has the same settings. States may differ.
+    /// Whether another CPU has the same settings. States are ignored.
     fn is_alike(&self, other: &CpuNode) -> bool {
         let CpuNode { id, ref_id, comment, status: _, pinned, user } = self;
         (id, ref_id, comment, pinned, user)
             == (&other.id, &other.ref_id, &other.comment, &other.pinned, &other.user)
     }
 
-    /// A CPU with the settings of a new one.
+    /// A CPU with the initial settings.
     #[must_use]
     pub fn new(id: CpuId, status: State) -> Self {
         CpuNode {
@@ -290,7 +290,7 @@ impl CpuNode {
         }
     }
 
-    /// The state that it has, or should have, where that is known.
+    /// Its state or requested state, if known.
     #[must_use]
     pub fn state(&self) -> Option<State> {
         self.status.as_ref().and_then(Keyword::known)
@@ -302,7 +302,7 @@ impl CpuNode {
         self.state().is_none_or(State::runs_threads)
     }
 
-    /// Whether poold must leave it in its set.
+    /// Whether poold must not move it to another set.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.pinned == Some(true)
@@ -310,7 +310,7 @@ impl CpuNode {
 }
 
 impl PoolsConf {
-    /// What a machine has when its pools were just enabled (reference §7.3): one pool with one set of all CPUs.
+    /// The configuration of a machine on which pools were just enabled: one pool with one set of all CPUs.
     #[must_use]
     pub fn fresh(cpus: impl IntoIterator<Item = (CpuId, State)>) -> Self {
         let system = SystemNode {
@@ -339,7 +339,7 @@ impl PoolsConf {
         self.pools.iter().find(|p| p.name == name)
     }
 
-    /// The same, to change it.
+    /// A pool by its name, mutable.
     pub fn pool_mut(&mut self, name: &str) -> Option<&mut PoolNode> {
         self.pools.iter_mut().find(|p| p.name == name)
     }
@@ -350,7 +350,7 @@ impl PoolsConf {
         self.psets.iter().find(|s| s.name == name)
     }
 
-    /// The same, to change it.
+    /// A set by its name, mutable.
     pub fn pset_mut(&mut self, name: &str) -> Option<&mut PsetNode> {
         self.psets.iter_mut().find(|s| s.name == name)
     }
@@ -389,7 +389,7 @@ impl PoolsConf {
         self.psets.iter_mut().flat_map(|set| &mut set.cpus).find(|c| c.id == id)
     }
 
-    /// Puts a CPU from the set that it is in into another one, by name. `false` when there is no such CPU or set.
+    /// Moves a CPU from its set to another one, by name. `false` if the CPU or the set does not exist.
     pub fn move_cpu(&mut self, cpu: CpuId, to: &str) -> bool {
         if self.pset(to).is_none() {
             return false;
@@ -401,8 +401,8 @@ impl PoolsConf {
         true
     }
 
-    /// How important sets are, by their keys: the highest importance of the pools of each (reference §10.2). A set that no pool uses is
-    /// not there.
+    /// The importance of sets, by their keys: the highest importance of the pools of each set. A set without pools has
+    /// no entry.
     #[must_use]
     pub fn importances(&self) -> HashMap<&RefId, i64> {
         let mut all: HashMap<&RefId, i64> = HashMap::new();

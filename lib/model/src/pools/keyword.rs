@@ -1,9 +1,9 @@
-//! Words with a fixed meaning, which files may also have others for.
+//! Words with a fixed meaning; files may contain further ones.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A word that Millpond knows, or another one, which a file of another system may have and which is kept as it is.
+/// A word that Millpond knows, or an unknown one from a file of another system, which is preserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keyword<T> {
     /// The meaning of the word.
@@ -13,7 +13,7 @@ pub enum Keyword<T> {
 }
 
 impl<T: Copy> Keyword<T> {
-    /// The meaning of the word, where it has one.
+    /// The meaning of the word, if known.
     #[must_use]
     pub fn known(&self) -> Option<T> {
         match self {
@@ -42,9 +42,9 @@ crate::words! {
     /// How CPUs are shared out when a configuration is applied.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum AllocateMethod {
-        /// By the importance of pools; this is the usual method.
+        /// By the importance of pools; the default.
         ImportanceBased = "importance based",
-        /// What is left over goes to the default set.
+        /// The remaining CPUs go to the default set.
         SurplusToDefault = "surplus to default",
     }
     else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "method to allocate CPUs" }

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// What sort of element.
+    /// The kind of an element.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum ElementKind {
-        /// The whole.
+        /// The system.
         System = "system",
         /// A pool.
         Pool = "pool",

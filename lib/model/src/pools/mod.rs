@@ -1,10 +1,10 @@
 //! Pools: a configuration of pools and processor sets as plain data.
 //!
-//! A *pool* has a name, an importance and one processor set; any number of pools may share a set. A *configuration*
-//! ([`PoolsConf`]) is the system, its pools, its sets and their CPUs, each an *element* with typed settings and the
-//! properties that users add ([`Properties`]). The *dynamic* configuration is the machine's; a *static* one is a file's.
+//! A *pool* has a name, an importance and one processor set; several pools may share a set. A *configuration*
+//! ([`PoolsConf`]) consists of the system, its pools, its sets and their CPUs. Each is an *element* with typed settings and
+//! user-defined properties ([`Properties`]). The *dynamic* configuration is that of the machine; a *static* one is that of a file.
 //!
-//! Here are values only. `pools` says what may be changed, and how a configuration is applied to the machine. The text forms,
+//! This module has values only. The rules for changes, and the application of a configuration to the machine, are in `pools`. The text forms,
 //! with the names of properties, are in `formats`.
 
 mod conf;

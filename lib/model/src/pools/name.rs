@@ -1,4 +1,4 @@
-//! Names of elements and properties (reference §7.1).
+//! Names of elements and properties, by the rules of libpool(3LIB).
 
 /// Whether a text can be the name of a system, a pool or a set: a letter, then letters, digits and `,._-`.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn is_property_name(text: &str) -> bool {
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && bytes.all(is_inner)
 }
 
-/// Whether a property is kept but not listed: the last dotted part of its name begins with `_`.
+/// Whether a property is stored but not listed: the last dotted part of its name begins with `_`.
 #[must_use]
 pub fn is_hidden_name(name: &str) -> bool {
     name.rsplit('.').next().is_some_and(|last| last.starts_with('_'))

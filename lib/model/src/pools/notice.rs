@@ -1,4 +1,4 @@
-//! Notices: what a program that follows a pool is told of its size.
+//! Notices: the size of a pool, for programs that subscribe to it.
 //!
 //! ```text
 //! pool 1
@@ -8,7 +8,8 @@
 //! zone /system.slice/nginx.service
 //! ```
 //!
-//! One word to a line, its value behind it. Lines with another word are for later versions, and are passed over; zones may be several, or none.
+//! Each line is a word and a value. Lines with an unknown word are reserved for later versions, and are ignored. There may be several
+//! zones, or none.
 
 use crate::{CpuSet, ListError, PoolId};
 use std::fmt;
@@ -17,14 +18,14 @@ use std::str::FromStr;
 /// The size of a pool at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSize {
-    /// The CPUs of its set that run threads: those that are off-line do not count.
+    /// The on-line CPUs of its set.
     pub cpus: CpuSet,
-    /// How often these were others since the pool was made, from 1.
+    /// The number of changes of `cpus` since the pool was created, from 1.
     pub serial: u64,
 }
 
 impl PoolSize {
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn size(&self) -> usize {
         self.cpus.len()
@@ -38,66 +39,66 @@ pub struct PoolNotice {
     pub pool: PoolId,
     /// Its size.
     pub size: PoolSize,
-    /// The standing groups of processes that are bound to it, by their paths, ascending.
+    /// The persistent cgroups that are bound to it, by path, ascending.
     pub zones: Vec<String>,
 }
 
-/// The longest name of a file; longer ones end in a hash. Systems end at 255 bytes.
+/// The longest name of a file; longer ones end in a hash. File systems allow 255 bytes.
 const FILE_MAX: usize = 200;
 
-/// What is left of a longer one before the hash.
+/// The part of a longer name that stays before the hash.
 const START_MAX: usize = 100;
 
-/// The name of the file with the notice of a pool: the pool's own, where it is one that pools can have and not too long. It never leads out of
-/// its directory, two pools never share one, and the file of a file's name is itself.
+/// The name of the file with the notice of a pool: the name of the pool, if it is valid and not too long. It never leads out of
+/// its directory, different pools never share a file, and the result is unchanged by a second application.
 #[must_use]
 pub fn notice_file(pool: &str) -> String {
-    // No pool has a `~` in its name (reference §7.1), so that it marks the names that were made.
+    // No name of a pool contains a `~`, so it marks generated names.
     let is_safe = |b: u8| b.is_ascii_alphanumeric() || b",._-~".contains(&b);
     let begins_well = pool.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'~');
     if begins_well && pool.len() <= FILE_MAX && pool.bytes().all(is_safe) {
         return pool.to_owned();
     }
     let start: String = pool.chars().filter(char::is_ascii_alphanumeric).take(START_MAX).collect();
-    // FNV-1a: stable across versions of everything, which a standard hasher does not promise.
+    // FNV-1a: stable across versions, which a standard hasher does not promise.
     let hash = pool
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("{start}~{hash:016x}")
 }
 
-/// Why a text is not a notice.
+/// The reason why a text is not a notice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeError {
-    /// A line that must be there is not.
+    /// A mandatory line is missing.
     #[error("there is no line `{0}`")]
     Missing(&'static str),
-    /// A number is none.
+    /// A number is invalid.
     #[error("line {line}, column {column}: `{text}` is not a number")]
     NotANumber {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Where in bytes, from 1.
+        /// The column in bytes, from 1.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
-    /// The list of CPUs is none. Columns of the reason count from the begin of the list.
+    /// The list of CPUs is invalid. Columns of the source count from the start of the list.
     #[error("line {line}, column {column}: {source}")]
     List {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Where the list begins, from 1.
+        /// The column at which the list begins, from 1.
         column: usize,
-        /// Why.
+        /// The error.
         source: ListError,
     },
-    /// The size is not that of the list: the text was cut off, or mixed.
+    /// The size differs from that of the list: the text is truncated or mixed.
     #[error("the size is {size}, and the list has {listed} CPUs")]
     Size {
-        /// What the text says.
+        /// The size in the text.
         size: u64,
-        /// What it lists.
+        /// The number of listed CPUs.
         listed: usize,
     },
 }
@@ -106,7 +107,7 @@ impl fmt::Display for PoolNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PoolSize { cpus, serial } = &self.size;
         writeln!(f, "pool {}", self.pool)?;
-        // An empty list leaves no blank behind.
+        // An empty list must not leave a trailing blank.
         writeln!(f, "{}", format!("processors {cpus}").trim_end())?;
         writeln!(f, "size {}", cpus.len())?;
         writeln!(f, "serial {serial}")?;
@@ -120,7 +121,7 @@ impl FromStr for PoolNotice {
     fn from_str(text: &str) -> Result<Self, NoticeError> {
         let (mut pool, mut cpus, mut size, mut serial) = (None, None, None, None);
         let mut zones = Vec::new();
-        // Not lines: the path of a group may end in a carriage return.
+        // `lines()` would remove a carriage return at the end of a path.
         for (at, content) in text.split('\n').enumerate() {
             let line = at + 1;
             let (word, value) = content.split_once(' ').unwrap_or((content, ""));

@@ -1,28 +1,28 @@
-//! Objectives of the system and of sets, with their importance (reference §13.2).
+//! Objectives of the system and of sets, with their importance (poold(8)).
 
 use super::ElementKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much an objective counts beside others.
+/// The importance of an objective relative to others.
 pub type Importance = u32;
 
 crate::words! {
-    /// Whether a set should keep to CPUs that are near each other.
+    /// Whether a set should have CPUs that are close to each other.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Locality {
-        /// Yes.
+        /// Close to each other.
         Tight = "tight",
-        /// It should spread out.
+        /// Spread out.
         Loose = "loose",
-        /// It does not matter.
+        /// Irrelevant.
         None = "none",
     }
 }
 
 crate::words! {
-    /// On which side of a bound utilization should be.
+    /// The kind of a bound for utilization.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Bound {
@@ -39,20 +39,20 @@ crate::words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// Of the system: CPUs in proportion to what sets consume.
+    /// Of the system: CPUs in proportion to the consumption of sets.
     WtLoad,
     /// Of a set.
     Locality(Locality),
-    /// Of a set: percent of its CPUs' time, 0 to 100.
+    /// Of a set: utilization of its CPUs in percent, 0 to 100.
     Utilization(Bound, u8),
 }
 
-/// An objective and how much it counts.
+/// An objective with its importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Weighted {
-    /// 1 where nothing is said.
+    /// The importance; 1 by default.
     pub importance: Importance,
-    /// What.
+    /// The objective.
     pub objective: Objective,
 }
 
@@ -76,19 +76,19 @@ impl fmt::Display for Weighted {
     }
 }
 
-/// The objectives of an element: their text, and what was understood of it.
+/// The objectives of an element: the text, and the result of parsing it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Objectives {
-    /// The text, as it was given.
+    /// The original text.
     pub text: String,
-    /// The objectives that hold, in their order.
+    /// The valid objectives, in order.
     pub hold: Vec<Weighted>,
-    /// What was left out, in its order.
+    /// Warnings about ignored expressions, in order.
     pub warnings: Vec<Warning>,
 }
 
 impl Objectives {
-    /// What the system has unless it is told otherwise.
+    /// The default objective of the system.
     #[must_use]
     pub fn wt_load() -> Self {
         let weighted = Weighted { importance: 1, objective: Objective::WtLoad };
@@ -96,27 +96,27 @@ impl Objectives {
     }
 }
 
-/// An expression that was left out. Displays as the warning of Solaris.
+/// A warning about an ignored expression. Displays as the warning of Solaris.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it begins: bytes from 1.
+    /// The column at which it begins, in bytes from 1.
     pub column: usize,
-    /// It, without the blanks around it.
+    /// The expression, without surrounding blanks.
     pub text: String,
-    /// Why.
+    /// The reason.
     pub what: Complaint,
 }
 
-/// Why an expression is left out.
+/// The reason why an expression is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Complaint {
-    /// It cannot hold together with this one, which stands before it.
+    /// It contradicts this earlier objective.
     Contradictory(Objective),
-    /// It stands before already.
+    /// It is a duplicate of an earlier one.
     Duplicate,
-    /// Something behind its name is wrong, or the importance before it.
+    /// The part after its name, or the importance before it, is invalid.
     Expression,
-    /// Elements of this kind have no objective of that name.
+    /// Elements of this kind have no objective with that name.
     Name(ElementKind),
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
-    /// What the user could do.
+    /// A remedy for the user.
     #[must_use]
     pub fn hint(&self) -> String {
         match self.what {
@@ -152,7 +152,7 @@ impl Warning {
         }
     }
 
-    /// The kind of elements that have an objective of the name in the text.
+    /// The kind of elements that have an objective with the name in the text.
     fn name_kind(&self) -> ElementKind {
         if self.text.contains("wt-load") { ElementKind::System } else { ElementKind::Pset }
     }

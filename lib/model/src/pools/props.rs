@@ -1,9 +1,9 @@
-//! Properties by name: what users add to an element, and elements as the formats write them.
+//! Properties by name: user-defined ones, and elements as the formats write them.
 
 use super::PropValue;
 use serde::{Deserialize, Serialize};
 
-/// Values by name, in order of arrival.
+/// Values by name, in insertion order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Properties(Vec<(String, PropValue)>);
@@ -51,7 +51,7 @@ impl Properties {
         }
     }
 
-    /// Sets a value, or adds it at the end.
+    /// Sets a value, or appends it.
     pub fn set(&mut self, name: &str, value: impl Into<PropValue>) {
         let value = value.into();
         match self.0.iter_mut().find(|(n, _)| n == name) {

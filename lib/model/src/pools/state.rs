@@ -4,17 +4,17 @@ use super::{CpuNode, Keyword, PoolsConf, RefId};
 use crate::{CpuId, PoolId, PsetId, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The dynamic configuration, with what a machine needs to know beside it.
+/// The dynamic configuration, with further data for a machine.
 ///
-/// Which processes are in which pool is not here: they carry it themselves. A machine keeps this as it was last committed; where CPUs are
-/// and in which state, it knows better, and [`PoolsState::catch_up`] takes over.
+/// Membership of processes in pools is not here: it is a property of the processes. A machine stores this as of the last commit. The
+/// present sets and states of CPUs come from the machine itself, by [`PoolsState::catch_up`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolsState {
-    /// The configuration; every pool and every set has its number.
+    /// The configuration; every pool and every set has a number.
     pub conf: PoolsConf,
-    /// Members of pools are confined; other processes are not pushed out.
+    /// Whether processes that are not in a pool may stay: members of pools are confined, others are not moved away.
     pub keep_others: bool,
-    /// Standing groups of processes that are bound as they are, by name, with their pool.
+    /// Persistent cgroups that are bound as a whole, by name, with their pool.
     pub zones: BTreeMap<String, PoolId>,
 }
 
@@ -27,7 +27,7 @@ impl PoolsState {
         self.conf.pools.iter().filter_map(|p| Some((p.id?, *ids.get(&p.pset)?))).collect()
     }
 
-    /// The standing groups that are bound to a set by their pools.
+    /// The persistent cgroups that are bound to a set through their pools.
     #[must_use]
     pub fn zones_of(&self, set: PsetId) -> Vec<String> {
         let sets = self.sets();
@@ -35,7 +35,7 @@ impl PoolsState {
         inside.map(|(zone, _)| zone.clone()).collect()
     }
 
-    /// The same, with a number for every pool and every set that has none: the lowest that is free. What refers to them follows.
+    /// The same configuration, with the lowest free number for every pool and set without one. References are updated.
     #[must_use]
     pub fn numbered(mut self) -> Self {
         let mut taken: BTreeSet<u32> = self.conf.pools.iter().filter_map(|p| Some(p.id?.0)).collect();
@@ -60,8 +60,8 @@ impl PoolsState {
         self
     }
 
-    /// Puts every CPU into the set where the machine has it, in the state that it has. A CPU that is not among `cpus` left the machine;
-    /// an unknown one joins as a new one. A set that the configuration does not know counts as the default one.
+    /// Moves every CPU to its present set on the machine, and updates its state. A CPU that is not in `cpus` is removed;
+    /// an unknown one is added. A set that the configuration does not contain counts as the default one.
     pub fn catch_up(&mut self, cpus: &BTreeMap<CpuId, (PsetId, State)>) {
         let mut known = BTreeMap::new();
         for pset in &mut self.conf.psets {
@@ -80,7 +80,7 @@ impl PoolsState {
     }
 }
 
-/// The lowest number from 1 that is not taken; it is taken then.
+/// The lowest unused number from 1; marks it as used.
 fn lowest_free(taken: &mut BTreeSet<u32>) -> u32 {
     let free = (1..).find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
     taken.insert(free);
