@@ -1,16 +1,15 @@
-//! Lines about bindings, which `psrset` and `pbind` share: the one with set numbers, the other with
-//! CPU numbers.
+//! Lines about bindings, shared by `psrset` (with set numbers) and `pbind` (with CPU numbers).
 
 use millpond_model::{LwpId, Pid};
 use std::fmt::Display;
 
-/// A binding that was asked for: `process id 204: 1`, `lwp id 204/2: not bound`.
+/// The answer to a query: `process id 204: 1`, `lwp id 204/2: not bound`.
 #[must_use]
 pub fn bound<T: Display>(pid: Pid, lwp: Option<LwpId>, to: Option<T>) -> String {
     format!("{}: {}", subject(pid, lwp), word(to))
 }
 
-/// A binding that was changed: `process id 204: was not bound, now 1`.
+/// A changed binding: `process id 204: was not bound, now 1`.
 #[must_use]
 pub fn rebound<T: Display>(pid: Pid, lwp: Option<LwpId>, from: Option<T>, to: Option<T>) -> String {
     format!("{}: was {}, now {}", subject(pid, lwp), word(from), word(to))

@@ -1,37 +1,37 @@
-//! The lines of `cpustat` and `cputrack`, and what `-h` says of a machine's counters.
+//! The lines of `cpustat` and `cputrack`, and the listing of counters by `-h`.
 //!
-//! Cells end with a blank, the last of a line as well. Cycles per instruction, and notes behind a `#` about counts that were
-//! scaled, are additions of ours.
+//! Every cell ends with a blank, also the last of a line. Cycles per instruction, and the notes after a `#` about scaled counts,
+//! are extensions of Millpond.
 
 use std::fmt::Write as _;
 
-/// What stands in the columns.
+/// The columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The name of the cycle register, where it is asked for.
+    /// The name of the cycle register, if requested.
     pub tick: Option<String>,
     /// The numbers of the counters.
     pub pics: Vec<u32>,
-    /// Whether cycles per instruction stand behind them.
+    /// Whether cycles per instruction follow.
     pub cpi: bool,
-    /// For `cputrack`: whether the process stands before the thread.
+    /// For `cputrack`: whether the process precedes the thread.
     pub pid: bool,
 }
 
-/// The figures of a line.
+/// The values of a line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     /// The cycle register.
     pub tick: Option<u64>,
-    /// A figure for each counter; `None` leaves the cells blank.
+    /// A value for each counter; `None` leaves the cells blank.
     pub counts: Option<Vec<u64>>,
-    /// Cycles for each instruction, where the layout has them and there were instructions.
+    /// Cycles per instruction, if the layout has them and there were instructions.
     pub cpi: Option<f64>,
-    /// What stands behind, each after a `#`.
+    /// Notes at the end, each after a `#`.
     pub notes: Vec<String>,
 }
 
-/// The head of `cpustat`, without its line end.
+/// The heading of `cpustat`, without newline.
 #[must_use]
 pub fn cpustat_head(layout: &Layout) -> String {
     let mut line = format!("{:>7} {:>3} {:>5} ", "time", "cpu", "event");
@@ -39,7 +39,7 @@ pub fn cpustat_head(layout: &Layout) -> String {
     line
 }
 
-/// A line of `cpustat`, without its line end. `cpu` is how many processors there were in a line of totals.
+/// A line of `cpustat`, without newline. In a line of totals, `cpu` is the number of CPUs.
 #[must_use]
 pub fn cpustat_row(layout: &Layout, time_s: f64, cpu: u32, event: &str, figures: &Figures) -> String {
     let mut line = format!("{time_s:7.3} {cpu:3} {event:>5} ");
@@ -47,7 +47,7 @@ pub fn cpustat_row(layout: &Layout, time_s: f64, cpu: u32, event: &str, figures:
     line
 }
 
-/// The head of `cputrack`, without its line end.
+/// The heading of `cputrack`, without newline.
 #[must_use]
 pub fn cputrack_head(layout: &Layout) -> String {
     let mut line = format!("{:>7} ", "time");
@@ -59,7 +59,7 @@ pub fn cputrack_head(layout: &Layout) -> String {
     line
 }
 
-/// A line of `cputrack`, without its line end.
+/// A line of `cputrack`, without newline.
 #[must_use]
 pub fn cputrack_row(
     layout: &Layout,
@@ -119,35 +119,35 @@ fn push_cell(line: &mut String, figure: Option<u64>) {
 /// Events that the same counters can measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurable {
-    /// `event[0-3]`, `event0`, or other words.
+    /// `event[0-3]`, `event0`, or another heading.
     pub head: String,
     /// The events.
     pub names: Vec<String>,
 }
 
-/// What `-h` tells of a machine.
+/// The listing of `-h`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// What its counters are called.
+    /// The name of the counter interface.
     pub interface: String,
     /// Events by heading (`Generic Events`, …).
     pub sections: Vec<(String, Vec<Measurable>)>,
     /// Attributes of events.
     pub attributes: Vec<String>,
-    /// Where more is said.
+    /// A reference to further documentation.
     pub reference: String,
 }
 
-/// The line that shows the language.
+/// The line that shows the syntax.
 const SYNTAX: &str = "[picn=]<eventn>[,attr[n][=<val>]][,[picn=]<eventn>[,attr[n][=<val>]],...]";
-/// No line is longer, unless one word is.
+/// The maximum line length; a longer word exceeds it.
 const WIDTH: usize = 76;
-/// Where the events of a list begin.
+/// The column at which events begin.
 const EVENTS_AT: usize = 17;
-/// Where attributes begin.
+/// The column at which attributes begin.
 const ATTRIBUTES_AT: usize = 20;
 
-/// The listing of `-h`, several lines.
+/// The listing of `-h`, several lines with newlines.
 #[must_use]
 pub fn listing(listing: &Listing) -> String {
     let mut text = format!("CPU performance counter interface: {}\n\n{SYNTAX}\n", listing.interface);
@@ -162,7 +162,7 @@ pub fn listing(listing: &Listing) -> String {
     text.push('\n');
     let words: Vec<String> = listing.reference.split_whitespace().map(str::to_owned).collect();
     let mut reference = String::new();
-    // A tab is eight columns wide.
+    // A tab counts as eight columns.
     push_wrapped(&mut reference, "", 8, &words);
     for line in reference.lines() {
         let _ = writeln!(text, "\t{}", line.trim_start());
@@ -170,7 +170,7 @@ pub fn listing(listing: &Listing) -> String {
     text
 }
 
-/// Words in lines that begin at `indent`; the first has `head` before them.
+/// Wraps words into lines that begin at `indent`; the first line begins with `head`.
 fn push_wrapped(text: &mut String, head: &str, indent: usize, words: &[String]) {
     let mut line = format!("{head:>indent$}");
     let mut empty = true;
@@ -191,7 +191,7 @@ fn push_wrapped(text: &mut String, head: &str, indent: usize, words: &[String]) 
     text.push('\n');
 }
 
-/// Numbers of counters as they stand in a head: `event[0-3]`, `event0`, `event[0,2]`.
+/// The counters of a heading: `event[0-3]`, `event0`, `event[0,2]`.
 #[must_use]
 pub fn event_head(mask: u32) -> String {
     let bits: Vec<u32> = (0..u32::BITS).filter(|bit| mask >> bit & 1 == 1).collect();

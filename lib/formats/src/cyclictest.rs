@@ -1,6 +1,6 @@
-//! What `cyclictest` of rt-tests writes about one thread: `cyclictest -q -t 1 -h US`.
+//! The output of `cyclictest` of rt-tests about one thread: `cyclictest -q -t 1 -h US`.
 //!
-//! A line for each microsecond with the number of waits that took so long (rounded down), then lines behind `#`:
+//! For each microsecond a line with the number of waits of that length (rounded down), then lines with `#`:
 //!
 //! ```text
 //! 000025 000069
@@ -11,40 +11,40 @@
 //! # Histogram Overflows: 00002
 //! ```
 //!
-//! The total is that of the lines above; waits beyond the last line are the overflows.
+//! The total is the sum of the lines above; longer waits are the overflows.
 
 use std::collections::BTreeMap;
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cyclictest {
-    /// How many waits took so many microseconds.
+    /// The number of waits by length in microseconds.
     pub counts: BTreeMap<u64, u64>,
-    /// Waits that took longer than the histogram reaches.
+    /// Waits beyond the histogram.
     pub over: u64,
     /// The longest wait, in microseconds.
     pub max_us: u64,
 }
 
-/// A text that is none of `cyclictest`.
+/// A text that is not output of `cyclictest`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct CyclictestError {
-    /// Counted from 1; one behind the last for what is not there.
+    /// From 1; for a missing line the one after the last.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 
-/// What a line behind `#` must say of.
+/// The labels of the required lines after `#`.
 const TOTAL: &str = "Total:";
 const MAX: &str = "Max Latencies:";
 const OVER: &str = "Histogram Overflows:";
 
-/// Reads all of it.
+/// Parses the whole output.
 ///
 /// # Errors
-/// [`CyclictestError`] with the line: no numbers, several threads, a total that is not that of the lines, an end that is missing.
+/// [`CyclictestError`] with the line: a text without numbers, several threads, a wrong total, a missing end.
 pub fn parse(text: &str) -> Result<Cyclictest, CyclictestError> {
     let mut read = Cyclictest::default();
     let (mut sum, mut max, mut total, mut last) = (0u64, None, None, 0);
@@ -88,7 +88,7 @@ pub fn parse(text: &str) -> Result<Cyclictest, CyclictestError> {
     Ok(read)
 }
 
-/// The only number of a text.
+/// The only number in a text.
 fn one(text: &str) -> Result<u64, &'static str> {
     let mut words = text.split_whitespace();
     match (words.next().map(str::parse), words.next()) {

@@ -1,4 +1,4 @@
-//! The syntax of counters and their events: `pic0=Cycle_cnt,pic1=Instr_cnt,sys`.
+//! The syntax of counter specifications: `pic0=Cycle_cnt,pic1=Instr_cnt,sys`.
 //!
 //! ```text
 //! spec  := item ("," item)*
@@ -8,43 +8,43 @@
 //! attr  := "nouser" | "sys"       user mode is counted unless nouser, kernel mode is if sys; 0 means not
 //! ```
 //!
-//! Values are integers as C writes them. Which counter can measure which event the machine knows: see [`parse`].
+//! Values are C integers. The caller of [`parse`] knows which counter can measure which event.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A counter with what it counts.
+/// A counter with its event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counter {
     /// Its number.
     pub pic: u32,
-    /// The event, as it was typed.
+    /// The event as given.
     pub event: String,
     /// Whether it counts in user mode.
     pub user: bool,
-    /// Whether it counts in the kernel.
+    /// Whether it counts in kernel mode.
     pub sys: bool,
 }
 
-/// What is counted at one time.
+/// Events that are counted at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSpec {
-    /// As it was typed.
+    /// The specification as given.
     pub text: String,
-    /// By number, ascending; never none.
+    /// The counters, ascending by number; never empty.
     pub counters: Vec<Counter>,
 }
 
-/// What is wrong with a text.
+/// An error in a specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecFault {
-    /// A counter is given twice.
+    /// A counter occurs twice.
     #[error("repeated 'pic{0}' token")]
     Repeated(u32),
-    /// A counter without an event.
+    /// A counter has no event.
     #[error("missing 'pic{0}' value")]
     MissingValue(u32),
-    /// The machine does not know the event, or not on this counter.
+    /// The event does not exist on the machine, or not on this counter.
     #[error("pic{pic} cannot measure event '{event}' on this cpu")]
     CannotMeasure {
         /// The counter.
@@ -52,10 +52,10 @@ pub enum SpecFault {
         /// The event.
         event: String,
     },
-    /// Neither an event nor an attribute.
+    /// A word that is neither an event nor an attribute.
     #[error("bad token '{0}'")]
     BadToken(String),
-    /// The value of an attribute is no integer.
+    /// The value of an attribute is not an integer.
     #[error("invalid value '{value}' for attribute '{attribute}'")]
     BadValue {
         /// The value.
@@ -63,20 +63,20 @@ pub enum SpecFault {
         /// The attribute.
         attribute: String,
     },
-    /// An attribute of a counter that is not in use, or one that leaves nothing to count.
+    /// An attribute of an unused counter, or one that leaves nothing to count.
     #[error("invalid parameter \"{0}\"")]
     BadParameter(String),
-    /// More events than counters.
+    /// There are more events than counters.
     #[error("no counter is left for event '{0}'")]
     NoCounterLeft(String),
 }
 
-/// What is wrong, and where.
+/// An error with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
-    /// The byte of the text at which the item begins, from 1.
+    /// The byte at which the item begins, from 1.
     pub column: usize,
-    /// What.
+    /// The error.
     pub fault: SpecFault,
 }
 
@@ -91,7 +91,7 @@ impl std::error::Error for SpecError {}
 /// The highest number of a counter, plus 1: counters are bits of a mask.
 pub const COUNTERS_MAX: u32 = 32;
 
-/// One item of the text.
+/// One item of a specification.
 enum Item<'t> {
     Counter(u32, &'t str),
     Event(&'t str),
@@ -104,11 +104,11 @@ enum Attribute {
     Sys,
 }
 
-/// Parses a text. `capable` says which counters (bits of a mask) can measure an event on this machine, and nothing for an event
-/// that the machine does not know.
+/// Parses a specification. `capable` returns the counters (as a bitmask) that can measure an event on this machine, and `None` for an
+/// unknown event.
 ///
 /// # Errors
-/// [`SpecError`] for the first item that is wrong.
+/// [`SpecError`] for the first invalid item.
 pub fn parse(text: &str, capable: &dyn Fn(&str) -> Option<u32>) -> Result<EventSpec, SpecError> {
     let mut counters: BTreeMap<u32, Counter> = BTreeMap::new();
     let mut attributes = Vec::new();
@@ -199,21 +199,21 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether an event counts cycles of a processor that does not stand still, by whichever of its names.
+/// Whether an event counts unhalted CPU cycles, under any of its names.
 #[must_use]
 pub fn is_cycles(event: &str) -> bool {
     let names = ["Cycle_cnt", "cycles", "cpu-cycles", "cpu_cycles"];
     names.contains(&event) || event.eq_ignore_ascii_case("PAPI_tot_cyc")
 }
 
-/// Whether an event counts instructions that were executed, by whichever of its names.
+/// Whether an event counts retired instructions, under any of its names.
 #[must_use]
 pub fn is_instructions(event: &str) -> bool {
     let names = ["Instr_cnt", "instructions", "inst_retired"];
     names.contains(&event) || event.eq_ignore_ascii_case("PAPI_tot_ins")
 }
 
-/// An integer as C writes it: decimal, `0x` hexadecimal, `0` octal.
+/// A C integer: decimal, `0x` hexadecimal, `0` octal.
 #[must_use]
 pub fn c_integer(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -229,7 +229,7 @@ pub fn c_integer(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Two counters; both count cycles and instructions, each one kind of misses.
+    /// Two counters; both count cycles and instructions, each counts one kind of misses.
     fn capable(event: &str) -> Option<u32> {
         match event {
             "Cycle_cnt" | "Instr_cnt" | "0x1f" => Some(0b11),

@@ -1,4 +1,4 @@
-//! Profiles of fences: what is kept away from the CPUs of a fence, as a file of TOML.
+//! Profiles of fences: the settings of a fence as a TOML file.
 //!
 //! ```toml
 //! summary = "nothing runs there but what is bound to it"
@@ -12,7 +12,7 @@
 //! whole-cores = true
 //! smt = "off"                # off: the other strands of each core go off-line
 //! flush = true               # off-line and on-line once
-//! fair-server = false        # real-time threads leave nothing
+//! fair-server = false        # no time reserved for ordinary threads
 //!
 //! [global]                   # of the whole machine, only with --global
 //! numa-balancing = false
@@ -21,7 +21,7 @@
 //! turbo = false
 //! ```
 //!
-//! Every key may be left out but `summary`; then that is left as it is.
+//! Every key except `summary` is optional; a setting without a key stays unchanged.
 
 use millpond_model::{MachineSetting, Nanos, Others, SetMemory, Shelter, ShelterItem};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The profiles that are built in, the default first: the name and the text of each.
+/// The built-in profiles, the default first: name and text.
 pub const BUILT_IN: [(&str, &str); 4] = [
     ("low-latency", include_str!("../../../docs/profiles/low-latency.toml")),
     ("hpc", include_str!("../../../docs/profiles/hpc.toml")),
@@ -38,21 +38,21 @@ pub const BUILT_IN: [(&str, &str); 4] = [
     ("gentle", include_str!("../../../docs/profiles/gentle.toml")),
 ];
 
-/// The longest latency that may be asked for, in microseconds.
+/// The longest idle latency, in microseconds.
 const LATENCY_MAX_US: u64 = 1_000_000;
 
-/// The longest time between two collections of statistics, in seconds.
+/// The longest interval between two merges of statistics, in seconds.
 const STAT_INTERVAL_MAX_S: u32 = 86_400;
 
-/// The most ways of a cache: the kernel's masks have 32 bits.
+/// The largest number of cache ways: the masks of the kernel have 32 bits.
 const WAYS_MAX: u32 = 31;
 
-/// A setting of the command that a fence is put up around, which what it starts inherits.
+/// A setting of the command that runs in the fence; its child processes inherit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommandSetting {
-    /// Its memory is never made of huge pages behind its back.
+    /// No transparent huge pages for its memory.
     NoHugePages,
-    /// Its pages are not taken from it to learn which node uses them.
+    /// No NUMA balancing of its pages.
     NoNumaBalancing,
 }
 
@@ -67,29 +67,29 @@ impl CommandSetting {
     }
 }
 
-/// What a profile says.
+/// The contents of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// One line about it.
+    /// A one-line summary.
     pub summary: String,
-    /// What is kept away.
+    /// The settings of the fence.
     pub shelter: Shelter,
-    /// The other strands of each core are fenced along.
+    /// Whether the fence includes all strands of its cores.
     pub whole_cores: bool,
-    /// Settings of the command in it, with their lines.
+    /// Settings of the command, with their lines.
     pub command: Vec<(CommandSetting, usize)>,
-    /// The line of each part.
+    /// The line of each setting.
     pub lines: BTreeMap<ShelterItem, usize>,
 }
 
-/// A text that is no profile, and where it is not.
+/// An error in a profile, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ProfileError {
     /// From 1.
     pub line: usize,
     /// From 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
@@ -123,7 +123,7 @@ struct File {
     global: Global,
 }
 
-/// Settings of the command alone.
+/// Settings that apply to the command only.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct CommandTable {
@@ -155,7 +155,7 @@ enum Memory {
     All,
 }
 
-/// Line and column of a byte.
+/// Line and column of a byte offset.
 fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -167,10 +167,10 @@ fn error(text: &str, at: usize, what: impl Into<String>) -> ProfileError {
     ProfileError { line, column, what: what.into() }
 }
 
-/// Reads a profile.
+/// Parses a profile.
 ///
 /// # Errors
-/// [`ProfileError`] with the place of the first mistake.
+/// [`ProfileError`] with the position of the first error.
 pub fn parse(text: &str) -> Result<Profile, ProfileError> {
     let file: File = toml::from_str(text)
         .map_err(|e| error(text, e.span().map_or(0, |span| span.start), e.message().replace('\n', ", ")))?;

@@ -1,4 +1,4 @@
-//! Lgroups as operands, and the lists and numbers that `lgrpinfo` and `plgrp` have in common.
+//! Lgroups as operands, and the lists and numbers that `lgrpinfo` and `plgrp` share.
 
 use millpond_model::{GroupId, LgroupTree};
 use std::fmt;
@@ -10,26 +10,26 @@ pub enum GroupOperand {
     Root,
     /// Every lgroup.
     All,
-    /// Those without children.
+    /// The lgroups without children.
     Leaves,
-    /// Those between the root and the leaves.
+    /// The lgroups between the root and the leaves.
     Intermediate,
-    /// From a number to another one, both included. Holes are ignored; one number alone must exist.
+    /// A range of numbers, both ends included. Missing numbers in it are ignored; a single number must exist.
     Range(u32, u32),
 }
 
-/// An item that is none. Columns count bytes of the word from 1.
+/// An invalid item. Columns count bytes of the word from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: `{text}` is no lgroup; numbers, ranges, root, leaves, intermediate and all are")]
 pub struct GroupError {
-    /// Where.
+    /// The position.
     pub column: usize,
-    /// What stands there.
+    /// The text at this position.
     pub text: String,
 }
 
 impl GroupOperand {
-    /// The lgroups of a machine that are meant, ascending.
+    /// The lgroups of a machine that it selects, ascending.
     #[must_use]
     pub fn expand(self, tree: &LgroupTree) -> Vec<GroupId> {
         let wanted = |at: &&millpond_model::Group| match self {
@@ -43,7 +43,7 @@ impl GroupOperand {
     }
 }
 
-/// As it can be typed.
+/// The form that can be typed.
 impl fmt::Display for GroupOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,7 +60,7 @@ impl fmt::Display for GroupOperand {
 /// Parses one word: items separated by commas.
 ///
 /// # Errors
-/// [`GroupError`] for the first item that is wrong.
+/// [`GroupError`] for the first invalid item.
 pub fn parse_groups(word: &str) -> Result<Vec<GroupOperand>, GroupError> {
     let mut operands = Vec::new();
     let mut column = 1;
@@ -88,7 +88,7 @@ pub fn parse_groups(word: &str) -> Result<Vec<GroupOperand>, GroupError> {
     Ok(operands)
 }
 
-/// Numbers, ascending, with every run of at least `shortest` as `a-b`, separated by `separator`.
+/// Ascending numbers; every run of at least `shortest` as `a-b`, separated by `separator`.
 pub(crate) fn list(numbers: &[u32], shortest: usize, separator: &str) -> String {
     let mut items: Vec<String> = Vec::new();
     let mut rest = numbers;
@@ -104,7 +104,7 @@ pub(crate) fn list(numbers: &[u32], shortest: usize, separator: &str) -> String 
     items.join(separator)
 }
 
-/// A number as C's `%.Ng` prints it: so many significant digits at most, without zeros behind.
+/// A number as in `%.Ng` of C: at most `digits` significant digits, without trailing zeros.
 pub(crate) fn general(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();

@@ -1,21 +1,21 @@
-//! The listings of `lgrpinfo`: lgroups one after the other, as a tree, and how far they are from one another.
+//! The listings of `lgrpinfo`: lgroups in a list, as a tree, and their latencies.
 
 use crate::lgroups::{general, list};
 use millpond_model::{CpuSet, Group, GroupId, GroupKind, LgroupTree};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// A unit of memory; each is 1,024 of the one before.
+/// A unit of memory; each is 1,024 times the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUnit {
     letter: char,
     power: i32,
 }
 
-/// The letters of units from the smallest on.
+/// The letters of units, smallest first.
 const UNITS: &str = "bkmgtpe";
 
-/// A word that is no unit.
+/// A word that is not a unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no unit of memory; b, k, m, g, t, p and e are")]
 pub struct NoSuchUnit(pub String);
@@ -32,46 +32,46 @@ impl FromStr for MemoryUnit {
     }
 }
 
-/// What is known of an lgroup.
+/// The data of an lgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About<'a> {
-    /// Its place in the tree.
+    /// Its position in the tree.
     pub group: &'a Group,
-    /// Processors that can be used.
+    /// Its usable CPUs.
     pub cpus: CpuSet,
-    /// The leaves with such processors in it.
+    /// The leaves in it that have such CPUs.
     pub cpu_leaves: Vec<GroupId>,
-    /// The leaves with memory in it.
+    /// The leaves in it that have memory.
     pub memory_leaves: Vec<GroupId>,
-    /// Memory installed and free, in KiB, where there is any.
+    /// Installed and free memory in KiB, if any.
     pub memory_kib: Option<(u64, u64)>,
-    /// Threads that run or wait, in thousandths, where there are processors.
+    /// Running and waiting threads in thousandths, if it has CPUs.
     pub load_milli: Option<u64>,
-    /// Its latency, where it is known.
+    /// Its latency, if known.
     pub latency: Option<u64>,
 }
 
-/// What is shown of each.
+/// The parts of the listing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // a letter of the command line each
 pub struct Shown {
     /// Children and parent.
     pub topology: bool,
-    /// Processors.
+    /// CPUs.
     pub cpus: bool,
     /// Memory.
     pub memory: bool,
-    /// The leaves that it has things of.
+    /// The leaves that its resources belong to.
     pub resources: bool,
     /// Load.
     pub load: bool,
     /// Latency.
     pub latency: bool,
-    /// The unit of memory; none for whichever fits.
+    /// The unit of memory; `None` selects a suitable one.
     pub unit: Option<MemoryUnit>,
 }
 
-/// The size of memory: below 1,024 of its unit, with a decimal below 10; or in a unit that was asked for.
+/// The size of memory: below 1,024 of its unit, with one decimal below 10; or in the requested unit.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // it is rounded to two digits
 pub fn size(kib: u64, unit: Option<MemoryUnit>) -> String {
@@ -93,13 +93,13 @@ pub fn size(kib: u64, unit: Option<MemoryUnit>) -> String {
     if kib == 0 { format!("0{letter}") } else { format!("{}{letter}", shown(value)) }
 }
 
-/// The line above what is said of an lgroup: `lgroup 0 (root):`.
+/// The first line of an lgroup: `lgroup 0 (root):`.
 #[must_use]
 pub fn title(group: &Group) -> String {
     format!("lgroup {} ({}):", group.id, group.kind)
 }
 
-/// What is said of an lgroup, without indentation.
+/// The lines of an lgroup, without indentation.
 #[must_use]
 pub fn lines(about: &About<'_>, shown: &Shown) -> Vec<String> {
     let mut lines = Vec::new();
@@ -153,7 +153,7 @@ fn ids(groups: &[GroupId]) -> String {
     list(&groups.iter().map(|group| group.0).collect::<Vec<_>>(), 3, " ")
 }
 
-/// The tree, each line with its end: lgroups with what is said of each below it.
+/// The tree, lines with newlines: each lgroup with its own lines below it.
 #[must_use]
 pub fn tree(tree: &LgroupTree, said: &dyn Fn(&Group) -> Vec<String>) -> String {
     let mut text = String::new();
@@ -182,14 +182,15 @@ fn branches(
     }
 }
 
-/// What a tree says of an lgroup: of the root only where there is nothing else, resources only of those in between, and of kinship nothing.
+/// The parts of the listing for an lgroup in a tree: the root only if it is the only lgroup, resources only of intermediate ones, and never
+/// the topology.
 #[must_use]
 pub fn in_tree(kind: GroupKind, is_alone: bool, shown: &Shown) -> Option<Shown> {
     let resources = shown.resources && kind == GroupKind::Intermediate;
     (kind != GroupKind::Root || is_alone).then_some(Shown { topology: false, resources, ..*shown })
 }
 
-/// How far lgroups are from one another, each line with its end, a blank line before and after the title.
+/// The latencies between lgroups, lines with newlines, with a blank line before and after the title.
 #[must_use]
 pub fn latencies(tree: &LgroupTree) -> String {
     let groups = tree.groups();

@@ -1,32 +1,32 @@
-//! Text in and out: the listings of the Solaris commands, the operands that they take, and times.
+//! Text formats: the listings of the Solaris commands, their operands, and times.
 //!
 //! # Nouns
 //!
-//! A *listing* is what a command writes to its standard output when it succeeds; each command whose listing
-//! is fixed by Solaris has a file here, named after it, with one function per form of line. Functions return
-//! a line without its end, or several lines each with its end where the form is a paragraph; each says which.
+//! A *listing* is the standard output of a successful command. Each command with a listing defined by Solaris has a file here, named after
+//! it, with one function per form of line. A function returns a line without newline, or several lines with newlines if the form is a
+//! paragraph; its documentation says which.
 //!
 //! The texts of pools are in [`pools`]: the listing of a configuration ([`pools::info`]), the language of `poolcfg`
 //! ([`pools::script::parse`]), the file with its DTD ([`pools::xml::read`], [`pools::xml::write`]), objectives
 //! ([`pools::objectives::parse`]) and the tables of `poolstat` ([`pools::poolstat`]).
 //!
-//! What counters count is said in a language of its own ([`events::parse`]); the lines about it are in [`cpustat`].
-//! Of other people's listings one is read: the histogram of [`cyclictest`]. So are the tables of Linux that have a column or a line for each
+//! Counter specifications have their own language ([`events::parse`]); the listings of counters are in [`cpustat`].
+//! Two formats of other programs are parsed: the histogram of [`cyclictest`], and the tables of Linux with a column or a line for each
 //! CPU ([`proc_tables`]).
 //!
-//! An *operand* is one word of a command line: a choice of processors ([`CpuOperand`]), or of a process and
-//! some of its threads ([`Target`]), or of lgroups ([`GroupOperand`]).
+//! An *operand* is one word of a command line: it selects CPUs ([`CpuOperand`]), a process and some of its threads ([`Target`]), or lgroups
+//! ([`GroupOperand`]).
 //!
-//! # What callers must know
+//! # Rules for callers
 //!
-//! * The listings are exact to the byte, tabs and doubled blanks included. Additions of ours (the mode of a
-//!   set, JSON) are made elsewhere or have functions of their own, so that what scripts parse stays as it is.
-//! * An operand is parsed without a machine. Whether the processors that it names exist is asked later: a
-//!   number must exist, a range need only meet one that does ([`CpuOperand::expand`]).
-//! * Parsing gives a value or an error with the column and the text that is wrong; it never panics.
-//! * Local time needs a time zone, which is passed in: nothing here looks at the environment.
+//! * The listings are exact to the byte, including tabs and double blanks. Extensions of Millpond (the mode of a
+//!   set, JSON) are produced elsewhere or by separate functions, so that scripts can still parse the listings.
+//! * An operand is parsed without a machine. The existence of the CPUs is checked later: a single number must exist; a range needs to
+//!   contain at least one existing CPU ([`CpuOperand::expand`]).
+//! * A parser returns a value, or an error with the column and the offending text; it never panics.
+//! * Local time needs a time zone, which is a parameter: nothing here reads the environment.
 //!
-//! What this room does not do: it reads no file, asks no machine, and writes no error messages.
+//! This crate reads no file, accesses no machine, and prints no error messages.
 
 pub mod binding;
 pub mod cpustat;

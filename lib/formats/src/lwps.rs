@@ -1,49 +1,49 @@
-//! Process operands: a process, or some of its threads, as `psrset` and `pbind` take them.
+//! Process operands of `psrset` and `pbind`: a process, or some of its threads.
 //!
-//! `204` is a whole process. After a slash stands a list of threads: `204/3`, `204/1-4`, `204/-4` (up to 4),
+//! `204` is a whole process. After a slash follows a list of threads: `204/3`, `204/1-4`, `204/-4` (up to 4),
 //! `204/4-` (from 4 on), and any of these separated by commas. Bounds in the wrong order are swapped.
 
 use millpond_model::{LwpId, Pid};
 use std::fmt;
 use std::str::FromStr;
 
-/// A process, or threads of it.
+/// A process, or some of its threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The process.
     pub pid: Pid,
-    /// Which of its threads; `None` for the process as a whole.
+    /// Some of its threads; `None` for the whole process.
     pub lwps: Option<LwpSelection>,
 }
 
-/// A choice of threads by number.
+/// A selection of threads by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LwpSelection {
-    /// Both ends included; first at most last.
+    /// Both ends included; each first is at most its last.
     ranges: Vec<(u32, u32)>,
 }
 
-/// Why a word is not a process operand. Columns count bytes from 1.
+/// The reason why a word is not a process operand. Columns count bytes from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// What stands before the slash is no number.
+    /// The text before the slash is not a number.
     #[error("column 1: `{text}` is not a process number")]
     Pid {
-        /// What stands there.
+        /// The text.
         text: String,
     },
     /// An item after the slash is neither a number nor a range.
     #[error("column {column}: `{text}` is not an lwp number or range")]
     Lwp {
-        /// Where.
+        /// The position.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
 }
 
 impl LwpSelection {
-    /// Whether the thread is chosen.
+    /// Whether the thread is selected.
     #[must_use]
     pub fn contains(&self, lwp: LwpId) -> bool {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&lwp.0))
@@ -87,7 +87,7 @@ impl FromStr for Target {
     }
 }
 
-/// In the shortest form that parses to the same.
+/// The shortest form that parses to the same value.
 impl fmt::Display for LwpSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (first, last)) in self.ranges.iter().enumerate() {

@@ -1,47 +1,46 @@
 //! The tables of `mpstat`, and the lines between them.
 //!
-//! Widths, in order: the number 3, minf 4, mjf 3, xcal 4, intr 5, ithr 4, csw 4, icsw 4, migr 4, smtx 4,
-//! srw 4, syscl 5, two blanks, usr 3, sys 3, wt 3, idl 3, and behind them the set or its size 3. A figure that
-//! is wider widens its line. `st` behind `idl` is an addition of ours.
+//! Column widths, in order: the number 3, minf 4, mjf 3, xcal 4, intr 5, ithr 4, csw 4, icsw 4, migr 4, smtx 4, srw 4, syscl 5, two blanks,
+//! usr 3, sys 3, wt 3, idl 3, and then the set or its size 3. A wider figure widens its line. `st` after `idl` is an extension of Millpond.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use millpond_model::{COLUMNS, CpuId, CpuSet, PsetId, WallTime};
 
-/// Which of its tables.
+/// The kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// A row per processor.
+    /// A row per CPU.
     Processors,
-    /// A row per processor, with the set that it is in.
+    /// A row per CPU, with its set.
     ProcessorsAndSets,
-    /// A row per set, with how many processors it has.
+    /// A row per set, with its number of CPUs.
     Sets,
-    /// A row per core, with how many processors it has.
+    /// A row per core, with its number of CPUs.
     Cores,
-    /// A row per chip, with how many processors it has.
+    /// A row per chip, with its number of CPUs.
     Chips,
 }
 
 /// A row, not yet rounded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The processor or the set.
+    /// The number of the CPU or the set.
     pub id: u32,
     /// Events per second in the order of the columns; `None` prints as `-`.
     pub rates: [Option<f64>; COLUMNS.len()],
     /// Percent: usr, sys, wt, idl.
     pub shares: [f64; 4],
-    /// Percent stolen, where it is asked for.
+    /// Percent stolen, if requested.
     pub steal: Option<f64>,
-    /// The set, or its size, for the tables that have it.
+    /// The set, or its size, in tables with such a column.
     pub last: Option<u32>,
 }
 
 /// Widths of the event columns.
 const WIDTHS: [usize; COLUMNS.len()] = [4, 3, 4, 5, 4, 4, 4, 4, 4, 4, 5];
 
-/// The head of a table, without its line end, at the end of `text`.
+/// Appends the heading of a table to `text`, without newline.
 pub fn push_head(table: Table, steal: bool, text: &mut String) {
     let (first, last) = match table {
         Table::Processors => ("CPU", ""),
@@ -56,7 +55,7 @@ pub fn push_head(table: Table, steal: bool, text: &mut String) {
     text.push_str(last);
 }
 
-/// A row of a table, without its line end, at the end of `text`.
+/// Appends a row of a table to `text`, without newline.
 pub fn push_row(row: &Row, text: &mut String) {
     let mut line = Line { bytes: [b' '; LINE_BYTES], end: 0 };
     line.figure(u64::from(row.id), 3);
@@ -79,22 +78,21 @@ pub fn push_row(row: &Row, text: &mut String) {
     text.push_str(line.text());
 }
 
-/// Digits of the largest figure.
+/// The number of digits of the largest figure.
 const FIGURE_BYTES: usize = 20;
-/// The longest line: a blank and the largest figure per field, of which there are seven besides the rates, and
-/// two blanks before the shares.
+/// The longest line: a blank and the largest figure for each field (the rates and seven others), and two blanks before the shares.
 const LINE_BYTES: usize = (COLUMNS.len() + 7) * (FIGURE_BYTES + 1) + 1;
 
-/// A line in the making. (Formatting each field by the standard library costs several times as much, and a
-/// machine of a thousand processors has sixteen thousand of them.)
+/// A line buffer. (Formatting each field with the standard library is several times slower, and the table of a
+/// machine with a thousand CPUs has sixteen thousand fields.)
 struct Line {
-    /// Blanks where nothing else has been written.
+    /// Filled with blanks initially.
     bytes: [u8; LINE_BYTES],
     end: usize,
 }
 
 impl Line {
-    /// A figure, right-aligned; a wide one takes what it needs.
+    /// A right-aligned figure; a wide one extends the line.
     fn figure(&mut self, mut figure: u64, width: usize) {
         let digits = figure.checked_ilog10().map_or(1, |log| log as usize + 1);
         self.end += digits.max(width);
@@ -110,15 +108,14 @@ impl Line {
     }
 
     fn text(&self) -> &str {
-        // Blanks, digits and dashes are text.
+        // The buffer has only blanks, digits and dashes, so this cannot fail.
         std::str::from_utf8(&self.bytes[..self.end]).unwrap_or_default()
     }
 }
 
 const DIGITS: [u8; 10] = *b"0123456789";
 
-/// Rounded as C rounds: halves to the even neighbour. (Printing a fraction with no decimals does the same, at
-/// ten times the price, which an observer should not pay.)
+/// Rounds like C: halves to even. (Printing with zero decimals gives the same result at ten times the cost.)
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -164,13 +161,13 @@ fn list(cpus: &CpuSet) -> String {
     cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The line before a report that `-T u` asks for: seconds since 1970.
+/// The line before a report with `-T u`: seconds since 1970.
 #[must_use]
 pub fn stamp_seconds(at: WallTime) -> String {
     at.0.to_string()
 }
 
-/// The line before a report that `-T d` asks for, as `date` prints it: `Wed Nov 20 08:14:02 UTC 2024`.
+/// The line before a report with `-T d`, in the format of `date`: `Wed Nov 20 08:14:02 UTC 2024`.
 #[must_use]
 pub fn stamp_date(at: WallTime, zone: &TimeZone) -> String {
     let end = if at.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };

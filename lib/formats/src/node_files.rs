@@ -1,22 +1,22 @@
-//! The files that say which pools and fences each node of a cluster has: the controller writes them into one ConfigMap, and the agent of each
-//! node reads those that are its own.
+//! Files with the pools and fences of each node of a cluster. The controller writes them into one ConfigMap, and the agent of each
+//! node reads the files of its node.
 //!
-//! `nodes` has a line for each node, its name and that of its configuration. `CONFIGURATION.xml` has its pools, as `pooladm` reads them,
-//! and `CONFIGURATION.fences` a line for each fence: its name, its profile and its CPUs. A node without a line has no pools.
+//! `nodes` has a line for each node: its name and the name of its configuration. `CONFIGURATION.xml` has its pools in the format of `pooladm`,
+//! `CONFIGURATION.fences` a line for each fence: its name, its profile and its CPUs. A node without a line has no pools.
 
 use millpond_model::{CpuSet, FenceName};
 use std::collections::BTreeMap;
 
-/// The file that has a line for each node.
+/// The file with a line for each node.
 pub const NODES: &str = "nodes";
 
-/// What the names of the fences of a configuration begin with. Others are those of people and of pods.
+/// The prefix of fence names in a configuration. Fences with other names belong to users and pods.
 pub const FENCE_PREFIX: &str = "node-";
 
-/// The property of the system that names the configuration that a node has: it stands in the file of its pools.
+/// The system property with the name of the node's configuration, in the file of its pools.
 pub const CONFIGURATION: &str = "millpond.configuration";
 
-/// The property of the system that says why a node did not take its configuration. It is in no file.
+/// The system property with the reason why a node rejected its configuration. It is never written to a file.
 pub const REFUSED: &str = "millpond.refused";
 
 /// The file of the pools of a configuration.
@@ -25,19 +25,19 @@ pub fn pools_file(configuration: &str) -> String {
     format!("{configuration}.xml")
 }
 
-/// The file of the fences of a configuration.
+/// The file with the fences of a configuration.
 #[must_use]
 pub fn fences_file(configuration: &str) -> String {
     format!("{configuration}.fences")
 }
 
-/// The text of [`NODES`]: the configuration of each node.
+/// The text of [`NODES`] from the configuration of each node.
 #[must_use]
 pub fn write_nodes(nodes: &BTreeMap<String, String>) -> String {
     nodes.iter().map(|(node, configuration)| format!("{node} {configuration}\n")).collect()
 }
 
-/// The configuration of a node, in the text of [`NODES`].
+/// The configuration of a node, from the text of [`NODES`].
 #[must_use]
 pub fn configuration_of<'t>(text: &'t str, node: &str) -> Option<&'t str> {
     let words = text.lines().filter_map(|line| line.split_once(' '));
@@ -55,10 +55,10 @@ pub struct NodeFence {
     pub cpus: CpuSet,
 }
 
-/// The CPUs of a fence, as a list that names one at least.
+/// Parses the CPUs of a fence: a list with at least one CPU.
 ///
 /// # Errors
-/// What a list is.
+/// A description of the expected form.
 pub fn cpus_of(list: &str) -> Result<CpuSet, &'static str> {
     let cpus = list.trim().parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty());
     cpus.ok_or("CPUs are a list, such as 2-3,6")
@@ -70,10 +70,10 @@ pub fn write_fence(name: &str, profile: &str, cpus: &str) -> String {
     format!("{FENCE_PREFIX}{name} {profile} {cpus}\n")
 }
 
-/// The fences of a file.
+/// Parses the fences of a file.
 ///
 /// # Errors
-/// What is wrong, with the line, from 1.
+/// The error with its line, from 1.
 pub fn read_fences(text: &str) -> Result<Vec<NodeFence>, String> {
     let of = |(number, line): (usize, &str)| {
         let at = number + 1;

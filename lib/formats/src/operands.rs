@@ -1,7 +1,7 @@
-//! Processor operands: one word of a command line that names processors.
+//! CPU operands: a word of a command line that selects CPUs.
 //!
 //! A word is a list of items separated by commas; an item is a number, a range `a-b`, or a strided range
-//! `a-b:used/group` as Linux writes it. So `1 2 3`, `1-3`, `1,2-3` and `0-31:1/2` all work, in every command.
+//! `a-b:used/group` of Linux. So `1 2 3`, `1-3`, `1,2-3` and `0-31:1/2` are valid in every command.
 
 use millpond_model::{CpuId, CpuSet, ListError};
 use std::fmt;
@@ -9,11 +9,11 @@ use std::fmt;
 /// One item of an operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuOperand {
-    /// A number. It is an error where no such processor exists.
+    /// A number. The CPU must exist.
     One(CpuId),
-    /// A range. Holes in it are ignored; it is an error where no processor at all is in it.
+    /// A range. Missing CPUs are ignored; at least one must exist.
     Range {
-        /// As it was typed, for messages.
+        /// The text as given, for messages.
         text: String,
         /// Every number in it.
         cpus: CpuSet,
@@ -21,8 +21,8 @@ pub enum CpuOperand {
 }
 
 impl CpuOperand {
-    /// The processors that are meant on a machine that has `present`, ascending. A number is meant whether
-    /// it is present or not; `None` for a range that meets nothing.
+    /// The selected CPUs on a machine that has `present`, ascending. A single number is returned even if it is not present; `None` for a
+    /// range without a present CPU.
     #[must_use]
     pub fn expand(&self, present: &CpuSet) -> Option<Vec<CpuId>> {
         match self {
@@ -35,7 +35,7 @@ impl CpuOperand {
     }
 }
 
-/// As it can be typed.
+/// The form that can be typed.
 impl fmt::Display for CpuOperand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,10 +45,10 @@ impl fmt::Display for CpuOperand {
     }
 }
 
-/// Parses one word. Items come back in the order in which they stand; columns count bytes of the word from 1.
+/// Parses one word. Items keep their order; columns count bytes of the word from 1.
 ///
 /// # Errors
-/// [`ListError`] for the first item that is wrong. An empty item (`1,,2`, or an empty word) is one.
+/// [`ListError`] for the first invalid item. An empty item (`1,,2`, or an empty word) is invalid.
 pub fn parse_cpus(word: &str) -> Result<Vec<CpuOperand>, ListError> {
     let mut operands = Vec::new();
     let mut column = 1;
@@ -67,7 +67,7 @@ pub fn parse_cpus(word: &str) -> Result<Vec<CpuOperand>, ListError> {
     Ok(operands)
 }
 
-/// The same error, `by` columns further right.
+/// The same error, moved right by `by` columns.
 fn shifted(error: ListError, by: usize) -> ListError {
     match error {
         ListError::NotANumber { column, text } => ListError::NotANumber { column: column + by, text },

@@ -1,27 +1,27 @@
 //! The listings of `pginfo` and `pgstat`: processor groups in a table, as a tree, and with their utilization.
 //!
-//! In tables a group stands one blank further to the right for each group that is shown around it. A utilization has one decimal where
-//! that is not 0: `2.8%`, `100%`.
+//! In tables a group is indented by one blank for each displayed ancestor. A nonzero decimal of a utilization is
+//! printed: `2.8%`, `100%`.
 
 use millpond_model::{CacheKind, CpuSet, PgId, ProcessorGroup, Relationship};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A word that names no groups.
+/// A word that does not select groups.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PgError {
-    /// Not a number where one is needed.
+    /// A number is expected.
     #[error("column {column}: `{text}` is not the number of a processor group")]
     NotANumber {
-        /// Where, in bytes from 1.
+        /// The position in bytes, from 1.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
     /// A range whose end is before its start.
     #[error("column {column}: the range {first}-{last} runs backwards")]
     Backwards {
-        /// Where, in bytes from 1.
+        /// The position in bytes, from 1.
         column: usize,
         /// Its start.
         first: u32,
@@ -30,16 +30,16 @@ pub enum PgError {
     },
 }
 
-/// Groups by number, both ends included: a number, or a range.
+/// A range of group numbers, both ends included; a single number is a range of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PgRange {
-    /// The lowest.
+    /// The lowest number.
     pub first: PgId,
-    /// The highest.
+    /// The highest number.
     pub last: PgId,
 }
 
-/// As it can be typed.
+/// The form that can be typed.
 impl std::fmt::Display for PgRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.first == self.last {
@@ -52,7 +52,7 @@ impl std::fmt::Display for PgRange {
 /// Parses a word: numbers and ranges, separated by commas (`0,3-5`).
 ///
 /// # Errors
-/// [`PgError`] for the first item that is wrong.
+/// [`PgError`] for the first invalid item.
 pub fn parse_pgs(word: &str) -> Result<Vec<PgRange>, PgError> {
     let mut ranges = Vec::new();
     let mut column = 1;
@@ -75,22 +75,22 @@ pub fn parse_pgs(word: &str) -> Result<Vec<PgRange>, PgError> {
     Ok(ranges)
 }
 
-/// A group that is shown, and how many of those around it are.
+/// A displayed group with the number of its displayed ancestors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed<'g> {
     /// The group.
     pub group: &'g ProcessorGroup,
-    /// 0 where no group around it is shown.
+    /// 0 without displayed ancestors.
     pub depth: usize,
 }
 
-/// The groups that are shown, in their order, which is depth first.
+/// The displayed groups in their order, which is depth first.
 #[must_use]
 pub fn placed<'g>(
     groups: &'g [ProcessorGroup],
     is_shown: impl Fn(&ProcessorGroup) -> bool,
 ) -> Vec<Placed<'g>> {
-    // For each group the depth of what stands directly in it.
+    // For each group the depth of its children.
     let mut inside: BTreeMap<PgId, usize> = BTreeMap::new();
     let mut placed = Vec::new();
     for group in groups {
@@ -104,7 +104,7 @@ pub fn placed<'g>(
     placed
 }
 
-/// What is shared, and with `physical` the parts of the machine that have the same CPUs: `Integer_Pipeline [core]`.
+/// The shared hardware, and with `physical` the physical parts with the same CPUs: `Integer_Pipeline [core]`.
 #[must_use]
 pub fn label(group: &ProcessorGroup, physical: bool) -> String {
     let parts: Vec<&str> = group.physical.iter().map(|part| part.word()).collect();
@@ -115,7 +115,7 @@ pub fn label(group: &ProcessorGroup, physical: bool) -> String {
     }
 }
 
-/// More about what is shared: the caches with their sizes, else what the relationship means.
+/// Details of the shared hardware: caches with sizes, or the meaning of the relationship.
 #[must_use]
 pub fn shared(group: &ProcessorGroup) -> String {
     let cache = |(kind, size): &(CacheKind, Option<u64>)| {
@@ -133,7 +133,7 @@ pub fn shared(group: &ProcessorGroup) -> String {
     format!("{}: {}", group.relationship.meaning(), caches.join(", "))
 }
 
-/// The CPUs of a group: those on-line, then the others: `0-2 (off-line: 3)`.
+/// The CPUs of a group, on-line ones first: `0-2 (off-line: 3)`.
 #[must_use]
 pub fn cpus(group: &ProcessorGroup, on_line: &CpuSet) -> String {
     let (on, off) = (&group.cpus & on_line, &group.cpus - on_line);
@@ -144,7 +144,7 @@ pub fn cpus(group: &ProcessorGroup, on_line: &CpuSet) -> String {
     }
 }
 
-/// The table of `pginfo`, each line with its end; with `verbose` a line below each group about what is shared.
+/// The table of `pginfo`, lines with newlines; with `verbose` a line about the shared hardware below each group.
 #[must_use]
 pub fn list(placed: &[Placed<'_>], physical: bool, verbose: bool, on_line: &CpuSet) -> String {
     let label = |p: &Placed<'_>| indented(p.depth, &label(p.group, physical));
@@ -169,11 +169,11 @@ fn indented(depth: usize, text: &str) -> String {
     format!("{:depth$}{text}", "")
 }
 
-/// The tree of `pginfo -T`, each line with its end.
+/// The tree of `pginfo -T`, lines with newlines.
 #[must_use]
 pub fn tree(placed: &[Placed<'_>], physical: bool, verbose: bool, on_line: &CpuSet) -> String {
     let mut text = String::new();
-    // For each depth, whether more stands beside the group there further down.
+    // For each depth, whether a sibling of the group follows.
     let mut goes_on: Vec<bool> = Vec::new();
     for (at, p) in placed.iter().enumerate() {
         let below = placed[at + 1..].iter().take_while(|other| other.depth >= p.depth);
@@ -199,7 +199,7 @@ pub fn tree(placed: &[Placed<'_>], physical: bool, verbose: bool, on_line: &CpuS
     text
 }
 
-/// The listing of `pginfo -s`, each line with its end: names; with `verbose` how many groups each has, and what they share.
+/// The listing of `pginfo -s`, lines with newlines: names; with `verbose` the number of groups and the shared hardware.
 #[must_use]
 pub fn relationships(counts: &[(Relationship, usize)], verbose: bool) -> String {
     if !verbose {
@@ -214,43 +214,43 @@ pub fn relationships(counts: &[(Relationship, usize)], verbose: bool) -> String 
     text
 }
 
-/// A row of `pgstat`: what part of the time of its CPUs was used, in percent.
+/// A row of `pgstat`: utilization of the CPUs in percent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// The group, or none for a row of a CPU.
+    /// The group; `None` for a row of a CPU.
     pub id: Option<PgId>,
-    /// How far it stands to the right.
+    /// Its indentation.
     pub depth: usize,
-    /// What is shared.
+    /// The shared hardware.
     pub label: String,
-    /// What was used of the hardware, where that can be measured.
+    /// Utilization of the hardware, if it can be measured.
     pub hardware: Option<f64>,
-    /// What was used by programs, user and kernel together, and both; `None` where no time went by.
+    /// Utilization of the CPUs by programs; `None` if no time passed.
     pub software: Option<Software>,
-    /// The CPUs that are on-line.
+    /// The on-line CPUs.
     pub cpus: CpuSet,
 }
 
-/// What CPUs did with the time that the machine had, in percent.
+/// Time of the CPUs by use, in percent of the available time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Software {
-    /// In user programs.
+    /// User mode.
     pub user: f64,
-    /// In the kernel.
+    /// Kernel mode.
     pub sys: f64,
     /// Idle.
     pub idle: f64,
 }
 
 impl Software {
-    /// What was used.
+    /// User and kernel mode together.
     #[must_use]
     pub fn used(&self) -> f64 {
         self.user + self.sys
     }
 }
 
-/// A utilization: `-` where there is none.
+/// A utilization as text; `-` for none.
 #[must_use]
 pub fn percent(value: Option<f64>) -> String {
     let Some(value) = value else { return "-".into() };
@@ -262,7 +262,7 @@ fn cpu_list(cpus: &CpuSet) -> String {
     if cpus.is_empty() { "-".into() } else { cpus.to_string() }
 }
 
-/// The table of `pgstat`, each line with its end; with `verbose` user, kernel and idle time, too.
+/// The table of `pgstat`, lines with newlines; with `verbose` also user, kernel and idle time.
 #[must_use]
 pub fn loads(rows: &[Load], verbose: bool) -> String {
     let (id, width) = load_widths(rows.iter().map(|row| (row.id, row.depth, row.label.as_str())));
@@ -290,24 +290,24 @@ fn load_widths<'r>(rows: impl Iterator<Item = (Option<PgId>, usize, &'r str)>) -
     (id, width)
 }
 
-/// A row of the summary of `pgstat -A`: the least, the mean and the most of the intervals.
+/// A row of the summary of `pgstat -A`: minimum, mean and maximum over the intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The group.
     pub id: PgId,
-    /// How far it stands to the right.
+    /// Its indentation.
     pub depth: usize,
-    /// What is shared.
+    /// The shared hardware.
     pub label: String,
-    /// Of the hardware.
+    /// Utilization of the hardware.
     pub hardware: Option<[f64; 3]>,
-    /// Of the time of its CPUs.
+    /// Utilization of the CPUs.
     pub software: Option<[f64; 3]>,
-    /// The CPUs that are on-line.
+    /// The on-line CPUs.
     pub cpus: CpuSet,
 }
 
-/// The summary, each line with its end. `seconds` is how long all of it took.
+/// The summary, lines with newlines. `seconds` is the total time.
 #[must_use]
 pub fn summary(rows: &[Summary], seconds: f64) -> String {
     let (id, width) = load_widths(rows.iter().map(|row| (Some(row.id), row.depth, row.label.as_str())));

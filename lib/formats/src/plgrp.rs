@@ -1,13 +1,13 @@
-//! The table of `plgrp`: threads with their homes and affinities, as they are or as they change.
+//! The table of `plgrp`: threads with their homes and affinities, or with changes of these.
 
 use crate::lgroups::{GroupError, GroupOperand, list, parse_groups};
 use millpond_model::{Affinity, GroupId, Lwp};
 use std::collections::BTreeMap;
 
-/// What is preferred, and how much: `0-2/strong,7/none`, an item for each strength as it was typed.
+/// Requested affinities: `0-2/strong,7/none`, one entry for each strength as given.
 pub type AffinityRequest = Vec<(Vec<GroupOperand>, Affinity)>;
 
-/// The title: of homes, of homes and affinities, of changes of homes, of changes of both.
+/// The heading: of homes, of homes and affinities, of changes of homes, of changes of both.
 #[must_use]
 pub fn header(affinities: bool, changes: bool) -> String {
     let home = if changes { format!("{:<10}", "HOME") } else { format!("{:<6}", "HOME") };
@@ -15,13 +15,13 @@ pub fn header(affinities: bool, changes: bool) -> String {
     format!("{:>8}/{:<8} {home}", "PID", "LWPID")
 }
 
-/// A thread and its home, and what it prefers where that is asked for.
+/// A thread with its home, and its affinities if requested.
 #[must_use]
 pub fn row(lwp: Lwp, home: GroupId, affinities: Option<&str>) -> String {
     format!("{:>8}/{:<8} {:<6}{}", lwp.pid, lwp.lwp.0, home.0, affinities.unwrap_or_default())
 }
 
-/// A thread and its home before and after, and what it prefers before and after where that is asked for.
+/// A thread with its home before and after, and its affinities before and after if requested.
 #[must_use]
 pub fn change(lwp: Lwp, home: (GroupId, GroupId), affinities: Option<(&str, &str)>) -> String {
     let homes = format!("{} => {}", home.0, home.1);
@@ -32,7 +32,7 @@ pub fn change(lwp: Lwp, home: (GroupId, GroupId), affinities: Option<(&str, &str
     }
 }
 
-/// What a thread prefers among some lgroups: a list for each strength, the strongest first.
+/// The affinities of a thread: a list of lgroups for each strength, the strongest first.
 #[must_use]
 pub fn affinities(all: &BTreeMap<GroupId, Affinity>) -> String {
     let of = |strength: Affinity| {
@@ -43,26 +43,26 @@ pub fn affinities(all: &BTreeMap<GroupId, Affinity>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(",")
 }
 
-/// A request that makes no sense.
+/// An invalid request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AffinityError {
-    /// An lgroup that is none.
+    /// An invalid lgroup.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// A strength that is none, and where it stands.
+    /// An unknown strength.
     #[error("column {column}: `{text}` is no affinity; none, weak and strong are")]
     Strength {
-        /// Where.
+        /// The position.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
-    /// Lgroups without a strength behind them.
+    /// Lgroups without a strength.
     #[error("column {column}: an affinity is missing behind `{text}`; write {text}/strong, /weak or /none")]
     Missing {
-        /// Where.
+        /// The position.
         column: usize,
-        /// What stands there.
+        /// The text at this position.
         text: String,
     },
 }
@@ -70,7 +70,7 @@ pub enum AffinityError {
 /// Parses `0-2/strong,7/none`. Columns count bytes from 1.
 ///
 /// # Errors
-/// [`AffinityError`] for the first thing that is wrong.
+/// [`AffinityError`] for the first error.
 pub fn parse_affinities(word: &str) -> Result<AffinityRequest, AffinityError> {
     let mut request = Vec::new();
     let mut groups = Vec::new();

@@ -1,4 +1,4 @@
-//! The listing of `prctl`, in columns and for scripts, and the values that it takes.
+//! The listing of `prctl`, in columns and for scripts, and the values that the command accepts.
 //!
 //! ```text
 //! project: 10: group.staff
@@ -9,33 +9,33 @@
 //!         system          65.5K     max   none                                 -
 //! ```
 //!
-//! Columns are those of prctl(1); numbers from a thousand on have three digits and a factor of a thousand.
+//! Columns are those of prctl(1); numbers from a thousand on have three digits and a decimal unit.
 
 use std::fmt::Display;
 
-/// The line above the controls of one holder.
+/// The line above the controls of a holder.
 pub const HEAD: &str = "NAME    PRIVILEGE       VALUE    FLAG   ACTION                       RECIPIENT";
 
-/// What a line of a control tells.
+/// A line of a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row {
-    /// How much is used.
+    /// The usage.
     Usage(u64),
-    /// A value that an administrator set, and what happens to a holder that wants more.
+    /// A value set by an administrator, and the action if the holder exceeds it.
     Privileged(u64, &'static str),
-    /// The most that the control takes, whether that stands for no limit at all, and the action.
+    /// The largest value of the control.
     System {
-        /// The most.
+        /// The value.
         value: u64,
-        /// Whether it stands for no limit.
+        /// Whether it means no limit.
         unlimited: bool,
-        /// What happens to a holder that wants more.
+        /// The action if the holder exceeds it.
         action: &'static str,
     },
 }
 
 impl Row {
-    /// The privilege by which `-t` chooses; usage has none.
+    /// The privilege that `-t` selects by; usage has none.
     #[must_use]
     pub fn privilege(self) -> Option<&'static str> {
         match self {
@@ -45,7 +45,7 @@ impl Row {
         }
     }
 
-    /// As a line below the control's name.
+    /// The line below the name of the control.
     #[must_use]
     pub fn line(self) -> String {
         let (word, value, flag, action) = self.parts();
@@ -55,7 +55,7 @@ impl Row {
         format!("        {word:<15}{:>6}{flag:>8}   {action:<29}{:>9}", scaled(value), "-")
     }
 
-    /// As a line for scripts, with the control's name (`-P`).
+    /// The line for scripts, with the name of the control (`-P`).
     #[must_use]
     pub fn parseable(self, control: impl Display) -> String {
         let (word, value, flag, action) = self.parts();
@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-/// The line that names a holder: `project: 10: group.staff`, `process: 204: httpd`.
+/// The title line of a holder: `project: 10: group.staff`, `process: 204: httpd`.
 #[must_use]
 pub fn title(kind: &str, id: impl Display, name: &str) -> String {
     format!("{kind}: {id}: {name}")
@@ -103,10 +103,10 @@ pub fn scaled(value: u64) -> String {
     value.to_string()
 }
 
-/// Reads a value: digits, a fraction where a factor follows, and a factor (`10`, `1.5K`, `4G`).
+/// Parses a value: digits, an optional unit, and before a unit an optional fraction (`10`, `1.5K`, `4G`).
 ///
 /// # Errors
-/// What is wrong with it, as half a sentence.
+/// The error, as half a sentence.
 pub fn parse_value(text: &str) -> Result<u64, &'static str> {
     let (digits, factor) = match text.char_indices().last() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => {

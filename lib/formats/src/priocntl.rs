@@ -1,12 +1,12 @@
-//! What `priocntl` lists, and the words that it takes (reference §2).
+//! The listings of `priocntl`, and the words that it accepts.
 
 use millpond_model::{Class, ClassParams, Pid, Quantum};
 
-/// `-l`: the classes with the user priorities that each has. Several lines, each with its end.
+/// `-l`: the classes with their ranges of user priorities. Several lines with newlines.
 #[must_use]
 pub fn listing(classes: &[Class]) -> String {
     let one = |class: &Class| {
-        // Other words than those of `dispadmin` for FX, as on Solaris.
+        // The text for FX differs from that of `dispadmin`, as on Solaris.
         let what = match class {
             Class::Sys => "System Class",
             Class::Ts => "Time Sharing",
@@ -24,7 +24,7 @@ pub fn listing(classes: &[Class]) -> String {
     format!("CONFIGURED CLASSES\n==================\n{rows}")
 }
 
-/// The lines above the processes of a class in `-d`, each with its end. There is no such block for SYS.
+/// The lines above the processes of a class in `-d`, with newlines. Empty for SYS.
 #[must_use]
 pub fn heading(class: Class) -> &'static str {
     match class {
@@ -37,7 +37,7 @@ pub fn heading(class: Class) -> &'static str {
     }
 }
 
-/// A process in `-d`, on a machine with `hz` ticks in a second. Slices are shown in milliseconds.
+/// A process in `-d`, on a machine with `hz` ticks per second. Slices are in milliseconds.
 #[must_use]
 pub fn row(pid: Pid, params: &ClassParams, hz: u32) -> String {
     let slice = |quantum: Quantum, class: Class| match quantum {
@@ -66,7 +66,7 @@ pub fn row(pid: Pid, params: &ClassParams, hz: u32) -> String {
 }
 
 millpond_model::words! {
-    /// By what processes are chosen.
+    /// The criterion by which processes are selected.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum IdType {
         /// Process.
@@ -97,7 +97,7 @@ millpond_model::words! {
     else NoSuchIdType, NoSuchIdType
 }
 
-/// A word that is no type of id.
+/// A word that is not a type of ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is none of pid, ppid, pgid, sid, class, uid, gid, projid, taskid, zoneid, ctid and all")]
 pub struct NoSuchIdType(pub String);
@@ -112,7 +112,7 @@ const SIGNALS: [&str; 31] = [
 /// The highest signal number.
 const SIGNAL_MAX: u8 = 72;
 
-/// The number of a signal that is named as a number, or by its name with or without `SIG`; 0 for none.
+/// The number of a signal given as a number, or as a name with or without `SIG`; 0 for none.
 #[must_use]
 pub fn signal(word: &str) -> Option<u8> {
     if word.starts_with(|c: char| c.is_ascii_digit()) {
@@ -122,7 +122,7 @@ pub fn signal(word: &str) -> Option<u8> {
     (1..).zip(SIGNALS).find(|(_, signal)| *signal == name).map(|(number, _)| number)
 }
 
-/// A slice of `units` of 1/`res` second as whole clock ticks, rounded up; `None` when there are none, or too many.
+/// A slice of `units` of 1/`res` second in whole clock ticks, rounded up; `None` if it is 0 or too long.
 #[must_use]
 pub fn quantum(units: u32, res: u32, hz: u32) -> Option<Quantum> {
     let ticks = crate::dispadmin::to_ticks(units, res, hz)?;

@@ -1,12 +1,12 @@
-//! The tables of `prstat` (reference §4.5). Lines have no blanks at their end.
+//! The tables of `prstat`. Lines have no trailing blanks.
 
 use millpond_model::{Doing, GroupId, MICROSTATES};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What stands for an unknown figure.
+/// The text for an unknown figure.
 const UNKNOWN: &str = "-";
-/// A name of a process is cut after so many letters.
+/// The maximum length of a process name.
 const NAME_LETTERS: usize = 16;
 
 /// A line of the table of processes or threads.
@@ -18,23 +18,23 @@ pub struct ProcessRow {
     pub user: String,
     /// Address space in KiB.
     pub size: Option<u64>,
-    /// In memory, in KiB.
+    /// Resident memory in KiB.
     pub rss: Option<u64>,
-    /// What it does.
+    /// Its state.
     pub doing: Doing,
     /// Global priority.
     pub priority: i16,
-    /// How nice it is.
+    /// Nice value.
     pub nice: Option<i8>,
-    /// Processor time in seconds.
+    /// CPU time in seconds.
     pub seconds: u64,
     /// Recent use, in percent.
     pub cpu: f64,
-    /// Its home, where that column is wanted.
+    /// Its home, if that column is requested.
     pub home: Option<Option<GroupId>>,
     /// Its name.
     pub name: String,
-    /// How many threads it has, or which one this is.
+    /// The number of its threads, or the number of this thread.
     pub number: u32,
 }
 
@@ -51,34 +51,34 @@ pub struct MicrostateRow {
     pub counts: [Option<u64>; 4],
     /// Its name.
     pub name: String,
-    /// How many threads it has, or which one this is.
+    /// The number of its threads, or the number of this thread.
     pub number: u32,
 }
 
-/// A line of the table of users, or of the tables of projects, tasks and zones.
+/// A line of the table of users, projects, tasks or zones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupRow {
-    /// The number of what it is; of users nothing.
+    /// Its number; unused for users.
     pub id: u64,
-    /// How many processes.
+    /// The number of processes.
     pub processes: u32,
     /// The sum of their address spaces in KiB.
     pub size: Option<u64>,
-    /// What of it is in memory, in KiB.
+    /// Resident memory in KiB.
     pub rss: Option<u64>,
-    /// That in percent of all memory.
+    /// Resident memory in percent of all memory.
     pub memory: Option<f64>,
-    /// Processor time in seconds.
+    /// CPU time in seconds.
     pub seconds: u64,
     /// Recent use, in percent.
     pub cpu: f64,
     /// Its name.
     pub name: String,
-    /// Its shares and its cap in percent of one CPU, each where it has one; without, the table has no such columns.
+    /// Its shares and its cap in percent of one CPU, if set; `None` for a table without these columns.
     pub controls: Option<(Option<u32>, Option<u32>)>,
 }
 
-/// What processes are summed up by.
+/// The criterion by which processes are summed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
     /// Their users.
@@ -91,14 +91,14 @@ pub enum Grouping {
     Zones,
 }
 
-/// The head of the table of processes.
+/// The heading of the table of processes.
 #[must_use]
 pub fn process_head(threads: bool, home: bool) -> String {
     let home = if home { "LGRP " } else { "" };
     format!("   PID USERNAME  SIZE   RSS STATE  PRI NICE      TIME  CPU {home}{}", what(threads))
 }
 
-/// The head of the table of microstates.
+/// The heading of the table of microstates.
 #[must_use]
 pub fn microstate_head(threads: bool) -> String {
     format!("   PID USERNAME USR SYS TRP TFL DFL LCK SLP LAT VCX ICX SCL SIG {}", what(threads))
@@ -108,7 +108,7 @@ fn what(threads: bool) -> &'static str {
     if threads { "PROCESS/LWP" } else { "PROCESS/NLWP" }
 }
 
-/// The head of a table of groups; `controls`: with columns for shares and caps.
+/// The heading of a table of groups; `controls` adds columns for shares and caps.
 #[must_use]
 pub fn group_head(grouping: Grouping, controls: bool) -> String {
     let controls = if controls { " SHARES   CAP%" } else { "" };
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(row.line(Grouping::Zones), "     1       37  111M  126M   3.1%   0:00:24 0.3% global");
         assert_eq!(group_head(Grouping::Users, true), " NPROC USERNAME  SWAP   RSS MEMORY      TIME  CPU");
         assert_eq!(row.line(Grouping::Users), "    37 global    111M  126M   3.1%   0:00:24 0.3%");
-        // Shares and a cap stand before the name, where they were asked for.
+        // If requested, shares and a cap precede the name.
         assert_eq!(zones(true), "ZONEID    NPROC  SWAP   RSS MEMORY      TIME  CPU SHARES   CAP% ZONE");
         let row = GroupRow { controls: Some((Some(20), None)), ..row };
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use millpond_model::{CpuId, State};
 
-/// What became of a processor: `processor 3 taken off-line.`
+/// A changed CPU: `processor 3 taken off-line.`
 #[must_use]
 pub fn changed(cpu: CpuId, to: State) -> String {
     let how = match to {
@@ -18,7 +18,7 @@ pub fn changed(cpu: CpuId, to: State) -> String {
     format!("processor {cpu} {how}.")
 }
 
-/// Nothing had to be done: `processor 3 already off-line.`
+/// An unchanged CPU: `processor 3 already off-line.`
 #[must_use]
 pub fn already(cpu: CpuId, state: State) -> String {
     format!("processor {cpu} already {state}.")

@@ -11,7 +11,7 @@ pub fn line(cpu: CpuId, state: State, since: WallTime, zone: &TimeZone) -> Strin
     format!("{cpu}\t{state:<8}  since {}", print_time(since, zone))
 }
 
-/// The paragraph of `-v` for one processor: four lines, each with its end.
+/// The paragraph of `-v` for one CPU: four lines with newlines.
 #[must_use]
 pub fn paragraph(
     processor: &Processor,
@@ -37,7 +37,7 @@ pub fn paragraph(
     )
 }
 
-/// `y` counts as a vowel here, as it does in the listing that we follow.
+/// `y` counts as a vowel here, as in the output of Solaris.
 fn article(name: &str) -> &'static str {
     match name.chars().next().map(|c| c.to_ascii_lowercase()) {
         Some('a' | 'e' | 'i' | 'o' | 'u' | 'y') => "an",
@@ -45,14 +45,14 @@ fn article(name: &str) -> &'static str {
     }
 }
 
-/// A list of processors as headlines show it: a blank, then runs in parentheses: ` (0-3 8)`.
+/// A list of CPUs in headlines: a blank, then runs in parentheses: ` (0-3 8)`.
 #[must_use]
 pub fn id_list(cpus: &CpuSet) -> String {
     format!(" ({})", cpus.to_solaris())
 }
 
-/// The paragraph of `-pv` for the cores of one chip: a headline, its cores where they have strands of their own, what it
-/// is, and its brand. Each line with its end.
+/// The paragraph of `-pv` for the cores of one chip: a headline, its cores if they have several strands, its
+/// implementation, and its brand. Lines with newlines.
 #[must_use]
 pub fn package(topology: &Topology, cores: &[Core]) -> String {
     let cpus: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
@@ -84,15 +84,14 @@ pub fn package(topology: &Topology, cores: &[Core]) -> String {
     text
 }
 
-/// The CPU that stands for its chip: of a hybrid chip one with the fastest clock.
+/// The CPU that represents its chip: on a hybrid chip one with the fastest clock.
 #[must_use]
 pub fn model<'t>(topology: &'t Topology, cpus: &CpuSet) -> Option<&'t Processor> {
     let all = cpus.iter().filter_map(|cpu| topology.processor(cpu));
     all.max_by_key(|processor| (processor.clock_mhz, Reverse(processor.id)))
 }
 
-/// Takes `chipid <word> ` and `cpuid <word> ` out of a chip's description: they differ between chips that
-/// are otherwise alike.
+/// Removes `chipid <word> ` and `cpuid <word> ` from the description of a chip: they differ between chips that are otherwise alike.
 fn without_numbers(implementation: &str) -> String {
     let mut text = implementation.to_owned();
     for label in ["chipid ", "cpuid "] {

@@ -9,19 +9,19 @@ pub fn created(set: PsetId) -> String {
     format!("created processor set {set}")
 }
 
-/// A set that is no more: `removed processor set 1`.
+/// A removed set: `removed processor set 1`.
 #[must_use]
 pub fn removed(set: PsetId) -> String {
     format!("removed processor set {set}")
 }
 
-/// A processor that was given to a set, or taken from one: `processor 3: was 1, now not assigned`.
+/// A CPU that moved to a set, or from one: `processor 3: was 1, now not assigned`.
 #[must_use]
 pub fn assigned(cpu: CpuId, from: PsetId, to: PsetId) -> String {
     format!("processor {cpu}: was {}, now {}", set_word(from), set_word(to))
 }
 
-/// Which set a processor is in: `processor 3: 1`, or `processor 3: not assigned`.
+/// The set of a CPU: `processor 3: 1`, or `processor 3: not assigned`.
 #[must_use]
 pub fn assignment(cpu: CpuId, set: PsetId) -> String {
     format!("processor {cpu}: {}", set_word(set))
@@ -31,8 +31,7 @@ fn set_word(set: PsetId) -> String {
     if set.is_default() { "not assigned".to_owned() } else { set.to_string() }
 }
 
-/// A set with those of its members that are active, in order of arrival:
-/// `user processor set 1: processors 1 2 3`, `… processor 4`, or `… empty`.
+/// A set with its active members, in order of arrival: `user processor set 1: processors 1 2 3`, `… processor 4`, or `… empty`.
 #[must_use]
 pub fn set_line(set: PsetId, active: &[CpuId]) -> String {
     let members = match active {
@@ -46,7 +45,7 @@ pub fn set_line(set: PsetId, active: &[CpuId]) -> String {
     format!("user processor set {set}: {members}")
 }
 
-/// What `-i -v` adds below the line of a set; an addition of ours. Each line with its end.
+/// The lines of `-i -v` below the line of a set, an extension of Millpond. Lines with newlines.
 #[must_use]
 pub fn set_details(set: &Pset) -> String {
     let firmness = if set.mode.is_exclusive() { "exclusive" } else { "not exclusive" };
@@ -57,20 +56,20 @@ pub fn set_details(set: &Pset) -> String {
     text
 }
 
-/// What `-i -v` adds where the memory of a set was confined: what was asked for, and the lgroups that this means now.
+/// The line of `-i -v` for a set with restricted memory: the setting, and the resulting lgroups.
 #[must_use]
 pub fn set_memory(wanted: &str, lgroups: &[GroupId]) -> String {
     let noun = if lgroups.len() == 1 { "lgroup" } else { "lgroups" };
     format!("\tmemory {wanted} ({noun} {})\n", list(&lgroups.iter().map(|l| l.0).collect::<Vec<_>>(), 3, " "))
 }
 
-/// Where the memory of a set comes from, before and after: `processor set 1: memory was all, now local`.
+/// The memory setting of a set, before and after: `processor set 1: memory was all, now local`.
 #[must_use]
 pub fn memory_moved(set: PsetId, from: &str, to: &str) -> String {
     format!("processor set {set}: memory was {from}, now {to}")
 }
 
-/// A zone that was bound: `zone web: bound to 1`.
+/// A bound zone: `zone web: bound to 1`.
 #[must_use]
 pub fn zone_bound(zone: &str, set: PsetId) -> String {
     format!("zone {zone}: bound to {set}")

@@ -4,16 +4,16 @@ use crate::time::timestamp;
 use jiff::tz::TimeZone;
 use millpond_model::WallTime;
 
-/// A day, in seconds: older changes of a state are shown by their date.
+/// A day, in seconds: older state changes are shown by date.
 const DAY: i64 = 86_400;
 
-/// The line above services.
+/// The heading of the table of services.
 #[must_use]
 pub fn header() -> String {
     row("STATE", "STIME", "FMRI")
 }
 
-/// A service: its state, since when (the time of day, or the date if it is older than a day), its name.
+/// A service: its state, the time of the last change (the date if it is older than a day), and its name.
 #[must_use]
 pub fn line(state: &str, since: WallTime, now: WallTime, zone: &TimeZone, fmri: &str) -> String {
     let form = if now.0.saturating_sub(since.0) < DAY { "%H:%M:%S" } else { "%b_%d" };
@@ -24,30 +24,30 @@ fn row(state: &str, since: &str, fmri: &str) -> String {
     format!("{state:<14} {since:<8} {fmri}")
 }
 
-/// A service at length.
+/// The details of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detail<'s> {
-    /// Its name for programs.
+    /// Its FMRI.
     pub fmri: &'s str,
-    /// What it is, in words.
+    /// Its description.
     pub name: &'s str,
     /// Whether it is enabled.
     pub enabled: bool,
     /// Its state.
     pub state: &'s str,
-    /// Since when.
+    /// The time of the last state change.
     pub since: WallTime,
-    /// The service that it needs, and the state of that.
+    /// The service that it depends on, with its state.
     pub needs: Option<(&'s str, &'s str)>,
 }
 
-/// A moment as `svcs -l` and `svcs -x` show it: `Wed Nov 20 08:14:02 2024`.
+/// A time in the format of `svcs -l` and `svcs -x`: `Wed Nov 20 08:14:02 2024`.
 #[must_use]
 pub fn moment(at: WallTime, zone: &TimeZone) -> String {
     timestamp(at).to_zoned(zone.clone()).strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-/// The lines of `svcs -l`, each with its end.
+/// The lines of `svcs -l`, with newlines.
 #[must_use]
 pub fn detail(service: &Detail<'_>, zone: &TimeZone) -> String {
     let Detail { fmri, name, enabled, state, since, needs } = service;
@@ -66,7 +66,7 @@ pub fn detail(service: &Detail<'_>, zone: &TimeZone) -> String {
     text
 }
 
-/// The line of `uptime`: the time of day, how long the system is up, how many users are logged in (one), and averages of load in hundredths.
+/// The line of `uptime`: the time of day, the uptime, the number of users (one), and load averages in hundredths.
 #[must_use]
 pub fn uptime(now: WallTime, booted: WallTime, load: [u64; 3], zone: &TimeZone) -> String {
     let zoned = timestamp(now).to_zoned(zone.clone());

@@ -1,36 +1,36 @@
-//! The file of tunables that a kernel reads when it boots (`/etc/system`): lines of the form `set [module:]name = value`.
+//! The file of kernel tunables that is read at boot (`/etc/system`): lines of the form `set [module:]name = value`.
 //!
-//! Comments begin with `*` or `#`. Values are decimal, octal behind a 0, hexadecimal behind 0x, and may have a minus. Other directives of that file
-//! (`moddir:`, `rootdev:`, `exclude:` and their like) are understood and mean nothing here.
+//! Comments begin with `*` or `#`. Values are decimal, octal with the prefix 0, or hexadecimal with the prefix 0x, and may have a minus sign. Other
+//! directives (`moddir:`, `rootdev:`, `exclude:` and similar) are recognised and ignored.
 
-/// What a line sets.
+/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// The variable, without its module.
     pub name: String,
-    /// What it is set to.
+    /// Its value.
     pub value: i64,
-    /// Where its name stands, from 1.
+    /// The line of its name, from 1.
     pub line: usize,
-    /// Where its name stands, from 1.
+    /// The column of its name, from 1.
     pub column: usize,
 }
 
 /// A line without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Where, from 1.
+    /// The column, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
-/// Directives that set no variable.
+/// Directives that do not set a variable.
 const DIRECTIVES: [&str; 6] = ["moddir:", "rootfs:", "rootdev:", "exclude:", "include:", "forceload:"];
 
-/// The settings of a file in order, and what is wrong in it.
+/// The settings of a file in order, and its errors.
 #[must_use]
 pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
     let (mut settings, mut faults) = (Vec::new(), Vec::new());
@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
     (settings, faults)
 }
 
-/// The tunables of a simulated machine, with the least and the most that each may be.
+/// The tunables of a simulated machine, with their minimum and maximum.
 pub const TUNABLES: [(&str, i64, i64); 5] = [
     ("hz", 1, 10_000),
     ("lgrp_mem_pset_aware", 0, 1),
@@ -53,7 +53,7 @@ pub const TUNABLES: [(&str, i64, i64); 5] = [
     ("ts_dispatch_extended", -1, 1),
 ];
 
-/// The settings of [`TUNABLES`] within their bounds, in order, and the lines that have no effect.
+/// The settings of [`TUNABLES`] within their bounds, in order, and the lines without effect.
 #[must_use]
 pub fn within_bounds(text: &str) -> (Vec<Setting>, Vec<Fault>) {
     let (mut settings, mut without) = parse(text);

@@ -1,4 +1,4 @@
-//! Times of day as listings print them.
+//! Times in the format of listings.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -16,7 +16,7 @@ pub fn print_iso(at: WallTime) -> String {
     timestamp(at).to_string()
 }
 
-/// Times beyond the years that the calendar knows stand for its ends.
+/// Times outside the range of the calendar are clamped.
 pub(crate) fn timestamp(at: WallTime) -> Timestamp {
     let end = if at.0 < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(at.0).unwrap_or(end)

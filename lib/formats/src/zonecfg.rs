@@ -1,4 +1,4 @@
-//! What `zonecfg` is told, as far as it is about CPUs, and what it shows.
+//! The CPU resources of `zonecfg`: its commands and its listings.
 //!
 //! ```text
 //! add capped-cpu; set ncpus=1.5; end          a cap of one CPU and a half
@@ -10,7 +10,7 @@
 //! info; info capped-cpu; export
 //! ```
 //!
-//! Commands stand on lines of their own, or have semicolons between them; `#` begins a comment.
+//! Commands are separated by line ends or semicolons; `#` begins a comment.
 
 millpond_model::words! {
     /// A resource of a zone.
@@ -18,12 +18,12 @@ millpond_model::words! {
     pub enum Resource {
         /// A limit on CPU time.
         CappedCpu = "capped-cpu",
-        /// CPUs for nothing else.
+        /// CPUs that are dedicated to the zone.
         DedicatedCpu = "dedicated-cpu",
     }
 }
 
-/// What is shown.
+/// The parts of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Info {
     /// Everything.
@@ -34,7 +34,7 @@ pub enum Info {
     Shares,
     /// The pool.
     Pool,
-    /// The commands that give all of it to a zone (`export`).
+    /// The commands that give all resources to a zone (`export`).
     Commands,
 }
 
@@ -43,45 +43,45 @@ pub enum Info {
 pub enum Command {
     /// Show.
     Info(Info),
-    /// Make a cap, in percent of one CPU; `selected`: there is one already.
+    /// Set a cap, in percent of one CPU.
     Cap {
         /// The cap.
         percent: u32,
-        /// Whether it is changed and not made.
+        /// Whether an existing cap is changed (`select`).
         selected: bool,
     },
-    /// Dedicate CPUs; what is not said stays when there are some already (`selected`).
+    /// Dedicate CPUs.
     Dedicate {
-        /// The least and the most.
+        /// The minimum and the maximum; `None` keeps the present value of an existing resource.
         ncpus: Option<(u64, u64)>,
-        /// What the pool counts for.
+        /// The importance of the pool; `None` keeps the present value of an existing resource.
         importance: Option<i64>,
-        /// Whether they are changed and not made.
+        /// Whether an existing resource is changed (`select`).
         selected: bool,
     },
-    /// Take a resource away.
+    /// Remove a resource.
     Remove(Resource),
-    /// Set the shares; `None` takes them away.
+    /// Set the shares; `None` removes them.
     Shares(Option<u32>),
-    /// Bind the zone to a pool; `None` ends that.
+    /// Bind the zone to a pool; `None` ends the binding.
     Pool(Option<String>),
-    /// What is done here by itself: verify, commit, exit.
+    /// Commands without an effect here: verify, commit, exit.
     Nothing,
 }
 
-/// What is wrong, and where.
+/// An error with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("command {at}, `{text}`: {why}")]
 pub struct ScriptError {
-    /// Which command, from 1.
+    /// The number of the command, from 1.
     pub at: usize,
-    /// The command as it was typed.
+    /// The command as given.
     pub text: String,
-    /// What is wrong with it, as half a sentence.
+    /// The error, as half a sentence.
     pub why: String,
 }
 
-/// A resource that is being set.
+/// A resource between `add` or `select` and `end`.
 struct Open {
     resource: Resource,
     selected: bool,
@@ -90,10 +90,10 @@ struct Open {
     importance: Option<i64>,
 }
 
-/// Reads commands.
+/// Parses commands.
 ///
 /// # Errors
-/// [`ScriptError`] for the first that cannot be understood, or a resource without its `end`.
+/// [`ScriptError`] for the first invalid command, or for a resource without `end`.
 pub fn parse(script: &str) -> Result<Vec<Command>, ScriptError> {
     let (mut commands, mut open) = (Vec::new(), None::<Open>);
     let (mut at, mut last) = (0, "");
@@ -250,12 +250,12 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// What a zone has, as `info` shows it.
+/// The resources of a zone, for `info`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ZoneContents {
     /// Percent of one CPU.
     pub cap: Option<u32>,
-    /// The least and the most CPUs, and the importance of the pool.
+    /// The minimum and the maximum number of CPUs, and the importance of the pool.
     pub dedicated: Option<((u64, u64), i64)>,
     /// Shares.
     pub shares: Option<u32>,
@@ -264,7 +264,7 @@ pub struct ZoneContents {
 }
 
 impl ZoneContents {
-    /// What a zone has after a command.
+    /// The resources after a command.
     #[must_use]
     pub fn after(self, command: &Command) -> ZoneContents {
         match *command {
@@ -282,7 +282,7 @@ impl ZoneContents {
         }
     }
 
-    /// The commands that give it to a zone which has nothing, each on a line; none for nothing.
+    /// The commands that give these resources to a zone without any, one per line; empty for none.
     #[must_use]
     pub fn commands(&self) -> String {
         let mut text = self.shares.map(|shares| format!("set cpu-shares={shares}\n")).unwrap_or_default();
@@ -293,13 +293,13 @@ impl ZoneContents {
         if let Some(cap) = self.cap {
             text += &format!("add capped-cpu\nset ncpus={}.{:02}\nend\n", cap / 100, cap % 100);
         }
-        // Last: a zone whose pool is gone has the rest.
+        // The pool comes last: if it no longer exists, the zone has the other resources.
         text += &self.pool.as_ref().map(|pool| format!("set pool={pool}\n")).unwrap_or_default();
         text
     }
 }
 
-/// The lines of `info`, each with its end.
+/// The lines of `info`, with newlines.
 #[must_use]
 pub fn info(name: &str, has: &ZoneContents, which: Info) -> String {
     let mut text = String::new();

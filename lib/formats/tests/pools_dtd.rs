@@ -1,4 +1,4 @@
-//! Is what is written valid by the DTD, and does the DTD refuse what the reader refuses? A validator of others says so.
+//! Checks with an independent validator: output is valid by the DTD, and the DTD rejects what the reader rejects.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +13,10 @@ use millpond_model::{CpuId, State};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Where [`DTD`] stands.
+/// The path of [`DTD`].
 const DTD_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pools/rm_pool.dtd.1");
 
-/// Whether a document is valid, with what the validator says. `None` where there is none, which is said.
+/// Whether a document is valid, with the message of the validator. `None` if it is not installed, which is reported.
 fn validate(test: &str, text: &str) -> Option<(bool, String)> {
     let mut command = Command::new("xmllint");
     command.args(["--noout", "--nonet", "--dtdvalid", DTD_FILE, "-"]);
@@ -37,7 +37,7 @@ fn fresh() -> PoolsConf {
     PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)))
 }
 
-/// A configuration with something of everything.
+/// A configuration with every kind of content.
 fn full() -> PoolsConf {
     let mut conf = fresh();
     conf.system.comment = "a \"b\" <c> & 'd'\n\té".to_owned();
@@ -57,7 +57,7 @@ fn full() -> PoolsConf {
     conf
 }
 
-/// A configuration with nothing.
+/// An empty configuration.
 fn bare() -> PoolsConf {
     PoolsConf { pools: Vec::new(), psets: Vec::new(), ..fresh() }
 }

@@ -1,17 +1,17 @@
-//! The settings of FSS: a resolution and one slice for all (reference §1.3, §1.5).
+//! The settings of FSS: a resolution and one slice for all threads.
 //!
-//! `RES=` and `QUANTUM=` stand in any order, and both are needed. Unlike in tables, comments begin at the start of a line, and only lines without
-//! any text are empty. Stricter than Solaris: nothing may stand twice.
+//! `RES=` and `QUANTUM=` are both required, in any order. Unlike in tables, a comment must begin at the start of a line, and a line of blanks is
+//! not an empty line. Stricter than Solaris: no setting may be repeated.
 
 use super::parse::{Fault, FssFault, TableFileError};
 use super::units::{to_ticks, to_units};
 use super::{PrintError, RES_MAX};
 use millpond_model::{Class, ClassTable, FssQuantum};
 
-/// As `-g` prints them, in units of 1/`res` second on a machine with `hz` ticks in a second.
+/// The output of `-g`, in units of 1/`res` second on a machine with `hz` ticks per second.
 ///
 /// # Errors
-/// [`PrintError`] when the slice cannot be told in the resolution.
+/// [`PrintError`] if the slice cannot be expressed in this resolution.
 pub(super) fn print(quantum: FssQuantum, res: u32, hz: u32) -> Result<String, PrintError> {
     let units = to_units(quantum.ticks(), res, hz).ok_or(PrintError::Quantum)?;
     Ok(format!(
@@ -19,10 +19,10 @@ pub(super) fn print(quantum: FssQuantum, res: u32, hz: u32) -> Result<String, Pr
     ))
 }
 
-/// A file of settings, understood.
+/// Parses a file of settings.
 ///
 /// # Errors
-/// [`TableFileError`] with the first thing that is wrong.
+/// [`TableFileError`] with the first error.
 pub(super) fn parse(text: &str, hz: u32) -> Result<ClassTable, TableFileError> {
     let (mut res, mut quantum) = (None, None);
     let error = |line: usize, column: usize, text: &str, fault: FssFault| TableFileError {
@@ -89,7 +89,7 @@ mod tests {
     fn eleven_ticks_are_110_milliseconds() {
         assert_eq!(print_table(Class::Fss, &default_tables(false), 1000, 100).unwrap(), STANDARD);
         assert_eq!(quantum(STANDARD, 100), 11);
-        // 110 ms are 11 ticks of 10 ms, or 110 of 1 ms; both ways are rounded up.
+        // 110 ms are 11 ticks of 10 ms, or 110 of 1 ms; both conversions round up.
         assert_eq!(quantum("QUANTUM=110\nRES=1000", 1000), 110);
         assert_eq!(quantum("RES=1000\nQUANTUM=7\n", 100), 1);
         let tenths = print_table(Class::Fss, &default_tables(false), 10, 100).unwrap();

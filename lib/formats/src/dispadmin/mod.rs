@@ -1,11 +1,10 @@
-//! Dispatch tables as text: what `dispadmin` lists, prints and loads.
+//! Dispatch tables as text: the listings, output and input of `dispadmin`.
 //!
-//! A *table file* says first in which *resolution* it speaks (`RES=1000`: a unit is 1/1000 second), then one row for
-//! each level, from 0 on. The kernel keeps slices in clock *ticks*, of which there are `hz` in a second; both
-//! ways are rounded up (reference §1.4), so that 7 ms loaded at 100 ticks a second are one tick and print as 10.
-//! [`parse_table`] accepts what the Solaris command and then its kernel accept, and [`print_table`] writes the same form.
+//! A *table file* begins with its *resolution* (`RES=1000`: the unit is 1/1000 second), followed by one row for each level, from 0 on. The
+//! kernel stores slices in clock *ticks*, `hz` per second. Both conversions round up, so 7 ms loaded at 100 ticks per second are one tick
+//! and print as 10. [`parse_table`] accepts what the Solaris command and then its kernel accept, and [`print_table`] writes the same form.
 //!
-//! The standard tables are files beside this source, in milliseconds of a machine with 100 ticks a second.
+//! The standard tables are files in `tables/`, in milliseconds for a machine with 100 ticks per second.
 
 mod fss;
 mod parse;
@@ -20,14 +19,14 @@ use millpond_model::{
     CLASSES, Class, ClassTable, DispatchTables, FX_LEVELS, FssQuantum, RT_LEVELS, TS_LEVELS,
 };
 
-/// Units in a second where none are asked for: milliseconds.
+/// The default number of units per second: milliseconds.
 pub const RES_DEFAULT: u32 = 1000;
 /// The finest resolution: nanoseconds.
 pub const RES_MAX: u32 = 1_000_000_000;
-/// Clock ticks in a second of a machine that says nothing else. The standard tables are written for it.
+/// The default number of clock ticks per second. The standard tables are written for it.
 pub const HZ_DEFAULT: u32 = 100;
 
-/// How a slice without end is written.
+/// The number for an infinite slice.
 const INFINITE: i64 = -2;
 
 const TS_STANDARD: &str = include_str!("../../tables/ts_dptbl_standard.txt");
@@ -35,13 +34,13 @@ const TS_EXTENDED: &str = include_str!("../../tables/ts_dptbl_extended.txt");
 const RT_STANDARD: &str = include_str!("../../tables/rt_dptbl.txt");
 const FX_STANDARD: &str = include_str!("../../tables/fx_dptbl.txt");
 
-/// The tables of a machine that was just booted; `extended` is its tunable `ts_dispatch_extended`.
+/// The tables of a machine after boot; `extended` is its tunable `ts_dispatch_extended`.
 ///
-/// They are kept in ticks and are the same for every clock rate: with 1000 ticks a second all slices are a tenth as
-/// long (reference §0).
+/// Tables are stored in ticks, independent of the clock rate: with 1000 ticks per second all slices are a tenth as
+/// long, as on Solaris.
 ///
 /// # Panics
-/// Never: a test reads each of the files.
+/// Never: a test parses each of the files.
 #[must_use]
 pub fn default_tables(extended: bool) -> DispatchTables {
     let ts = if extended { TS_EXTENDED } else { TS_STANDARD };
@@ -68,14 +67,14 @@ pub fn described(class: Class) -> String {
     format!("{class}\t({what})")
 }
 
-/// `-l`: the classes, in the order in which they were loaded. Several lines, each with its end.
+/// `-l`: the classes in the order in which they were loaded. Several lines with newlines.
 #[must_use]
 pub fn listing(classes: &[Class]) -> String {
     let rows: String = classes.iter().map(|class| described(*class) + "\n").collect();
     format!("CONFIGURED CLASSES\n==================\n\n{rows}")
 }
 
-/// Which classes have a table: `TS, FX, RT and IA`.
+/// The classes that have a table: `TS, FX, RT and IA`.
 fn with_tables() -> String {
     let words: Vec<&str> = CLASSES.iter().filter(|c| Layout::of(**c).is_some()).map(|c| c.word()).collect();
     match words.split_last() {
@@ -84,18 +83,18 @@ fn with_tables() -> String {
     }
 }
 
-/// What the table of a class looks like.
+/// The layout of the table of a class.
 struct Layout {
-    /// What stands before the names of its columns.
+    /// The prefix of column names.
     prefix: &'static str,
-    /// The names of its columns, without that.
+    /// The column names without the prefix.
     columns: &'static [&'static str],
     /// One row for each level.
     rows: usize,
 }
 
 impl Layout {
-    /// `None` for a class that has no table.
+    /// `None` for a class without a table.
     fn of(class: Class) -> Option<Layout> {
         const TIME_SHARING: &[&str] = &["quantum", "tqexp", "slpret", "maxwait", "lwait"];
         const QUANTA: &[&str] = &["quantum"];

@@ -1,83 +1,83 @@
-//! `dispadmin -s`: parses a table file (reference §1.5).
+//! `dispadmin -s`: parses a table file.
 //!
-//! Errors have the text of Solaris, and beside it the place and a remedy. Two things are stricter than there: a value
-//! ends with its digits or with a `#` (`5O` was read as 5), and FX has a resolution (any other first line was skipped).
+//! Errors have the text of Solaris, and in addition a position and a remedy. Two rules are stricter than on Solaris: a value
+//! must end after its digits or at a `#` (Solaris reads `5O` as 5), and FX requires a resolution (Solaris skips any other first line).
 
 use super::units::to_ticks;
 use super::{INFINITE, Layout, RES_MAX, with_tables};
 use millpond_model::{Class, ClassTable, Quantum, QuantumTable, TableError, TsRow, TsTable};
 use std::fmt;
 
-/// What is wrong with a table file. Columns of the table are counted from 0.
+/// An error in a table file. Columns of the table are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The class has no table.
     NoTable,
-    /// The first line that is none of comment is no `RES=n`.
+    /// The first line that is not a comment is not `RES=n`.
     Resolution,
-    /// There is no such resolution.
+    /// The resolution is out of range.
     ResolutionRange,
-    /// A slice has more ticks than a table holds.
+    /// A slice exceeds the largest number of ticks.
     Unconvertible,
     /// The file ends before the table.
     TooFewLines {
-        /// How many rows there are.
+        /// The number of rows found.
         rows: usize,
     },
     /// The file goes on after the table.
     TooManyLines,
-    /// A row ends too early.
+    /// A row has too few values.
     TooFewValues {
-        /// How many values it has.
+        /// The number of values found.
         values: usize,
     },
-    /// A row has another word.
+    /// A row has a further word.
     TooManyValues,
-    /// The command does not take a value.
+    /// The command rejects a value.
     Value {
-        /// Of which column.
+        /// Its column.
         column: usize,
     },
-    /// The kernel does not take a value.
+    /// The kernel rejects a value.
     Refused {
-        /// Of which column.
+        /// Its column.
         column: usize,
     },
-    /// In the settings of FSS.
+    /// An error in the settings of FSS.
     Fss(FssFault),
 }
 
-/// What is wrong with the settings of FSS.
+/// An error in the settings of FSS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FssFault {
-    /// A line is no `NAME=VALUE`.
+    /// A line is not of the form `NAME=VALUE`.
     Syntax,
-    /// The name is none of RES and QUANTUM.
+    /// The name is neither RES nor QUANTUM.
     Token,
-    /// The name stood before.
+    /// The name is repeated.
     Twice,
-    /// There is no such resolution.
+    /// The resolution is out of range.
     Resolution,
-    /// There is no such slice.
+    /// The slice is invalid.
     Quantum,
     /// The slice has too many ticks.
     Range,
-    /// The name does not stand in the file.
+    /// The name is missing.
     Missing,
 }
 
-/// A file that cannot become the table of a class. Displays as the message of Solaris.
+/// An invalid table file. Displays as the message of Solaris.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableFileError {
     /// The class.
     pub class: Class,
-    /// Counted from 1; one more than there are where a line is missing.
+    /// The line, from 1; for a missing line the one after the last.
     pub line: usize,
-    /// Bytes from 1.
+    /// The column in bytes, from 1.
     pub column: usize,
-    /// The offending word, if there is one.
+    /// The offending word, if any.
     pub text: String,
-    /// What is wrong.
+    /// The error.
     pub fault: Fault,
 }
 
@@ -93,7 +93,7 @@ impl TableFileError {
         }
     }
 
-    /// The place in `file`, and what the user could do.
+    /// The position in `file`, and a remedy.
     #[must_use]
     pub fn hint(&self, file: &str) -> String {
         let TableFileError { class, line, column, text, fault } = self;
@@ -150,7 +150,7 @@ fn fss_hint(fault: FssFault, text: &str) -> String {
     }
 }
 
-/// What a column takes, by the kernel.
+/// The values that the kernel accepts in a column.
 fn range(class: Class, column: Option<&str>) -> &'static str {
     match column {
         Some("quantum") if class == Class::Rt => {
@@ -193,7 +193,7 @@ impl fmt::Display for TableFileError {
                 )
             }
             Fault::Refused { .. } => {
-                // 22 is EINVAL, which the kernel gives for every value that it does not take.
+                // 22 is EINVAL, the error of the kernel for every rejected value.
                 let prefix = layout.as_ref().map_or("", |l| l.prefix);
                 write!(f, "Can't set {prefix}_dptbl, priocntl system call failed with errno 22")
             }
@@ -203,10 +203,10 @@ impl fmt::Display for TableFileError {
 
 impl std::error::Error for TableFileError {}
 
-/// Understands a table file for a machine with `hz` ticks in a second.
+/// Parses a table file for a machine with `hz` ticks per second.
 ///
 /// # Errors
-/// [`TableFileError`] with the first thing that is wrong.
+/// [`TableFileError`] with the first error.
 pub fn parse_table(class: Class, text: &str, hz: u32) -> Result<ClassTable, TableFileError> {
     let Some(layout) = Layout::of(class) else {
         return Err(TableFileError { class, line: 1, column: 1, text: String::new(), fault: Fault::NoTable });
@@ -234,7 +234,7 @@ pub fn parse_table(class: Class, text: &str, hz: u32) -> Result<ClassTable, Tabl
     reader.table(&rows)
 }
 
-/// A line that is neither blank nor comment.
+/// A line that is neither blank nor a comment.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     number: usize,
@@ -261,13 +261,13 @@ impl<'a> Line<'a> {
         self.words().next().map_or(1, |(column, _)| column)
     }
 
-    /// The word that stands at a column.
+    /// The word at a column.
     fn word_at(&self, column: usize) -> &'a str {
         self.words().find(|(at, _)| *at == column).map_or("", |(_, word)| word)
     }
 }
 
-/// A row whose values the command takes, in ticks, levels and seconds, and where each stood.
+/// A row that the command accepts: values in ticks, levels and seconds, and their columns.
 struct Row<'a> {
     line: Line<'a>,
     values: Vec<i64>,
@@ -286,7 +286,7 @@ impl Reader {
         TableFileError { class: self.class, line: line.number, column, text, fault }
     }
 
-    /// `RES=n`, with blanks around the `=` as the class allows them.
+    /// `RES=n`, with the blanks around `=` that the class allows.
     fn resolution(&self, line: &Line<'_>) -> Result<u32, TableFileError> {
         const BLANKS: [char; 2] = [' ', '\t'];
         let start = line.first_column();
@@ -331,7 +331,7 @@ impl Reader {
         Ok(row)
     }
 
-    /// One value, as the command takes it. Levels may be one too many here: the kernel says so.
+    /// One value, by the rules of the command. It accepts a level that is one too high, which the kernel then rejects.
     fn value(
         &self,
         line: &Line<'_>,
@@ -357,7 +357,7 @@ impl Reader {
         }
     }
 
-    /// The table, if the kernel takes it.
+    /// The table, if the kernel accepts it.
     fn table(&self, rows: &[Row<'_>]) -> Result<ClassTable, TableFileError> {
         let made = match self.class {
             Class::Ts | Class::Ia => {
@@ -379,7 +379,7 @@ impl Reader {
     }
 }
 
-/// Values of a row, which [`Reader::value`] has found to be small enough; one that is not would be refused as too large.
+/// The values of a row. [`Reader::value`] has checked the ranges; a value out of range becomes the maximum, which is rejected.
 fn ts_row(values: &[i64]) -> TsRow {
     let number = |at: usize| values.get(at).and_then(|v| u32::try_from(*v).ok());
     let level = |at: usize| values.get(at).and_then(|v| u8::try_from(*v).ok()).unwrap_or(u8::MAX);

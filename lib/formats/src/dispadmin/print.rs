@@ -1,17 +1,17 @@
-//! `dispadmin -g`: a table as text, to the byte (reference §1.3).
+//! `dispadmin -g`: a table as text, exact to the byte.
 
 use super::units::to_units;
 use super::{Layout, RES_MAX, with_tables};
 use millpond_model::{Class, ClassTable, DispatchTables, Quantum, QuantumTable, TsTable};
 use std::fmt::Write as _;
 
-/// Why a table cannot be printed. The text is that of Solaris.
+/// The reason why a table cannot be printed. The text is that of Solaris.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PrintError {
     /// The class has no table.
     #[error("Invalid or unconfigured class {0}")]
     NoTable(Class),
-    /// There is no such resolution.
+    /// The resolution is out of range.
     #[error("Can't convert to requested resolution")]
     Resolution,
     /// A slice is too long for the resolution.
@@ -20,7 +20,7 @@ pub enum PrintError {
 }
 
 impl PrintError {
-    /// What the user could do.
+    /// A remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -33,11 +33,11 @@ impl PrintError {
     }
 }
 
-/// The table of a class, in units of 1/`res` second on a machine with `hz` ticks in a second. Several lines, each with
-/// its end.
+/// The table of a class, in units of 1/`res` second on a machine with `hz` ticks per second. Several lines with
+/// newlines.
 ///
 /// # Errors
-/// [`PrintError`] when the class has no table, or its slices cannot be told in the resolution.
+/// [`PrintError`] if the class has no table, or its slices cannot be expressed in this resolution.
 pub fn print_table(class: Class, tables: &DispatchTables, res: u32, hz: u32) -> Result<String, PrintError> {
     let (Some(layout), Some(table)) = (Layout::of(class), tables.of(class)) else {
         return Err(PrintError::NoTable(class));
@@ -85,7 +85,7 @@ fn time_sharing(
     Ok(text)
 }
 
-/// A slice without end is told as -2 in every resolution.
+/// An infinite slice is -2 in every resolution.
 fn quanta(
     table: &QuantumTable,
     units: impl Fn(u32) -> Result<u32, PrintError>,

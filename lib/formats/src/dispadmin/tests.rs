@@ -1,4 +1,4 @@
-//! What was written by hand from the reference, §1 and the vectors V17 to V20 of §3.11.
+//! Tests with expected values written by hand: the published tables, and the test vectors V17 to V20 for conversions and ranges.
 
 use super::*;
 use millpond_model::{Quantum, QuantumTable, TsRow, TsTable};
@@ -12,7 +12,7 @@ fn lines(text: &str, which: std::ops::Range<usize>) -> Vec<&str> {
     text.lines().skip(which.start).take(which.len()).collect()
 }
 
-/// A table file of TS with `row` in each of so many rows.
+/// A table file of TS that repeats `row`.
 fn ts_file(res: &str, row: &str, rows: usize) -> String {
     format!("{res}\n{}", format!("{row}\n").repeat(rows))
 }

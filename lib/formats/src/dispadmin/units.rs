@@ -1,14 +1,14 @@
-//! Ticks and units of a resolution. Both ways are rounded up (reference §1.4).
+//! Conversion between ticks and units of a resolution. Both directions round up.
 
-/// The largest number that a table holds.
+/// The largest number in a table.
 const VALUE_MAX: u64 = 0x7fff_ffff;
 
-/// Ticks as units of 1/`res` second; `None` when there are too many for a table.
+/// Ticks as units of 1/`res` second; `None` if the result is too large for a table.
 pub(super) fn to_units(ticks: u32, res: u32, hz: u32) -> Option<u32> {
     scaled(ticks, res, hz)
 }
 
-/// Units of 1/`res` second as ticks; `None` when there are too many for a table.
+/// Units of 1/`res` second as ticks; `None` if the result is too large for a table.
 pub(crate) fn to_ticks(units: u32, res: u32, hz: u32) -> Option<u32> {
     scaled(units, hz, res)
 }

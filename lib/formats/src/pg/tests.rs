@@ -3,8 +3,8 @@
 use super::*;
 use millpond_model::{Physical, Relationship};
 
-/// The groups of the published sample, with some pipelines left out, and a cache where it has a floating point unit: a chip of 32 strands, of
-/// which each four share a pipeline.
+/// The groups of the published sample, with some pipelines left out, and a cache instead of its floating-point unit: a chip with 32 strands,
+/// four per pipeline.
 fn sample() -> Vec<ProcessorGroup> {
     let group = |id, relationship, cpus: &str, parent: Option<u32>, physical: &[Physical]| ProcessorGroup {
         id: PgId(id),

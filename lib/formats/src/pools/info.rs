@@ -1,10 +1,9 @@
-//! Configurations as listings, to the byte: what `pooladm` and the command `info` of `poolcfg` show (reference §8.5).
+//! Listings of configurations, exact to the byte: the output of `pooladm` and of the command `info` of `poolcfg`.
 //!
-//! An element is an empty line, its kind and name, its properties one a line, and then its children, one tab deeper. All
-//! functions give several lines, each with its end. `poolcfg` writes one more line end behind them.
+//! An element is an empty line, its kind and name, its properties one per line, and then its children, indented by one tab. All
+//! functions return several lines with newlines. `poolcfg` writes one more newline after them.
 //!
-//! Solaris shows elements in no order that one could rely on. Here pools and sets come in order of creation, the default
-//! one last, and processors ascending.
+//! The order of elements on Solaris is not defined. Here pools and sets are in order of creation, the default one last, and CPUs ascending.
 
 use super::properties::{Element, is_listed};
 use millpond_model::pools::{CpuNode, ElementKind, PoolNode, PoolsConf, PropValue, PsetNode};
@@ -24,7 +23,7 @@ pub fn system(conf: &PoolsConf) -> String {
     text
 }
 
-/// A pool, and its set with its processors.
+/// A pool, and its set with its CPUs.
 #[must_use]
 pub fn pool(conf: &PoolsConf, pool: &PoolNode) -> String {
     let mut text = String::new();
@@ -35,7 +34,7 @@ pub fn pool(conf: &PoolsConf, pool: &PoolNode) -> String {
     text
 }
 
-/// A set with its processors.
+/// A set with its CPUs.
 #[must_use]
 pub fn pset(set: &PsetNode) -> String {
     let mut text = String::new();
@@ -43,7 +42,7 @@ pub fn pset(set: &PsetNode) -> String {
     text
 }
 
-/// A processor.
+/// A CPU.
 #[must_use]
 pub fn cpu(cpu: &CpuNode) -> String {
     let mut text = String::new();
@@ -69,7 +68,7 @@ fn push_pset(set: &PsetNode, depth: usize, text: &mut String) {
     }
 }
 
-/// An element without its children. Processors have no name.
+/// An element without its children. CPUs have no name.
 fn push_element(element: &impl Element, name: &str, depth: usize, text: &mut String) {
     let (kind, tabs) = (element.kind(), "\t".repeat(depth));
     let blank = if kind == ElementKind::Cpu { "" } else { " " };
@@ -92,8 +91,8 @@ fn shown(value: &PropValue) -> String {
 /// Significant digits of a float.
 const DIGITS: i32 = 6;
 
-/// A float as C prints it with `%g`: six significant digits at most, an exponent where it is below -4 or above 5, and no zeros
-/// behind the last digit that says something.
+/// A float as C prints it with `%g`: at most six significant digits, an exponent if it is below -4 or above 5, and no trailing
+/// zeros.
 fn general(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -101,7 +100,7 @@ fn general(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // The exponent after rounding: 999999.5 has 6.
+    // The exponent after rounding: that of 999999.5 is 6.
     let rounded = format!("{value:.*e}", DIGITS as usize - 1);
     let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -123,7 +122,7 @@ mod tests {
     use crate::pools::objectives;
     use millpond_model::{CpuId, PoolId, PsetId, State};
 
-    /// The configuration of the reference, as its script makes it.
+    /// A sample configuration, as created by its script.
     fn web() -> PoolsConf {
         let mut conf = PoolsConf::fresh((0..4).map(|n| (CpuId(n), State::OnLine)));
         let mut set = PsetNode::new("webset", "pset_1", Some(PsetId(1)));
@@ -142,7 +141,7 @@ mod tests {
         conf
     }
 
-    // Blanks at the ends of lines are written {} so that no editor trims them.
+    // Trailing blanks are written {} so that editors do not remove them.
     const WHOLE: &str = "
 system default
 	string	system.comment {}

@@ -1,16 +1,16 @@
-//! Pools as text: what their commands read and write.
+//! Pools as text: the input and output of their commands.
 //!
-//! | here | what | the text of |
+//! | module | contents | used for |
 //! |---|---|---|
-//! | [`properties`] | names of properties, and the fields that they are | all of them |
-//! | [`record`] | the configuration of a machine, as JSON | what machines keep, and their journals |
+//! | [`properties`] | names of properties, and their fields | all of them |
+//! | [`record`] | the configuration of a machine as JSON | stored machines and journals |
 //! | [`info`] | a configuration as a listing | `pooladm`, `poolcfg -c info` |
-//! | [`script`] | changes in a language of their own | `poolcfg -c`, `poolcfg -f` |
+//! | [`script`] | changes in the language of `poolcfg` | `poolcfg -c`, `poolcfg -f` |
 //! | [`xml`] | a configuration as a file, with its DTD | `/etc/pooladm.conf` |
-//! | [`objectives`] | what is asked of the system or of a set | the properties `*.poold.objectives` |
-//! | [`poolstat`] | how busy the sets of pools are, as tables | `poolstat` |
+//! | [`objectives`] | objectives of the system or of a set | the properties `*.poold.objectives` |
+//! | [`poolstat`] | utilization of the sets of pools, as tables | `poolstat` |
 //!
-//! Nothing is changed here: a script becomes commands, which `pools` executes on a `PoolsConf`.
+//! Nothing is changed here: a script is parsed into commands, which `pools` executes on a `PoolsConf`.
 
 pub mod info;
 pub mod objectives;

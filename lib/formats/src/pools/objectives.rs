@@ -1,4 +1,4 @@
-//! The syntax of objectives of the system and of sets (reference §13.2).
+//! The syntax of objectives of the system and of sets, by poold(8) of Solaris.
 //!
 //! ```text
 //!   objectives = objective { ";" objective }
@@ -7,17 +7,17 @@
 //!   pset       : locality tight|loose|none    utilization <|>|~ PERCENT
 //! ```
 //!
-//! Nothing here is an error: poold does the rest where something impossible is asked for. What is wrong, and what contradicts an
-//! objective before it, is left out and warned about. Of two that contradict each other the first one stays.
+//! There are no errors here: poold ignores invalid objectives. An invalid expression, or one that contradicts an
+//! earlier objective, is ignored with a warning. Of two contradictory objectives the first one stays.
 //!
-//! `~` may stand beside `<` and `>`, which documents forbid and the command accepts. It contradicts them only where it
-//! asks for a place that they exclude: `utilization < 40; utilization ~ 50`.
+//! `~` may be combined with `<` and `>`: the Solaris manuals forbid it, the command accepts it. It contradicts them only if its
+//! value is outside their range: `utilization < 40; utilization ~ 50`.
 
 use millpond_model::pools::{
     Bound, Complaint, ElementKind, Importance, Locality, Objective, Objectives, Warning, Weighted,
 };
 
-/// Understands the objectives of an element. Only the system and sets have any. Empty expressions are passed over.
+/// Parses the objectives of an element. Only the system and sets have objectives. Empty expressions are skipped.
 #[must_use]
 pub fn parse(text: &str, kind: ElementKind) -> Objectives {
     let mut parsed = Objectives { text: text.to_owned(), ..Objectives::default() };
@@ -38,7 +38,7 @@ pub fn parse(text: &str, kind: ElementKind) -> Objectives {
     parsed
 }
 
-/// The same objective, unless one before it speaks against it.
+/// Returns the objective, unless an earlier one contradicts it.
 fn accept(hold: &[Weighted], new: Weighted) -> Result<Weighted, Complaint> {
     let mut before = hold.iter().map(|w| w.objective);
     if before.clone().any(|old| old == new.objective) {
@@ -50,16 +50,16 @@ fn accept(hold: &[Weighted], new: Weighted) -> Result<Weighted, Complaint> {
     }
 }
 
-/// Whether two objectives that differ cannot hold together.
+/// Whether two different objectives contradict each other.
 fn contradict(a: Objective, b: Objective) -> bool {
     match (a, b) {
         (Objective::Locality(_), Objective::Locality(_)) => true,
         (Objective::Utilization(a, x), Objective::Utilization(b, y)) => match (a, b) {
             _ if a == b => true,
-            // Nothing is left between a floor and a ceiling that meet.
+            // A lower and an upper bound with the same value leave no range.
             (Bound::Above, Bound::Below) => x >= y,
             (Bound::Below, Bound::Above) => y >= x,
-            // A bound may be touched by what stays near it.
+            // A bound may be equal to the target of `~`.
             (Bound::Near, Bound::Below) | (Bound::Above, Bound::Near) => x > y,
             (Bound::Below, Bound::Near) | (Bound::Near, Bound::Above) => y > x,
             _ => false,
@@ -88,14 +88,14 @@ fn expression_of(text: &str, kind: ElementKind) -> Result<Weighted, Complaint> {
     }
 }
 
-/// ` tight`; the name before it has ended, so that a blank is there if anything is.
+/// Parses ` tight`. The keyword has ended before it, so a blank must follow unless the text is empty.
 fn locality_of(text: &str) -> Option<Objective> {
     let word = text.strip_prefix(|c: char| c.is_whitespace())?.trim_start();
     let all = [Locality::Tight, Locality::Loose, Locality::None];
     all.into_iter().find(|l| l.to_string() == word).map(Objective::Locality)
 }
 
-/// ` < 80`, with any blanks or none.
+/// Parses ` < 80`, with any number of blanks.
 fn utilization_of(text: &str) -> Option<Objective> {
     let text = text.trim_start();
     let bound = match text.chars().next()? {
@@ -108,7 +108,7 @@ fn utilization_of(text: &str) -> Option<Objective> {
     u8::try_from(percent).ok().filter(|p| *p <= 100).map(|p| Objective::Utilization(bound, p))
 }
 
-/// Digits alone.
+/// Digits only.
 fn number_of(text: &str) -> Option<Importance> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Objectives as they are written, and warnings with their columns.
+    /// Objectives as text, and warnings with their columns.
     fn told(text: &str, kind: ElementKind) -> (String, Vec<String>) {
         let parsed = parse(text, kind);
         (print(&parsed.hold), parsed.warnings.iter().map(|w| format!("{}: {w}", w.column)).collect())

@@ -1,7 +1,7 @@
-//! The tables of `poolstat`, to the byte (reference §12).
+//! The tables of `poolstat`, exact to the byte.
 //!
-//! Fields with their widths, one blank between them: id 3, pool 20, type 4, rid 3, rset 20, and min, max, size, used and load 4 each. Names are
-//! aligned left, numbers right. A name that is longer than its field is cut to 16 characters and `...`.
+//! Field widths, separated by one blank: id 3, pool 20, type 4, rid 3, rset 20, and min, max, size, used and load 4 each. Names are
+//! left-aligned, numbers right-aligned. A name longer than its field is cut to 16 characters and `...`.
 
 use std::fmt;
 
@@ -13,32 +13,32 @@ millpond_model::words! {
         Id = "id",
         /// The name of the pool.
         Pool = "pool",
-        /// The type of its resource, which is always `pset`.
+        /// The type of its resource, always `pset`.
         Type = "type",
         /// The number of its set.
         Rid = "rid",
         /// The name of its set.
         Rset = "rset",
-        /// The least number of processors.
+        /// The minimum number of CPUs.
         Min = "min",
-        /// The greatest number of processors.
+        /// The maximum number of CPUs.
         Max = "max",
-        /// The number of processors.
+        /// The number of CPUs.
         Size = "size",
-        /// How many of them were busy.
+        /// The number of busy CPUs.
         Used = "used",
-        /// How many threads ran or wanted to.
+        /// The number of running and runnable threads.
         Load = "load",
     }
 }
 
-/// The fields of the table that is shown where none is asked for.
+/// The fields of the default table.
 pub const DEFAULT_FIELDS: [Field; 5] = [Field::Id, Field::Pool, Field::Size, Field::Used, Field::Load];
 
-/// The first line of that table: the type of the resources, above their numbers.
+/// The first line of the default table: the type of the resources, above their numbers.
 pub const DEFAULT_TOP: &str = "                              pset";
 
-/// The line before a table when pools changed since the last one.
+/// The line before a table if pools have changed since the last one.
 pub const STATE_CHANGE: &str = "<<State change>>";
 
 /// A pool and its set.
@@ -52,20 +52,20 @@ pub struct Row {
     pub pset_id: i64,
     /// Its name.
     pub pset: String,
-    /// Its least number of processors.
+    /// The minimum number of CPUs.
     pub min: u64,
-    /// Its greatest number of processors.
+    /// The maximum number of CPUs.
     pub max: u64,
-    /// Its number of processors.
+    /// The number of CPUs.
     pub size: u64,
-    /// How many of them were busy over the interval; `None` prints as `-`.
+    /// The number of busy CPUs over the interval; `None` prints as `-`.
     pub used: Option<f64>,
-    /// How many threads ran or wanted to, on average.
+    /// The average number of running and runnable threads.
     pub load: f64,
 }
 
 impl Field {
-    /// A text in the field's width and on its side.
+    /// A text with the width and alignment of the field.
     fn aligned(self, text: &str) -> String {
         match self {
             Field::Id | Field::Rid => format!("{text:>3}"),
@@ -95,17 +95,17 @@ impl Field {
 const NUMBER_WIDTH: usize = 4;
 /// The width of a name.
 const NAME_WIDTH: usize = 20;
-/// What is left of a longer one.
+/// The characters of a longer name that stay.
 const CUT_NAME: usize = 16;
 
-/// A table: its head and its rows. Several lines, each with its end.
+/// A table: heading and rows. Several lines with newlines.
 #[must_use]
 pub fn table(fields: &[Field], rows: &[Row]) -> String {
     let head = line(fields, |field| field.word().to_owned());
     rows.iter().fold(head, |text, row| text + &line(fields, |field| field.of(row)))
 }
 
-/// The table that is shown where no fields and resources are asked for. Several lines, each with its end.
+/// The default table, without requested fields and resources. Several lines with newlines.
 #[must_use]
 pub fn default_table(rows: &[Row]) -> String {
     format!("{DEFAULT_TOP}\n{}", table(&DEFAULT_FIELDS, rows))
@@ -123,7 +123,7 @@ fn cut(name: &str) -> String {
     name.chars().take(CUT_NAME).chain("...".chars()).collect()
 }
 
-/// A number of processors: from 1000 on in thousands, millions and so on, rounded.
+/// A number of CPUs; from 1000 on in thousands, millions and so on, rounded.
 fn scaled(value: u64) -> String {
     if value < 1000 {
         return value.to_string();
@@ -143,25 +143,25 @@ fn scaled(value: u64) -> String {
     format!("{rounded}{letter}")
 }
 
-/// Two decimals below 10, one below 100, none above. A value that is rounded up to 10 or 100 has the form of these, so that
-/// its column stays as it is.
+/// Two decimals below 10, one below 100, none above. A value that rounds up to 10 or 100 has the form of these, so that
+/// its column keeps its width.
 fn fraction(value: f64) -> String {
     let forms = [format!("{value:.2}"), format!("{value:.1}")];
     forms.into_iter().find(|text| text.len() <= NUMBER_WIDTH).unwrap_or_else(|| format!("{value:.0}"))
 }
 
-/// A list with a word in it that means nothing. Displays as the message of Solaris.
+/// A list with an invalid word. Displays as the message of Solaris.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListError {
-    /// Where the word begins: bytes from 1.
+    /// The column at which the word begins, in bytes from 1.
     pub column: usize,
-    /// The word; empty where the list is.
+    /// The word; empty for an empty list.
     pub text: String,
-    /// What should have been listed.
+    /// The expected items.
     pub noun: Listed,
 }
 
-/// What stands in a list.
+/// The kind of items in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
     /// `-o`: fields.
@@ -182,7 +182,7 @@ impl fmt::Display for ListError {
 impl std::error::Error for ListError {}
 
 impl ListError {
-    /// What the user could do.
+    /// A remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         match self.noun {
@@ -192,19 +192,19 @@ impl ListError {
     }
 }
 
-/// `-o`: fields with commas or blanks between them, in any order. Each may be there more than once.
+/// `-o`: fields separated by commas or blanks, in any order. Repetition is allowed.
 ///
 /// # Errors
-/// [`ListError`] for the first word that is no field, and for a list without words.
+/// [`ListError`] for the first word that is not a field, and for an empty list.
 pub fn parse_fields(text: &str) -> Result<Vec<Field>, ListError> {
     let field = |word: &str| Field::ALL.into_iter().find(|field| field.word() == word);
     listed(text, Listed::Fields, field)
 }
 
-/// `-r`: types of resources with commas or blanks between them. There is one type so far, so that nothing comes of it.
+/// `-r`: types of resources separated by commas or blanks. There is only one type, so the list has no effect.
 ///
 /// # Errors
-/// [`ListError`] for the first word that is no type, and for a list without words.
+/// [`ListError`] for the first word that is not a type, and for an empty list.
 pub fn parse_resources(text: &str) -> Result<(), ListError> {
     let known = |word: &str| matches!(word, "pset" | "all").then_some(());
     listed(text, Listed::Resources, known).map(|_| ())
@@ -243,7 +243,7 @@ mod tests {
     const CHOSEN: &str = "pool                 rset                 size load
 pool_web             pset_web                3 14.6
 ";
-    // A name that comes last keeps its blanks, which are written | here.
+    // A name in the last column keeps its trailing blanks, which are written | here.
     const LONG: &str = "\
 used  max rid pool||||||||||||||||
    -   1M  12 a_pool_with_20_chars

@@ -1,8 +1,8 @@
-//! The names of properties, and the field of an element that each one is (reference §7.3).
+//! The names of properties, by libpool(3LIB), and their fields in elements.
 //!
 //! Solaris shows and sets an element by property names (`pset.min`) with values of five types. [`rules`] lists the known properties of
-//! each kind of element in the order of listings. [`Element`] reads and sets the fields by these names; every other name is a property
-//! that the user added.
+//! each kind of element in the order of listings. [`Element`] reads and sets the fields by these names; every other name is a
+//! user-defined property.
 
 use super::objectives;
 use millpond_model::pools::{
@@ -11,16 +11,16 @@ use millpond_model::pools::{
 };
 use millpond_model::{CpuId, PoolId, PsetId, State};
 
-/// The counter of keys of elements in a file, a property of the system.
+/// The counter for keys of elements in a file, a property of the system.
 pub const NEXT_ID: &str = "system._next_id";
 
-/// The property of a set that takes its memory from the nodes of its CPUs, or, where it is false, from all nodes.
+/// The property of a set for memory from the nodes of its CPUs; if it is false, from all nodes.
 pub const LOCAL_MEMORY: &str = "pset.lgrp-mem-aware";
 
-/// The property of a CPU that a transfer takes last.
+/// The property of a CPU that is taken last in a transfer.
 const REQUESTED: &str = "cpu.requested";
 
-/// Whether a set takes its memory from the nodes of its CPUs alone, where that is said.
+/// Whether memory of a set comes only from the nodes of its CPUs, if the property is set.
 #[must_use]
 pub fn local_memory(set: &PsetNode) -> Option<bool> {
     set.user.boolean(LOCAL_MEMORY)
@@ -32,20 +32,20 @@ pub fn is_requested(cpu: &CpuNode) -> bool {
     cpu.user.boolean(REQUESTED) == Some(true)
 }
 
-/// What is known of a property.
+/// The rules of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Its whole name (`pset.min`).
+    /// Its full name (`pset.min`).
     pub name: &'static str,
     /// Its type.
     pub value_type: ValueType,
-    /// Users may set it.
+    /// Whether users may set it.
     pub writable: bool,
-    /// It may be removed.
+    /// Whether it may be removed.
     pub optional: bool,
-    /// Listings leave it out.
+    /// Whether listings omit it.
     pub hidden: bool,
-    /// A file keeps it as an attribute of its element, and not as an element of its own (reference §9.3).
+    /// Whether a file has it as an attribute of its element instead of a `property` element.
     pub attribute: bool,
 }
 
@@ -66,19 +66,19 @@ const fn rule_of(name: &'static str, value_type: ValueType, flags: &str) -> Rule
     Rule { name, value_type, writable, optional, hidden, attribute }
 }
 
-/// An element of a configuration, by the names of its properties.
+/// Access to an element by the names of its properties.
 pub trait Element {
-    /// What kind of element.
+    /// The kind of element.
     fn kind(&self) -> ElementKind;
 
-    /// The value of a property; `None` where the element does not have it.
+    /// The value of a property; `None` if the element does not have it.
     fn property(&self, name: &str) -> Option<PropValue>;
 
-    /// Sets a property; `None` removes one that can be removed. A value of another type than that of a known property, and a value of a
-    /// property that follows from others, change nothing.
+    /// Sets a property; `None` removes an optional one. A value of a wrong type for a known property, and a value of a
+    /// derived property, have no effect.
     fn set_property(&mut self, name: &str, value: Option<PropValue>);
 
-    /// All properties: known ones in the order of [`rules`], then those of the user.
+    /// All properties: known ones in the order of [`rules`], then user-defined ones.
     fn properties(&self) -> Properties;
 }
 
@@ -89,7 +89,7 @@ struct Known<E> {
     set: fn(&mut E, Option<PropValue>),
 }
 
-/// A type of elements with its known properties.
+/// A type of element with its known properties.
 trait Table: Sized + 'static {
     const KIND: ElementKind;
     const KNOWN: &'static [Known<Self>];
@@ -145,13 +145,13 @@ macro_rules! known {
             |_| {}
         )
     };
-    // The field is an option of it.
+    // The field is an option of that type.
     ($name:literal, $type:ident, $flags:literal, option $field:ident) => {
         known!($name, $type, $flags, |e| e.$field.clone(), |e, value| e.$field = Some(value), |e| {
             e.$field = None;
         })
     };
-    // The field is written as a text.
+    // The field is written as text.
     ($name:literal, $flags:literal, text $field:ident) => {
         known!(
             $name,
@@ -164,7 +164,7 @@ macro_rules! known {
             |_| {}
         )
     };
-    // The field is an option of something that is written as a text.
+    // The field is an option of a type that is written as text.
     ($name:literal, $flags:literal, option text $field:ident) => {
         known!(
             $name,
@@ -177,7 +177,7 @@ macro_rules! known {
             |e| e.$field = None
         )
     };
-    // The value follows from something else.
+    // The value is derived.
     ($name:literal, $type:ident, $flags:literal, is $get:expr) => {
         known!($name, $type, $flags, |e| Some($get(e)), |_, _| {}, |_| {})
     };
@@ -337,7 +337,7 @@ fn text_of(objectives: &Option<Objectives>) -> Option<String> {
     objectives.as_ref().map(|objectives| objectives.text.clone())
 }
 
-/// The number of a set as Solaris shows it: -1 for the default set, -2 for one that the machine does not have.
+/// The number of a set on Solaris: -1 for the default set, -2 for a set that is not on the machine.
 #[must_use]
 pub fn pset_number(id: Option<PsetId>) -> i64 {
     match id {
@@ -361,13 +361,13 @@ pub fn rules(kind: ElementKind) -> Vec<&'static Rule> {
     }
 }
 
-/// What is known of one property; `None` for one that users add.
+/// The rules of a property; `None` for a user-defined one.
 #[must_use]
 pub fn rule(kind: ElementKind, name: &str) -> Option<&'static Rule> {
     rules(kind).into_iter().find(|r| r.name == name)
 }
 
-/// The property that names an element. Elements of the kind `cpu` have none.
+/// The property with the name of an element. Elements of the kind `cpu` have none.
 #[must_use]
 pub fn name_property(kind: ElementKind) -> &'static str {
     match kind {
@@ -378,36 +378,36 @@ pub fn name_property(kind: ElementKind) -> &'static str {
     }
 }
 
-/// Which values a known property takes, beyond those of its type.
+/// The restriction of the values of a known property beyond its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// All of them.
+    /// No restriction.
     Anything,
     /// The name of an element.
     Name,
-    /// The least number of CPUs of a set.
+    /// The minimum number of CPUs of a set.
     Minimum,
-    /// The greatest number of CPUs of a set.
+    /// The maximum number of CPUs of a set.
     Maximum,
-    /// `true` alone.
+    /// Only `true`.
     True,
     /// The name of a scheduling class.
     Class,
     /// The words of an [`AllocateMethod`](millpond_model::pools::AllocateMethod).
     AllocateMethod,
-    /// A level of poold's log.
+    /// A log level of poold.
     LogLevel,
-    /// Where poold logs.
+    /// The log destination of poold.
     LogLocation,
-    /// A time between two measurements.
+    /// A measuring interval.
     Interval,
     /// The state of a CPU.
     Status,
-    /// What poold aims at.
+    /// Objectives of poold.
     Objectives,
 }
 
-/// Which values a known property takes.
+/// The restriction of the values of a known property.
 #[must_use]
 pub fn takes(name: &str) -> Takes {
     match name {
@@ -432,12 +432,12 @@ pub fn is_listed(kind: ElementKind, name: &str) -> bool {
     rule(kind, name).map_or(!is_hidden_name(name), |rule| !rule.hidden)
 }
 
-/// A CPU without settings, to be filled.
+/// A CPU without settings, for [`filled`].
 pub(crate) fn blank_cpu(id: CpuId) -> CpuNode {
     CpuNode { status: None, ..CpuNode::new(id, State::Unknown) }
 }
 
-/// Fills an element from its properties.
+/// Sets the properties of an element.
 pub(crate) fn filled<E: Element>(mut element: E, properties: Properties) -> E {
     for (name, value) in properties.iter() {
         element.set_property(name, Some(value.clone()));
@@ -479,7 +479,7 @@ mod tests {
         assert_eq!((names(&cpu), cpu.pinned), (format!("{} ape", &known[..known.len() - 11]), None));
     }
 
-    /// Each known property is read back as it was set, by its own field.
+    /// Each known property is read back from its own field.
     #[test]
     fn every_property_that_can_be_set_has_its_own_field() {
         fn check<E: Element + Clone>(blank: &E) {

@@ -1,6 +1,6 @@
-//! The configuration of a machine as JSON, as machines keep it and journals name it.
+//! The configuration of a machine as JSON, in saved machines and in journals.
 //!
-//! Every element is the list of its properties, so that records of earlier versions are read and stay as they are.
+//! Every element is stored as the list of its properties, so that records of earlier versions stay readable.
 
 use super::properties::{Element, blank_cpu, filled};
 use millpond_model::pools::{
@@ -10,7 +10,7 @@ use millpond_model::{CpuId, PoolId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A record. [`PoolsState`] becomes one by `from`, and comes back by `into`.
+/// A record. Converts from and to [`PoolsState`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     conf: Conf,
@@ -88,23 +88,23 @@ impl From<Record> for PoolsState {
     }
 }
 
-/// For `#[serde(with = …)]` of a field that may have a configuration.
+/// For `#[serde(with = …)]` of an optional configuration.
 pub mod optional {
     use super::{PoolsState, Record};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes the record, if there is one.
+    /// Serializes the record, if any.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn serialize<S: Serializer>(state: &Option<PoolsState>, serializer: S) -> Result<S::Ok, S::Error> {
         state.as_ref().map(Record::from).serialize(serializer)
     }
 
-    /// Reads the record, if there is one.
+    /// Deserializes the record, if any.
     ///
     /// # Errors
-    /// Those of the deserializer.
+    /// Errors of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PoolsState>, D::Error> {
         Ok(Option::<Record>::deserialize(deserializer)?.map(PoolsState::from))
     }
@@ -116,7 +116,7 @@ mod tests {
     use millpond_model::pools::Keyword;
     use millpond_model::{PsetId, State};
 
-    /// A record as every version wrote it.
+    /// A record in the form of all versions.
     const RECORD: &str = concat!(
         r#"{"conf":{"system":{"kind":"system","values":[["system.name",{"string":"default"}],"#,
         r#"["system.ref_id",{"string":"dummy"}],["system.comment",{"string":""}],["system.version",{"int":1}],"#,

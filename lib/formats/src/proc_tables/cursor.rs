@@ -2,7 +2,7 @@
 
 use super::find::find;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'t> {
     text: &'t [u8],
@@ -14,12 +14,12 @@ impl<'t> Cursor<'t> {
         Cursor { text, at: 0 }
     }
 
-    /// Where it is in its text.
+    /// The position in the text.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// Goes on behind so many bytes.
+    /// Skips a number of bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
@@ -32,7 +32,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.at).copied()
     }
 
-    /// Skips blanks: mostly one, and many at once where a table is wide and empty.
+    /// Skips blanks: usually one, but many in a wide and mostly empty table.
     #[inline]
     fn skip_blanks(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
@@ -47,12 +47,12 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The next number of this line. `None`, with the cursor before it, when something else stands there:
-    /// a number ends at a blank, so `5-edge` is none. Digits beyond 64 bits saturate.
+    /// The next number of this line. `None`, with the cursor before it, if there is no number: a number must end at a blank, so `5-edge` is
+    /// none. Digits beyond 64 bits saturate.
     pub(super) fn number(&mut self) -> Option<u64> {
         self.skip_blanks();
         let start = self.at;
-        // Sixteen digits always fit, eight at a time. Longer numbers are rare, as are those that end the text.
+        // Sixteen digits always fit, eight at a time. Longer numbers, and numbers at the end of the text, are rare.
         let mut value = 0;
         for _ in 0..2 {
             let Some(chunk) = self.text.get(self.at..).and_then(|rest| rest.first_chunk()) else { break };
@@ -84,8 +84,8 @@ impl<'t> Cursor<'t> {
         (len > 0).then(|| &rest[..len])
     }
 
-    /// What stands before the next colon of this line; the cursor is then behind it. `None`, with the cursor
-    /// where it was, when the line has no colon.
+    /// The text before the next colon of this line; the cursor is then after the colon. `None`, with the cursor
+    /// unchanged, if the line has no colon.
     pub(super) fn label(&mut self) -> Option<&'t [u8]> {
         self.skip_blanks();
         let rest = &self.text[self.at..];
@@ -97,13 +97,13 @@ impl<'t> Cursor<'t> {
         Some(&rest[..len])
     }
 
-    /// The next `count` bytes, if a number may end behind them.
+    /// The next `count` bytes, if a number may end after them.
     pub(super) fn peek_numbers(&self, count: usize) -> Option<&'t [u8]> {
         let (bytes, behind) = self.text.get(self.at..)?.split_at_checked(count)?;
         matches!(behind.first(), None | Some(b' ' | b'\t' | b'\n' | b'\r')).then_some(bytes)
     }
 
-    /// What is left of this line; the cursor is then at the beginning of the next.
+    /// The rest of this line; the cursor is then at the beginning of the next one.
     pub(super) fn rest_of_line(&mut self) -> &'t [u8] {
         let rest = &self.text[self.at.min(self.text.len())..];
         let len = find(b'\n', rest).unwrap_or(rest.len());
@@ -112,22 +112,22 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// What a number is worth more with so many digits behind it.
+/// The factor of a number that is followed by a number of digits.
 const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The number with which eight bytes begin, the first of them the lowest of the word, and how many digits it
-/// has. All digits at once: a loop over digits of numbers of all lengths mostly waits for its end.
+/// The number at the start of eight bytes, the first of them the lowest of the word, and its number of digits. All digits at once: a loop
+/// over digits is mispredicted at the end of numbers of varying length.
 #[inline]
 fn leading_number(text: u64) -> (u64, usize) {
     let digits = text ^ u64::from_le_bytes([b'0'; 8]);
-    // The highest bit of each byte that is no digit. A carry spoils only what stands behind such a byte.
+    // The highest bit of each byte that is not a digit. A carry can only affect bytes after such a byte.
     let others =
         (digits.wrapping_add(u64::from_le_bytes([0x76; 8])) | digits) & u64::from_le_bytes([0x80; 8]);
     let bits = others.trailing_zeros() & !7;
     if bits == 0 {
         return (0, 0);
     }
-    // To the end of the word; noughts come in before. Then pairs are joined, fours, and all.
+    // Shift to the end of the word, filling with zeros; then combine pairs, fours, and all digits.
     let digits = digits << (64 - bits);
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;

@@ -1,42 +1,40 @@
-//! Sums of rows whose numbers stand right-aligned under each other, digit by digit.
+//! Sums of rows with right-aligned columns of numbers, digit by digit.
 //!
-//! The kernel prints its wide tables in fields of one width, a blank before each number. Digits of the same
-//! weight then stand at the same place of every row, and a row is added by adding its bytes to one sum per
-//! place: no number is cut out and none is converted, until the sums of the places are put together once for
-//! some dozens of rows. What a row is made of is checked in the same pass, so that this gives what reading
-//! number by number would give, or refuses.
+//! The kernel prints its wide tables in fields of equal width, with a blank before each number. Digits of the same weight are then at the
+//! same position in every row. A row is added by adding its bytes to one sum per position. No number is extracted or converted until the
+//! sums of the positions are combined, once for some dozens of rows. The format of the row is checked in the same pass, so the result is
+//! that of reading number by number, or the row is rejected.
 //!
 //! ```text
 //!   row          ␣  1  2  3  ␣  ␣  ␣  9
 //!   sum before   0  2  0  5  0  0  1  4
-//!   sum behind   0  3  2  8  0  0  1 13   ──▶  328, 23
+//!   sum after    0  3  2  8  0  0  1 13   ──▶  328, 23
 //! ```
 
-/// Rows whose digits fit into a byte: nine times as many.
+/// The number of rows whose digit sums fit into a byte: 28 * 9 = 252.
 const ROWS_MAX: u8 = 28;
-/// Fields so wide that a number might not fit into 64 bits are not ours.
+/// Wider fields are rejected, because a number might not fit into 64 bits.
 const WIDTH_MAX: usize = 20;
-/// What digits have and blanks have not.
+/// The bit that digits have and blanks do not have.
 const DIGIT: u8 = b'0' & !b' ';
 /// The digit of a byte, 0 for a blank.
 const LOW: u8 = 0x0f;
 
-/// The sums of the places.
+/// The sums by position.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct DigitSums {
-    /// Bytes of a field; 0 when it is not known.
+    /// Bytes of a field; 0 if unknown.
     width: usize,
     /// [`DIGIT`] where a field begins, else 0.
     begins: Vec<u8>,
-    /// A sum per place.
+    /// A sum per position.
     places: Vec<u8>,
-    /// How many rows are in them.
+    /// The number of rows in the sums.
     rows: u8,
 }
 
 impl DigitSums {
-    /// From now on rows have `fields` numbers of `width` bytes each, if such a row can be added here. Rows
-    /// that are in the sums are forgotten.
+    /// Expects rows of `fields` numbers of `width` bytes each, if such rows can be added here. Discards rows in the sums.
     pub(super) fn lay_out(&mut self, fields: usize, width: usize) {
         self.places.clear();
         self.rows = 0;
@@ -54,7 +52,7 @@ impl DigitSums {
         self.places.resize(fields * width, 0);
     }
 
-    /// How many bytes a row has; 0 when that is not known.
+    /// The number of bytes of a row; 0 if unknown.
     pub(super) fn row_bytes(&self) -> usize {
         self.places.len()
     }
@@ -64,14 +62,14 @@ impl DigitSums {
         self.rows == ROWS_MAX
     }
 
-    /// Adds a row of [`DigitSums::row_bytes`], if there is room. `false`, with nothing added, when it is not
-    /// made of right-aligned numbers.
+    /// Adds a row of [`DigitSums::row_bytes`], if there is room. `false`, with nothing added, if it does not
+    /// consist of right-aligned numbers.
     pub(super) fn add(&mut self, row: &[u8]) -> bool {
         let len = self.places.len();
         if len == 0 || row.len() != len || self.is_full() {
             return false;
         }
-        // Each byte is compared with the one before it. The first one has none, and is a blank.
+        // Each byte is compared with the previous one. The first byte must be a blank.
         let (first, rest) = (row[0], &row[1..]);
         let right = first == b' '
             && row[len - 1].is_ascii_digit()
@@ -82,7 +80,7 @@ impl DigitSums {
         right
     }
 
-    /// Moves the sums of the fields to `sums`.
+    /// Adds the sums of the fields to `sums` and clears them.
     pub(super) fn drain_into(&mut self, sums: &mut [u64]) {
         if self.rows > 0 {
             for (field, sum) in self.places.chunks_exact(self.width).zip(sums) {
@@ -97,14 +95,14 @@ impl DigitSums {
     }
 }
 
-/// Adds the digits of `row` to `places`; nothing if there is a byte that is no digit and no blank. `before` has the same bytes one place later. The loop has no
-/// branch and no index, so it is vectorised.
+/// Adds the digits of `row` to `places`; nothing if a byte is neither a digit nor a blank. `before` has the same bytes shifted by one
+/// position. The loop has no branch and no index, so it is vectorised.
 fn add_digits(row: &[u8], before: &[u8], begins: &[u8], places: &mut [u8]) -> bool {
     let (mut others, mut odd) = (0, 0);
     for (((byte, before), begin), place) in row.iter().zip(before).zip(begins).zip(&mut *places) {
         let is_right = (byte.wrapping_sub(b'0') <= 9) | (*byte == b' ');
         others |= u8::from(!is_right);
-        // A blank behind a digit, there and only there where a field begins.
+        // A blank follows a digit exactly where a field begins.
         odd |= (before & !byte) ^ begin;
         *place = place.wrapping_add(byte & LOW);
     }

@@ -1,19 +1,19 @@
-//! Search for a byte, eight bytes at a time. A library that searches by wider registers executes CPUID at each start of a program, and in a virtual
-//! machine each of these traps to the hypervisor.
+//! Search for a byte, eight bytes at a time. A library that uses wider registers executes CPUID at each program start, which traps
+//! to the hypervisor in a virtual machine.
 
 /// One in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The highest bit of each byte.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Where `byte` stands first.
+/// The position of the first `byte`.
 #[must_use]
 pub fn find(byte: u8, text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
     let wanted = ONES * u64::from(byte);
     for (index, word) in words.iter().enumerate() {
         let others = u64::from_le_bytes(*word) ^ wanted;
-        // A borrow spoils only what stands behind the first byte that is 0.
+        // A borrow can only affect bytes after the first zero byte.
         let found = others.wrapping_sub(ONES) & !others & HIGH;
         if found != 0 {
             return Some(index * 8 + (found.trailing_zeros() / 8) as usize);
@@ -22,7 +22,7 @@ pub fn find(byte: u8, text: &[u8]) -> Option<usize> {
     rest.iter().position(|b| *b == byte).map(|at| words.len() * 8 + at)
 }
 
-/// Where `byte` stands last.
+/// The position of the last `byte`.
 #[must_use]
 pub fn find_last(byte: u8, text: &[u8]) -> Option<usize> {
     let (rest, blocks) = text.as_rchunks::<64>();

@@ -1,38 +1,37 @@
-//! `/proc/interrupts` and `/proc/softirqs`: what interrupted each CPU.
+//! `/proc/interrupts` and `/proc/softirqs`: interrupt counts of each CPU.
 
 use super::cursor::Cursor;
 use super::sums::ColumnSums;
 
-/// Rows of `/proc/interrupts` that are no interrupts, or that other rows count already.
+/// Rows of `/proc/interrupts` that are not interrupts, or that other rows already count.
 ///
-/// * `TLB`: shoot-downs, each of which came as a call that `CAL` counts;
-/// * `MCP`: polls for machine checks, made from a timer;
-/// * `RTR`: reads of a register that were repeated;
-/// * `ERR`, `MIS`: one number for the whole machine, which on one CPU looks like a column.
+/// * `TLB`: shoot-downs, each of which arrived as a call that `CAL` counts;
+/// * `MCP`: polls for machine checks, run from a timer;
+/// * `RTR`: repeated reads of a register;
+/// * `ERR`, `MIS`: one number for the whole machine, which looks like a column if there is one CPU.
 const NOT_INTERRUPTS: [&[u8]; 6] = [b"TLB", b"MCP", b"RTR", b"ERR", b"Err", b"MIS"];
 
-/// Rows of `/proc/softirqs` that finish the work of device interrupts, the nearest thing to the interrupt
-/// threads of Solaris. Timers, the scheduler's balancing and the kernel's reclamation are left out, as
-/// Solaris leaves out its clock.
+/// Rows of `/proc/softirqs` that finish the work of device interrupts. They are the closest equivalent of the interrupt threads of Solaris.
+/// Timers, load balancing and RCU are left out, as Solaris leaves out its clock.
 const DEVICE_SOFTIRQS: [&[u8]; 6] = [b"HI", b"NET_TX", b"NET_RX", b"BLOCK", b"IRQ_POLL", b"TASKLET"];
 
-/// What `/proc/interrupts` says. It comes in pieces.
+/// The counts of `/proc/interrupts`, which is read in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct InterruptCounts {
-    /// Interrupts of every kind that each CPU took.
+    /// Interrupts of all kinds by CPU.
     pub all: ColumnSums,
-    /// Of these, calls from other CPUs.
+    /// The part of `all` that are calls from other CPUs.
     pub calls: ColumnSums,
 }
 
 impl InterruptCounts {
-    /// Forgets everything.
+    /// Clears all counts.
     pub fn forget(&mut self) {
         self.all.forget();
         self.calls.forget();
     }
 
-    /// Takes the next lines. The first of them all is the head.
+    /// Adds the next lines. The first of all lines is the heading.
     pub fn take(&mut self, lines: &[u8]) {
         let mut cursor = Cursor::new(lines);
         if self.all.start(&mut cursor) {
@@ -52,21 +51,21 @@ impl InterruptCounts {
         }
     }
 
-    /// No more lines will come.
+    /// Ends the table.
     pub fn finish(&mut self) {
         self.all.finish();
         self.calls.finish();
     }
 }
 
-/// Calls have a row of their own: `CAL` on x86; elsewhere one of the rows `IPI0`, `IPI1` …, told by its name.
+/// Calls have their own row: `CAL` on x86; elsewhere one of the rows `IPI0`, `IPI1` …, identified by its description.
 fn is_call(label: &[u8], mut behind: Cursor<'_>) -> bool {
     label == b"CAL"
         || (label.starts_with(b"IPI")
             && behind.rest_of_line().to_ascii_lowercase().windows(13).any(|part| part == b"function call"))
 }
 
-/// Takes the next lines of `/proc/softirqs`, the first of which is the head: the rows of devices.
+/// Adds the next lines of `/proc/softirqs`, the first of which is the heading: only rows of devices.
 pub fn take_softirqs(lines: &[u8], into: &mut ColumnSums) {
     let mut cursor = Cursor::new(lines);
     into.start(&mut cursor);
@@ -98,7 +97,7 @@ mod tests {
         sums
     }
 
-    // The shape of a virtual x86 machine on kernel 6.18.
+    // The format of a virtual x86 machine with kernel 6.18.
     const X86: &str = "           CPU0       CPU1       \n\
         \x20 4:          0         15  IO-APIC   4-edge      ttyS0\n\
         \x2028:          2          0 PCI-MSIX-0000:00:01.0   0-edge      virtio0-config\n\
@@ -129,7 +128,7 @@ mod tests {
 
     #[test]
     fn narrow_columns_and_holes_in_the_numbers_are_read_by_tokens() {
-        // Columns as narrow as their figures, a row that belongs to nobody, always-zero rows left out.
+        // Columns as narrow as their figures, a row without a CPU, rows of zeros left out.
         let counts = interrupts(
             "      CPU0 CPU2 CPU1023\n 24: 1 22 4294967295 IO-APIC 5-edge 3com 77\nLOC: 5 6 7 Local timer interrupts\n",
         );
@@ -180,7 +179,7 @@ mod tests {
         }
     }
 
-    /// As many rows as take all ways: of one width, of another, shifted, too short.
+    /// Enough rows for all code paths: of one width, of another, shifted, too short.
     #[test]
     fn a_long_table_counts_as_its_rows_do() {
         let head = "           CPU0       CPU1       CPU2\n";
@@ -217,7 +216,7 @@ mod tests {
                 assert!(counts.calls.rows <= counts.all.rows);
                 let sums = softirqs(text.as_bytes());
                 assert_eq!(sums.cpus, counts.all.cpus, "both tables have the same head");
-                // However the lines come, they mean the same.
+                // The result must not depend on the pieces.
                 let (mut counts_by_line, mut sums_by_line) =
                     (InterruptCounts::default(), ColumnSums::default());
                 for line in text.split_inclusive('\n') {

@@ -1,8 +1,8 @@
-//! Tables of `/proc` that have a number for each CPU: `stat`, `interrupts`, `softirqs` and `schedstat`.
+//! Tables of `/proc` with a number for each CPU: `stat`, `interrupts`, `softirqs` and `schedstat`.
 //!
-//! A table of a thousand CPUs is a megabyte of text, and an observer reads it again and again. So tables come in pieces of whole lines, which are
-//! parsed while they are in the cache. Rows of right-aligned numbers are added digit by digit, and no number of them is parsed (`digits`).
-//! This crate is compiled for speed: loops without branches, such as those here, are vectorised.
+//! A table for a thousand CPUs is a megabyte of text and is read repeatedly. It is therefore read in pieces of whole lines, which are
+//! parsed while they are in the cache. Rows of right-aligned numbers are added digit by digit, without parsing the numbers (`digits`).
+//! This crate is compiled for speed, so that branch-free loops such as these are vectorised.
 
 mod cursor;
 mod digits;

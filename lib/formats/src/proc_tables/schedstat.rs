@@ -1,42 +1,42 @@
-//! What the scheduler counts, where the kernel keeps it: of CPUs in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
+//! Scheduler statistics of the kernel: of CPUs in `/proc/schedstat`, of threads in `/proc/PID/schedstat`.
 
 use super::cursor::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos};
 
-/// The layout of the `cpuN` lines has been the same since this version of the file.
+/// The layout of the `cpuN` lines is unchanged since this version of the file.
 const OLDEST_VERSION: u64 = 15;
 
-/// A number of a CPU's line.
+/// A field in the line of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// How long threads waited for the CPU, in nanoseconds since boot.
+    /// Run-queue delay of threads on the CPU, in nanoseconds since boot.
     Waited = 8,
-    /// Time slices that threads were given. Switches to the idle thread are not in it (they are counted only while
-    /// `kernel.sched_schedstats` is on), so it is a lower bound of `csw`.
+    /// Time slices of threads. Switches to the idle thread are excluded (they are counted only if
+    /// `kernel.sched_schedstats` is on), so this is a lower bound of `csw`.
     Slices = 9,
 }
 
-/// The last number of a line.
+/// The last field of a line.
 const LAST: Field = Field::Slices;
-/// Bytes of the longest line that is looked at as a whole: nine numbers of 64 bits, each with its blank.
+/// The longest line that is scanned as a whole, in bytes: nine 64-bit numbers, each with a blank.
 const LINE_MAX: usize = LAST as usize * 21;
 
-/// One number of every CPU. The table comes in pieces.
+/// One field of every CPU. The table is read in pieces.
 #[derive(Debug)]
 pub struct SchedTable {
     field: Field,
     understood: bool,
-    /// Ascending, when the table has been finished.
+    /// In ascending order after `finish`.
     of: Vec<(CpuId, u64)>,
 }
 
 impl SchedTable {
-    /// Nothing has been read yet.
+    /// An empty table.
     pub fn new(field: Field) -> Self {
         SchedTable { field, understood: false, of: Vec::new() }
     }
 
-    /// That number of every CPU of a whole table, ascending.
+    /// One field of every CPU in a whole table, ascending.
     pub fn read(text: &str, field: Field) -> Vec<(CpuId, u64)> {
         let mut table = SchedTable::new(field);
         table.take(text.as_bytes());
@@ -44,13 +44,13 @@ impl SchedTable {
         table.of
     }
 
-    /// Forgets everything.
+    /// Clears the table.
     pub fn forget(&mut self) {
         self.understood = false;
         self.of.clear();
     }
 
-    /// Takes the next lines.
+    /// Adds the next lines.
     pub fn take(&mut self, lines: &[u8]) {
         let mut cursor = Cursor::new(lines);
         while !cursor.at_end() {
@@ -69,19 +69,19 @@ impl SchedTable {
         }
     }
 
-    /// No more lines will come.
+    /// Ends the table.
     pub fn finish(&mut self) {
         if !self.of.is_sorted_by_key(|(cpu, _)| *cpu) {
             self.of.sort_unstable_by_key(|(cpu, _)| *cpu);
         }
     }
 
-    /// Whether the table has none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
-    /// That of a CPU. `hint` is where it is likely to stand.
+    /// The number of a CPU. `hint` is its likely index.
     pub fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         match self.of.get(hint) {
             Some((there, number)) if *there == cpu => Some(*number),
@@ -90,7 +90,7 @@ impl SchedTable {
     }
 }
 
-/// One of the numbers behind a CPU's name.
+/// One of the numbers after the name of a CPU.
 fn number(numbers: &[u8], field: Field) -> Option<u64> {
     if field == LAST
         && let Some(last) = last_of_nine(numbers)
@@ -102,8 +102,8 @@ fn number(numbers: &[u8], field: Field) -> Option<u64> {
     (0..=before).map_while(|_| cursor.number()).nth(before)
 }
 
-/// The last of exactly nine numbers with a blank before each, which is what kernels write: the others, most of
-/// the line, need not be read. Nothing when anything else stands there.
+/// The last of exactly nine numbers with a blank before each, the format of all kernels: the other numbers, most of
+/// the line, need not be parsed. `None` for any other format.
 fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
     if numbers.len() > LINE_MAX {
         return None;
@@ -112,7 +112,7 @@ fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
     let mut line = Line { before: b'0', ..Line::default() };
     words.iter().for_each(|word| line.look(u64::from_le_bytes(*word)));
     if let Some(last) = rest.last() {
-        // The last bytes, filled up to a word with the last digit.
+        // The last bytes, padded to a word with the last digit.
         let mut word = [*last; 8];
         word[..rest.len()].copy_from_slice(rest);
         line.look(u64::from_le_bytes(word));
@@ -126,23 +126,23 @@ fn last_of_nine(numbers: &[u8]) -> Option<&[u8]> {
     right.then(|| &numbers[last..])
 }
 
-/// Counts of a line, eight bytes at a time.
+/// Counts of characters in a line, eight bytes at a time.
 #[derive(Debug, Default)]
 struct Line {
-    /// The byte before.
+    /// The previous byte.
     before: u8,
-    /// Not 0 once there was something else than digits and blanks.
+    /// Nonzero after a character that is neither digit nor blank.
     wrong: u64,
-    /// Blanks, a byte for each place of a word. A line of [`LINE_MAX`] has too few words for a byte to overflow.
+    /// Blanks, one byte per position in a word. A line of [`LINE_MAX`] has too few words for an overflow.
     blanks: u64,
-    /// Numbers that began, likewise.
+    /// Beginnings of numbers, in the same form.
     beginnings: u64,
 }
 
 impl Line {
     fn look(&mut self, word: u64) {
         const ONES: u64 = 0x0101_0101_0101_0101;
-        // A blank is 0, and digits are 16 to 25.
+        // Blanks become 0, digits 16 to 25.
         let shifted = word ^ (ONES * 0x20);
         let (low, are_digits) = (shifted & (ONES * 0x0f), shifted & (ONES * 0x10));
         let all_of_digits = are_digits - (are_digits >> 4);
@@ -154,23 +154,23 @@ impl Line {
     }
 }
 
-/// The sum of the bytes of a word, if it is less than 256.
+/// The sum of the bytes of a word; must be less than 256.
 fn sum_of_bytes(word: u64) -> u64 {
     word.wrapping_mul(0x0101_0101_0101_0101) >> 56
 }
 
-/// What is counted of a thread.
+/// Scheduler statistics of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// How long it had a CPU.
+    /// Time on a CPU.
     pub ran: Nanos,
-    /// How long it waited for one.
+    /// Run-queue delay.
     pub waited: Nanos,
-    /// How often it got one.
+    /// The number of times that it got a CPU.
     pub turns: u64,
 }
 
-/// The file of a thread: three numbers.
+/// Parses the file of a thread: three numbers.
 pub fn parse_thread(text: &str) -> Option<ThreadTimes> {
     let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let (ran, waited, turns) = (words.next()??, words.next()??, words.next()??);

@@ -1,16 +1,16 @@
-//! `/proc/stat`: where each CPU's time went.
+//! `/proc/stat`: time of each CPU by use.
 
 use super::cursor::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos, Ticks};
 
-/// One tick of `/proc/stat` in nanoseconds. `USER_HZ` is part of the kernel's interface: 100 on every
-/// architecture that is still supported, whatever rate the kernel itself runs at.
+/// One tick of `/proc/stat` in nanoseconds. `USER_HZ` is part of the kernel's interface: 100 on every supported architecture,
+/// independent of `CONFIG_HZ`.
 const TICK_NS: u64 = 1_000_000_000 / 100;
 
-/// Takes the `cpuN` lines, which name the active CPUs and nobody else, in place of what `into` held.
+/// Reads the `cpuN` lines, one for each active CPU, and replaces the contents of `into`.
 ///
-/// Fields: user nice system idle iowait irq softirq steal (guest time is already within user). Old kernels
-/// write fewer; what is not there is 0.
+/// Fields: user nice system idle iowait irq softirq steal (guest time is included in user). Old kernels write fewer fields; a missing one
+/// is 0.
 pub fn parse_stat(text: &[u8], into: &mut Vec<(CpuId, Ticks)>) {
     into.clear();
     let mut cursor = Cursor::new(text);
@@ -22,13 +22,13 @@ pub fn parse_stat(text: &[u8], into: &mut Vec<(CpuId, Ticks)>) {
                     into.push((CpuId(cpu), ticks(&mut cursor)));
                 }
             }
-            // The lines of CPUs come first; behind them is a line with a number per interrupt.
+            // The lines of CPUs come first; then follows a line with a number per interrupt, which is long.
             None if !into.is_empty() => break,
             None => {}
         }
         cursor.rest_of_line();
     }
-    // Every kernel writes them in order, once each; a file made by hand may not.
+    // Kernels write them in order and once each; a synthetic file may not.
     if !into.is_sorted_by(|(a, _), (b, _)| a < b) {
         into.sort_unstable_by_key(|(cpu, _)| *cpu);
         into.dedup_by_key(|(cpu, _)| *cpu);
@@ -88,7 +88,7 @@ mod tests {
         millpond_fuzz::check("linux-stat", &seeds, |text| {
             let rows = parse(text);
             assert!(rows.is_sorted_by(|(a, _), (b, _)| a < b), "{rows:?}");
-            // What is shown is made of sums and differences of these.
+            // Displayed figures are sums and differences of these.
             assert!(rows.iter().all(|(_, ticks)| ticks.total() >= ticks.idle));
         });
     }

@@ -4,23 +4,23 @@ use super::cursor::{Cursor, parse_u32};
 use super::digits::DigitSums;
 use millpond_model::CpuId;
 
-/// Sums of some rows of a table whose columns are CPUs. The table comes in pieces.
+/// Sums of some rows of a table whose columns are CPUs. The table is read in pieces.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ColumnSums {
-    /// The CPUs, in the order of the table's head.
+    /// The CPUs, in the order of the heading.
     pub cpus: Vec<CpuId>,
-    /// One sum per CPU, complete when the table has been finished.
+    /// One sum per CPU, complete after `finish`.
     pub sums: Vec<u64>,
-    /// How many rows went into them.
+    /// The number of rows in the sums.
     pub rows: usize,
-    /// The head has been taken.
+    /// Whether the heading has been read.
     started: bool,
-    /// What is not in the sums yet.
+    /// Digits that are not in the sums yet.
     digits: DigitSums,
 }
 
 impl ColumnSums {
-    /// Takes the head line (`CPU0 CPU1 CPU3 …`) if it has not been taken. Says whether it was taken now.
+    /// Reads the heading (`CPU0 CPU1 CPU3 …`) unless it has been read. Returns whether this line was the heading.
     pub(super) fn start(&mut self, cursor: &mut Cursor<'_>) -> bool {
         if self.started {
             return false;
@@ -35,14 +35,14 @@ impl ColumnSums {
         true
     }
 
-    /// Takes the head of another table.
+    /// Uses the heading of another table.
     pub(super) fn start_like(&mut self, other: &ColumnSums) {
         self.started = true;
         self.cpus.clone_from(&other.cpus);
         self.sums.resize(self.cpus.len(), 0);
     }
 
-    /// Forgets everything.
+    /// Clears the table.
     pub fn forget(&mut self) {
         self.started = false;
         self.cpus.clear();
@@ -51,7 +51,7 @@ impl ColumnSums {
         self.digits.lay_out(0, 0);
     }
 
-    /// Adds a row: one number per CPU. A row with fewer numbers belongs to no CPU and is left out.
+    /// Adds a row: one number per CPU. A row with fewer numbers does not belong to CPUs and is skipped.
     pub(super) fn add_row(&mut self, cursor: &mut Cursor<'_>) {
         if self.add_aligned(cursor) || (self.lay_out_as(*cursor) && self.add_aligned(cursor)) {
             return;
@@ -67,7 +67,7 @@ impl ColumnSums {
         self.rows += 1;
     }
 
-    /// Adds a row whose numbers stand where they are expected; `false`, with nothing done, if they do not.
+    /// Adds a row with numbers at the expected positions; `false`, with nothing added, for any other row.
     fn add_aligned(&mut self, cursor: &mut Cursor<'_>) -> bool {
         let Some(row) = cursor.peek_numbers(self.digits.row_bytes()) else { return false };
         if !self.digits.add(row) {
@@ -81,8 +81,8 @@ impl ColumnSums {
         true
     }
 
-    /// Expects rows like the one at the cursor, whose first number tells how wide its fields are. `false` when
-    /// that is expected already.
+    /// Expects rows like the one at the cursor; its first number determines the width of fields. `false` if this layout is already
+    /// expected.
     fn lay_out_as(&mut self, mut cursor: Cursor<'_>) -> bool {
         let begin = cursor.place();
         let bytes = cursor.number().map_or(0, |_| (cursor.place() - begin) * self.sums.len());
@@ -94,7 +94,7 @@ impl ColumnSums {
         true
     }
 
-    /// No more rows will come.
+    /// Ends the table.
     pub fn finish(&mut self) {
         self.digits.drain_into(&mut self.sums);
     }
@@ -105,7 +105,7 @@ impl ColumnSums {
         }
     }
 
-    /// The sum of a CPU. `hint` is where it is likely to stand; a table is walked in order.
+    /// The sum of a CPU. `hint` is its likely index: tables are walked in order.
     pub fn of(&self, cpu: CpuId, hint: usize) -> Option<u64> {
         if self.rows == 0 {
             return None;

@@ -1,8 +1,8 @@
-//! The lexer: a script as words.
+//! The lexer: splits a script into tokens.
 
 use super::{SyntaxError, SyntaxFault};
 
-/// Words of the language: none of them can be a name. (`true` and `false` can.)
+/// Keywords: none of them can be a name. (`true` and `false` can.)
 const KEYWORDS: [&str; 19] = [
     "info",
     "create",
@@ -29,26 +29,26 @@ pub(super) fn is_keyword(text: &str) -> bool {
     KEYWORDS.contains(&text)
 }
 
-/// What sort of word.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A word of the language, or one of `= ; ( ) ~`.
+    /// A keyword, or one of `= ; ( ) ~`.
     Fixed,
     /// A name of an element or a property.
     Name,
     /// Digits.
     Uint,
-    /// A minus and digits.
+    /// A minus sign and digits.
     Int,
     /// A number with a fraction.
     Float,
-    /// What stands between two `"`; the text has them, too.
+    /// A quoted text, including the quotes.
     Quoted,
-    /// There is nothing more.
+    /// The end of the script.
     End,
 }
 
-/// A word.
+/// A token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
@@ -62,14 +62,14 @@ impl Token<'_> {
         SyntaxError { line: self.line, column: self.column, fault, text: self.text.to_owned() }
     }
 
-    /// Whether it is this word of the language.
+    /// Whether it is this keyword.
     pub(super) fn is(&self, word: &str) -> bool {
         self.kind == Kind::Fixed && self.text == word
     }
 }
 
 pub(super) struct Lexer<'a> {
-    /// What has not been read yet.
+    /// The text that has not been read yet.
     rest: &'a str,
     line: usize,
     column: usize,
@@ -111,7 +111,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes so many bytes of this line.
+    /// Takes `length` bytes of this line.
     fn token(&mut self, kind: Kind, length: usize) -> Token<'a> {
         let (text, rest) = self.rest.split_at(length);
         let token = Token { kind, text, line: self.line, column: self.column };
@@ -136,8 +136,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The number at the beginning of a text, and its length: digits, perhaps a minus before them, perhaps a fraction behind, perhaps an
-/// exponent behind that.
+/// The number at the beginning of a text, and its length: digits with an optional minus sign, an optional fraction and an
+/// optional exponent.
 fn number(text: &str) -> Option<(Kind, usize)> {
     let digits = |from: usize| text.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let byte = |at: usize| text.as_bytes().get(at).copied();

@@ -1,4 +1,4 @@
-//! The language of `poolcfg`: scripts and their commands (reference §8.1, §8.2).
+//! The language of poolcfg(8): scripts and their commands.
 //!
 //! ```text
 //!   commands = command { command }
@@ -9,18 +9,18 @@
 //!            | rename ENTITY name to name
 //!            | associate pool name [ ( pset name { ; pset name } ) ]
 //!            | transfer to pset name [ ( cpu number { ; cpu number } ) ]
-//!            | transfer number from pset name to name           the second name stands alone
+//!            | transfer number from pset name to name           the second name without kind
 //!            | transfer number to pset name from name
 //!            | discover
 //!   property = TYPE name = value | ~ TYPE name                  TYPE: boolean int uint string float
 //! ```
 //!
-//! Nothing separates commands, and line ends mean no more than blanks; in lists, `;` separates. The longest word counts, so that
-//! `pool1` is a name and `pool` is not; the words of the language cannot be names. `#` begins a comment. The type behind `~`
-//! is read and says nothing. Properties come back in their order, and the same one may be set twice.
+//! Commands need no separator, and line ends are ordinary blanks; in lists, `;` is the separator. The longest token is taken, so that
+//! `pool1` is a name and `pool` is not. Keywords cannot be names. `#` begins a comment. The type after `~` is read and ignored. Properties
+//! keep their order, and the same one may be set twice.
 //!
-//! Strings know no escapes: whatever stands between two `"` on one line is meant. Three things differ from Solaris. A string that
-//! its line does not end is an error (there, the line end was its end). So is a number that its type does not hold. A float may
+//! Strings have no escapes: all characters between two `"` on one line are literal. Three rules differ from Solaris. A string without
+//! closing quote on its line is an error (on Solaris the line end closes it). A number out of the range of its type is an error. A float may
 //! be negative, and a carriage return is a blank.
 
 mod lexer;
@@ -32,17 +32,17 @@ pub use parse::parse;
 use millpond_model::pools::{ElementKind, PropValue, ValueType};
 use std::fmt;
 
-/// What is expected where a name is.
+/// The expectation of a name.
 const NAME: &str = "a name";
 
-/// Something and where it begins.
+/// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located<T> {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Bytes from 1.
+    /// The column in bytes, from 1.
     pub column: usize,
-    /// What stands there.
+    /// The value.
     pub value: T,
 }
 
@@ -51,108 +51,108 @@ pub struct Located<T> {
 pub struct Entity {
     /// Its kind.
     pub kind: ElementKind,
-    /// Its name. That of a processor is its number, or a name that no processor has.
+    /// Its name. For a CPU its number, or a name that no CPU has.
     pub name: Located<String>,
 }
 
-/// What is to happen to one property.
+/// A change of one property.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PropEdit {
-    /// It gets a value.
+    /// Set it to a value.
     Set(String, PropValue),
-    /// It goes.
+    /// Remove it.
     Remove(String),
 }
 
-/// A list of properties, in its order.
+/// A list of properties in order.
 pub type PropEdits = Vec<Located<PropEdit>>;
 
-/// A command. Displays as it can be written.
+/// A command. Displays in the syntax of scripts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Show an element, or the whole.
+    /// Show an element, or the whole configuration.
     Info(Option<Entity>),
-    /// Make an element.
+    /// Create an element.
     Create {
-        /// Of which kind, with which name; no processor.
+        /// Its kind and name; not a CPU.
         entity: Entity,
         /// Its properties.
         props: PropEdits,
     },
-    /// Remove an element; no processor.
+    /// Remove an element; not a CPU.
     Destroy(Entity),
     /// Change properties.
     Modify {
-        /// Of which element.
+        /// The element.
         entity: Entity,
-        /// Which.
+        /// The changes.
         props: PropEdits,
     },
-    /// Give a pool its sets.
+    /// Associate a pool with sets.
     Associate {
-        /// Which pool.
+        /// The pool.
         pool: Located<String>,
-        /// Which sets, by name.
+        /// The sets, by name.
         psets: Vec<Located<String>>,
     },
-    /// Move processors that are named into a set.
+    /// Move named CPUs into a set.
     TransferCpus {
-        /// Which set.
+        /// The set.
         to: Located<String>,
-        /// Which processors: their numbers, or names that no processor has.
+        /// The CPUs: their numbers, or names that no CPU has.
         cpus: Vec<Located<String>>,
     },
-    /// Move so many processors from set to set.
+    /// Move a number of CPUs from set to set.
     TransferCount {
-        /// How many.
+        /// The number.
         count: u64,
-        /// Where they are.
+        /// The source set.
         from: Located<String>,
-        /// Where they go.
+        /// The target set.
         to: Located<String>,
     },
-    /// Write what the machine has into the file.
+    /// Write the configuration of the machine into the file.
     Discover,
-    /// Give an element another name; no processor.
+    /// Rename an element; not a CPU.
     Rename {
-        /// Which element.
+        /// The element.
         entity: Entity,
         /// Its new name.
         to: Located<String>,
     },
 }
 
-/// What is wrong with a script.
+/// An error in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyntaxFault {
-    /// Something else is expected here.
+    /// A different token is expected here.
     Unexpected {
-        /// What.
+        /// The expected token.
         expected: &'static str,
     },
-    /// The script ends, and something is expected.
+    /// The script ends too early.
     End {
-        /// What.
+        /// The expected token.
         expected: &'static str,
     },
-    /// The language has no such character.
+    /// The character is not part of the language.
     Character,
-    /// A string is not ended in its line.
+    /// A string is not closed on its line.
     Unterminated,
-    /// A type does not hold a number.
+    /// A number is out of the range of its type.
     Range(ValueType),
 }
 
-/// A script that cannot be understood. Displays as the message of Solaris, without the name of the command.
+/// An invalid script. Displays as the message of Solaris, without the name of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Bytes from 1; one more than there are at the end of a line.
+    /// The column in bytes, from 1; at the end of a line one more than its length.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub fault: SyntaxFault,
-    /// The offending word or character; empty at the end.
+    /// The offending token or character; empty at the end.
     pub text: String,
 }
 
@@ -169,13 +169,13 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
-    /// The message for a script that stands in a file: `line 3, syntax error at 'x'`.
+    /// The message for a script in a file: `line 3, syntax error at 'x'`.
     #[must_use]
     pub fn with_line(&self) -> String {
         format!("line {}, {self}", self.line)
     }
 
-    /// What was expected there, or what the user could do.
+    /// The expected token, or a remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         let text = &self.text;

@@ -1,4 +1,4 @@
-//! The parser: from the words of a script to its commands.
+//! The parser: converts the tokens of a script to commands.
 
 use super::lexer::{Kind, Lexer, Token};
 use super::{Command, Entity, Located, NAME, PropEdit, PropEdits, SyntaxError, SyntaxFault};
@@ -13,15 +13,15 @@ const CPU_NAME: &str = "the number of a processor";
 const PROPERTY: &str = "a property: boolean, int, uint, string or float, or ~ to remove one";
 const TYPE: &str = "a type: boolean, int, uint, string or float";
 const TRANSFER: &str = "to, or how many processors";
-/// What stands behind the second of `from` and `to`, whose kind is that of the first.
+/// The expectation after the second of `from` and `to`, where the kind is known from the first.
 const ALONE: &str = "the name alone here, without its kind in front";
 const COUNTED: &str = "from pset or to pset";
 const END_OF_LIST: &str = "; or )";
 
-/// Understands a script. There is at least one command in it.
+/// Parses a script. The result has at least one command.
 ///
 /// # Errors
-/// [`SyntaxError`] for the first thing that is wrong.
+/// [`SyntaxError`] with the first error.
 pub fn parse(text: &str) -> Result<Vec<Located<Command>>, SyntaxError> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Result<Vec<Located<Command>>, SyntaxError> {
 }
 
 impl Command {
-    /// Whether it could have had a list and has none.
+    /// Whether an optional list may still follow.
     fn may_go_on(&self) -> bool {
         match self {
             Command::Create { props, .. } | Command::Modify { props, .. } => props.is_empty(),
@@ -50,7 +50,7 @@ impl Command {
     }
 }
 
-/// The words, and the one that is next.
+/// The tokens, and the next one.
 struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token<'a>,
@@ -128,12 +128,12 @@ impl<'a> Parser<'a> {
         Ok(Command::TransferCount { count, from: self.name_alone()?, to })
     }
 
-    /// A name where the kind of its element is known, and is not written again.
+    /// A name without kind, where the kind is known.
     fn name_alone(&mut self) -> Result<Located<String>, SyntaxError> {
         if self.kind(true).is_some() { Err(self.unexpected(ALONE)) } else { self.name(NAME) }
     }
 
-    /// The kind that is next, if it is one.
+    /// The next token as a kind, if it is one.
     fn kind(&self, with_cpu: bool) -> Option<ElementKind> {
         let all = [ElementKind::System, ElementKind::Pool, ElementKind::Pset, ElementKind::Cpu];
         let count = if with_cpu { 4 } else { 3 };
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         Ok(Entity { kind, name })
     }
 
-    /// `pset webset`, `cpu 3`: the name.
+    /// Parses `pset webset` or `cpu 3`; returns the name.
     fn element(
         &mut self,
         kind: &'static str,
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
         self.name(expected)
     }
 
-    /// A name; that of a processor may be digits.
+    /// A name; that of a CPU may consist of digits.
     fn name(&mut self, expected: &'static str) -> Result<Located<String>, SyntaxError> {
         let is_number = expected == CPU_NAME && self.token.kind == Kind::Uint;
         if self.token.kind != Kind::Name && !is_number {
@@ -215,7 +215,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// What stands between `(` and `)`, separated by `;`; none where no `(` is.
+    /// The items between `(` and `)`, separated by `;`; empty without `(`.
     fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, SyntaxError>,

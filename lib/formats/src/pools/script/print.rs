@@ -1,4 +1,4 @@
-//! Commands as they can be written. A string that has a `"` or a line end in it has no such form: the language lacks escapes.
+//! Prints commands in the syntax of scripts. A string with a `"` or a line end cannot be printed: the language has no escapes.
 
 use super::{Command, Entity, Located, PropEdit};
 use millpond_model::pools::PropValue;
@@ -13,7 +13,7 @@ impl fmt::Display for Entity {
 impl fmt::Display for PropEdit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The type says nothing, but must be there.
+            // The type has no meaning, but is required.
             PropEdit::Remove(name) => write!(f, "~ string {name}"),
             PropEdit::Set(name, value) => {
                 write!(f, "{} {name} = ", value.value_type())?;
@@ -60,7 +60,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// A list in brackets; nothing where nothing is in it.
+/// A list in parentheses; nothing for an empty list.
 fn list<T: fmt::Display>(before: &str, items: &[Located<T>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (at, item) in items.iter().enumerate() {
         write!(f, "{} {before}{}", if at == 0 { " (" } else { " ;" }, item.value)?;

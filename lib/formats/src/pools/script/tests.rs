@@ -1,8 +1,8 @@
-//! Scripts and their mistakes. What is expected was written from the reference.
+//! Scripts and their errors. Expected values are written by hand.
 
 use super::*;
 
-/// The commands as they are written again.
+/// The commands, printed again.
 fn read(text: &str) -> Vec<String> {
     parse(text)
         .unwrap_or_else(|e| panic!("{text}: {e}, {}", e.hint()))
@@ -11,7 +11,7 @@ fn read(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The place, the message and the remedy.
+/// The position, the message and the remedy.
 fn told(text: &str) -> (usize, usize, String, String) {
     let error = parse(text).unwrap_err();
     (error.line, error.column, error.to_string(), error.hint())

@@ -1,19 +1,19 @@
-//! Limits of one element, checked in one pass before the tree is built: the tree compares each attribute of an element with
-//! every other one, and each namespace with those of the elements around it.
+//! Limits of an element, checked in one pass before the tree is built. Building the tree compares each attribute of an element with
+//! every other one, and each namespace with those of the enclosing elements.
 
 use super::Fault;
 
-/// The most attributes of an element. The DTD has nine at most.
+/// The maximum number of attributes of an element. The DTD has at most nine.
 pub(super) const ATTRIBUTES_MAX: usize = 64;
 
-/// The most properties of an element. Finding one compares it with those before it.
+/// The maximum number of properties of an element. Each is compared with the earlier ones.
 pub(super) const PROPERTIES_MAX: usize = 1000;
 
-/// Checks the number of attributes of each element, and of namespaces in the whole text. Text that is not XML is accepted here from its first
-/// fault on: the parser ends there.
+/// Checks the number of attributes of each element, and of namespaces in the whole text. Text that is not XML is accepted from its first
+/// error on, because the parser stops there.
 ///
 /// # Errors
-/// The place of the element, and [`Fault::TooMany`].
+/// The position of the element, and [`Fault::TooMany`].
 pub(super) fn check(text: &str) -> Result<(), (usize, Fault)> {
     let mut namespaces = 0;
     let mut at = 0;
@@ -47,7 +47,7 @@ pub(super) fn check(text: &str) -> Result<(), (usize, Fault)> {
 struct Tag {
     attributes: usize,
     namespaces: usize,
-    /// Up to its `>`; none where the text ends before.
+    /// The length up to its `>`; `None` if the text ends before.
     length: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ fn tag(text: &str) -> Tag {
                 tag.namespaces += usize::from(text.as_bytes()[word..at].starts_with(b"xmlns"));
             }
             (None, b' ' | b'\t' | b'\r' | b'\n') => {
-                // Blanks may stand between a name and its `=`.
+                // Blanks are allowed between a name and its `=`.
                 let behind = text.as_bytes().get(at + 1);
                 if behind.is_some_and(|byte| !b" \t\r\n=".contains(byte)) {
                     word = at + 1;

@@ -1,4 +1,4 @@
-//! Checks of properties and between elements, after a file is read and before one is written.
+//! Checks of properties and relations between elements, after reading a file and before writing one.
 
 use super::Fault;
 use super::schema::{attribute_of, attributes, tag};
@@ -10,21 +10,21 @@ use millpond_model::pools::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// What does not hold.
+/// A violation.
 #[derive(Debug)]
 pub(super) struct Broken {
-    /// Which element.
+    /// The index of the element.
     pub(super) element: usize,
-    /// Which property of it; none where the element as a whole is meant.
+    /// The property; `None` for the element as a whole.
     pub(super) property: Option<String>,
-    /// What.
+    /// The error.
     pub(super) what: Fault,
 }
 
-/// Looks at elements, given by their properties. A reference may name several elements.
+/// Checks elements, given by their properties. A reference may name several elements.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first violation.
 pub(super) fn check(elements: &[(ElementKind, Properties)]) -> Result<(), Broken> {
     let mut seen = Seen::default();
     for (element, (kind, props)) in elements.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn check(elements: &[(ElementKind, Properties)]) -> Result<(), Broken
 
 type Wrong = (Option<String>, Fault);
 
-/// Each property by itself: it has a name that a file can hold, and a value that it can hold.
+/// Checks each property by itself: a file can represent its name and its value.
 fn values(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     for (name, value) in props.iter() {
         let wrong = |what| Err((Some(name.to_owned()), what));
@@ -69,7 +69,7 @@ fn values(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Known properties: those that must be there are, with their types, and make sense.
+/// Checks known properties: required ones exist, with the right types and valid values.
 fn known(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     if let Some(missing) = attributes(kind).iter().find(|a| props.get(a.property).is_none()) {
         return Err((None, Fault::Missing { attribute: missing.name, element: tag(kind) }));
@@ -98,7 +98,7 @@ fn known(kind: ElementKind, props: &Properties) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What a known property could be, if it cannot be this.
+/// The expected value of a known property, if the given one is invalid.
 fn unfit(kind: ElementKind, name: &str, value: &PropValue) -> Option<&'static str> {
     let (fits, expected) = match (name, value) {
         ("system.name" | "pool.name" | "pset.name", PropValue::String(text)) => {
@@ -120,18 +120,18 @@ fn unfit(kind: ElementKind, name: &str, value: &PropValue) -> Option<&'static st
     (!fits).then_some(expected)
 }
 
-/// Whether XML has a character.
+/// Whether XML allows a character.
 fn is_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Whether a text can be an id. XML takes some more letters, which no file uses.
+/// Whether a text can be an ID. XML allows some more letters, which no file uses.
 fn is_xml_name(text: &str) -> bool {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     first && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-/// What earlier elements have, and no later element may have.
+/// Names and keys of earlier elements, which later elements must not repeat.
 #[derive(Default)]
 struct Seen {
     names: HashSet<(ElementKind, String)>,
@@ -169,7 +169,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether everything that a pool refers to is there, and a set among it.
+    /// Whether all elements that a pool refers to exist, at least one of them a set.
     fn reference(&self, ids: &str) -> Result<(), Fault> {
         let mut has_set = false;
         for id in ids.split_whitespace() {

@@ -1,129 +1,129 @@
-//! Faults of a configuration file.
+//! Errors in a configuration file.
 
 use millpond_model::pools::{ElementKind, ValueType};
 use std::fmt;
 
-/// A file that is no configuration. Displays as a sentence without the place.
+/// An invalid file. Displays as a sentence without the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XmlError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Bytes from 1.
+    /// The column in bytes, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error.
     pub what: Fault,
 }
 
-/// A configuration that cannot be kept in a file.
+/// A configuration that cannot be written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteError {
-    /// Which element: `pset webset`.
+    /// The element: `pset webset`.
     pub element: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: Fault,
 }
 
-/// What is wrong with a file or an element. `element` is a word of the DTD, `property` the whole name of a property.
+/// An error in a file or an element. `element` is a tag of the DTD, `property` the full name of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no XML, and why.
+    /// It is not XML; the reason.
     NotXml(String),
-    /// It names no DTD.
+    /// It has no DOCTYPE.
     NoDoctype,
-    /// It names another DTD.
+    /// It refers to another DTD.
     WrongDtd(String),
-    /// It has declarations in its DOCTYPE, which could make it arbitrarily large.
+    /// Its DOCTYPE contains declarations, which could expand to an arbitrary size.
     Declarations,
-    /// The outermost element is another one.
+    /// The root element is wrong.
     WrongRoot(String),
-    /// An element stands where it has no place.
+    /// An element is not allowed at this position.
     Element {
         /// Its name.
         name: String,
-        /// What it stands in.
+        /// The enclosing element.
         parent: &'static str,
     },
-    /// A kind of resource that nothing has yet.
+    /// A kind of resource that does not exist yet.
     Aggregate,
-    /// There is no such attribute.
+    /// Unknown attribute.
     Attribute {
         /// Its name.
         name: String,
-        /// Of which element.
+        /// Its element.
         element: &'static str,
     },
-    /// An attribute must be there and is not.
+    /// A required attribute is missing.
     Missing {
         /// Its name.
         attribute: &'static str,
-        /// Of which element.
+        /// Its element.
         element: &'static str,
     },
-    /// An element has more of something than is read.
+    /// An element exceeds a limit.
     TooMany {
-        /// Of what: `attributes`.
+        /// The counted items: `attributes`.
         what: &'static str,
-        /// The most.
+        /// The limit.
         most: usize,
     },
     /// There is text between elements.
     Text {
-        /// Of which element.
+        /// The element.
         element: &'static str,
     },
-    /// A property cannot have this name.
+    /// The name of a property is invalid.
     PropertyName(String),
     /// An element has a property twice.
     Twice {
-        /// Which.
+        /// The property.
         property: String,
     },
-    /// A property stands by itself that is an attribute of its element.
+    /// A property is given as an element, but must be an attribute.
     IsAttribute {
-        /// Which.
+        /// The property.
         property: String,
-        /// Of which element.
+        /// Its element.
         element: &'static str,
     },
-    /// There is no such type.
+    /// Unknown type.
     UnknownType(String),
-    /// A property has another type.
+    /// A property has the wrong type.
     Type {
-        /// Which property.
+        /// The property.
         property: &'static str,
-        /// Its type.
+        /// The expected type.
         expected: ValueType,
-        /// What it was given.
+        /// The type found.
         found: ValueType,
     },
-    /// A property cannot have this value.
+    /// The value of a property is invalid.
     Value {
-        /// Which property.
+        /// The property.
         property: String,
         /// The value.
         text: String,
-        /// What it could be.
+        /// The expected value.
         expected: &'static str,
     },
-    /// XML has no such character.
+    /// A character that XML does not allow.
     Character {
-        /// In which property.
+        /// The property.
         property: String,
-        /// Which.
+        /// The character.
         character: char,
     },
-    /// Two of a kind have the same name.
+    /// Two elements of a kind have the same name.
     SameName {
-        /// Of which kind.
+        /// The kind.
         kind: ElementKind,
         /// The name.
         name: String,
     },
     /// Two elements have the same `ref_id`.
     SameRef(String),
-    /// A processor is there twice.
+    /// A CPU occurs twice.
     SameCpu(i64),
-    /// Two of a kind are the default one.
+    /// Two elements of a kind are marked as the default.
     SecondDefault(ElementKind),
     /// A set has a minimum above its maximum.
     MinAboveMax {
@@ -132,7 +132,7 @@ pub enum Fault {
         /// The maximum.
         max: u64,
     },
-    /// A pool refers to an element that is not there.
+    /// A pool refers to an element that does not exist.
     Dangling(String),
     /// A pool refers to no set.
     NoSet,
@@ -154,7 +154,7 @@ impl std::error::Error for XmlError {}
 impl std::error::Error for WriteError {}
 
 impl XmlError {
-    /// What the user could do.
+    /// A remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         self.what.hint()
@@ -162,7 +162,7 @@ impl XmlError {
 }
 
 impl WriteError {
-    /// What the user could do.
+    /// A remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         self.what.hint()
@@ -210,7 +210,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// What the user could do.
+    /// A remedy.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {

@@ -1,30 +1,29 @@
-//! The file of a configuration (`/etc/pooladm.conf`): XML by a DTD (reference §9).
+//! The configuration file (`/etc/pooladm.conf`): XML with the DTD `rm_pool.dtd.1` of Solaris.
 //!
-//! # What is in it
+//! # Contents
 //!
-//! `system` holds `pool`s and `res_comp`s (processor sets), and these hold `comp`s (processors). A property that the DTD
-//! declares as an attribute of its element is kept there under its short name (`pset.min` is `min`); every other
-//! one is an element `property` with its whole name and its type.
+//! `system` contains `pool`s and `res_comp`s (processor sets), which contain `comp`s (CPUs). A property that the DTD
+//! declares as an attribute of its element is stored there under its short name (`pset.min` is `min`). Every other
+//! property is an element `property` with its full name and its type.
 //!
-//! # How it is read
+//! # Reading
 //!
 //! ```text
-//!   text ──▶ prolog: which DTD? ──▶ bounds ──▶ tree ──▶ what the DTD says ──▶ what holds between elements ──▶ PoolsConf
-//!            (no declarations)                         (schema, read)        (check)
+//!   text ──▶ prolog: which DTD? ──▶ bounds ──▶ tree ──▶ rules of the DTD ──▶ relations between elements ──▶ PoolsConf
+//!            (no declarations)                         (schema, read)     (check)
 //! ```
 //!
-//! The DTD is never fetched, here or elsewhere: what it says stands in `schema`, and a test compares both. A file that
-//! declares things of its own is refused before anything in it is expanded, so that it cannot make itself large. One element has 64 attributes
-//! and 1,000 properties at most (`bounds`), so that reading takes time in proportion to the text. What is wrong comes with its line and column
-//! ([`XmlError`]) and a remedy.
+//! The DTD is never loaded, here or elsewhere: its rules are in `schema`, and a test compares both. A file with declarations of its own is
+//! rejected before any expansion, so that it cannot expand to a large size. An element has at most 64 attributes and 1,000 properties
+//! (`bounds`), so that reading takes linear time. Errors have a line, a column ([`XmlError`]) and a remedy.
 //!
-//! A missing `pset.size` is counted, and a wrong one is corrected. A pool that refers to several sets keeps the first one. Text in `pool` and
-//! `comp`, which the DTD allows, says nothing and is lost, as are comments and `a-dtype`.
+//! A missing `pset.size` is computed, and a wrong one is corrected. A pool that refers to several sets keeps the first one. Text in `pool` and
+//! `comp`, which the DTD allows, has no meaning and is lost, as are comments and `a-dtype`.
 //!
-//! # How it is written
+//! # Writing
 //!
-//! The same checks come first: what is written can be read, is the same configuration then, and is valid by the DTD. Temporary
-//! elements are left out. A pool that is not, but whose set is, gets the default set.
+//! The same checks come first: the output can be read back, gives the same configuration, and is valid by the DTD. Temporary
+//! elements are omitted. A permanent pool with a temporary set gets the default set.
 
 mod bounds;
 mod check;
@@ -39,13 +38,13 @@ pub use fault::{Fault, WriteError, XmlError};
 pub use read::read;
 pub use write::{check, write};
 
-/// The DTD, as a program that validates files wants it.
+/// The DTD, for validators.
 pub const DTD: &str = include_str!("../rm_pool.dtd.1");
 
 /// The public name of the DTD.
 pub const PUBLIC_ID: &str = "-//Sun Microsystems Inc//DTD Resource Management All//EN";
 
-/// Where files say that the DTD is.
+/// The location of the DTD in files.
 pub const SYSTEM_ID: &str = "file:///usr/share/lib/xml/dtd/rm_pool.dtd.1";
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! The prolog of a file: which DTD it follows.
+//! The prolog of a file: its DTD.
 //!
-//! This is read before the rest, and stricter than XML asks: a DOCTYPE with declarations of its own is refused, so that
+//! The prolog is read before the rest, and more strictly than XML requires: a DOCTYPE with declarations is rejected, so that
 //! its entities are never expanded.
 
 use super::{Fault, PUBLIC_ID, SYSTEM_ID};
 
-/// Looks for the DOCTYPE and gives its place. `None` when there is none before the first element, or it cannot be understood: then the
-/// XML reader, which allows no DOCTYPE then, says what is wrong.
+/// The position of the DOCTYPE. `None` if there is none before the first element, or if it is malformed: the XML reader, which then allows
+/// no DOCTYPE, reports the error.
 ///
 /// # Errors
-/// A place and what is wrong there.
+/// The position and the error.
 pub(super) fn doctype(text: &str) -> Result<Option<usize>, (usize, Fault)> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     loop {
@@ -37,7 +37,7 @@ pub(super) fn doctype(text: &str) -> Result<Option<usize>, (usize, Fault)> {
     }
 }
 
-/// What XML calls white space.
+/// White space in XML.
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn behind<'a>(text: &'a str, end: &str) -> Option<&'a str> {
@@ -51,7 +51,7 @@ struct Doctype<'a> {
     has_declarations: bool,
 }
 
-/// What stands behind `<!DOCTYPE`.
+/// Parses the text after `<!DOCTYPE`.
 fn understood(text: &str) -> Option<Doctype<'_>> {
     let text = text.strip_prefix(BLANKS)?.trim_start_matches(BLANKS);
     let end = text.find(|c| BLANKS.contains(&c) || c == '>' || c == '[')?;
@@ -74,7 +74,7 @@ fn understood(text: &str) -> Option<Doctype<'_>> {
     Some(Doctype { root, public, system, has_declarations })
 }
 
-/// Blanks and a quoted text; what is in it, and what is behind it.
+/// Parses blanks and a quoted text; returns the contents and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix(BLANKS)?.trim_start_matches(BLANKS);
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
@@ -82,7 +82,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 impl Doctype<'_> {
-    /// What is wrong with the name of the DTD. Its place may be another one, but not its file.
+    /// The error if the DTD is another one. Its directory may differ, but not its file name.
     fn other_dtd(&self) -> Option<Fault> {
         let file = |place: &str| place.rsplit('/').next().unwrap_or_default().to_owned();
         match (self.public, self.system) {

@@ -1,4 +1,4 @@
-//! From the text of a file to its configuration.
+//! From the text of a file to a configuration.
 
 use super::bounds::{self, PROPERTIES_MAX};
 use super::check::check;
@@ -14,10 +14,10 @@ use millpond_model::pools::{
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
 use std::collections::{HashMap, HashSet};
 
-/// Understands the file of a configuration.
+/// Parses the file of a configuration.
 ///
 /// # Errors
-/// [`XmlError`] for something that is wrong.
+/// [`XmlError`] for an invalid file.
 pub fn read(text: &str) -> Result<PoolsConf, XmlError> {
     understood(text).map_err(|(offset, what)| {
         let before = text.get(..offset).unwrap_or(text);
@@ -27,7 +27,7 @@ pub fn read(text: &str) -> Result<PoolsConf, XmlError> {
     })
 }
 
-/// Where in the text something is wrong, and what.
+/// The position in the text, and the error.
 type Wrong = (usize, Fault);
 
 fn understood(text: &str) -> Result<PoolsConf, Wrong> {
@@ -56,7 +56,7 @@ fn understood(text: &str) -> Result<PoolsConf, Wrong> {
     }
 }
 
-/// The name of an element. The only prefix that needs no declaration is `xml`; declarations of others are refused as attributes.
+/// The name of an element. The only prefix without declaration is `xml`; declarations of others are rejected as attributes.
 fn name_of(node: Node<'_, '_>) -> String {
     let name = node.tag_name();
     format!("{}{}", if name.namespace() == Some(roxmltree::NS_XML_URI) { "xml:" } else { "" }, name.name())
@@ -70,7 +70,7 @@ fn malformed(text: &str, error: &roxmltree::Error) -> Wrong {
     if at_end {
         return (text.len(), Fault::NotXml(why));
     }
-    // Its columns are characters.
+    // The columns of the XML reader count characters.
     let lines_before = (position.row as usize).saturating_sub(1);
     let line_start: usize = text.split_inclusive('\n').take(lines_before).map(str::len).sum();
     let line = text.get(line_start..).unwrap_or_default();
@@ -79,14 +79,14 @@ fn malformed(text: &str, error: &roxmltree::Error) -> Wrong {
     (line_start + column, Fault::NotXml(why))
 }
 
-/// An element that is no `property`.
+/// An element other than `property`.
 struct Element {
     kind: ElementKind,
     props: Properties,
     places: Places,
 }
 
-/// Where an element and its properties begin in the text.
+/// The positions of an element and its properties in the text.
 struct Places {
     element: usize,
     properties: HashMap<String, usize>,
@@ -105,7 +105,7 @@ impl Element {
     }
 }
 
-/// Reads an element, and then those in it, in the order of the text.
+/// Reads an element, and then its children, in the order of the text.
 fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Element>) -> Result<(), Wrong> {
     let places = Places { element: node.range().start, properties: HashMap::new() };
     let mut element = Element { kind, props: Properties::default(), places };
@@ -114,7 +114,7 @@ fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Elemen
             return Err((at.name, Fault::Attribute { name: name.to_owned(), element: tag(kind) }));
         };
         let property = attribute.property;
-        // Blanks around ids say nothing.
+        // Blanks around IDs are ignored.
         let is_id = matches!(name, "ref_id" | "res");
         let value = if is_id { value.trim_matches(BLANKS) } else { value };
         let value_type = rule(kind, property).map_or(ValueType::String, |rule| rule.value_type);
@@ -132,7 +132,7 @@ fn read_element(node: Node<'_, '_>, kind: ElementKind, elements: &mut Vec<Elemen
             _ => {}
         }
     }
-    // The first fault in the order of listings is told.
+    // Properties are sorted so that the first error in the order of listings is reported.
     let order = rules(kind);
     element.props.sort_by_rank(|name| order.iter().position(|r| r.name == name).unwrap_or(usize::MAX));
     elements.push(element);
@@ -144,13 +144,13 @@ fn unfit(property: &str, text: &str, value_type: ValueType) -> Fault {
     Fault::Value { property, text, expected: expectation(value_type) }
 }
 
-/// Where an attribute's name and value begin.
+/// The positions of the name and the value of an attribute.
 struct At {
     name: usize,
     value: usize,
 }
 
-/// The attributes of an element but the one about types. Namespaces are none of them.
+/// The attributes of an element except the one for types. Namespaces are not included.
 fn plain_attributes<'a>(
     node: Node<'a, '_>,
     element: &'static str,
@@ -173,7 +173,7 @@ fn plain_attributes<'a>(
     Ok(all)
 }
 
-/// Which element stands in another one.
+/// The kind of a child element.
 fn inner_kind(child: Node<'_, '_>, parent: ElementKind) -> Result<ElementKind, Wrong> {
     let (name, at) = (name_of(child), child.range().start);
     let kinds = [ElementKind::Pool, ElementKind::Pset, ElementKind::Cpu];
@@ -185,7 +185,7 @@ fn inner_kind(child: Node<'_, '_>, parent: ElementKind) -> Result<ElementKind, W
     }
 }
 
-/// Refuses text that is more than blanks.
+/// Rejects text other than blanks.
 fn no_text(node: Node<'_, '_>, element: &'static str) -> Result<(), Wrong> {
     let (text, range) = (node.text().unwrap_or_default(), node.range());
     if text.trim_matches(BLANKS).is_empty() {
@@ -242,7 +242,7 @@ fn read_property(node: Node<'_, '_>, element: &mut Element) -> Result<(), Wrong>
     Ok(())
 }
 
-/// The configuration of elements that were checked. The default ones come first.
+/// The configuration from checked elements. The default elements come first.
 fn assembled(elements: Vec<(ElementKind, Properties)>) -> PoolsConf {
     let mut conf = PoolsConf { system: SystemNode::default(), pools: Vec::new(), psets: Vec::new() };
     let mut cpus: Vec<Vec<CpuNode>> = Vec::new();
@@ -262,7 +262,7 @@ fn assembled(elements: Vec<(ElementKind, Properties)>) -> PoolsConf {
         }
     }
     for (set, mut cpus) in conf.psets.iter_mut().zip(cpus) {
-        // Each one is put behind those that are there.
+        // Adds CPUs in ascending order, so that each is appended.
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.into_iter().for_each(|cpu| set.add(cpu));
     }

@@ -1,14 +1,14 @@
-//! What the DTD says of elements (reference §9.2). The order is the one in which attributes are written.
+//! The rules of the DTD for elements. Attributes are in the order in which they are written.
 
 use millpond_model::pools::ElementKind;
 
-/// An attribute that keeps a property.
+/// An attribute for a property.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attribute {
     pub(super) name: &'static str,
     /// The property.
     pub(super) property: &'static str,
-    /// What it is when it is not there; `None` where it must be.
+    /// The default value; `None` for a required attribute.
     pub(super) default: Option<&'static str>,
 }
 
@@ -57,10 +57,10 @@ const CPU: [Attribute; 4] = [
     required("ref_id", "cpu.ref_id"),
 ];
 
-/// The attribute of every element that says of which types the others are.
+/// The attribute of every element that declares the types of other attributes.
 pub(super) const TYPES: &str = "a-dtype";
 
-/// The element that keeps a property without an attribute.
+/// The element for a property without an attribute.
 pub(super) const PROPERTY: &str = "property";
 
 /// The attributes of elements of a kind.
@@ -73,12 +73,12 @@ pub(super) fn attributes(kind: ElementKind) -> &'static [Attribute] {
     }
 }
 
-/// The attribute that keeps a property.
+/// The attribute for a property.
 pub(super) fn attribute_of(kind: ElementKind, property: &str) -> Option<&'static Attribute> {
     attributes(kind).iter().find(|a| a.property == property)
 }
 
-/// The word of the DTD for a kind.
+/// The tag of a kind in the DTD.
 pub(super) fn tag(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::System => "system",
@@ -93,7 +93,7 @@ fn kind_of(tag: &str) -> Option<ElementKind> {
     all.into_iter().find(|kind| self::tag(*kind) == tag)
 }
 
-/// Which elements can stand in one.
+/// The child elements that an element may have.
 pub(super) fn children(tag: &str) -> &'static [&'static str] {
     match kind_of(tag) {
         Some(ElementKind::System) => &["pool", "res_comp", PROPERTY],
@@ -103,7 +103,7 @@ pub(super) fn children(tag: &str) -> &'static [&'static str] {
     }
 }
 
-/// The attributes of an element, by its word.
+/// The attributes of an element, by its tag.
 pub(super) fn attribute_names(tag: &str) -> Vec<&'static str> {
     match kind_of(tag) {
         Some(kind) => attributes(kind).iter().map(|a| a.name).collect(),
@@ -111,7 +111,7 @@ pub(super) fn attribute_names(tag: &str) -> Vec<&'static str> {
     }
 }
 
-/// Whether text can stand in elements of a kind.
+/// Whether elements of a kind may contain text.
 pub(super) fn is_mixed(kind: ElementKind) -> bool {
     matches!(kind, ElementKind::Pool | ElementKind::Cpu)
 }
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// The declaration of an element's attributes: the name, and what stands for a missing one.
+    /// The declared attributes of an element: the name, and the default.
     fn declared(tag: &str) -> Vec<(String, String)> {
         let (_, rest) = DTD.split_once(&format!("<!ATTLIST {tag}\n")).unwrap();
         let lines = rest.split("\n>").next().unwrap().lines();

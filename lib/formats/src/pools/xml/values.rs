@@ -1,10 +1,10 @@
-//! Values as a file has them (reference §9.3).
+//! Values in the form of files.
 
 use super::schema::attributes;
 use crate::pools::properties::rule;
 use millpond_model::pools::{ElementKind, PropValue, Properties, ValueType};
 
-/// A value of a type. Blanks around numbers say nothing.
+/// Parses a value of a type. Blanks around numbers are ignored.
 pub(super) fn value_of(value_type: ValueType, text: &str) -> Option<PropValue> {
     let word = text.trim_matches(super::prolog::BLANKS);
     Some(match value_type {
@@ -16,7 +16,7 @@ pub(super) fn value_of(value_type: ValueType, text: &str) -> Option<PropValue> {
     })
 }
 
-/// A value as it is written. Floats have six decimals as in files of Solaris, and more where six would make another float of them.
+/// The text of a value. Floats have six decimals as in files of Solaris, and more if six would change the value.
 pub(super) fn text_of(value: &PropValue) -> String {
     match value {
         PropValue::Uint(value) => value.to_string(),
@@ -30,7 +30,7 @@ pub(super) fn text_of(value: &PropValue) -> String {
     }
 }
 
-/// What a value of a type looks like.
+/// A description of the values of a type.
 pub(super) fn expectation(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::Uint => "a whole number from 0 to 18446744073709551615",
@@ -41,7 +41,7 @@ pub(super) fn expectation(value_type: ValueType) -> &'static str {
     }
 }
 
-/// Adds what the DTD says of attributes that are not there.
+/// Adds the default values of missing attributes.
 pub(super) fn complete(kind: ElementKind, props: &mut Properties) {
     for attribute in attributes(kind) {
         if props.get(attribute.property).is_some() {

@@ -7,18 +7,18 @@ use crate::pools::properties::Element;
 use millpond_model::pools::{CpuNode, ElementKind, PoolNode, PoolsConf, Properties, PsetNode};
 use std::fmt::Write as _;
 
-/// Checks that a configuration can be kept in a file and would be read as it is.
+/// Checks that a configuration can be written to a file and read back unchanged.
 ///
 /// # Errors
-/// [`WriteError`] for the first thing that a file cannot hold.
+/// [`WriteError`] for the first error.
 pub fn check(conf: &PoolsConf) -> Result<(), WriteError> {
     checked(conf).map(|_| ())
 }
 
-/// The file of a configuration: several lines, each with its end.
+/// The file of a configuration: several lines with newlines.
 ///
 /// # Errors
-/// As of [`check`].
+/// See [`check`].
 pub fn write(conf: &PoolsConf) -> Result<String, WriteError> {
     let elements = checked(conf)?;
     let mut text = format!(
@@ -42,7 +42,7 @@ fn checked(conf: &PoolsConf) -> Result<Vec<(ElementKind, Properties)>, WriteErro
     }
 }
 
-/// The elements of a file, each before those in it: all that are not temporary.
+/// The elements of a file, each before its children: all that are not temporary.
 fn kept(conf: &PoolsConf) -> Vec<(ElementKind, Properties)> {
     let default = conf.default_pset().map(|set| &set.ref_id);
     let pool = |pool: &PoolNode| {
@@ -61,7 +61,7 @@ fn kept(conf: &PoolsConf) -> Vec<(ElementKind, Properties)> {
     elements
 }
 
-/// An element in words.
+/// An element as text.
 fn told(kind: ElementKind, props: &Properties) -> String {
     match (kind, props.int("cpu.sys_id")) {
         (ElementKind::Cpu, Some(id)) => format!("cpu {id}"),
@@ -69,7 +69,7 @@ fn told(kind: ElementKind, props: &Properties) -> String {
     }
 }
 
-/// Elements, each followed by those in it.
+/// Writes elements, each followed by its children.
 fn push_elements(elements: &Elements, depth: usize, text: &mut String) {
     let mut rest = elements;
     while let Some(((kind, props), behind)) = rest.split_first() {
@@ -84,7 +84,7 @@ fn push_elements(elements: &Elements, depth: usize, text: &mut String) {
     }
 }
 
-/// An element with its properties and what `inner` writes into it.
+/// Writes an element with its properties and the content by `inner`.
 fn push_element(
     kind: ElementKind,
     props: &Properties,
@@ -118,7 +118,8 @@ fn push_element(
     }
 }
 
-/// Text that comes back as it was: readers make blanks of line ends and tabs in attributes, and line ends of carriage returns.
+/// Escapes text so that it is read back unchanged: XML readers convert line ends and tabs in attributes to blanks, and carriage returns to
+/// line ends.
 fn escaped(text: &str, in_attribute: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

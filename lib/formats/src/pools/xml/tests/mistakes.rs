@@ -1,11 +1,11 @@
-//! Files that are refused, and configurations that cannot become files.
+//! Invalid files, and configurations that cannot be written.
 
 use super::{EXAMPLE, web};
 use crate::pools::xml::{Fault, PUBLIC_ID, read, write};
 use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PropValue};
 use millpond_model::{CpuId, PoolId};
 
-/// The line, the column and the sentence for the example with one change.
+/// Line, column and message for the example with one change.
 fn told(from: &str, to: &str) -> (usize, usize, String) {
     assert!(EXAMPLE.contains(from), "{from}");
     let error = read(&EXAMPLE.replacen(from, to, 1)).unwrap_err();
@@ -89,14 +89,14 @@ fn an_entity_bomb_is_not_lit() {
     assert!(matches!(read(&nested).unwrap_err().what, Fault::Missing { .. } | Fault::Element { .. }));
 }
 
-/// `count` times what a number becomes.
+/// The texts for `count` numbers, concatenated.
 fn many(count: usize, one: impl Fn(usize) -> String) -> String {
     (0..count).map(one).collect()
 }
 
 #[test]
 fn a_large_file_is_read_in_proportion_or_refused_with_its_place() {
-    // Each of these kept the reader busy for longer than a minute when it compared each part with each other one.
+    // With pairwise comparisons, each of these took longer than a minute to read.
     let count = 60_000;
     let attributes = many(count, |i| format!(" a{i}='>'"));
     assert_eq!(

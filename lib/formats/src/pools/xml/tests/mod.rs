@@ -1,4 +1,4 @@
-//! Files and their mistakes. What is expected was written from the reference.
+//! Files and their errors. Expected values are written by hand.
 
 mod mistakes;
 
@@ -9,7 +9,7 @@ use millpond_model::pools::{ElementKind, PoolNode, PoolsConf, PropValue, PsetNod
 use millpond_model::{CpuId, PoolId, PsetId, State};
 use proptest::prelude::*;
 
-/// The file of the reference.
+/// A sample file.
 const EXAMPLE: &str = r#"<?xml version="1.0"?>
 <!DOCTYPE system PUBLIC "-//Sun Microsystems Inc//DTD Resource Management All//EN" "file:///usr/share/lib/xml/dtd/rm_pool.dtd.1">
 <!--
@@ -49,8 +49,8 @@ const EXAMPLE: &str = r#"<?xml version="1.0"?>
 </system>
 "#;
 
-/// As an old machine leaves it behind: created in a file, without sizes, with comments, types and a free property of each
-/// type; elements that are in no order.
+/// A file as an old machine may have it: created as a file, without sizes, with comments, types and a free property of each
+/// type; elements in no order.
 const CREATED: &str = r#"<?xml version='1.0' encoding='UTF-8' standalone='no'?>
 <?editor none?>
 <!DOCTYPE system PUBLIC '-//Sun Microsystems Inc//DTD Resource
@@ -164,7 +164,7 @@ fn fuzz_minute_files() {
     });
 }
 
-/// A free property of any type.
+/// A user-defined property of any type.
 fn free() -> impl Strategy<Value = (String, PropValue)> {
     let value = prop_oneof![
         any::<u64>().prop_map(PropValue::Uint),
@@ -177,7 +177,7 @@ fn free() -> impl Strategy<Value = (String, PropValue)> {
 }
 
 prop_compose! {
-    /// A configuration with up to five sets, and up to five pools that use any of them.
+    /// A configuration with at most five sets, and at most five pools that use any of them.
     fn configurations()(
         sets in proptest::collection::vec(("[A-Za-z][A-Za-z0-9,._-]{0,6}", 0u64..9, 0u64..9, free()), 0..5),
         pools in proptest::collection::vec(("[A-Za-z][A-Za-z0-9,._-]{0,6}", any::<i64>(), 0usize..6, free()), 0..5),
