@@ -1,20 +1,20 @@
-//! Places that a killed process had taken for itself, and how the next writer puts them back.
+//! Places that a killed process had reserved for a latency probe, and their restoration by the next writer.
 
 use crate::facets::{LatencyProbe, Place};
 use crate::{Machine, Refusal, Writer};
 use std::fmt;
 
-/// A place whose owner is gone, and what came of putting it back.
+/// A place whose owner no longer exists, and the result of its restoration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutBack {
     /// The place.
     pub place: Place,
-    /// Everything is as it was before, with what is to be said of it; or why not.
+    /// Notes if everything is restored, else the refusal.
     pub result: Result<Vec<String>, Refusal>,
 }
 
 impl PutBack {
-    /// What was to be done: `put back what process 12 left`.
+    /// The operation as text: `put back what process 12 left`.
     #[must_use]
     pub fn what(&self) -> String {
         format!("put back what process {} left", self.place.owner)
@@ -36,7 +36,7 @@ impl fmt::Display for PutBack {
 }
 
 impl Writer<'_> {
-    /// Puts back the places of processes that were killed before they gave them back. A place that resists is left; it disturbs no other.
+    /// Restores the places of killed processes. A place that cannot be restored does not block the others.
     pub fn put_back_abandoned(&self, probe: &dyn LatencyProbe) -> Vec<PutBack> {
         let put_back = |place: Place| {
             let result =
@@ -47,11 +47,12 @@ impl Writer<'_> {
     }
 }
 
-/// The same for a caller that is not the writer and has seen such places ([`LatencyProbe::abandoned`], the reading of one directory): becomes one only where there
-/// are any. Put back are those that are still abandoned then: what another writer put back in between may be in use again.
+/// The same for a caller that is not the writer and has found such places ([`LatencyProbe::abandoned`], which reads one directory). Becomes
+/// the writer only if there are any. Restores those that are still abandoned then: a place that another writer restored in between may be
+/// in use again.
 ///
 /// # Errors
-/// [`Refusal`] when the machine cannot be written.
+/// [`Refusal`] if the machine cannot be written.
 pub fn put_back_abandoned(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,

@@ -1,4 +1,4 @@
-//! Absence: why a machine does not have a facet, a counter or an ability, and what would help.
+//! Absence: why a machine does not have a facet, a counter or an ability, and a remedy.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// Nothing helps, or nothing is known to.
+    /// Without a remedy.
     #[must_use]
     pub fn because(why: impl Into<String>) -> Self {
         Absent { why: why.into(), what_would_help: None }

@@ -1,4 +1,4 @@
-//! Prepared changes: knobs, steps, and the outcome they lead to.
+//! Prepared changes: knobs, steps, and the expected outcome.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ impl fmt::Display for Knob {
     }
 }
 
-/// A knob's value, in the one spelling that reading gives back after writing it.
+/// The value of a knob, in the spelling that is read back after a write.
 pub type Value = String;
 
 /// What a step does to the memory of a knob's original value.
@@ -55,40 +55,40 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step on a knob of our own that must succeed.
+    /// A step on a knob created by Millpond, which must succeed.
     #[must_use]
     pub fn new(knob: Knob, before: Option<Value>, after: Option<Value>) -> Self {
         Step { knob, before, after, baseline: Baseline::Ours, may_refuse: false, falls: false }
     }
 
-    /// Whether the step only tells the journal to keep or to forget a baseline: the value stays as it is.
+    /// Whether the step only keeps or releases a baseline in the journal: the value stays unchanged.
     #[must_use]
     pub fn is_note(&self) -> bool {
         self.before == self.after
     }
 
-    /// The same step, remembering the original value.
+    /// The same step, keeping the original value as baseline.
     #[must_use]
     pub fn keeping(mut self) -> Self {
         self.baseline = Baseline::Keep;
         self
     }
 
-    /// The same step, forgetting the original value, which it restores.
+    /// The same step, releasing the baseline, which it restores.
     #[must_use]
     pub fn releasing(mut self) -> Self {
         self.baseline = Baseline::Release;
         self
     }
 
-    /// The same step, which a later one of the same change takes along.
+    /// The same step; the value changes as a side effect of a later step of the same change.
     #[must_use]
     pub fn falling(mut self) -> Self {
         self.falls = true;
         self
     }
 
-    /// The same step, whose refusal is only a note.
+    /// The same step; its refusal is only a note.
     #[must_use]
     pub fn tolerant(mut self) -> Self {
         self.may_refuse = true;
@@ -96,7 +96,7 @@ impl Step {
     }
 }
 
-/// `file /a: 0-3 -> 0,2-3`, for `--dry-run` and for reports.
+/// `file /a: 0-3 -> 0,2-3`, for `--dry-run` and reports.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |v: &Option<Value>| match v {
@@ -108,16 +108,16 @@ impl fmt::Display for Step {
     }
 }
 
-/// A change that has been thought through by reading, and not yet made.
+/// A change that was prepared by reading and is not yet applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change<T> {
-    /// What it is, for the journal and for reports: `create processor set 1`.
+    /// A description for the journal and for reports: `create processor set 1`.
     pub what: String,
-    /// In the order in which they must be applied.
+    /// The steps, in the order in which they must be applied.
     pub steps: Vec<Step>,
-    /// What will be true afterwards.
+    /// The state after the change.
     pub outcome: T,
-    /// What the user should know although it is no error.
+    /// Notes for the user that are not errors.
     pub notes: Vec<String>,
 }
 

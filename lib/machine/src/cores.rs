@@ -1,23 +1,23 @@
-//! Cores by their strands that are on-line.
+//! Cores with their on-line strands.
 
 use crate::{Machine, Refusal};
 use millpond_model::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 
-/// The cores of some CPUs of a machine, and which CPUs run threads.
+/// The cores of some CPUs, and the active CPUs of the machine.
 #[derive(Debug)]
 pub struct ActiveCores {
-    /// All strands of the core of each.
+    /// All strands of the core of each CPU.
     cores: BTreeMap<CpuId, CpuSet>,
-    /// Asked for only where a core has several strands.
+    /// The active CPUs; read only if a core has several strands.
     active: CpuSet,
 }
 
 impl ActiveCores {
-    /// Those of these CPUs now.
+    /// The cores of these CPUs now.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     pub fn of(machine: &dyn Machine, cpus: &[CpuId]) -> Result<ActiveCores, Refusal> {
         let processors = machine.processors()?;
         let cores = processors.cores_of(cpus)?;
@@ -30,20 +30,20 @@ impl ActiveCores {
         Ok(ActiveCores { cores, active })
     }
 
-    /// The CPUs that run threads, where one of those that were asked about shares its core; else those that were asked about.
+    /// The active CPUs if one of the given CPUs shares its core; else the given CPUs.
     #[must_use]
     pub fn active(&self) -> &CpuSet {
         &self.active
     }
 
-    /// The on-line strands of the core of a CPU that was asked about.
+    /// The on-line strands of the core of a given CPU.
     #[must_use]
     pub fn strands(&self, cpu: CpuId) -> CpuSet {
         self.cores.get(&cpu).map(|cpus| cpus & &self.active).unwrap_or_default()
     }
 
-    /// The CPUs that were asked about, in the order of `cpus`, with the other on-line strands of their cores behind them. What does not exist stays, for
-    /// the machine to refuse.
+    /// The given CPUs, in the order of `cpus`, followed by the other on-line strands of their cores. A CPU that does not exist stays in the
+    /// list, so that the machine refuses it.
     #[must_use]
     pub fn whole(&self, cpus: &[CpuId]) -> Vec<CpuId> {
         let mut all = cpus.to_vec();

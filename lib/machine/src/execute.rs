@@ -1,58 +1,58 @@
-//! The executor: applies prepared changes, all or nothing, and repairs what a killed writer left.
+//! The executor: applies prepared changes, all or nothing, and repairs the unfinished operation of a killed writer.
 //!
-//! It makes no choice of its own. Which steps, in which order, is decided by the facet that prepared them.
+//! It makes no decisions. The steps and their order come from the facet that prepared them.
 
 use crate::{
     Change, Guard, Journal, JournalError, Knob, KnobError, Machine, Reason, Refusal, Step, Subject, Value,
 };
 use std::fmt;
 
-/// How often a machine may be found unsettled after a change before we give up. Each round catches the
-/// threads that were born during the one before; a fork bomb is not worth a longer chase.
+/// The maximum number of settle rounds after a change. Each round handles the threads that were created during the previous one; against a
+/// fork bomb more rounds do not help.
 const SETTLE_ROUNDS_MAX: usize = 32;
 
-/// The one writer of a machine. While it exists no other program changes the machine through this interface.
+/// The only writer of a machine. While it exists no other program can change the machine through this interface.
 pub struct Writer<'m> {
     machine: &'m dyn Machine,
     repaired: Option<Repair>,
     _guard: Box<dyn Guard>,
 }
 
-/// A change that was made.
+/// An applied change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed<T> {
-    /// What is true now.
+    /// The new state.
     pub outcome: T,
-    /// What the user should know: notes of the preparation, and steps that were refused and tolerated.
+    /// Notes for the user: those of the preparation, and refused steps that were tolerated.
     pub notes: Vec<String>,
-    /// How many steps were applied.
+    /// The number of applied steps.
     pub steps: usize,
 }
 
-/// What was found and done about an operation that its writer did not finish.
+/// The repair of an operation that its writer did not finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// The operation, in words.
+    /// A description of the operation.
     pub what: String,
-    /// One finding per knob, in the order in which they were put back.
+    /// One finding per knob, in the order of restoration.
     pub findings: Vec<(Knob, Finding)>,
 }
 
-/// What repair did about one knob.
+/// The result of the repair of one knob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It had not been touched yet.
+    /// It had not been changed yet.
     Untouched,
-    /// It was put back.
+    /// It was restored.
     PutBack,
-    /// Its owner is gone.
+    /// Its owner no longer exists.
     Gone,
-    /// Another program changed it meanwhile; it was left alone.
+    /// Another program has changed it since; it was left unchanged.
     Foreign {
-        /// What it is.
+        /// Its present value.
         is: Option<Value>,
     },
-    /// It could not be put back.
+    /// It could not be restored.
     Refused(String),
 }
 
@@ -73,34 +73,34 @@ impl fmt::Display for Repair {
 }
 
 impl<'m> Writer<'m> {
-    /// Becomes the writer: takes the lock, and puts back what an earlier writer began and did not end.
+    /// Becomes the writer: takes the lock, and undoes an unfinished operation of an earlier writer.
     ///
     /// # Errors
-    /// [`Refusal`] when the lock or the journal cannot be had.
+    /// [`Refusal`] if the lock or the journal is not available.
     pub fn open(machine: &'m dyn Machine) -> Result<Self, Refusal> {
         let guard = machine.lock()?;
         let repaired = repair(machine)?;
         let writer = Writer { machine, repaired, _guard: guard };
         if writer.repaired.is_some() {
-            // What a kernel forgot on the way there and back (masks, before Linux 6.2) follows from what is live. If it cannot be had now, the
-            // next change asks again.
+            // Settling restores values that a kernel does not restore itself (masks, before Linux 6.2). If it fails here, the
+            // next change settles again.
             let _ = writer.settle();
         }
-        // What cannot be told now the next change tries again, and tells its user.
+        // If publishing fails here, the next change publishes again and reports the failure.
         let _ = machine.publish();
         Ok(writer)
     }
 
-    /// What had to be put back on the way in.
+    /// The repair at the opening of the writer, if any.
     #[must_use]
     pub fn repaired(&self) -> Option<&Repair> {
         self.repaired.as_ref()
     }
 
-    /// Makes a prepared change, and whatever the machine needs after it to be settled.
+    /// Applies a prepared change, and further steps until the machine is settled.
     ///
     /// # Errors
-    /// The [`Refusal`] of the first step that failed, after everything was put back. Its hint names what could not be.
+    /// The [`Refusal`] of the first failed step, after everything was undone. Its hint names the knobs that could not be restored.
     pub fn commit<T>(&self, change: Change<T>) -> Result<Committed<T>, Refusal> {
         let journal = self.machine.journal();
         let mut notes = change.notes;
@@ -114,8 +114,8 @@ impl<'m> Writer<'m> {
                 journal.moment("applied");
                 if let Err(error) = journal.commit() {
                     let refusal = self.put_back(&applied, cannot_journal(error));
-                    // Ending needs no space, so this can succeed where the commit did not; if it does not
-                    // either, the next writer finds everything as it was before.
+                    // An abort needs no disk space, so it can succeed after a failed commit. If it fails too, the next writer finds all
+                    // knobs at their former values.
                     let _ = journal.abort();
                     return Err(refusal);
                 }
@@ -132,10 +132,10 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Brings the machine to what its live sets want, without changing what they want.
+    /// Settles the machine: restores the requested state of its live sets.
     ///
     /// # Errors
-    /// As for [`Writer::commit`].
+    /// See [`Writer::commit`].
     pub fn settle(&self) -> Result<Committed<()>, Refusal> {
         let steps = to_do(self.machine)?;
         if steps.is_empty() {
@@ -151,7 +151,7 @@ impl<'m> Writer<'m> {
         for round in 0.. {
             for step in steps {
                 let done = self.apply(&step, notes).inspect_err(|_| {
-                    // It may be half-done: a cgroup without its files. Undoing looks at what is there.
+                    // A failed step may be half applied: a cgroup without its files. Undoing checks the actual state.
                     applied.push(step.clone());
                 })?;
                 if done {
@@ -172,7 +172,7 @@ impl<'m> Writer<'m> {
                 let step = steps.swap_remove(0);
                 let what = self.machine.called(&step.knob);
                 applied.push(step.clone());
-                // What is still there right after it was written was changed by another program before.
+                // If the value is correct right after the write, another program had changed it before.
                 let is_kept = self.apply(&step, notes)?
                     && self.machine.read(&step.knob).is_ok_and(|value| value == step.after);
                 let why = format!("it is still not settled after {SETTLE_ROUNDS_MAX} rounds: {what}");
@@ -186,7 +186,7 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Applies one step. `false` when it was refused and may be.
+    /// Applies one step. `false` if it was refused and may be.
     fn apply(&self, step: &Step, notes: &mut Vec<String>) -> Result<bool, Refusal> {
         if step.is_note() || step.falls {
             return Ok(true);
@@ -202,7 +202,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Undoes steps, the newest first, and gives the refusal of the whole. What could not be undone is in its hint.
+    /// Undoes steps, newest first, and returns the refusal of the whole operation. Its hint names the knobs that could not be restored.
     fn put_back(&self, applied: &[Step], refusal: Refusal) -> Refusal {
         self.machine.undoing();
         let stays = |(knob, finding): (Knob, Finding)| match finding {
@@ -214,18 +214,18 @@ impl<'m> Writer<'m> {
     }
 }
 
-/// What a writer does beside a change: what the sets want, and forgetting what has ended.
+/// Steps that a writer applies in addition to a change: settling, and forgetting ended objects.
 fn to_do(machine: &dyn Machine) -> Result<Vec<Step>, Refusal> {
     let mut steps = machine.settle()?;
     steps.extend(machine.stale());
     Ok(steps)
 }
 
-/// Whether a writer without a change of its own would find nothing to do: no operation is unfinished, everything is as its sets want it, and no
-/// notice is due. Reads only, and makes no writer wait.
+/// Whether a writer without a change would have nothing to do: no unfinished operation, the machine is settled, and no
+/// notice is due. Only reads, and blocks no writer.
 ///
 /// # Errors
-/// [`Refusal`] when the machine or its journal cannot be read.
+/// [`Refusal`] if the machine or its journal cannot be read.
 pub fn is_at_rest(machine: &dyn Machine) -> Result<bool, Refusal> {
     let unfinished = machine.journal().unfinished().map_err(cannot_journal)?;
     Ok(unfinished.is_none() && to_do(machine)?.is_empty() && machine.is_published())
@@ -244,11 +244,11 @@ fn cannot_journal(error: JournalError) -> Refusal {
     }
 }
 
-/// Puts back what an unfinished operation did: newest step first, each only where the knob still has one of
-/// the values that the journal names. The caller holds the lock.
+/// Undoes an unfinished operation: newest step first, each only if the knob still has one of the values in the journal. The caller holds
+/// the lock.
 ///
 /// # Errors
-/// [`Refusal`] when the journal cannot be read or written.
+/// [`Refusal`] if the journal cannot be read or written.
 pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
     let journal: &dyn Journal = machine.journal();
     journal.forget_other_boots(&machine.boot_id()).map_err(cannot_journal)?;
@@ -258,7 +258,7 @@ pub fn repair(machine: &dyn Machine) -> Result<Option<Repair>, Refusal> {
     Ok(Some(Repair { what: operation.what, findings }))
 }
 
-/// What is read and written when steps are put back.
+/// Reading and writing of knobs while steps are undone.
 trait Knobs {
     fn value(&self, knob: &Knob) -> Result<Option<Value>, KnobError>;
     fn give(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError>;
@@ -274,7 +274,7 @@ impl Knobs for &dyn Machine {
     }
 }
 
-/// Puts back steps, the newest first. What comes of each is beside its knob.
+/// Undoes steps, newest first. Returns the result for each knob.
 fn put_back_all(knobs: &dyn Knobs, steps: &[Step]) -> Vec<(Knob, Finding)> {
     let is_named = |knob: &Knob, is: &Option<Value>| {
         steps.iter().any(|s| s.knob == *knob && (s.before == *is || s.after == *is))
@@ -282,8 +282,8 @@ fn put_back_all(knobs: &dyn Knobs, steps: &[Step]) -> Vec<(Knob, Finding)> {
     let finding = |(at, step): (usize, &Step)| {
         let is_first = !steps[..at].iter().any(|before| before.knob == step.knob);
         match put_back_one(knobs, step) {
-            // The value is of another step. One before this one puts it back; where there is none, a later one could not: a mask stays narrow
-            // while a partition stands.
+            // The value belongs to another step of the same knob. An older step restores it. The oldest step writes it itself, because a
+            // newer one may have failed: a mask stays narrow while a partition exists.
             Finding::Foreign { is } if is_named(&step.knob, &is) && is_first => write_back(knobs, step),
             Finding::Foreign { is } if is_named(&step.knob, &is) => Finding::Untouched,
             Finding::Refused(_) if !is_first => Finding::Untouched,
@@ -325,7 +325,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    /// A kernel (Linux 7.2) that narrows a mask while there is a partition, and leaves it narrow when that ends.
+    /// A kernel (Linux 7.2) that narrows a mask while a partition exists, and leaves it narrow afterwards.
     #[derive(Default)]
     struct Kernel(RefCell<BTreeMap<String, String>>);
 

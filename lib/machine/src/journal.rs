@@ -1,8 +1,8 @@
-//! The journal: every step is written down before it is applied.
+//! The journal: every step is recorded before it is applied.
 //!
-//! A journal holds at most one unfinished operation (there is one writer at a time) and the baselines of all
-//! knobs that are not ours. Baselines are not records of their own: they follow from the committed steps, see
-//! [`fold`], so that an operation and the baselines it keeps or releases become durable in one write.
+//! A journal contains at most one unfinished operation (there is one writer at a time) and the baselines of all foreign knobs. Baselines
+//! have no records of their own: they follow from the committed steps, see [`fold`]. So an operation and the baselines that it keeps or
+//! releases become durable in one write.
 
 use crate::{Baseline, Knob, Step, Value};
 use millpond_model::Pid;
@@ -10,87 +10,87 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// An operation as the journal knows it.
+/// An operation in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What it was, in words.
+    /// A description.
     pub what: String,
-    /// The boot of the machine that it belongs to.
+    /// The boot ID of the machine.
     pub boot: String,
-    /// The process that did it.
+    /// The process that executed it.
     pub pid: Pid,
     /// Its steps so far, oldest first.
     pub steps: Vec<Step>,
 }
 
-/// The journal could not be read or written. Nothing was done to the machine.
+/// The journal could not be read or written. The machine is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     /// It cannot be read or written now.
     #[error("{0}")]
     Unwritable(String),
-    /// There is no space for it.
+    /// There is no disk space.
     #[error("{0}")]
     NoSpace(String),
-    /// What is in it is no journal.
+    /// Its contents are invalid.
     #[error("{0}")]
     Damaged(String),
 }
 
-/// Where intentions are kept. The session supplies a file; tests and simulated machines keep it in memory.
+/// Storage for intended steps. The session provides a file; tests and simulated machines use memory.
 ///
 /// All methods take `&self`: a journal is shared by the facets, which read baselines, and the executor.
 pub trait Journal {
     /// Starts an operation and makes its first steps durable.
     ///
     /// # Errors
-    /// [`JournalError`] when that failed; the operation must not start.
+    /// [`JournalError`] if that failed; the operation must not start.
     fn begin(&self, what: &str, boot: &str, steps: &[Step]) -> Result<(), JournalError>;
     /// Makes further steps of the running operation durable.
     ///
     /// # Errors
-    /// [`JournalError`] when that failed; the steps must not be applied.
+    /// [`JournalError`] if that failed; the steps must not be applied.
     fn extend(&self, steps: &[Step]) -> Result<(), JournalError>;
-    /// Takes steps of the running operation out of the account ([`forget_refused`]): they were refused and the operation went on.
+    /// Removes steps of the running operation ([`forget_refused`]): they were refused, and the operation continues.
     ///
     /// # Errors
-    /// [`JournalError`] when that could not be made durable.
+    /// [`JournalError`] if that could not be made durable.
     fn refused(&self, knob: &Knob) -> Result<(), JournalError>;
-    /// The operation is complete; its baselines count from now on.
+    /// The operation is complete; its baselines are valid from now on.
     ///
     /// # Errors
-    /// [`JournalError`] when that could not be made durable.
+    /// [`JournalError`] if that could not be made durable.
     fn commit(&self) -> Result<(), JournalError>;
-    /// The operation was put back; nothing of it counts.
+    /// The operation was undone and has no effect.
     ///
     /// # Errors
-    /// [`JournalError`] when that could not be made durable.
+    /// [`JournalError`] if that could not be made durable.
     fn abort(&self) -> Result<(), JournalError>;
-    /// The operation that a writer began and did not end.
+    /// The unfinished operation of an earlier writer.
     ///
     /// # Errors
-    /// [`JournalError`] when the journal cannot be read.
+    /// [`JournalError`] if the journal cannot be read.
     fn unfinished(&self) -> Result<Option<Operation>, JournalError>;
     /// The original value of a knob that committed operations, or the running one, have changed.
     fn baseline(&self, knob: &Knob) -> Option<Option<Value>>;
-    /// Every baseline: those of committed operations, with the steps of the running one [`fold`]ed in.
+    /// All baselines: those of committed operations, with the steps of the running one [`fold`]ed in.
     fn baselines(&self) -> BTreeMap<Knob, Option<Value>>;
-    /// Forgets everything of another boot than `boot`.
+    /// Removes the data of all boots other than `boot`.
     ///
     /// # Errors
-    /// [`JournalError`] when that could not be made durable.
+    /// [`JournalError`] if that could not be made durable.
     fn forget_other_boots(&self, boot: &str) -> Result<(), JournalError>;
-    /// Called at each named moment of an operation (`begin`, `intended`, `step-1`, …, `committed`). Here a
-    /// fault can be injected; an ordinary journal does nothing.
+    /// Called at each named point of an operation (`begin`, `intended`, `step-1`, …, `committed`), for fault injection; an ordinary journal
+    /// does nothing.
     fn moment(&self, name: &str);
 }
 
-/// Takes the steps out that would have changed a knob that refused. What was only noted of it stays true.
+/// Removes the steps that would have changed a knob that refused. Steps that only note a baseline stay.
 pub fn forget_refused(steps: &mut Vec<Step>, knob: &Knob) {
     steps.retain(|step| step.knob != *knob || step.is_note());
 }
 
-/// What committed steps do to the table of baselines.
+/// Updates the table of baselines by committed steps.
 pub fn fold(baselines: &mut BTreeMap<Knob, Option<Value>>, steps: &[Step]) {
     for step in steps {
         match step.baseline {
@@ -105,7 +105,7 @@ pub fn fold(baselines: &mut BTreeMap<Knob, Option<Value>>, steps: &[Step]) {
     }
 }
 
-/// A journal that lives as long as its value.
+/// A journal in memory, for the lifetime of the value.
 #[derive(Debug, Default)]
 pub struct MemoryJournal {
     state: RefCell<MemoryState>,
@@ -119,7 +119,7 @@ struct MemoryState {
 }
 
 impl MemoryJournal {
-    /// The moments that were passed, oldest first.
+    /// The names of the passed points, oldest first.
     #[must_use]
     pub fn moments(&self) -> Vec<String> {
         self.state.borrow().moments.clone()

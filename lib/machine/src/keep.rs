@@ -1,37 +1,37 @@
-//! Keeps a machine as its sets want it, turn by turn: what a daemon does beside its own work.
+//! Maintains a machine in the requested state of its sets: periodic work of a daemon.
 
 use crate::{Machine, PutBack, Writer, is_at_rest, put_back_abandoned};
 use millpond_model::Nanos;
 
-/// How long something that could not be put back is left alone before it is tried again.
+/// The time before a failed restoration is tried again.
 const AGAIN: Nanos = Nanos::from_millis(10_000);
 
-/// How much a line of a [`Keeper`] matters.
+/// The severity of a line of a [`Keeper`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Something went wrong, or is not as it should be.
+    /// An error or a deviation.
     Warning,
-    /// Something was done that somebody may want to know.
+    /// An action that may be of interest.
     Notice,
-    /// What was done, for who looks for it.
+    /// Details of an action.
     Detail,
 }
 
-/// Says each thing once, for as long as it lasts.
+/// Reports each condition once while it lasts.
 #[derive(Debug, Default)]
 pub struct Keeper {
-    /// What the machine noted when it was last brought to what its sets want.
+    /// The notes of the last settling.
     noted: Vec<String>,
-    /// What killed processes left and could not be put back, and when that was tried last.
+    /// Places of killed processes that could not be restored, and the time of the last attempt.
     resisting: Vec<PutBack>,
     resisted: Nanos,
-    /// Why the machine could not be written.
+    /// The reason why the machine could not be written.
     refused: Option<String>,
 }
 
 impl Keeper {
-    /// Puts back what killed processes had for themselves, and brings the machine to what its sets want: what appeared beside members follows, and what others
-    /// undid is done again. Becomes the writer only where there is something to write. Gives what is to be said.
+    /// Restores places of killed processes, and settles the machine: new threads of members follow, and changes by other programs are
+    /// reverted. Becomes the writer only if there is something to write. Returns the lines to log.
     pub fn turn(&mut self, machine: &dyn Machine, now: Nanos) -> Vec<(Weight, String)> {
         let mut said = Vec::new();
         let mut refused = self.put_back(machine, now, &mut said);
@@ -43,7 +43,7 @@ impl Keeper {
         said
     }
 
-    /// What resists is tried again at times, and when there is something else.
+    /// Failed restorations are repeated periodically, and when there are further places to restore.
     fn put_back(
         &mut self,
         machine: &dyn Machine,
@@ -68,7 +68,7 @@ impl Keeper {
         None
     }
 
-    /// Looking alone costs half as much as writing, and makes no writer wait.
+    /// A check alone costs half as much as a write, and blocks no writer.
     fn settle(&mut self, machine: &dyn Machine, said: &mut Vec<(Weight, String)>) -> Option<String> {
         if is_at_rest(machine) == Ok(true) {
             self.noted.clear();

@@ -3,11 +3,11 @@
 use crate::{Machine, Refusal, Writer};
 use millpond_model::{Pid, PsetId};
 
-/// Binds a process, which waits before its first instruction, to a set; with the default set it keeps to the CPUs that are in no other. Returns notes
-/// for the user.
+/// Binds a process, which waits before its first instruction, to a set. With the default set it stays on the CPUs that are in no other set.
+/// Returns notes for the user.
 ///
 /// # Errors
-/// [`Refusal`] as for bindings, and when the machine cannot be written.
+/// [`Refusal`] as for bindings, and if the machine cannot be written.
 pub fn bind_at_start(machine: &dyn Machine, pid: Pid, set: PsetId) -> Result<Vec<String>, Refusal> {
     let threads =
         machine.threads().map_err(|absent| Refusal::operation(crate::Reason::Machine(absent.why)))?;

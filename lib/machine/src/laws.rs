@@ -1,11 +1,10 @@
-//! The laws that every machine obeys, as a test suite that any machine can be put through.
+//! The laws that every machine obeys, as a test suite for any machine.
 //!
 //! # Why
 //!
-//! A simulated machine, a tree of files and a kernel must behave alike, or what is tried on one says nothing
-//! about another. Examples cannot show that: what breaks sets of CPUs is the third change after a fork
-//! after a refusal. So random [`Command`]s are run against a [`Subject`], and after each of them every law is
-//! asked. A run that breaks one is cut down to a short one that still breaks it.
+//! A simulated machine, a tree of files and a kernel must behave alike. Otherwise results on one say nothing about another. Examples cannot
+//! show that: sets of CPUs break at the third change after a fork after a refusal. So random [`Command`]s are run against a [`Subject`],
+//! and after each of them every law is checked. A run that breaks a law is reduced to a short one that still breaks it.
 //!
 //! # How
 //!
@@ -18,26 +17,25 @@
 //!                                               └───────▶ laws ◀─────┘──▶ Report
 //! ```
 //!
-//! A command's change is made whole, or with a [`Fault`]: the writer is killed at a named moment of the
-//! journal, a step is resisted by the machine, or the journal cannot be written. What must be true then is
-//! simple: all or nothing.
+//! A change is made whole, or with a [`Fault`]: the writer is killed at a named point of the journal, the machine refuses a step, or the
+//! journal cannot be written. The expected result is always: all or nothing.
 //!
-//! Between changes time passes, where that costs nothing, and programs run: they start others and end by themselves.
-//! Where they ran, and for how long, is asked then ([`Load`]).
+//! Between changes time passes, if that costs nothing, and programs run: they start others and end by themselves.
+//! Then the laws about their placement and run time are checked ([`Load`]).
 //!
-//! What a change *should* lead to is said twice: by the facet that prepared it, and by the laws' own few lines
-//! about moving CPUs and threads between sets. The machine is compared with both.
+//! The expected result of a change is defined twice: by the facet that prepared it, and by a separate model in the laws
+//! that moves CPUs and threads between sets. The machine is compared with both.
 //!
 //! # What callers must do
 //!
-//! Implement [`Subject`], say honestly what it can do ([`Abilities`]), and call [`run`] where a machine is cheap
-//! to make, or [`run_in_place`] where there is only one. Show the [`Report`]: it lists each [`Law`] as checked
-//! so many times, or as not checked and why.
+//! Implement [`Subject`], declare its capabilities truthfully ([`Abilities`]), and call [`run`] if a machine is cheap
+//! to create, or [`run_in_place`] if there is only one. Print the [`Report`]: for each [`Law`] it lists the number of
+//! checks, or why it was not checked.
 //!
 //! # What it does not do
 //!
-//! It does not ask whether a machine is quick, nor, where machines do not show it exactly, where threads really ran:
-//! there `allowed` is believed. Two writers at once and foreign writers are tested elsewhere, by name.
+//! It does not check performance. It does not check where threads really ran if the machine does not report that exactly:
+//! then `allowed` is trusted. Concurrent writers and foreign writers have tests of their own elsewhere.
 
 mod bench;
 mod change;
@@ -69,30 +67,30 @@ pub use subject::{Abilities, Subject, Times};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::RefCell;
 
-/// How many commands a script has at most.
+/// The maximum number of commands in a script.
 const SCRIPT_LENGTH_MAX: usize = 40;
 
-/// How many shorter scripts are tried when a law is broken, where machines are cheap.
+/// The number of shorter scripts to try after a violation, if machines are cheap.
 const SHRINKS_MAX: u32 = 4096;
 
-/// How many on a machine of which there is one, and where a script may take a second.
+/// The same for the only machine, where a script may take a second.
 const SHRINKS_IN_PLACE_MAX: u32 = 256;
 
-/// The number of cases for a run that has time for `usual` ones: as many times more as `MILLPOND_LAWS` in the environment says.
+/// The number of cases for a run that usually has `usual` cases: multiplied by `MILLPOND_LAWS` of the environment.
 #[must_use]
 pub fn cases(usual: u32) -> u32 {
     let times = std::env::var("MILLPOND_LAWS").ok().and_then(|text| text.parse().ok());
     usual.saturating_mul(times.unwrap_or(1))
 }
 
-/// Runs `cases` random scripts, each on a machine of its own. The same seed gives the same scripts.
+/// Runs `cases` random scripts, each on a new machine. The same seed gives the same scripts.
 pub fn run<S: Subject>(make: impl Fn() -> S, cases: u32, seed: u64) -> Report {
     let abilities = make().abilities();
     let plan = Plan { cases, seed, shrinks_max: SHRINKS_MAX };
     explore(&plan, &abilities, |script| run_script(&mut make(), script))
 }
 
-/// Runs `cases` random scripts one after the other on one machine, which each of them leaves as it was.
+/// Runs `cases` random scripts one after the other on one machine; each of them restores its state.
 pub fn run_in_place<S: Subject>(subject: &mut S, cases: u32, seed: u64) -> Report {
     let abilities = subject.abilities();
     let subject = RefCell::new(subject);
@@ -128,7 +126,7 @@ fn explore(
                 *first.borrow_mut() = Some((script, *violation));
                 return broken();
             }
-            // From the first violation on we are looking for a shorter script that breaks the same law.
+            // After the first violation, only a shorter script that breaks the same law counts.
             (Err(violation), Some(law)) if violation.law() == law => return broken(),
             _ => {}
         }
@@ -137,7 +135,7 @@ fn explore(
     let failure = match (result, first.into_inner()) {
         (Err(TestError::Fail(_, script)), Some((long, was))) => Some(match run_one(&script) {
             Err(violation) => Failure::of(script, *violation),
-            // What does not happen again is shown as it was when it happened.
+            // A failure that is not reproducible is reported as it first occurred.
             Ok(_) => Failure::once(long, was),
         }),
         (Err(error), _) => Some(Failure::aborted(error.to_string())),

@@ -1,34 +1,31 @@
-//! The Machine interface: what a command may ask of a machine, of whatever kind the machine is.
+//! The Machine interface: operations on any machine, independent of its kind.
 //!
 //! # Nouns
 //!
-//! A [`Machine`] is a small directory of *facets*, one per noun of the subject. Asking for a facet gives it,
-//! or an [`Absent`] that says why it is not there and what would help. No method fails because it is not implemented,
-//! and no empty answer means "not supported".
+//! A [`Machine`] is a collection of *facets*, one per noun of the subject. The method for a facet returns it, or an [`Absent`] with the
+//! reason and a remedy. No method fails because it is not implemented, and no empty result means "not supported".
 //!
-//! A facet *reads*, and *prepares* changes by reading only. A prepared [`Change`] is a list of [`Step`]s, each
-//! of which takes one [`Knob`] from a value it was seen to have to a value it should have, beside the outcome
-//! that will be true once all are done.
+//! A facet *reads*, and *prepares* changes by reading only. A prepared [`Change`] is a list of [`Step`]s and the outcome after all of them.
+//! A step takes one [`Knob`] from the value that was read to the requested value.
 //!
 //! ```text
-//!   command ──asks──▶ facet ──prepares──▶ Change { steps, outcome }
+//!   command ──calls─▶ facet ──prepares──▶ Change { steps, outcome }
 //!                                            │
 //!   Writer::commit:   journal intents ──▶ apply each step ──▶ settle until nothing is left ──▶ journal commit
 //!                                            │ a step is refused
-//!                                            └──▶ put back what was applied, newest first ──▶ journal abort
+//!                                            └──▶ undo applied steps, newest first ──▶ journal abort
 //! ```
 //!
 //! # What follows
 //!
-//! * Nothing is written to a machine that is not in the journal first, so that a command can be killed
-//!   anywhere: the next [`Writer`] finds the unfinished operation and puts each knob back, but only where the
-//!   knob still has one of the two values that the journal names. Anything else was changed by another program,
-//!   is left alone, and is reported.
-//! * The first step that touches a knob which is not ours keeps its value as the knob's *baseline*; the last
-//!   release restores it. Baselines live in the journal; facets read them while preparing.
+//! * Everything is written to the journal before it is written to a machine, so a command can be killed at any point. The next [`Writer`]
+//!   finds the unfinished operation and restores each knob, but only if the knob still has one of the two values in the journal. Any other
+//!   value was written by another program; it stays and is reported.
+//! * The first step that touches a foreign knob keeps its value as the *baseline* of the knob; the last release restores it. Baselines are
+//!   stored in the journal; facets read them while preparing.
 //! * One operation is all or nothing. Independent operands are separate operations.
-//! * A machine may be *unsettled* after a change: threads fork while others are moved. [`Knobs::settle`] says
-//!   what is left to do, and commit repeats it until nothing is.
+//! * A machine may be *unsettled* after a change: threads fork while others are moved. [`Knobs::settle`] returns
+//!   the remaining steps, and commit repeats it until there are none.
 //!
 //! This crate knows no kernel, opens no file, and does not decide which job gets which CPUs.
 
@@ -66,7 +63,7 @@ macro_rules! facet_methods {
         $(#[doc = $what])+
         ///
         /// # Errors
-        /// [`Absent`] when there is no such facet here.
+        /// [`Absent`] if the machine does not have this facet.
         fn $name(&self) -> Result<&dyn $Facet, Absent>;
     )+};
 }
@@ -83,14 +80,14 @@ macro_rules! facets {
 
 /// A machine: real, captured in a directory, or simulated.
 pub trait Machine: Knobs {
-    /// What users call it (`real`, `t2000`, …).
+    /// Its name for users (`real`, `t2000`, …).
     fn name(&self) -> &str;
-    /// Its time. Every machine has one.
+    /// Its clock. Every machine has one.
     fn clock(&self) -> &dyn Clock;
-    /// Its memory of unfinished operations and baselines.
+    /// Its journal of unfinished operations and baselines.
     fn journal(&self) -> &dyn Journal;
 
-    /// What differs from kernel to kernel; none where no kernel is.
+    /// Features that differ between kernels; empty without a kernel.
     fn kernel_features(&self) -> Vec<KernelFeature> {
         Vec::new()
     }
@@ -100,122 +97,119 @@ pub trait Machine: Knobs {
         processors: Processors;
         /// Processor sets.
         psets: Psets;
-        /// Processor sets that more is kept away from than other threads.
+        /// Named processor sets that also exclude interrupts and kernel threads.
         fences: Fences;
         /// Threads and their bindings.
         threads: Threads;
-        /// Groups of processes that have a name of their own.
+        /// Named groups of processes.
         zones: Zones;
-        /// Pools, and what is in them.
+        /// Pools and their members.
         pools: Pools;
-        /// Device interrupts and what else is steered away from sheltered CPUs.
+        /// Device interrupts, and other work that is moved away from sheltered CPUs.
         interrupts: Interrupts;
         /// Event counters and time by use, per CPU.
         counters: Counters;
-        /// Statistical samples of what runs where.
+        /// Run time of programs by CPU.
         sampler: Sampler;
-        /// What CPUs were used for, and what waited for them.
+        /// CPU time and run-queue delay by set.
         accounting: Accounting;
-        /// Scheduling classes, their tables, and which processes are in them.
+        /// Scheduling classes, their tables, and the classes of processes.
         dispatcher: Dispatcher;
-        /// CPUs and memory by how far they are from each other.
+        /// CPUs and memory by distance.
         lgroups: Lgroups;
-        /// Counters of hardware's events, per CPU and per thread.
+        /// Hardware event counters, per CPU and per thread.
         hardware_counters: HardwareCounters;
-        /// Threads that wait for timers, and places for them.
+        /// Threads that measure timer wake-up latency, and reserved CPUs for them.
         latency: LatencyProbe;
-        /// What disturbs the job of a set of CPUs.
+        /// OS noise on a set of CPUs.
         disturbances: Disturbances;
-        /// Everything that lives, and where its time goes.
+        /// All processes and threads with their microstates.
         census: Census;
         /// CPU shares and CPU caps.
         controls: Controls;
-        /// What processes have in memory.
+        /// Memory of processes.
         images: Images;
     }
 }
 
-/// The part of a machine that the executor uses: single values with names.
+/// The part of a machine that the executor uses: named values.
 pub trait Knobs {
-    /// The present value; `None` when the knob's owner (a thread, a directory) does not exist.
+    /// The present value; `None` if the owner of the knob (a thread, a directory) does not exist.
     ///
     /// # Errors
-    /// [`KnobError`] when it exists and cannot be read.
+    /// [`KnobError`] if it exists and cannot be read.
     fn read(&self, knob: &Knob) -> Result<Option<Value>, KnobError>;
 
-    /// Sets the value; `None` removes. Returns only when the machine really has it: a machine that accepts
+    /// Sets the value; `None` removes it. Returns only after the machine has really accepted it: a machine that accepts
     /// a write and then declares it invalid has refused.
     ///
     /// # Errors
     /// [`KnobError`]; the value is then unchanged.
     fn write(&self, knob: &Knob, value: Option<&Value>) -> Result<(), KnobError>;
 
-    /// What is left to do so that the machine is as its live sets, bindings and shelters want it. Empty when
-    /// it is. Reads only.
+    /// The remaining steps to the state that the live sets, bindings and shelters require. Empty if the machine is settled. Reads only.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn settle(&self) -> Result<Vec<Step>, Refusal>;
 
-    /// What is still kept of threads, processes, groups and devices that have ended: steps that forget it, and change nothing that lives. It is no
-    /// disorder; [`Writer`] does it with each change. Reads only. A machine that forgets by itself has none.
+    /// Steps that remove stored data about ended threads, processes, groups and devices, and change nothing else. Such data does not
+    /// make the machine unsettled; [`Writer`] removes it with each change. Reads only. A machine without such data returns none.
     fn stale(&self) -> Vec<Step> {
         Vec::new()
     }
 
-    /// What people call a knob, for messages: `the processors of set 1`, `interrupt 24 (eth0-rx-0)`. Where the
-    /// machine has no better word, the knob's own text.
+    /// The name of a knob for messages: `the processors of set 1`, `interrupt 24 (eth0-rx-0)`. The default is the text of the knob.
     fn called(&self, knob: &Knob) -> String {
         knob.to_string()
     }
 
-    /// Tells the programs that follow a pool which CPUs it has, where that differs from what they were told last. Returns what could not be told,
-    /// as notes: no change is taken back for that. [`Writer`] calls it, under its lock: when it opens, for the writer before may have been killed
-    /// on the way here, and after each change. A machine without pools that can be followed tells nothing.
+    /// Updates the notices of pools for their subscribers, if the CPUs differ from the last notice. Returns failures as notes: no change is
+    /// undone because of them. [`Writer`] calls it, under its lock: when it opens, because the previous writer may have been killed before
+    /// this step, and after each change. A machine without notices does nothing.
     fn publish(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether there is nothing that [`Knobs::publish`] would tell. Reads only.
+    /// Whether [`Knobs::publish`] would do nothing. Reads only.
     fn is_published(&self) -> bool {
         true
     }
 
-    /// Lets questions that follow be answered from one reading of the machine, until the guard is dropped or something is written. A machine of which
-    /// reading costs nothing has none.
+    /// Shares one reading of the machine among the following queries, until the guard is dropped or something is written. `None` if reading
+    /// the machine is cheap.
     fn shared_reads(&self) -> Option<Box<dyn Guard>> {
         None
     }
 
-    /// Keeps every other writer out until the guard is dropped. Waits for a writer that is at work, but not
-    /// for ever.
+    /// Excludes all other writers until the guard is dropped. Waits for an active writer, but not forever.
     ///
     /// # Errors
-    /// [`Refusal`] when the rights are missing, or another writer does not finish.
+    /// [`Refusal`] if permission is missing, or another writer does not finish.
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal>;
 
-    /// Gives back what the lock has kept for undoing a change: undoing must not fail for want of descriptors.
+    /// Releases the reserve that the lock holds for undo, which must not fail because of missing file descriptors.
     fn undoing(&self) {}
 
-    /// Looks whether a writer is at work, without waiting and without keeping one waiting for longer than the answer lives. A machine whose
-    /// lock cannot be looked at says so.
+    /// Checks whether a writer is active, without waiting. Blocks other writers only for the lifetime of the result. The default is for a machine
+    /// without such a check.
     fn writing(&self) -> Writing {
         Writing::Unknown
     }
 
-    /// What tells this boot of the machine from every other one. Journals of another boot are void.
+    /// The identifier of the present boot. Journals of other boots are void.
     fn boot_id(&self) -> String;
 }
 
 /// Held by the one writer of a machine.
 pub trait Guard {}
 
-/// Whether a writer is at work.
+/// Whether a writer is active.
 pub enum Writing {
-    /// One is.
+    /// A writer is active.
     Now,
-    /// None is, and none begins while this is held: the caller drops it at once.
+    /// No writer is active, and none can start while the guard exists: the caller drops it at once.
     Nobody(Box<dyn Guard>),
-    /// That cannot be told here.
+    /// Unknown on this machine.
     Unknown,
 }

@@ -1,12 +1,12 @@
-//! Refusals: one type for all machines, so that each refuses in the same words.
+//! Refusals: one type for all machines, so that all refuse with the same texts.
 //!
-//! A command puts its own verb in front: `psrset: cannot assign processor 7: ` and then the reason. Where a
-//! remedy exists it follows on a line of its own, `hint: …`.
+//! A command prints its own verb first, `psrset: cannot assign processor 7: `, and then the reason. If there is a remedy, it follows on its
+//! own line, `hint: …`.
 
 use millpond_model::{ControlHolder, CpuId, CpuSet, FenceName, Lwp, Pid, PoolId, PsetId, State};
 use std::fmt;
 
-/// What the refusal is about.
+/// The object that a refusal concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The operation as a whole.
@@ -55,31 +55,31 @@ impl fmt::Display for Subject {
 /// The reason, as the second half of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The number names no CPU of this machine.
+    /// No CPU of this machine has the number.
     #[error("there is no such CPU (this machine has {present})")]
     NoSuchProcessor {
-        /// Those that exist.
+        /// The existing CPUs.
         present: CpuSet,
     },
     /// One CPU was named more than once.
     #[error("it is named twice")]
     NamedTwice,
-    /// The number names no set.
+    /// No set has the number.
     #[error("there is no such processor set")]
     NoSuchPset,
-    /// The default set is not one that can be changed by name.
+    /// The default set cannot be changed by number.
     #[error("set 0 is the default set, which holds whatever is in no other")]
     DefaultPset,
-    /// The default set must keep a CPU: system threads live there.
+    /// The default set must keep a CPU for system threads.
     #[error("it is the last one in the default set")]
     LastOfDefault,
-    /// A set that threads are bound to must keep a CPU.
+    /// A set with bound threads must keep a CPU.
     #[error("it is the last one in set {0}, and threads are bound to that set")]
     LastOfBusy(PsetId),
     /// The CPU is not active.
     #[error("it is {0}")]
     NotActive(State),
-    /// Nothing can run in a set without active CPUs.
+    /// Threads cannot run in a set without active CPUs.
     #[error("set {0} is empty")]
     EmptyPset(PsetId),
     /// No such process.
@@ -88,21 +88,21 @@ pub enum Reason {
     /// No such thread.
     #[error("there is no such thread in the process")]
     NoSuchLwp,
-    /// The process ended while we were at work.
+    /// The process ended during the operation.
     #[error("it exited meanwhile")]
     ExitedMeanwhile,
-    /// Threads of the kernel are not ours to bind.
+    /// Kernel threads cannot be bound.
     #[error("it is a kernel thread")]
     KernelThread,
     /// The threads are bound to a CPU elsewhere.
     #[error("it is bound to CPU {cpu}, which is not in set {set}")]
     BoundElsewhere {
-        /// Where it is bound.
+        /// The CPU that the threads are bound to.
         cpu: CpuId,
-        /// Where it should go.
+        /// The requested set.
         set: PsetId,
     },
-    /// The CPU is in another set than the thread.
+    /// The CPU and the thread are in different sets.
     #[error("CPU {cpu} is in set {of}, the thread in set {thread}")]
     ProcessorInOtherPset {
         /// The CPU.
@@ -118,45 +118,45 @@ pub enum Reason {
     /// Threads are bound to the CPU.
     #[error("{} bound to it: {}", if .0.len() == 1 { "a thread is" } else { "threads are" }, list(.0))]
     BoundThreads(Vec<Lwp>),
-    /// Something must run.
+    /// The last on-line CPU of the machine.
     #[error("it is the last one on-line")]
     LastOnline,
-    /// Each set keeps one on-line.
+    /// The last on-line CPU of a set.
     #[error("it is the last one on-line in set {0}")]
     LastOnlineOf(PsetId),
-    /// Something must take interrupts.
+    /// The last CPU that takes interrupts.
     #[error("it is the last one that takes interrupts")]
     LastInterruptible,
-    /// A faulted CPU leaves only by force.
+    /// A faulted CPU needs force.
     #[error("it is faulted")]
     NeedsForce,
-    /// The rules know no such change.
+    /// The rules do not allow this change of state.
     #[error("a CPU that is {from} cannot become {to}")]
     Transition {
-        /// From.
+        /// The present state.
         from: State,
-        /// To.
+        /// The requested state.
         to: State,
     },
-    /// The machine allows no more.
+    /// The limit of the machine.
     #[error("no more than {0} sets are possible")]
     TooManySets(usize),
     /// A named group of processes that does not exist.
     #[error("there is no such zone")]
     NoSuchZone,
-    /// The name is none of a project.
+    /// The project does not exist.
     #[error("there is no such project")]
     NoSuchProject,
-    /// Sets belong to pools as long as these are enabled.
+    /// Pools own the sets while they are enabled.
     #[error("pools are enabled, and sets are theirs")]
     PoolsEnabled,
-    /// There are no pools.
+    /// Pools are disabled.
     #[error("pools are not enabled")]
     PoolsDisabled,
-    /// Sets that no pool made stand in the way.
+    /// There are sets that no pool created.
     #[error("there are processor sets already: {}", sets(.0))]
     PsetsExist(Vec<PsetId>),
-    /// There is a fence of that name.
+    /// The name of a fence is in use.
     #[error("there is a fence {name} already: {}", .cpus.named())]
     FenceExists {
         /// Its name.
@@ -164,70 +164,70 @@ pub enum Reason {
         /// Its CPUs.
         cpus: CpuSet,
     },
-    /// The name is none of a fence.
+    /// The fence does not exist.
     #[error("there is no fence {name}{}", standing(.names))]
     NoSuchFence {
         /// The name.
         name: FenceName,
-        /// Those that stand.
+        /// The existing fences.
         names: Vec<FenceName>,
     },
-    /// The name is none of a device.
+    /// The device does not exist.
     #[error("there is no device {name}")]
     NoSuchDevice {
         /// The name.
         name: String,
     },
-    /// A device that is none of a bus: the machine does not say which CPUs are near it.
+    /// The device is not on a bus: the machine does not report the CPUs close to it.
     #[error("{name} is on no bus, and near no CPU")]
     DeviceNowhere {
         /// Its name.
         name: String,
     },
-    /// The set is a fence, and changes as a whole.
+    /// The set is a fence, and can only be changed as a whole.
     #[error("it belongs to fence {0}")]
     IsFence(FenceName),
-    /// The CPU is in a partition of another program: taking the last one makes the partition invalid.
+    /// The CPU is in a partition of another program, which becomes invalid without its last CPU.
     #[error("it belongs to the partition of {0}, which another program made")]
     InPartition(String),
-    /// The CPU is in a cpuset (cgroup version 1) that another program made exclusive.
+    /// The CPU is in an exclusive cpuset (cgroup version 1) of another program.
     #[error("it belongs to the exclusive cpuset of {0}, which another program made")]
     InCpuset(String),
-    /// The number names no pool.
+    /// No pool has the number.
     #[error("there is no such pool")]
     NoSuchPool,
-    /// A program that should run does not.
+    /// A required program is not running.
     #[error("{0}")]
     NotStarted(String),
-    /// Rights are missing.
+    /// Permission is missing.
     #[error("permission denied")]
     NotPermitted,
-    /// What must be written is read-only.
+    /// The target is read-only.
     #[error("{0} is read-only")]
     ReadOnly(String),
-    /// Another writer holds the machine.
+    /// Another writer is active.
     #[error("another change is under way{}", .0.as_ref().map(|h| format!(" ({h})")).unwrap_or_default())]
     Busy(Option<Holder>),
-    /// The journal cannot be written, so nothing was touched.
+    /// The journal cannot be written, so nothing was changed.
     #[error("the journal cannot be written: {0}")]
     Journal(String),
-    /// The machine has something else there than what we left.
+    /// A value differs from the one that Millpond wrote.
     #[error("{what} was changed by another program: it is `{is}`, not `{expected}`")]
     Foreign {
-        /// Which knob.
+        /// The knob.
         what: String,
-        /// What it is.
+        /// Its present value.
         is: String,
-        /// What it should have been.
+        /// Its expected value.
         expected: String,
     },
-    /// The sub-tree belongs to another manager.
+    /// Another manager owns the sub-tree.
     #[error("it is managed by {0}")]
     ManagedElsewhere(String),
-    /// The machine refused a step in words of its own.
+    /// The machine refused a step with a text of its own.
     #[error("{0}")]
     Machine(String),
-    /// Not on this machine.
+    /// The machine does not have it.
     #[error("{0}")]
     Absent(crate::Absent),
 }
@@ -237,7 +237,7 @@ pub enum Reason {
 pub struct Holder {
     /// The process.
     pub pid: Pid,
-    /// What it does, as far as it has said so.
+    /// Its operation, if it has reported one.
     pub what: Option<String>,
 }
 
@@ -268,16 +268,16 @@ fn list(lwps: &[Lwp]) -> String {
 /// A change that was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it is about.
+    /// The object it concerns.
     pub subject: Subject,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What the user could do, where there is something.
+    /// A remedy, if any.
     pub hint: Option<String>,
 }
 
 impl Refusal {
-    /// About `subject`, without a remedy.
+    /// About `subject`, with the default hint of the reason, if any.
     #[must_use]
     pub fn new(subject: Subject, reason: Reason) -> Self {
         let hint = match &reason {
@@ -308,7 +308,7 @@ impl Refusal {
         Refusal::new(Subject::Operation, reason)
     }
 
-    /// The same with a remedy.
+    /// The same with a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -330,22 +330,22 @@ impl From<crate::Absent> for Refusal {
     }
 }
 
-/// Why one knob could not be read or set.
+/// The reason why a knob could not be read or set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
-    /// Its owner vanished.
+    /// Its owner no longer exists.
     #[error("it is gone")]
     Gone,
-    /// Rights are missing.
+    /// Permission is missing.
     #[error("permission denied")]
     NotPermitted,
-    /// It lies on something that is read-only.
+    /// It is on a read-only file system.
     #[error("it is read-only")]
     ReadOnly,
-    /// The machine says no, for a reason of its own.
+    /// The machine refuses, with its own reason.
     #[error("{0}")]
     Refused(String),
-    /// The machine says no, and it is known what would help. The words stand by themselves.
+    /// The machine refuses, and a remedy is known. Both texts are complete.
     #[error("{why}")]
     Prevented {
         /// The reason, as half a sentence.
@@ -353,13 +353,13 @@ pub enum KnobError {
         /// The remedy.
         hint: String,
     },
-    /// The text names no knob of this machine (a journal of another version).
+    /// The machine has no such knob (a journal of another version).
     #[error("`{0}` is no knob of this machine")]
     Unknown(String),
 }
 
 impl KnobError {
-    /// As a refusal about `subject` that concerns a knob, which people call `what`.
+    /// The refusal about `subject` for a knob with the display name `what`.
     #[must_use]
     pub fn into_refusal(self, subject: Subject, what: &str) -> Refusal {
         match self {
@@ -378,7 +378,7 @@ impl KnobError {
         }
     }
 
-    /// The note of a refusal that is tolerated.
+    /// The note for a tolerated refusal.
     #[must_use]
     pub fn note(&self, what: &str) -> String {
         match self {

@@ -1,39 +1,39 @@
-//! CPU time and waiting by set: the input of poold.
+//! CPU time and run-queue delay by set: the input of poold.
 
 use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, PsetId};
 use std::collections::BTreeMap;
 
-/// How the threads of a set waited for a CPU, cumulated since the watch began.
+/// The time that the threads of a set waited for a CPU, cumulated since the watch began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// Time that runnable threads were without a CPU, added up over threads.
+    /// Time that runnable threads were without a CPU, summed over threads.
     Threads(Nanos),
     /// Time in which at least one thread was without a CPU.
     Any(Nanos),
-    /// It cannot be told here.
+    /// Unknown on this machine.
     Unknown,
 }
 
-/// The counters at an instant, cumulated since the watch began. Values never go back.
+/// The counters at an instant, cumulated since the watch began. Values never decrease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// When, on the machine's monotonic clock.
+    /// The time on the machine's monotonic clock.
     pub at: Nanos,
-    /// For each CPU that runs threads, how long it was used.
+    /// The busy time of each active CPU.
     pub busy: BTreeMap<CpuId, Nanos>,
-    /// For each set, the default one among them, how its threads waited.
+    /// The waiting time of each set, including the default one.
     pub waited: BTreeMap<PsetId, Waited>,
 }
 
-/// How often a machine that cannot wait for pressure looks for it.
+/// The polling interval on a machine that cannot wait for pressure.
 pub const PRESSURE_INTERVAL: Nanos = Nanos::from_millis(10);
 
-/// Pressure: the threads of a set waited for more than one part in so many of the time.
+/// Pressure: the threads of a set waited for more than the elapsed time divided by this number.
 const PRESSED_PART: u64 = 4;
 
 impl Usage {
-    /// How long the threads of a set waited; 0 where that is unknown.
+    /// The waiting time of a set; 0 if unknown.
     #[must_use]
     pub fn waited_ns(&self, set: PsetId) -> u64 {
         match self.waited.get(&set) {
@@ -51,44 +51,44 @@ impl Usage {
     }
 }
 
-/// Why a wait ended.
+/// The reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// Its time was over.
+    /// The deadline passed.
     Deadline,
     /// Threads wait for CPUs.
     Pressure,
-    /// The configuration of the pools was written, perhaps by the program that waits.
+    /// The pool configuration was written, possibly by the waiting program itself.
     Changed,
 }
 
 /// The facet.
 pub trait Accounting {
-    /// Starts to account.
+    /// Starts accounting.
     ///
     /// # Errors
-    /// [`Absent`] when nothing can be accounted here.
+    /// [`Absent`] if accounting is not possible here.
     fn watch(&self) -> Result<Box<dyn UsageWatch + '_>, Absent>;
 
-    /// How many threads run or wait for a CPU now, for each set, the default one among them. One look, without the thread that looks.
+    /// The number of running and runnable threads now, for each set including the default one. A single reading, without the calling thread.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn load(&self) -> Result<BTreeMap<PsetId, u64>, Refusal>;
 }
 
-/// Accounting that goes on for as long as the value lives.
+/// Accounting for the lifetime of the value.
 pub trait UsageWatch {
     /// The counters now.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn sample(&mut self) -> Result<Usage, Refusal>;
 
-    /// Waits until `deadline` of the machine's clock, or until threads wait for CPUs, or until the configuration of the
-    /// pools is written, where the machine can tell, or until the program is asked to stop.
+    /// Waits until `deadline` of the machine's clock, until threads wait for CPUs, until the pool configuration is written (if the machine
+    /// can report that), or until the program is asked to stop.
     fn wait(&mut self, deadline: Nanos) -> WakeReason;
 
-    /// Lines that say where the figures come from here.
+    /// Lines that describe the source of the figures on this machine.
     fn explain(&self) -> Vec<String>;
 }

@@ -1,36 +1,36 @@
-//! Every process and thread of a machine, and where its time goes: what `prstat` shows.
+//! All processes and threads of a machine with their microstates: the data of `prstat`.
 
 use crate::{Absent, Refusal};
 use millpond_model::{LockPlace, Pid, Roster};
 use std::collections::BTreeMap;
 
-/// How closely the time of threads is looked at.
+/// The level of detail of thread times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Depth {
     /// CPU time only.
     #[default]
     Use,
-    /// As far as the machine keeps it by itself.
+    /// The times that the machine keeps anyway.
     Kept,
-    /// Every microstate that can be measured, which may cost the machine something while the watch lives.
+    /// Every microstate that can be measured, possibly with some overhead during the watch.
     Measured,
 }
 
-/// What is asked for; less is cheaper.
+/// The requested data; less is cheaper.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CensusOptions {
-    /// Every thread, and not only processes.
+    /// All threads, in addition to processes.
     pub threads: bool,
-    /// Where the time went. Anything but [`Depth::Use`] lists threads.
+    /// The detail of times. Anything but [`Depth::Use`] lists threads.
     pub depth: Depth,
-    /// Sizes.
+    /// Memory sizes.
     pub memory: bool,
     /// Sets and zones.
     pub places: bool,
-    /// System calls, as a watch at [`Depth::Measured`] counts them; and what time in them is, exactly. Without it the time on a CPU may
-    /// be divided into user mode and the kernel by clock ticks. It costs more than everything else, for nothing happens as often.
+    /// System calls, as counted by a watch at [`Depth::Measured`], and the exact time in them. Otherwise the time on a CPU may
+    /// be divided between user and kernel mode by clock ticks. This is the most expensive option, because no event is as frequent.
     pub calls: bool,
-    /// What waits were for, as far as a watch at [`Depth::Measured`] can tell it.
+    /// The causes of waits, as far as a watch at [`Depth::Measured`] can determine them.
     pub causes: bool,
 }
 
@@ -44,38 +44,38 @@ impl CensusOptions {
 
 /// The facet.
 pub trait Census {
-    /// Everything that lives now. What is cumulated counts since the beginning of each thread, so that [`Depth::Measured`] gives no more than
-    /// [`Depth::Kept`] where a machine keeps no more.
+    /// All processes and threads now. Cumulated values count since the start of each thread. [`Depth::Measured`] then returns no more than
+    /// [`Depth::Kept`], unless the machine keeps more.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn list(&self, options: CensusOptions) -> Result<Roster, Refusal>;
 
-    /// Starts to watch. Where the time of a thread went counts from its first sight on.
+    /// Starts a watch. Times of a thread count from its first observation on.
     ///
     /// # Errors
-    /// [`Absent`] when nothing can be watched here.
+    /// [`Absent`] if watching is not possible here.
     fn watch(&self, options: CensusOptions) -> Result<Box<dyn CensusWatch + '_>, Absent>;
 
-    /// Where a lock lies that a thread of a process waited for, by its address. `None` where that cannot be told.
+    /// The location of a lock that a thread of a process waited for, by address. `None` if unknown.
     fn lock_place(&self, pid: Pid, address: u64) -> Option<LockPlace>;
 
-    /// The names of users by their numbers, as far as they are known.
+    /// The names of users by number, as far as known.
     fn users(&self) -> BTreeMap<u32, String>;
 }
 
-/// A watch that goes on for as long as the value lives.
+/// A watch for the lifetime of the value.
 pub trait CensusWatch {
-    /// Everything that lives now.
+    /// All processes and threads now.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn sample(&mut self) -> Result<Roster, Refusal>;
 
-    /// From now on samples tell where processes and threads are, and what processes have in memory, or no longer: both take files of each process, so
-    /// that who looks often asks for them seldom.
+    /// Enables or disables places (sets and zones) and memory sizes in later samples. Both read further files of each process, so
+    /// frequent samples should rarely include them.
     fn set_places(&mut self, places: bool, memory: bool);
 
-    /// Lines that say where the figures come from here, and what watching costs.
+    /// Lines that describe the source of the figures and the overhead of the watch.
     fn explain(&self) -> Vec<String>;
 }

@@ -3,40 +3,40 @@
 use crate::{Absent, Change, Refusal};
 use millpond_model::{Control, ControlHolder, ControlSetting, CpuCap, Nanos, Pid, Shares};
 
-/// A holder with its controls, and what it used. Figures are sums since the holder began, over its processes, those included that ended.
+/// A holder with its controls and its usage. Figures are sums over all its processes, including ended ones, since the holder was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controlled {
-    /// Which.
+    /// The holder.
     pub holder: ControlHolder,
-    /// Its shares; `None`: never set, which counts as [`Shares::DEFAULT`].
+    /// Its shares; `None` if never set, which means [`Shares::DEFAULT`].
     pub shares: Option<Shares>,
-    /// Its cap; `None`: there is none.
+    /// Its cap; `None` without one.
     pub cap: Option<CpuCap>,
-    /// CPU time that it used. `None` where the machine does not count it for this holder.
+    /// CPU time used. `None` if the machine does not count it for this holder.
     pub used: Option<Nanos>,
-    /// What its cap took away. `None` where the machine does not count it, as where no cap was ever set.
+    /// Throttling by the cap. `None` if the machine does not count it, for example without a cap.
     pub throttled: Option<Throttled>,
 }
 
-/// What a cap took away since the holder has it.
+/// Throttling by a cap since the cap was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttled {
-    /// For how long the cap kept the holder from CPUs that it wanted: summed over its threads in the simulator, over CPUs on Linux. It may exceed
-    /// the time that passed.
+    /// Time for which the cap kept the holder from CPUs: summed over its threads in the simulator, over CPUs on Linux. It may exceed
+    /// the elapsed time.
     pub time: Nanos,
-    /// Periods in which the holder was kept from a CPU.
+    /// Periods in which the holder was throttled.
     pub periods: u64,
-    /// Periods in which it wanted one at all.
+    /// Periods in which it was runnable.
     pub of: u64,
-    /// How long a period is: the cap holds over that time, and is exceeded by what fits into one at most.
+    /// The length of a period. The cap holds over a period; usage may exceed it by at most one period.
     pub period: Nanos,
 }
 
-/// From this part of the periods on, a cap that is used up is worth a word.
+/// The fraction of throttled periods from which on throttling is reported.
 const WORTH_A_WORD: f64 = 0.10;
 
 impl Controlled {
-    /// What its cap took away since an earlier look. `None`: that is not counted, or the holder was made anew meanwhile.
+    /// Throttling since an earlier sample. `None` if it is not counted, or if the holder was re-created in between.
     #[must_use]
     pub fn lost_since(&self, before: &Controlled) -> Option<Throttled> {
         let (now, then) = (self.throttled?, before.throttled?);
@@ -48,13 +48,13 @@ impl Controlled {
         })
     }
 
-    /// CPU time that it used since an earlier look, where that is known.
+    /// CPU time used since an earlier sample, if known.
     #[must_use]
     pub fn used_since(&self, before: &Controlled) -> Option<Nanos> {
         Some(Nanos(self.used?.0.checked_sub(before.used?.0)?))
     }
 
-    /// `zone web used up its cap of 50 % of one CPU in 10 of 10 periods`, where a cap kept it from CPUs often since an earlier look.
+    /// `zone web used up its cap of 50 % of one CPU in 10 of 10 periods`, if it was throttled often since an earlier sample.
     #[must_use]
     pub fn throttling_since(&self, before: &Controlled) -> Option<String> {
         let (lost, cap) = (self.lost_since(before)?, self.cap?);
@@ -79,14 +79,14 @@ pub fn throttled_between(before: &[Controlled], now: &[Controlled]) -> Vec<(Cont
     now.iter().filter_map(of).collect()
 }
 
-/// What makes a control of a holder take effect, and how exactly.
+/// The mechanism that enforces a control of a holder, and its precision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enforced {
-    /// The mechanism, as its users call it: `class FSS`, `cpu.max of /system.slice`, `CPUQuota= of nginx.service`.
+    /// The mechanism, in the user's terms: `class FSS`, `cpu.max of /system.slice`, `CPUQuota= of nginx.service`.
     pub by: String,
-    /// Whether the value is enforced as it is. Otherwise it is rounded or mapped, as [`Enforced::note`] says.
+    /// Whether exactly this value is enforced. Otherwise it is rounded or mapped, as [`Enforced::note`] says.
     pub exact: bool,
-    /// What the user should know about it: `1 share is a weight of 100`, `takes effect in class FSS only`.
+    /// A note for the user: `1 share is a weight of 100`, `takes effect in class FSS only`.
     pub note: Option<String>,
 }
 
@@ -95,27 +95,27 @@ pub struct Enforced {
 pub struct Recontrolled {
     /// The holder.
     pub holder: ControlHolder,
-    /// What it was.
+    /// The former value.
     pub from: ControlSetting,
-    /// What it is. For a control that was deleted what was there before it was set first.
+    /// The new value. For a deleted control the value before it was first set.
     pub to: ControlSetting,
 }
 
 /// The facet.
 pub trait Controls {
-    /// What makes controls take effect here, in one line: `simulated: class FSS and caps as on Solaris`.
+    /// The mechanism of controls here, in one line: `simulated: class FSS and caps as on Solaris`.
     fn made_by(&self) -> String;
 
-    /// Whether a control takes effect here at all. Where it does not, it cannot be set either.
+    /// Whether a control takes effect here. If it does not, it cannot be set.
     ///
     /// # Errors
-    /// [`Absent`] with what would help.
+    /// [`Absent`] with a remedy.
     fn live(&self, control: Control) -> Result<(), Absent>;
 
-    /// Every project and every zone, and the processes that have a control of their own: projects, zones, processes, each ascending.
+    /// Every project and zone, and the processes with a control of their own: projects, zones, processes, each ascending.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn list(&self) -> Result<Vec<Controlled>, Refusal>;
 
     /// One holder.
@@ -124,19 +124,19 @@ pub trait Controls {
     /// [`Refusal`]: there is no such project, zone or process.
     fn controlled(&self, holder: &ControlHolder) -> Result<Controlled, Refusal>;
 
-    /// The number of a project or a zone, where the machine numbers them itself. `None`: it has names only, or there is no such holder.
+    /// The number of a project or a zone, if the machine itself numbers them. `None` if it has names only, or the holder does not exist.
     fn number(&self, holder: &ControlHolder) -> Option<u64> {
         let _ = holder;
         None
     }
 
-    /// The holders whose controls apply to a process: itself, its project, its zone, as far as it has them.
+    /// The holders whose controls apply to a process: itself, its project and its zone, if any.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such process.
     fn holders_of(&self, pid: Pid) -> Result<Vec<ControlHolder>, Refusal>;
 
-    /// What limits the CPU time of a process: itself and the groups above it that have a cap, the outermost first.
+    /// The holders that limit the CPU time of a process: itself and the enclosing groups that have a cap, outermost first.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such process.
@@ -145,17 +145,17 @@ pub trait Controls {
         Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|one| one.cap.is_some()).collect())
     }
 
-    /// What would enforce, or enforces, a control of a holder.
+    /// The mechanism that enforces, or would enforce, a control of a holder.
     ///
     /// # Errors
     /// [`Refusal`]: no such holder, one that cannot have the control here.
     fn enforced(&self, holder: &ControlHolder, control: Control) -> Result<Enforced, Refusal>;
 
-    /// Prepares setting a control, or with `None` in `to` deleting it: what was there before it was set first is there again. Deleting one that is not
-    /// set succeeds. Notes say what keeps the value from taking effect as it stands.
+    /// Prepares to set a control, or with `None` in `to` to delete it, which restores the value before it was first set. Deleting an unset control
+    /// succeeds. Notes report why the value does not take effect exactly.
     ///
     /// # Errors
-    /// [`Refusal`]: no such holder, a part of the kernel, no rights, a holder that another manager owns, a value that cannot be had here.
+    /// [`Refusal`]: no such holder, a part of the kernel, no permission, a holder that another manager owns, a value that is not possible here.
     fn prepare_set(
         &self,
         holder: &ControlHolder,

@@ -1,41 +1,40 @@
-//! Event counters and time by use, per CPU: what `mpstat` shows.
+//! Event counters and time by use, per CPU: the data of `mpstat`.
 
 use crate::{Absent, Refusal};
 use millpond_model::Sample;
 
-/// How to watch.
+/// Options of a watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Read performance events of fenced and sheltered CPUs too, although that interrupts them.
     pub touch_fenced: bool,
-    /// Count no events: only time by use is read, which the machine keeps anyway, so that watching disturbs no CPU.
+    /// Count no events: read only time by use, which the machine keeps anyway, so that watching disturbs no CPU.
     pub times_only: bool,
 }
 
 /// The facet.
 pub trait Counters {
-    /// The counters since boot: what the machine keeps by itself.
+    /// The counters since boot, as the machine keeps them.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn since_boot(&self) -> Result<Sample, Refusal>;
 
-    /// Starts counting everything that can be counted. The first sample of the watch is its zero.
+    /// Starts counting all available events. The first sample of the watch is the zero point.
     ///
     /// # Errors
-    /// [`Absent`] when nothing can be counted here.
+    /// [`Absent`] if counting is not possible here.
     fn watch(&self, options: WatchOptions) -> Result<Box<dyn CounterWatch + '_>, Absent>;
 }
 
-/// Counters that run for as long as the value lives.
+/// Counters for the lifetime of the value.
 pub trait CounterWatch {
-    /// All counters now. Values only ever grow from one sample of the watch to the next, except for a
-    /// CPU that left and came back.
+    /// All counters now. Values never decrease from one sample of the watch to the next, except for a CPU that was off-line in between.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn sample(&mut self) -> Result<Sample, Refusal>;
 
-    /// Lines for `-v`: where each column comes from here, and what watching costs.
+    /// Lines for `-v`: the source of each column here, and the overhead of the watch.
     fn explain(&self) -> Vec<String>;
 }

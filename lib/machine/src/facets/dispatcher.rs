@@ -5,7 +5,7 @@ use millpond_model::{Clamped, Class, ClassParams, ClassRequest, ClassTable, Disp
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The numbers by which a process can be chosen, where the machine has them.
+/// The numbers by which a process can be selected, if the machine has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessIds {
     /// Its parent.
@@ -29,11 +29,11 @@ pub struct ProcessIds {
 pub struct Scheduled {
     /// Its number.
     pub pid: Pid,
-    /// Whether it is a part of the kernel, whose class cannot be changed.
+    /// Whether it is part of the kernel; its class then cannot be changed.
     pub kernel: bool,
-    /// Of all threads that are in the class of the first one, those of the most favoured.
+    /// The parameters of its most favoured thread in the class of the first thread.
     pub params: ClassParams,
-    /// What it can be chosen by.
+    /// The numbers by which it can be selected.
     pub ids: ProcessIds,
 }
 
@@ -42,50 +42,50 @@ pub struct Scheduled {
 pub struct Reclassed {
     /// The process.
     pub pid: Pid,
-    /// What it had.
+    /// The former parameters.
     pub from: ClassParams,
-    /// What it has.
+    /// The new parameters.
     pub to: ClassParams,
-    /// A priority that was asked for above the limit.
+    /// A requested priority above the limit.
     pub clamped: Option<Clamped>,
 }
 
-/// How a scheduler for the classes is started.
+/// Options for the start of a class scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulerOptions {
-    /// It schedules all threads but those in RT, not only those that were put into a class.
+    /// Whether it schedules all threads except RT, instead of only threads that were put into a class.
     pub whole: bool,
-    /// A wait after which a thread runs for a tick whatever its level; `None` for never.
+    /// The waiting time after which a thread runs for a tick regardless of its level; `None` for never.
     pub rescue: Option<Nanos>,
-    /// The parent of a new process falls by a level and lets the child run first, as in Solaris.
+    /// Whether the parent of a new process drops by a level and lets the child run first, as in Solaris.
     pub parent_pays: bool,
-    /// The kernel ends a scheduler that leaves a thread waiting for so long.
+    /// The kernel stops a scheduler that leaves a thread waiting for this time.
     pub timeout: Nanos,
-    /// It is counted when a thread begins to run while a better one waits for its CPU.
+    /// Whether to count threads that begin to run while a better one waits for the same CPU.
     pub audit: bool,
 }
 
-/// Why a scheduler ended that this process did not end.
+/// Why a scheduler ended that this process did not stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerEnd {
-    /// The next one may be started at once: CPUs came or went, or it was asked to end.
+    /// Whether it may be restarted at once: CPUs changed, or it was asked to end.
     pub may_restart: bool,
-    /// Why, in one line: `a thread waited for too long: victim[177] failed to run for 2.432s`.
+    /// The reason in one line: `a thread waited for too long: victim[177] failed to run for 2.432s`.
     pub why: String,
-    /// What the kernel wrote down, by line: where it happened, and the state of CPUs and threads.
+    /// The report of the kernel by line: the location, and the state of CPUs and threads.
     pub detail: Vec<String>,
 }
 
-/// A scheduler for the classes, started by this process. When the value is dropped or the process ends in any way, all threads go back to the kernel's own
-/// scheduler.
+/// A scheduler for the classes, started by this process. When the value is dropped or the process ends in any way, all threads return to the
+/// scheduler of the kernel.
 pub trait ClassScheduler {
-    /// Why it has ended; `None` while it is at work.
+    /// The reason of its end; `None` while it runs.
     fn end(&self) -> Option<SchedulerEnd>;
 
-    /// Brings it to the processor sets as they are now.
+    /// Updates it to the present processor sets.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn refresh(&mut self) -> Result<(), Refusal>;
 }
 
@@ -118,33 +118,33 @@ pub enum SchedulerOutcome {
     Unknown,
 }
 
-/// What a level of the dispatcher has had since the scheduler was started.
+/// Counts of a dispatcher level since the scheduler was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelCounts {
-    /// The level, 0 to 99; -1 is what runs only where nothing else wants to.
+    /// The level, 0 to 99; -1 is for threads that run only on idle CPUs.
     pub level: i8,
-    /// CPU time of threads at this level. What a thread ran last before it went to sleep is counted when it wakes up.
+    /// CPU time of threads at this level. The last run of a thread before it sleeps is counted when it wakes up.
     pub ran: Nanos,
-    /// How often a thread began to run at this level.
+    /// The number of times that a thread began to run at this level.
     pub begun: u64,
-    /// How long these had waited in a queue, in all.
+    /// The total time that these threads had waited in a queue.
     pub waited: Nanos,
     /// The longest of these waits.
     pub waited_max: Nanos,
     /// Slices used up.
     pub expired: u64,
-    /// Threads that left the level because they had waited for too long.
+    /// Threads that left the level because of a long wait.
     pub boosted: u64,
-    /// Threads that gave up their CPU because a tick found a better one waiting.
+    /// Threads that were preempted because a tick found a better one waiting.
     pub surrendered: u64,
-    /// Threads that ran for a tick because no other rule would have let them.
+    /// Threads that ran for a tick after [`SchedulerOptions::rescue`], because no other rule selected them.
     pub rescued: u64,
 }
 
-/// What the scheduler has counted since it was started.
+/// Counters of the scheduler since it was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerCounts {
-    /// Levels at which something happened, ascending.
+    /// Levels with events, ascending.
     pub levels: Vec<LevelCounts>,
     /// Other counters, by name.
     pub sums: Vec<(&'static str, u64)>,
@@ -155,28 +155,28 @@ pub trait Dispatcher {
     /// The classes, in the order in which they were loaded.
     fn classes(&self) -> Vec<Class>;
 
-    /// What makes the classes here, in one line: `exact, as on Solaris`.
+    /// The implementation of the classes here, in one line: `exact, as on Solaris`.
     fn made_by(&self) -> String;
 
-    /// Clock ticks in a second: what a tick of a table is.
+    /// Clock ticks per second: the unit of the tables.
     fn ticks_per_second(&self) -> u32;
 
-    /// The tables as they are.
+    /// The present tables.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn tables(&self) -> Result<DispatchTables, Refusal>;
 
-    /// Whether threads run by these tables. Where they do not, the tables are those that a machine of the family would have.
+    /// Whether threads are scheduled by these tables. If not, the tables are the defaults of a Solaris machine.
     ///
     /// # Errors
-    /// [`Absent`] with what would make them live.
+    /// [`Absent`] with a remedy.
     fn live(&self) -> Result<(), Absent>;
 
-    /// The class in which everything starts from the next boot on; `None` when it was never set, and is [`Class::Ts`].
+    /// The default class from the next boot on; `None` if it was never set, and is [`Class::Ts`].
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read, or has no such thing.
+    /// [`Refusal`] if the machine cannot be read, or has no default class.
     fn default_class(&self) -> Result<Option<Class>, Refusal>;
 
     /// Every process with its class, ascending.
@@ -185,49 +185,49 @@ pub trait Dispatcher {
     /// [`Refusal`] when the machine cannot be read.
     fn scheduled(&self) -> Result<Vec<Scheduled>, Refusal>;
 
-    /// Prepares another table. Threads get their next slice by it; none is cut short.
+    /// Prepares another table. It applies to the next slice of each thread; the present slice is not cut short.
     ///
     /// # Errors
-    /// [`Refusal`] when tables are not live here, or rights are missing.
+    /// [`Refusal`] if tables are not live here, or permission is missing.
     fn prepare_set_table(&self, table: ClassTable) -> Result<Change<()>, Refusal>;
 
-    /// Prepares another class in which everything starts from the next boot on. Gives the one before.
+    /// Prepares another default class from the next boot on. Returns the former one.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine has no such thing, or rights are missing.
+    /// [`Refusal`] if the machine has no default class, or permission is missing.
     fn prepare_default_class(&self, class: Class) -> Result<Change<Option<Class>>, Refusal>;
 
-    /// Prepares another class, or other parameters, of every thread of a process.
+    /// Prepares another class, or other parameters, for every thread of a process.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process, a part of the kernel, no rights, a value that the class or the machine does not have.
+    /// [`Refusal`]: no such process, a part of the kernel, no permission, a value that the class or the machine does not have.
     fn prepare_class(&self, pid: Pid, request: &ClassRequest) -> Result<Change<Reclassed>, Refusal>;
 
-    /// Starts a scheduler that makes the tables live. It has the tables of the last one on this machine since boot, else those of a Solaris machine.
+    /// Starts a scheduler that makes the tables live. It uses the tables of the last one since boot, else those of a Solaris machine.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine has no such thing, another scheduler is at work, or rights are missing.
+    /// [`Refusal`] if the machine has no such scheduler, another one is loaded, or permission is missing.
     fn start_scheduler(&self, _options: &SchedulerOptions) -> Result<Box<dyn ClassScheduler + '_>, Refusal> {
         Err(Absent::because("its classes need no scheduler to be started").into())
     }
 
-    /// The scheduler that was loaded in place of the kernel's own, with which threads it schedules: `ext millpond, whole`. `None` for none.
+    /// The scheduler that is loaded instead of that of the kernel, and the threads that it schedules: `ext millpond, whole`. `None` for none.
     fn loaded_scheduler(&self) -> Option<String> {
         None
     }
 
-    /// What a scheduler would find, before it is started.
+    /// Checks of the machine before a scheduler is started.
     ///
     /// # Errors
-    /// [`Absent`] when the machine needs none.
+    /// [`Absent`] if the machine needs none.
     fn scheduler_checks(&self) -> Result<Vec<SchedulerCheck>, Absent> {
         Err(Absent::because("its classes need no scheduler to be started"))
     }
 
-    /// What the scheduler has counted.
+    /// The counters of the scheduler.
     ///
     /// # Errors
-    /// [`Absent`] when there is none that counts.
+    /// [`Absent`] if no scheduler with counters is loaded.
     fn scheduler_counts(&self) -> Result<SchedulerCounts, Absent> {
         Err(Absent::because("its scheduler does not count levels"))
     }

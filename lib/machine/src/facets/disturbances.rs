@@ -1,56 +1,56 @@
-//! OS noise on a set of CPUs: what `quiet` and `intrstat` show.
+//! OS noise on a set of CPUs: the data of `quiet` and `intrstat`.
 
 use crate::{Absent, Refusal};
 use millpond_model::{CpuSet, Disturbed, Nanos, Pid, PsetId, RealTimeSetting};
 
-/// The threads that the CPUs are for. Everything else that runs there is OS noise.
+/// The threads that the CPUs are for. All other activity on these CPUs is OS noise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
     /// Every thread that is bound to one of these sets, now or later.
     pub sets: Vec<PsetId>,
-    /// These processes, and what descends from them.
+    /// These processes and their descendants.
     pub pids: Vec<Pid>,
 }
 
-/// What to watch.
+/// The object of a watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchedJob {
-    /// Where.
+    /// The CPUs.
     pub cpus: CpuSet,
-    /// The threads that belong there.
+    /// The threads that belong on them.
     pub job: Job,
-    /// Stretches without the job are told one by one from this length on.
+    /// Stretches without the job are reported one by one from this length on.
     pub worth_telling: Nanos,
-    /// Only by what the machine counts anyway: nothing is started to watch it.
+    /// Use only counts that the machine keeps anyway; start no tracing.
     pub by_counts: bool,
 }
 
 /// The facet.
 pub trait Disturbances {
-    /// Begins to watch.
+    /// Starts a watch.
     ///
     /// # Errors
-    /// [`Absent`] when nothing goes on here, or it cannot be watched.
+    /// [`Absent`] if nothing runs on this machine, or it cannot be watched.
     fn watch(&self, what: &WatchedJob) -> Result<Box<dyn DisturbanceWatch + '_>, Absent>;
 
-    /// The settings of the kernel that decide how late a real-time thread may run.
+    /// The kernel settings that determine the latency of real-time threads.
     ///
     /// # Errors
-    /// [`Absent`] where no such kernel is.
+    /// [`Absent`] without a Linux kernel.
     fn real_time_settings(&self) -> Result<Vec<RealTimeSetting>, Absent>;
 }
 
-/// Watching that goes on for as long as the value lives.
+/// A watch for the lifetime of the value.
 pub trait DisturbanceWatch {
-    /// From now on this process, and what descends from it, belongs to the job, too.
+    /// Adds a process and its descendants to the job.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn join(&mut self, pid: Pid) -> Result<(), Refusal>;
 
-    /// What was seen since the watch began. Counts and totals only grow from one time to the next.
+    /// The observations since the watch began. Counts and totals never decrease.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn collect(&mut self) -> Result<Disturbed, Refusal>;
 }

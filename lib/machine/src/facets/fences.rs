@@ -1,4 +1,4 @@
-//! Fences: processor sets with a name that more is kept away from than other threads.
+//! Fences: named processor sets that also exclude interrupts and kernel threads.
 
 use crate::{Change, Reason, Refusal, Subject};
 use millpond_model::PoolId;
@@ -6,56 +6,56 @@ use millpond_model::pools::{PoolNode, PoolsState, PsetNode};
 use millpond_model::{CpuId, CpuSet, Fence, FenceName, Move, Proof, PsetId, Shelter, ShelterItem, Topology};
 use std::collections::BTreeMap;
 
-/// A fence that is wanted.
+/// A requested fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FenceWish {
-    /// What it is to be called.
+    /// Its name.
     pub name: FenceName,
-    /// The profile that says what it is like.
+    /// Its profile.
     pub profile: String,
-    /// What that asks for.
+    /// The settings of the profile.
     pub shelter: Shelter,
     /// Its CPUs, in order.
     pub cpus: Vec<CpuId>,
 }
 
-/// A fence that is prepared.
+/// A prepared fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fenced {
     /// Its set.
     pub set: PsetId,
-    /// Its pool, where pools are enabled.
+    /// Its pool, if pools are enabled.
     pub pool: Option<PoolId>,
-    /// The CPUs that come into it.
+    /// The CPUs that move into it.
     pub moves: Vec<Move>,
-    /// What asked for the steps, in their order, and for how many.
+    /// The settings in the order of their steps, with the number of steps for each.
     pub parts: Vec<(ShelterItem, usize)>,
-    /// What was asked for and is not there, a line each.
+    /// Requested settings that are not available, a line each.
     pub absent: Vec<String>,
 }
 
-/// What disturbs CPUs and cannot be moved while the kernel runs.
+/// OS noise that cannot be moved away while the kernel runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remainder {
-    /// What it is, as a sentence.
+    /// A description, as a sentence.
     pub what: String,
-    /// The parameter at boot that would end it.
+    /// The boot parameter that would remove it.
     pub parameter: Option<String>,
 }
 
-/// Where a device is.
+/// The CPUs of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DevicePlace {
-    /// The CPUs that are near it.
+    /// The CPUs close to it.
     pub near: CpuSet,
-    /// Those that take its interrupts now.
+    /// The CPUs that take its interrupts now.
     pub interrupts: CpuSet,
 }
 
-/// The other strands of the cores of these CPUs that are on-line, which a fence takes off-line. `owners` has the set of each CPU that is in one.
+/// The other on-line strands of the cores of these CPUs, which a fence takes off-line. `owners` has the set of each CPU that is in one.
 ///
 /// # Errors
-/// [`Refusal`] where one of them belongs to another set.
+/// [`Refusal`] if one of them belongs to another set.
 pub fn siblings(
     topology: &Topology,
     cpus: &[CpuId],
@@ -78,12 +78,12 @@ pub fn siblings(
     Ok(siblings)
 }
 
-/// The configuration of pools with the set of a fence in it, of exactly these CPUs, and a pool for what is bound to it; both have its name.
+/// The pool configuration with the set of a fence, with exactly these CPUs, and a pool for it; both have the name of the fence.
 ///
 /// `fence_of`: the fence that has a CPU.
 ///
 /// # Errors
-/// [`Refusal`] where the name is taken, and where a CPU may not leave its set.
+/// [`Refusal`] if the name is in use, or a CPU may not leave its set.
 pub fn with_fence(
     mut state: PoolsState,
     name: &FenceName,
@@ -121,14 +121,14 @@ pub fn with_fence(
     Ok(state.numbered())
 }
 
-/// Whether a set of the configuration that has so many CPUs may have one more.
+/// Whether a set of the configuration with this number of CPUs may have one more.
 #[must_use]
 pub fn has_room(state: &PoolsState, id: PsetId, size: usize) -> bool {
     let set = state.conf.psets.iter().find(|set| set.id == Some(id));
     set.is_some_and(|set| u64::try_from(size).is_ok_and(|size| size < set.max))
 }
 
-/// The configuration of pools without the set and the pool of a fence: each CPU goes to the set that `to` gives, or else to the default
+/// The pool configuration without the set and the pool of a fence. Each CPU goes to the set that `to` returns, or else to the default
 /// set.
 #[must_use]
 pub fn without_fence(
@@ -152,10 +152,10 @@ pub fn without_fence(
     state
 }
 
-/// Whether each fence has its CPUs still after a commit of pools, and can have no others.
+/// Checks that each fence still has exactly its CPUs after a commit of pools, and that its bounds allow no others.
 ///
 /// # Errors
-/// [`Refusal`] with the first that has not.
+/// [`Refusal`] for the first fence that does not.
 pub fn fences_stay<'a>(
     fences: impl IntoIterator<Item = (PsetId, &'a FenceName, CpuSet)>,
     to: Option<&PoolsState>,
@@ -172,40 +172,40 @@ pub fn fences_stay<'a>(
 
 /// The facet.
 pub trait Fences {
-    /// Those that stand, in order of their names.
+    /// The existing fences, in order of their names.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn list(&self) -> Result<Vec<Fence>, Refusal>;
 
-    /// Prepares a fence: a new set, and everything that its profile asks for. All or nothing.
+    /// Prepares a fence: a new set, and all settings of its profile. All or nothing.
     ///
     /// # Errors
-    /// [`Refusal`] when the name is taken, and as for [`crate::Psets::prepare_create`] and
+    /// [`Refusal`] if the name is in use, and as for [`crate::Psets::prepare_create`] and
     /// [`crate::Processors::prepare_state`].
     fn prepare_fence(&self, wish: &FenceWish, forced: bool) -> Result<Change<Fenced>, Refusal>;
 
-    /// Prepares the end of a fence: everything is as it was.
+    /// Prepares the end of a fence, which restores the former state.
     ///
     /// # Errors
-    /// [`Refusal`] when there is no such fence.
+    /// [`Refusal`] if the fence does not exist.
     fn prepare_off(&self, name: &FenceName) -> Result<Change<()>, Refusal>;
 
-    /// Prepares to remember with a fence what was measured there.
+    /// Prepares to store the result of a measurement with a fence.
     ///
     /// # Errors
-    /// [`Refusal`] when there is no such fence.
+    /// [`Refusal`] if the fence does not exist.
     fn prepare_proof(&self, name: &FenceName, proof: &Proof) -> Result<Change<()>, Refusal>;
 
-    /// Where a device is: a network card, a disk, or what is called by its address on the PCI bus.
+    /// The CPUs of a device: a network card, a disk, or a device given by its PCI address.
     ///
     /// # Errors
-    /// [`Refusal`] when there is no such device, or the machine does not tell.
+    /// [`Refusal`] if the device does not exist, or its position is unknown.
     fn device(&self, name: &str) -> Result<DevicePlace, Refusal>;
 
-    /// What would disturb these CPUs behind a fence all the same.
+    /// OS noise on these CPUs that a fence cannot remove.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn remains(&self, cpus: &[CpuId], shelter: &Shelter) -> Result<Vec<Remainder>, Refusal>;
 }

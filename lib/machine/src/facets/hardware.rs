@@ -1,7 +1,7 @@
-//! Counters of hardware's events, for a CPU or for a thread: what `cpustat` and `cputrack` show.
+//! Hardware event counters for a CPU or a thread: the data of `cpustat` and `cputrack`.
 //!
-//! A *set* is what is counted at one time: an event for each counter. Of several sets one counts, and the others rest until it is
-//! their turn. Readings are cumulated since their set was started; a caller that wants differences takes them.
+//! A *set* has one event for each counter, counted at the same time. Of several sets one counts at a time.
+//! Readings are cumulated since their set was started; the caller computes differences.
 
 use crate::{Absent, Refusal};
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid};
@@ -12,70 +12,70 @@ use std::ffi::OsString;
 pub struct Wanted {
     /// The number of the counter, as users count them.
     pub counter: u32,
-    /// The event's name, one that [`HardwareCounters::capable`] knows.
+    /// The name of the event, which [`HardwareCounters::capable`] accepts.
     pub event: String,
-    /// Whether it counts in user mode. Events of the kernel itself count in any mode.
+    /// Whether it counts in user mode. Software events of the kernel count in any mode.
     pub user: bool,
-    /// Whether it counts in the kernel.
+    /// Whether it counts in kernel mode.
     pub sys: bool,
 }
 
-/// What sort of events a list holds.
+/// The kind of events in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// Names that mean the same on every machine.
+    /// Names with the same meaning on every machine.
     Generic,
-    /// Names of this machine.
+    /// Names specific to this machine.
     Platform,
-    /// Events that the kernel counts by itself, without any hardware.
+    /// Software events of the kernel.
     Software,
 }
 
 /// Events that the same counters can measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventList {
-    /// What sort.
+    /// Their kind.
     pub kind: EventKind,
-    /// The counters, as bits of a mask.
+    /// The counters, as a bitmask.
     pub counters: u32,
     /// The names.
     pub names: Vec<String>,
 }
 
-/// What can be counted here.
+/// The counters and events of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// What the hardware's counters are called.
+    /// The name of the hardware counters.
     pub name: String,
-    /// Every event that has a name.
+    /// All named events.
     pub events: Vec<EventList>,
     /// Names of attributes.
     pub attributes: Vec<String>,
-    /// Where more is said, a sentence.
+    /// A reference to further documentation, as a sentence.
     pub reference: String,
-    /// The name of the register that counts cycles, or time, on a CPU; where there is one.
+    /// The name of the CPU register that counts cycles or time, if any.
     pub cpu_tick: Option<String>,
-    /// The name of what counts so for a thread.
+    /// The name of the corresponding count for a thread.
     pub lwp_tick: Option<String>,
 }
 
 /// A CPU's counters at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuReading {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// When, on the machine's monotonic clock.
+    /// The time on the machine's monotonic clock.
     pub at: Nanos,
-    /// The register that counts cycles.
+    /// The cycle register.
     pub tick: u64,
-    /// The counters, or why they cannot be read any more, as half a sentence. A CPU whose counters are lost stays so.
+    /// The counters, or as half a sentence why they can no longer be read. Lost counters of a CPU stay lost.
     pub counted: Result<Counted, String>,
 }
 
 /// A thread's counters at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LwpReading {
-    /// Which.
+    /// The thread.
     pub lwp: Lwp,
     /// Cycles, or time, that the thread ran.
     pub tick: u64,
@@ -83,43 +83,43 @@ pub struct LwpReading {
     pub counted: Counted,
 }
 
-/// What is followed beside the threads of a process.
+/// Events to follow beyond the threads of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Follow {
-    /// Children.
+    /// Child processes.
     pub forks: bool,
-    /// The next program that the process becomes.
+    /// The program after an exec.
     pub execs: bool,
 }
 
 /// The processes whose threads are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tracked {
-    /// Those of a process that runs already.
+    /// A running process.
     Process(Pid),
-    /// Those of a program that is started for it: its name and its arguments.
+    /// A program to start: its name and its arguments.
     Program(Vec<OsString>),
 }
 
-/// What becomes of the processes that are tracked.
+/// An event of tracked processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happening {
-    /// The time is over, or a signal came before: the caller looks at the time, and whether the program was asked to stop.
+    /// The deadline passed or a signal arrived; the caller checks the time, and whether the program was asked to stop.
     Due,
-    /// A thread was there when tracking began, or it was started by another one of its process.
+    /// A thread existed when tracking began, or another thread of its process created it.
     Began {
-        /// Which.
+        /// The thread.
         lwp: Lwp,
-        /// Whether another one started it.
+        /// Whether another thread created it.
         created: bool,
     },
     /// A thread ended, with its last reading.
     Ended(LwpReading),
-    /// A thread could not be counted, with the reason in words.
+    /// A thread could not be counted, with the reason as text.
     NotCounted {
-        /// Which.
+        /// The thread.
         lwp: Lwp,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A thread started another process.
@@ -129,20 +129,20 @@ pub enum Happening {
         /// The process.
         child: Pid,
     },
-    /// A process became another program. Its counters start anew.
+    /// A process executed another program. Its counters restart.
     Became {
-        /// The thread that did it, and is the only one that is left.
+        /// The thread that called exec, the only one left.
         lwp: Lwp,
-        /// The last readings of the threads that it had.
+        /// The last readings of its former threads.
         before: Vec<LwpReading>,
-        /// The file of the new program, where it can be told.
+        /// The file of the new program, if known.
         image: Option<String>,
         /// Whether the process is followed into it.
         followed: bool,
     },
     /// A process ended.
     Exited {
-        /// Which.
+        /// The process.
         pid: Pid,
     },
     /// No tracked process is left.
@@ -151,37 +151,37 @@ pub enum Happening {
 
 /// The facet.
 pub trait HardwareCounters {
-    /// Whether the hardware has counters that we may use.
+    /// Whether the hardware has usable counters.
     ///
     /// # Errors
-    /// [`Absent`] with the reason. Events of the kernel itself may be there all the same.
+    /// [`Absent`] with the reason. Software events of the kernel may still be available.
     fn hardware(&self) -> Result<(), Absent>;
 
-    /// What can be counted.
+    /// The counters and events of the machine.
     fn interface(&self) -> Interface;
 
-    /// Which counters, as bits of a mask, can measure an event: named, or by its code. `None` for one that is not known here.
+    /// The counters, as a bitmask, that can measure an event given by name or code. `None` for an unknown event.
     fn capable(&self, event: &str) -> Option<u32>;
 
-    /// Opens counters on CPUs for sets of events. Nothing counts until [`CpuCounting::start`].
+    /// Opens counters on CPUs for sets of events. Counting starts with [`CpuCounting::start`].
     ///
     /// # Errors
-    /// [`Refusal`]: no hardware counters, no rights, more events than counters, events that do not go together or belong to CPUs of
-    /// another type, a CPU that is off-line.
+    /// [`Refusal`]: no hardware counters, no permission, more events than counters, events that cannot be combined or belong to CPUs of
+    /// another type, an off-line CPU.
     fn count_cpus(&self, cpus: &[CpuId], sets: &[Vec<Wanted>]) -> Result<Box<dyn CpuCounting + '_>, Refusal>;
 
-    /// Counts in threads from now on, without following their children. Nothing of it changes what they do. Those that are gone already are
-    /// left out.
+    /// Counts in threads from now on, without following their children and without affecting them. Threads that have ended are
+    /// omitted.
     ///
     /// # Errors
-    /// [`Refusal`]: no hardware counters, no rights.
+    /// [`Refusal`]: no hardware counters, no permission.
     fn count_lwps(&self, lwps: &[Lwp], set: &[Wanted]) -> Result<Box<dyn LwpCounting + '_>, Refusal>;
 
-    /// Begins to follow threads, and counts from their beginning or from now on. The first set counts. The threads that are there are told
-    /// one by one, as [`Happening::Began`].
+    /// Starts following threads, and counts from their start or from now on. The first set counts. Existing threads are reported
+    /// one by one as [`Happening::Began`].
     ///
     /// # Errors
-    /// [`Refusal`], as above, and: no such process, a program that cannot be started. Nothing was started then.
+    /// [`Refusal`], as above, and: no such process, a program that cannot be started. Then nothing was started.
     fn track(
         &self,
         whose: &Tracked,
@@ -190,41 +190,41 @@ pub trait HardwareCounters {
     ) -> Result<Box<dyn Tracking + '_>, Refusal>;
 }
 
-/// Counters of CPUs. They end with the value.
+/// Counters of CPUs for the lifetime of the value.
 pub trait CpuCounting {
-    /// Starts a set from zero, and stops every other one.
+    /// Starts a set from zero, and stops all others.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot start it.
+    /// [`Refusal`] if the machine cannot start it.
     fn start(&mut self, set: usize) -> Result<(), Refusal>;
 
-    /// The counters of the set that counts, of every CPU, in the order in which they were named.
+    /// The counters of the active set for every CPU, in the order of the request.
     fn read(&mut self) -> Vec<CpuReading>;
 }
 
-/// Counters of threads. They end with the value.
+/// Counters of threads for the lifetime of the value.
 pub trait LwpCounting {
-    /// The counters of every thread, those that have ended included as far as they can still be read, in the order in which they were named.
+    /// The counters of every thread, including ended ones as far as they can still be read, in the order of the request.
     fn read(&mut self) -> Vec<LwpReading>;
 }
 
-/// Threads that are followed. Dropping it lets them go on alone.
+/// Followed threads. After a drop they continue unobserved.
 pub trait Tracking {
-    /// The process that it began with.
+    /// The first process.
     fn pid(&self) -> Pid;
 
-    /// Waits until something happens, or until `deadline` of the machine's clock.
+    /// Waits until an event, or until `deadline` of the machine's clock.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine does not tell any more.
+    /// [`Refusal`] if the machine reports no more events.
     fn next(&mut self, deadline: Nanos) -> Result<Happening, Refusal>;
 
-    /// Starts a set from zero in every thread, and stops every other one.
+    /// Starts a set from zero in every thread, and stops all others.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot start it.
+    /// [`Refusal`] if the machine cannot start it.
     fn start(&mut self, set: usize) -> Result<(), Refusal>;
 
-    /// The counters of the set that counts, of every thread, ascending.
+    /// The counters of the active set for every thread, ascending.
     fn read(&mut self) -> Vec<LwpReading>;
 }

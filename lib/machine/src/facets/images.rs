@@ -5,47 +5,47 @@ use millpond_model::{Nanos, Pid};
 
 /// The facet.
 pub trait Images {
-    /// A process that lives. It goes on running until [`Image::stop`].
+    /// The image of a live process. It keeps running until [`Image::stop`].
     ///
     /// # Errors
-    /// [`Refusal`] when there is no such process, or it may not be looked into.
+    /// [`Refusal`] if the process does not exist, or may not be inspected.
     fn image(&self, pid: Pid) -> Result<Box<dyn Image>, Refusal>;
 }
 
 /// The memory of one process, with its threads and the names of its functions.
 pub trait Image {
-    /// What it is called: `process 4711 (server)`.
+    /// A description: `process 4711 (server)`.
     fn name(&self) -> String;
 
-    /// What is mapped now, ascending by address.
+    /// The current mappings, ascending by address.
     ///
     /// # Errors
-    /// [`Refusal`] when the process ended, or may not be looked into.
+    /// [`Refusal`] if the process ended, or may not be inspected.
     fn mappings(&self) -> Result<Vec<Mapping>, Refusal>;
 
-    /// Reads from an address on: how many bytes there were before the first one that cannot be read.
+    /// Reads from an address on; returns the number of bytes before the first unreadable one.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
-    /// Parts of a range in which anything can have been written since it was mapped, ascending: what lies between them has what a file
-    /// has there, or zeros, or is not mapped. A machine that cannot tell gives all that is mapped.
+    /// Parts of a range that may have been written since they were mapped, ascending. The gaps between them have the contents of a file
+    /// or zeros, or are not mapped. A machine that cannot distinguish them returns all that is mapped.
     fn written(&self, begin: u64, end: u64) -> Vec<(u64, u64)>;
 
-    /// Stops every thread until [`Image::go_on`], or until the image is dropped. What does not run is stopped already.
+    /// Stops every thread until [`Image::go_on`], or until the image is dropped. A core file counts as stopped.
     ///
     /// # Errors
-    /// [`Refusal`] when that may not be done.
+    /// [`Refusal`] if that is not permitted.
     fn stop(&self) -> Result<(), Refusal>;
 
-    /// Lets a process that was stopped go on; for how long it was stopped. `None`: it was not, or it does not run.
+    /// Continues a stopped process; returns for how long it was stopped. `None` if it was not stopped, or is not live.
     fn go_on(&self) -> Option<Nanos>;
 
-    /// What the threads had in their registers. Of a process that runs, only while it is stopped.
+    /// The registers of the threads. For a live process only while it is stopped.
     fn threads(&self) -> Vec<StoppedThread>;
 
-    /// The function in which an address lies. `None` where that cannot be told.
+    /// The function that contains an address. `None` if unknown.
     fn symbol(&self, address: u64) -> Option<Symbol>;
 
-    /// The monotonic clock of the process's machine; `None` for one that does not run.
+    /// The monotonic clock of the machine; `None` if the process is not live.
     fn now(&self) -> Option<Nanos>;
 }
 
@@ -54,22 +54,22 @@ pub trait Image {
 pub struct Mapping {
     /// Its first byte.
     pub begin: u64,
-    /// Behind its last.
+    /// The address after its last byte.
     pub end: u64,
     /// Whether it can be read.
     pub readable: bool,
     /// Whether it can be written.
     pub writable: bool,
-    /// Whether others see what is written there.
+    /// Whether writes are visible to other processes.
     pub shared: bool,
-    /// Where in its file it begins.
+    /// Its offset in its file.
     pub offset: u64,
-    /// Its file, or what the kernel calls it (`[stack]`); empty: neither.
+    /// Its file, or the name that the kernel gives it (`[stack]`); empty for neither.
     pub file: String,
 }
 
 impl Mapping {
-    /// Whether an address lies there.
+    /// Whether it contains an address.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.begin..self.end).contains(&address)
@@ -82,32 +82,32 @@ impl Mapping {
     }
 }
 
-/// A thread that stands still.
+/// A stopped thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoppedThread {
-    /// The kernel's number.
+    /// The thread ID of the kernel.
     pub tid: u32,
-    /// Below this nothing on its stack is in use, but for [`StoppedThread::RED_ZONE`] bytes.
+    /// Below this address the stack is unused, except for [`StoppedThread::RED_ZONE`] bytes.
     pub stack_pointer: u64,
-    /// Where its own data lie, as far as that is known.
+    /// The address of its thread-local data, if known.
     pub thread_pointer: Option<u64>,
-    /// All registers, those of vectors too, as words.
+    /// All registers, including vector registers, as words.
     pub words: Vec<u64>,
 }
 
 impl StoppedThread {
-    /// What a function may use below the stack pointer, in bytes.
+    /// The number of bytes that a function may use below the stack pointer.
     pub const RED_ZONE: u64 = 128;
 }
 
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// The file that it is in, without directories.
+    /// Its file, without directories.
     pub module: String,
-    /// Its name; empty where only the file is known.
+    /// Its name; empty if only the file is known.
     pub name: String,
-    /// From its beginning, or from that of the file's mapping where it has no name.
+    /// The offset from its beginning; without a name, from that of the mapping.
     pub offset: u64,
 }
 

@@ -1,54 +1,54 @@
-//! Device interrupts, and everything else that is steered away from sheltered CPUs.
+//! Device interrupts, and other work that is moved away from sheltered CPUs.
 
 use crate::Refusal;
 use millpond_model::CpuSet;
 
 millpond_model::words! {
-    /// What sort of thing is steered.
+    /// The kind of work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum InterruptKind {
         /// An interrupt line or message of a device.
         Device = "interrupt",
-        /// Where interrupts that are requested later will go.
+        /// The default IRQ affinity.
         Default = "default",
-        /// Work that the kernel does in threads bound to no CPU.
+        /// The unbound workqueue cpumask.
         UnboundWork = "work",
-        /// Network packets that are handed on to, or sent from, chosen CPUs.
+        /// RPS/XPS masks.
         PacketSteering = "packets",
     }
     else millpond_model::ParseIdError, |text| millpond_model::ParseIdError { text, noun: "kind of interrupt" }
 }
 
-/// One thing that can be steered.
+/// An interrupt or similar work with a CPU mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interrupt {
     /// The machine's name for it (`24`, `default`, `eth0/rx-0`).
     pub id: String,
     /// Its source (`eth0-rx-0`).
     pub name: String,
-    /// What sort.
+    /// Its kind.
     pub kind: InterruptKind,
-    /// Where it may go.
+    /// The allowed CPUs.
     pub allowed: CpuSet,
-    /// Where it goes now, where that is known.
+    /// The effective CPUs, if known.
     pub effective: Option<CpuSet>,
-    /// Why it cannot be moved, if so.
+    /// The reason why it cannot be moved, if so.
     pub fixed: Option<String>,
-    /// How often it came since boot, to all CPUs together, where that is counted.
+    /// The number of occurrences since boot on all CPUs, if counted.
     pub count: Option<u64>,
 }
 
 /// The facet. Sheltering CPUs is a change of their state: see [`crate::Processors::prepare_state`].
 pub trait Interrupts {
-    /// Everything that can or could be steered.
+    /// All interrupts and similar work.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn list(&self) -> Result<Vec<Interrupt>, Refusal>;
 
-    /// What comes to sheltered CPUs all the same, a line for each that names it and says why.
+    /// Interrupts that sheltered CPUs still take, a line each with the name and the reason.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn staying(&self) -> Result<Vec<String>, Refusal>;
 }

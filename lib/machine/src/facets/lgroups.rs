@@ -1,4 +1,4 @@
-//! Locality groups: CPUs and memory by distance, and the groups of threads and sets.
+//! Locality groups: CPUs and memory by distance, homes of threads, and memory of sets.
 
 use crate::{Change, Refusal};
 use millpond_model::{Affinity, CpuSet, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
@@ -7,26 +7,26 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Memory of a node, in KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeMemory {
-    /// What is there.
+    /// Installed memory.
     pub installed_kib: u64,
-    /// What is free. The rest is allocated.
+    /// Free memory. The rest is allocated.
     pub free_kib: u64,
 }
 
-/// A node as it is now.
+/// The present state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Which.
+    /// The node.
     pub node: LgrpId,
     /// Its CPUs that run threads.
     pub cpus: CpuSet,
-    /// Its memory; `None` where it has none, or none is known.
+    /// Its memory; `None` if it has none, or it is unknown.
     pub memory: Option<NodeMemory>,
-    /// How many threads run or wait for a CPU there, in thousandths; `None` where it has no CPUs.
+    /// Running and runnable threads there, in thousandths; `None` without CPUs.
     pub load_milli: Option<u64>,
 }
 
-/// What a process may use.
+/// The CPUs and nodes that a process may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// CPUs.
@@ -35,18 +35,18 @@ pub struct Reach {
     pub nodes: BTreeSet<LgrpId>,
 }
 
-/// A thread and where it belongs.
+/// A thread with its home and its affinities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Homed {
-    /// Which.
+    /// The thread.
     pub lwp: Lwp,
     /// The node that is its home.
     pub home: LgrpId,
-    /// The nodes that it prefers; others it does not.
+    /// The nodes that it prefers; no preference for others.
     pub affinities: BTreeMap<LgrpId, Affinity>,
 }
 
-/// What is said where a set's memory should be near it, and none is.
+/// The note if memory of a set should be local and no CPU of the set has local memory.
 #[must_use]
 pub fn nothing_near(set: PsetId) -> String {
     format!("set {set} has no CPU with memory beside it: its memory comes from anywhere until it has one")
@@ -54,10 +54,10 @@ pub fn nothing_near(set: PsetId) -> String {
 
 /// The facet.
 pub trait Lgroups {
-    /// The nodes and how far they are from one another, as the tree that follows from that.
+    /// The nodes and their distances, as the tree of lgroups.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn tree(&self) -> Result<LgroupTree, Refusal>;
 
     /// Every node, ascending.
@@ -66,7 +66,7 @@ pub trait Lgroups {
     /// [`Refusal`] when the machine cannot be read.
     fn nodes(&self) -> Result<Vec<NodeStatus>, Refusal>;
 
-    /// What the caller may use.
+    /// The CPUs and nodes that the caller may use.
     ///
     /// # Errors
     /// [`Refusal`] when the machine cannot be read.
@@ -78,30 +78,30 @@ pub trait Lgroups {
     /// [`Refusal`] when there is no such process.
     fn homes(&self, pid: Pid) -> Result<Vec<Homed>, Refusal>;
 
-    /// Memory that a process has mapped and that is there, by node, in KiB. Nodes with none of it may be left out.
+    /// Resident memory of a process by node, in KiB. Nodes with none may be omitted.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process, a kernel thread, no rights, a machine that does not tell.
+    /// [`Refusal`]: no such process, a kernel thread, no permission, a machine without this information.
     fn pages(&self, pid: Pid) -> Result<BTreeMap<LgrpId, u64>, Refusal>;
 
-    /// Where the memory of a set comes from: what was asked for, and the nodes that this means now.
+    /// The memory setting of a set, and the nodes that it means now.
     ///
     /// # Errors
-    /// [`Refusal`] when there is no such set.
+    /// [`Refusal`] if the set does not exist.
     fn set_memory(&self, set: PsetId) -> Result<(SetMemory, BTreeSet<LgrpId>), Refusal>;
 
-    /// Prepares that the memory of what is bound to a set comes from elsewhere: what it takes from now on, and, as far as the machine can, what
-    /// it has. It ends with the set. The outcome is what was asked for before.
+    /// Prepares another memory setting for a set. It applies to future allocations and, as far as the machine can move it, to present
+    /// memory. It ends with the set. The outcome is the former setting.
     ///
     /// # Errors
-    /// [`Refusal`]: no such set, the default set, a node that does not exist or has no memory, no rights.
+    /// [`Refusal`]: no such set, the default set, a node that does not exist or has no memory, no permission.
     fn prepare_set_memory(&self, set: PsetId, to: SetMemory) -> Result<Change<SetMemory>, Refusal>;
 
-    /// Prepares new homes for threads of a process, in turn one of `homes` for each, with the strong affinity that goes with it and no other one. The
-    /// outcome is how the threads were before.
+    /// Prepares new homes for threads of a process, one of `homes` for each in rotation, with a strong affinity for the home and no other
+    /// affinity. The outcome is the former state of the threads.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a home without CPUs that the thread may use.
+    /// [`Refusal`]: no such process or thread, a kernel thread, no permission, a home without CPUs that the thread may use.
     fn prepare_homes(
         &self,
         pid: Pid,
@@ -109,11 +109,11 @@ pub trait Lgroups {
         homes: &[LgrpId],
     ) -> Result<Change<Vec<Homed>>, Refusal>;
 
-    /// Prepares what threads of a process prefer. Nodes that are not named keep what they have. The outcome is how the threads were
-    /// before.
+    /// Prepares affinities for threads of a process. Nodes that are not named keep their affinities. The outcome is the former state of the
+    /// threads.
     ///
     /// # Errors
-    /// As for [`Lgroups::prepare_homes`], and for a preference that the machine does not know.
+    /// As for [`Lgroups::prepare_homes`], and for an affinity that the machine does not support.
     fn prepare_affinities(
         &self,
         pid: Pid,

@@ -4,14 +4,14 @@ use crate::{Change, Refusal};
 use millpond_model::{CpuId, CpuSet, State, Topology, WallTime};
 use std::collections::BTreeMap;
 
-/// A CPU's state and since when.
+/// The state of a CPU, and the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorStatus {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// Its state.
     pub state: State,
-    /// Since when, on the wall.
+    /// The wall-clock time of the last change.
     pub since: WallTime,
 }
 
@@ -27,29 +27,29 @@ pub struct StateChange {
     pub to: State,
 }
 
-/// CPUs that are in use in another way than by processor sets.
+/// CPUs that are used by other mechanisms than processor sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reserved {
     /// Isolated at boot (`isolcpus=`).
     pub isolated: CpuSet,
-    /// Those of partitions that other programs made.
+    /// CPUs of partitions of other programs.
     pub partitions: CpuSet,
-    /// Those that threads are bound to.
+    /// CPUs with bound threads.
     pub bound: CpuSet,
 }
 
 /// The facet.
 pub trait Processors {
-    /// Where CPUs stand. Includes those that are off-line.
+    /// The topology, including off-line CPUs.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn topology(&self) -> Result<Topology, Refusal>;
 
-    /// All CPUs of the core of each of these CPUs. One that does not exist is left out, or stands alone.
+    /// All CPUs of the core of each of these CPUs. A CPU that does not exist is omitted, or listed alone.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn cores_of(&self, cpus: &[CpuId]) -> Result<BTreeMap<CpuId, CpuSet>, Refusal> {
         let topology = self.topology()?;
         let cores: BTreeMap<_, _> = topology.cores().into_iter().map(|core| (core.id, core.cpus)).collect();
@@ -57,33 +57,32 @@ pub trait Processors {
         Ok(cpus.iter().filter_map(core_of).collect())
     }
 
-    /// The CPUs that should not be taken without being asked for by their numbers.
+    /// The CPUs that should not be taken unless requested by number.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn reserved(&self) -> Result<Reserved, Refusal> {
         Ok(Reserved::default())
     }
 
-    /// The state of each, ascending.
+    /// The state of each CPU, ascending.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn states(&self) -> Result<Vec<ProcessorStatus>, Refusal>;
 
-    /// Prepares a change of state. The rules are those of [`State::transition`]; beyond them the last
-    /// CPU on-line (of the machine, and of its set), and the last that takes interrupts, stay. Threads
-    /// that are bound to a CPU keep it from going off-line unless `forced`, which unbinds them.
+    /// Prepares a change of state. The rules are those of [`State::transition`]. In addition, the last on-line CPU (of the machine, and of
+    /// its set) and the last CPU that takes interrupts cannot leave their state. Threads that are bound to a CPU keep it from going
+    /// off-line unless `forced`, which unbinds them.
     ///
     /// # Errors
-    /// [`Refusal`] with the rule that forbids it.
+    /// [`Refusal`] with the violated rule.
     fn prepare_state(&self, cpu: CpuId, to: State, forced: bool) -> Result<Change<StateChange>, Refusal>;
 
-    /// Prepares the same change of state for several CPUs as one operation. CPUs that already
-    /// are in the state take no step.
+    /// Prepares the same change of state for several CPUs as one operation. CPUs that are already in this state take no step.
     ///
     /// # Errors
-    /// [`Refusal`] naming the first CPU whose change is forbidden.
+    /// [`Refusal`] for the first CPU whose change is not allowed.
     fn prepare_states(
         &self,
         cpus: &[CpuId],
@@ -91,12 +90,12 @@ pub trait Processors {
         forced: bool,
     ) -> Result<Change<Vec<StateChange>>, Refusal>;
 
-    /// Prepares the same change of state for several CPUs, each of which is an operation of its own, as one change. The outcome has one entry for
-    /// each of `cpus`, in order: what [`Processors::prepare_state`] would say once the ones before it were done. One that is refused takes no step. The
-    /// machine is read once, however many there are.
+    /// Prepares the same change of state for several CPUs, each of which is an operation of its own, as one change. The outcome has one
+    /// entry for each of `cpus`, in order: the result of [`Processors::prepare_state`] after the changes of the earlier ones. A refused CPU
+    /// takes no step. The machine is read once, independent of the number of CPUs.
     ///
     /// # Errors
-    /// [`Refusal`] when the machine cannot be read.
+    /// [`Refusal`] if the machine cannot be read.
     fn prepare_each_state(
         &self,
         cpus: &[CpuId],

@@ -3,33 +3,33 @@
 use millpond_model::{CpuSet, Nanos, Pid, PsetId};
 use std::ffi::OsString;
 
-/// A program, and where it runs.
+/// A program to start, and its placement.
 #[derive(Debug, Clone)]
 pub struct Launch<'a> {
-    /// Its name, or the path of its file, and its arguments. On a simulated machine a workload and its options.
+    /// Its name or path, and its arguments. On a simulated machine a workload and its options.
     pub words: &'a [OsString],
-    /// Where and how.
+    /// Its placement and mode.
     pub mode: LaunchMode,
 }
 
-/// Where and how a program runs. What it starts inherits that.
+/// Placement and mode of a program; inherited by its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchMode {
-    /// Bound to a set, with our terminal and in our process group. It is asked to end when the value is dropped.
+    /// Bound to a set, with the terminal and the process group of the caller. It gets SIGTERM when the value is dropped.
     Foreground(PsetId),
-    /// Bound to a set, in a process group of its own, its output kept. It is killed when the value is dropped, or we are killed.
+    /// Bound to a set, in its own process group; its output is captured. It is killed when the value is dropped, or when the caller is killed.
     Captured(PsetId),
-    /// On these CPUs, in the class below all others (`SCHED_IDLE`) and in a session of the least weight: it gets the CPU time that no other thread wants.
-    /// Its output is lost. It is killed when the value is dropped, and asked to end when we are killed.
+    /// On these CPUs, in the lowest class (`SCHED_IDLE`) and in a session with the lowest weight: it gets only CPU time that no other thread uses.
+    /// Its output is discarded. It is killed when the value is dropped, and gets SIGTERM when the caller is killed.
     Background(CpuSet),
 }
 
-/// A program that was started.
+/// A started program.
 pub trait Program {
     /// The process.
     fn pid(&self) -> Pid;
 
-    /// What the user should know of its binding.
+    /// Notes for the user about its binding.
     fn notes(&self) -> &[String];
 
     /// Whether it has ended by itself.
@@ -38,20 +38,20 @@ pub trait Program {
     /// Asks it to end.
     fn terminate(&self);
 
-    /// How it ended. One that runs is killed first, and what is left of its process group in any case.
+    /// Its exit. A running program is killed first, and in any case the rest of its process group.
     fn exit(&mut self) -> ProgramExit;
 
-    /// The CPU time of its process group, terminated children that were waited for included.
+    /// The CPU time of its process group, including terminated children that were waited for.
     fn cpu_time(&self) -> Nanos;
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramExit {
-    /// Its status; 128 + N where signal N ended it.
+    /// Its exit status; 128 + N after signal N.
     pub status: u8,
-    /// Its standard output, where that was kept.
+    /// Its standard output, if captured.
     pub output: String,
-    /// Why it failed: the last line of its messages, where these were kept, or the status in words. `None` for status 0.
+    /// The reason of a failure: the last line of its captured messages, or the status as text. `None` for status 0.
     pub failure: Option<String>,
 }

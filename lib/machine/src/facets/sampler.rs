@@ -1,17 +1,17 @@
-//! Which program ran where, and for how long: what `occupancy` shows. Measured where the machine can, else estimated from samples.
+//! Run time of programs by CPU: the data of `occupancy`. Measured if the machine can, else estimated from samples.
 
 use crate::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid};
 
-/// How long a program ran on a CPU.
+/// Run time of a program on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
     /// The CPU.
     pub cpu: CpuId,
-    /// The program: the watched process whose own or whose descendants' threads ran. What descends from
-    /// several watched processes counts for the nearest.
+    /// The program: the watched process whose own threads or descendants ran. A descendant of several watched processes counts for the
+    /// nearest one.
     pub pid: Pid,
-    /// How long, of the interval.
+    /// The run time within the interval.
     pub time: Nanos,
 }
 
@@ -26,28 +26,27 @@ pub struct Samples {
     pub lost: u64,
 }
 
-/// What ran in one interval.
+/// Run times in one interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Residence {
     /// Length of the interval.
     pub elapsed: Nanos,
     /// One per program and CPU where it ran.
     pub sightings: Vec<Sighting>,
-    /// What times were estimated from; `None` where they were measured.
+    /// The samples of the estimate; `None` for measured times.
     pub samples: Option<Samples>,
-    /// The programs that still have a living process, ascending.
+    /// The programs with a live process, ascending.
     pub alive: Vec<Pid>,
-    /// How often a thread could not be followed, so that time of it is missing.
+    /// The number of times that a thread could not be followed, so that some of its time is missing.
     pub unfollowed: u64,
 }
 
-/// How times are found. Frequencies are samples a second of each CPU's time; an odd one keeps out of step
-/// with clocks.
+/// The method of measurement. Frequencies are samples per second of CPU time; an odd number avoids lockstep with clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Measured at each switch where the machine can; else estimated from so many samples.
+    /// Measured at each context switch if the machine can, else estimated from samples with this frequency.
     MeasureOrSample(u64),
-    /// Estimated from so many samples, also where the machine could measure. A simulated machine takes none, and measures.
+    /// Estimated from samples with this frequency, even if the machine could measure. A simulated machine always measures.
     Sample(u64),
 }
 
@@ -56,18 +55,18 @@ pub trait Sampler {
     /// Starts to watch the given processes and their descendants.
     ///
     /// # Errors
-    /// [`Absent`] when this machine can neither measure nor be sampled.
+    /// [`Absent`] if this machine supports neither method.
     fn watch(&self, pids: &[Pid], method: Method) -> Result<Box<dyn OccupancyWatch + '_>, Absent>;
 }
 
-/// A watch that goes on for as long as the value lives.
+/// A watch for the lifetime of the value.
 pub trait OccupancyWatch {
-    /// What ran since the last call (or the start).
+    /// The run times since the last call (or the start).
     ///
     /// # Errors
-    /// [`Refusal`] when the figures cannot be read.
+    /// [`Refusal`] if the figures cannot be read.
     fn collect(&mut self) -> Result<Residence, Refusal>;
 
-    /// Why times are estimated from samples although none were asked for.
+    /// The reason why times are estimated although measurement was requested.
     fn why_sampled(&self) -> Option<&str>;
 }

@@ -1,5 +1,5 @@
-//! Threads and their bindings: to a set (others may be kept out of it) and to CPUs (others may run
-//! there too). Both are inherited by children and survive exec.
+//! Threads and their bindings: to a set (which may exclude other threads) and to CPUs (which does not exclude others). Both are inherited
+//! by children and survive exec.
 
 use super::programs::{Launch, Program};
 use crate::{Change, Refusal};
@@ -12,20 +12,20 @@ pub struct Process {
     pub pid: Pid,
     /// Its short name.
     pub name: String,
-    /// Whether it is a part of the kernel, which cannot be bound.
+    /// Whether it is part of the kernel; it then cannot be bound.
     pub kernel: bool,
 }
 
-/// A thread and where it may run.
+/// A thread with its bindings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LwpStatus {
-    /// Which.
+    /// The thread.
     pub lwp: Lwp,
     /// The set it is bound to; [`PsetId::DEFAULT`] for none.
     pub set: PsetId,
-    /// The CPUs it is bound to; none where it is not.
+    /// The CPUs it is bound to; empty if unbound.
     pub cpus: CpuSet,
-    /// Where it may run, all things considered.
+    /// The CPUs that it may finally use.
     pub allowed: CpuSet,
 }
 
@@ -34,11 +34,11 @@ pub struct LwpStatus {
 pub struct Rebinding<T> {
     /// The process.
     pub pid: Pid,
-    /// The thread, where only it is meant.
+    /// The thread; `None` for the whole process.
     pub lwp: Option<LwpId>,
-    /// What it was bound to.
+    /// The former binding.
     pub from: Option<T>,
-    /// What it is bound to.
+    /// The new binding.
     pub to: Option<T>,
 }
 
@@ -62,11 +62,10 @@ pub trait Threads {
     /// [`Refusal`] when the machine cannot be read.
     fn bound(&self) -> Result<Vec<LwpStatus>, Refusal>;
 
-    /// Prepares binding a process, or the named threads of it, to a set; `None` unbinds. Unbinding what is
-    /// not bound succeeds.
+    /// Prepares binding a process, or some of its threads, to a set; `None` unbinds. Unbinding an unbound thread succeeds.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, an unknown or empty set, a thread
+    /// [`Refusal`]: no such process or thread, a kernel thread, no permission, an unknown or empty set, a thread
     /// bound to a CPU outside the set.
     fn prepare_bind_set(
         &self,
@@ -75,18 +74,17 @@ pub trait Threads {
         to: Option<PsetId>,
     ) -> Result<Change<Vec<Rebinding<PsetId>>>, Refusal>;
 
-    /// Prepares that a process which we start, and what descends from it, keeps to the default set, also where
-    /// a set does not push others out and they run on its CPUs too.
+    /// Prepares a process started by the caller, and its descendants, to stay in the default set, even if a set does not exclude others and
+    /// they also run on its CPUs.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process, a kernel thread, no rights.
+    /// [`Refusal`]: no such process, a kernel thread, no permission.
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal>;
 
-    /// Prepares binding a process, or the named threads of it, to CPUs of its set; an empty set unbinds
-    /// and restores what was allowed before.
+    /// Prepares binding a process, or some of its threads, to CPUs of its set; an empty set of CPUs unbinds and restores the former mask.
     ///
     /// # Errors
-    /// [`Refusal`]: no such process or thread, a kernel thread, no rights, a CPU that does not exist,
+    /// [`Refusal`]: no such process or thread, a kernel thread, no permission, a CPU that does not exist,
     /// is not active or is in another set.
     fn prepare_bind_cpus(
         &self,
@@ -95,7 +93,7 @@ pub trait Threads {
         to: &CpuSet,
     ) -> Result<Change<Vec<Rebinding<CpuSet>>>, Refusal>;
 
-    /// Starts a program, bound before its first instruction. The binding is journalled, as [`crate::Writer`] does it.
+    /// Starts a program, bound before its first instruction. The binding is journalled, as by [`crate::Writer`].
     ///
     /// # Errors
     /// [`Refusal`]: the set cannot be bound to, or the system cannot execute the program.

@@ -1,4 +1,4 @@
-//! Zones: named groups of processes that can be bound to a set as they are.
+//! Zones: named groups of processes that can be bound to a set as a whole.
 
 use crate::{Change, Refusal};
 use millpond_model::{Pid, PsetId};
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub struct Zone {
     /// Its number.
     pub id: u32,
-    /// What users call it.
+    /// Its name for users.
     pub name: String,
-    /// What sort of group it is, in a word (`unit`, `container`, `group`).
+    /// Its kind, in a word (`unit`, `container`, `group`).
     pub kind: String,
     /// The set that it is bound to; [`PsetId::DEFAULT`] for none.
     pub set: PsetId,
@@ -31,18 +31,17 @@ pub trait Zones {
     /// [`Refusal`]: no such zone, or the machine cannot be read.
     fn processes(&self, zone: &str) -> Result<Vec<Pid>, Refusal>;
 
-    /// Prepares binding a whole zone to a set; `None` gives it back to the default set.
+    /// Prepares binding a whole zone to a set; `None` returns it to the default set.
     ///
     /// # Errors
     /// [`Refusal`]: no such zone or set, an empty set, a zone that another manager owns.
     fn prepare_bind(&self, zone: &str, to: Option<PsetId>) -> Result<Change<Zone>, Refusal>;
 
-    /// Tells what users call containers of pods: the names that they get in place of those by which [`Zones::list`] gave them. These replace what was
-    /// told before. Whoever tells a name answers for the container: it can be bound, although the kubelet owns its group. A machine without pods takes
-    /// no names.
+    /// Sets the names of pod containers for users. They replace the names in [`Zones::list`], and any names set earlier. The caller takes
+    /// responsibility for a named container: it can be bound, although the kubelet owns its group. A machine without pods ignores names.
     ///
     /// # Errors
-    /// [`Refusal`] when they cannot be kept.
+    /// [`Refusal`] if they cannot be stored.
     fn name_containers(&self, names: &BTreeMap<String, String>) -> Result<(), Refusal> {
         let _ = names;
         Ok(())

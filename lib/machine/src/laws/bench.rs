@@ -1,35 +1,35 @@
-//! The bench: counts the checks of each law, and keeps those that failed.
+//! The bench: counts the checks of each law, and keeps the violations.
 
 use super::law::Law;
 use std::collections::BTreeMap;
 
-/// What was done and asked.
+/// Counts of actions and checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Scripts that ran to their end.
+    /// Completed scripts.
     pub scripts: u64,
-    /// Commands, those that found nothing to do included.
+    /// Commands, including those without effect.
     pub commands: u64,
-    /// What was done to the machine at random, by sort: births, ends, programs, time, and attempts to change
-    /// something, each counted as often as it was tried. Ending everything after a script does not count.
+    /// Random actions on the machine by kind: starts and ends of processes, programs, time, and attempted changes;
+    /// each attempt is counted. Restoring the machine after a script is not.
     pub done: BTreeMap<&'static str, u64>,
     /// Processes that other processes started while time passed.
     pub born: u64,
     /// Processes that ended by themselves.
     pub ended: u64,
-    /// Changes that were made.
+    /// Completed changes.
     pub made: u64,
     /// Refusals by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Faults that struck.
+    /// Injected faults that took effect.
     pub faults: u64,
-    /// Why idle time could not be asked about, if so.
+    /// The reason why idle time could not be checked, if so.
     pub no_counters: Option<String>,
     asked: BTreeMap<Law, u64>,
 }
 
 impl Tally {
-    /// Operations: the sum of what was done.
+    /// The number of operations: the sum of `done`.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.done.values().sum()
@@ -40,13 +40,13 @@ impl Tally {
         *self.done.entry(sort).or_default() += 1;
     }
 
-    /// How often a law was asked.
+    /// The number of checks of a law.
     #[must_use]
     pub fn asked(&self, law: Law) -> u64 {
         self.asked.get(&law).copied().unwrap_or(0)
     }
 
-    /// Adds another one.
+    /// Adds another tally.
     pub fn add(&mut self, other: Tally) {
         self.scripts += other.scripts;
         self.commands += other.commands;
@@ -61,19 +61,19 @@ impl Tally {
     }
 }
 
-/// A law that was broken, and how.
+/// A broken law, with a description.
 pub type Broken = (Law, String);
 
-/// Where the laws are asked.
+/// Checks the laws.
 #[derive(Debug, Default)]
 pub struct Bench {
-    /// What was asked how often.
+    /// The counts.
     pub tally: Tally,
     broken: BTreeMap<Law, String>,
 }
 
 impl Bench {
-    /// One question. Of several answers that break the same law, the first is kept.
+    /// One check. Of several violations of the same law, the first is kept.
     pub fn ask(&mut self, law: Law, kept: bool, how: impl FnOnce() -> String) {
         *self.tally.asked.entry(law).or_default() += 1;
         if !kept {
@@ -81,12 +81,12 @@ impl Bench {
         }
     }
 
-    /// A question that is a plain equality of texts; `what` says what was compared.
+    /// A check for equality of texts; `what` names the compared object.
     pub fn same(&mut self, law: Law, what: &str, wanted: &str, is: &str) {
         self.ask(law, wanted == is, || format!("{what}: {}", first_difference(wanted, is)));
     }
 
-    /// The laws that were broken since the last verdict, the one that says most about the cause first.
+    /// The laws broken since the last verdict, the most significant first.
     pub fn verdict(&mut self) -> Result<(), Vec<Broken>> {
         let broken: Vec<Broken> = std::mem::take(&mut self.broken).into_iter().collect();
         if broken.is_empty() { Ok(()) } else { Err(broken) }

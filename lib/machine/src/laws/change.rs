@@ -6,7 +6,7 @@ use crate::facets::{CreateOptions, Rebinding, Reclassed, Recontrolled, StateChan
 use crate::{Machine, Refusal, Writer};
 use millpond_model::{ControlSetting, CpuId, CpuSet, Lwp, LwpId, Move, Pid, PsetId, SetMemory};
 
-/// What a change, as it was made, says about itself.
+/// The report of a completed change.
 pub enum Done {
     Moves(Option<PsetId>, Vec<Move>),
     Destroyed,
@@ -19,7 +19,7 @@ pub enum Done {
     Table,
 }
 
-/// Prepares and makes a change as a command would: as the one writer.
+/// Prepares and applies a change like a command: as the only writer.
 pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Refusal> {
     let writer = Writer::open(machine)?;
     match operation {
@@ -74,7 +74,7 @@ pub fn attempt(machine: &dyn Machine, operation: &Operation) -> Result<Done, Ref
     }
 }
 
-/// What is untrue of what a change says about itself.
+/// The first false statement in the report of a change, if any.
 pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<String> {
     let lie = |what: String| Some(what);
     match (done, operation) {
@@ -132,7 +132,7 @@ pub fn tells(done: &Done, operation: &Operation, before: &Observed) -> Option<St
     }
 }
 
-/// One line for the process, which tells of one of its threads, or one line for each thread that was named.
+/// One line for the process with one of its threads, or one line for each named thread.
 fn tells_rebinding<T: Clone + PartialEq + std::fmt::Debug>(
     list: &[Rebinding<T>],
     pid: Pid,

@@ -1,7 +1,7 @@
-//! Commands: what a script is made of, and how random scripts are drawn.
+//! Commands: the elements of scripts, and the generation of random scripts.
 //!
-//! Commands name things by position, not by number, so that a script stays a script when any part of it is
-//! left out. A position is taken modulo what there is.
+//! Commands refer to objects by index, not by number, so that any part of a script is a valid script. An index is taken modulo the number
+//! of existing objects.
 
 use super::subject::Abilities;
 use millpond_model::{ClassRequest, Quantum, State};
@@ -9,28 +9,28 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 use std::fmt;
 
-/// A position in a list of what there is; the highest values name what there is not.
+/// An index into existing objects; the highest values select a missing one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Pick(pub u8);
 
-/// Below this a pick is a position.
+/// Picks below this value are indices.
 const POSITIONS: u8 = 250;
 
 impl Pick {
-    /// What does not exist.
+    /// An object that does not exist.
     pub const UNKNOWN: Pick = Pick(255);
-    /// What exists and is not ours to change: the default set, a kernel process.
+    /// An object that exists and may not be changed: the default set, a kernel process.
     pub const SPECIAL: Pick = Pick(254);
-    /// What was named just before, once more.
+    /// The object named just before.
     pub const AGAIN: Pick = Pick(253);
 
-    /// Whether it is a position, and not one of the names of what there is not.
+    /// Whether it is an index, and not one of the special values.
     #[must_use]
     pub fn is_position(self) -> bool {
         self.0 < POSITIONS
     }
 
-    /// What is picked of a list; `None` of an empty one, and for those that are no position.
+    /// The selected element of a list; `None` for an empty list and for special values.
     #[must_use]
     pub fn of<T: Copy>(self, list: &[T]) -> Option<T> {
         if !self.is_position() || list.is_empty() {
@@ -50,50 +50,50 @@ impl fmt::Debug for Pick {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are positions of what the variant says")]
 pub enum Command {
-    /// A process is started.
+    /// Starts a process.
     Spawn,
-    /// The first thread of a process starts another.
+    /// The first thread of a process starts another thread.
     Thread { process: Pick },
-    /// The first thread of a process divides it.
+    /// The first thread of a process forks.
     Fork { process: Pick },
-    /// A process ends.
+    /// Ends a process.
     Exit { process: Pick },
-    /// A process is started that does something.
+    /// Starts a process with a load.
     Start(Load),
-    /// So many milliseconds pass.
+    /// Lets this number of milliseconds pass.
     Pass(u16),
-    /// Projects contend for a CPU of their own: for each its shares and its threads, 1 at least.
+    /// Projects contend for a CPU of their own: for each its shares and its number of threads, at least 1.
     Contend(Vec<(u8, u8)>),
-    /// A change through the interface, as any command would make it.
+    /// A change through the interface, as any command makes it.
     Do(Edit),
-    /// The same, and something goes wrong.
+    /// The same with a fault.
     Hit { edit: Edit, fault: Fault },
-    /// The same change is killed at each of its moments in turn, and repaired each time; then it is made.
+    /// The same change is killed at each of its points in turn, and repaired each time; then it is made.
     KillEverywhere(Edit),
 }
 
-/// What a process does that is started. How, and how long, is the subject's affair; none of them may make so much happen
-/// that a second of it takes longer than a second.
+/// The load of a started process. Its form and duration are defined by the subject. No load may create so many events
+/// that one second of it takes longer than a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
-    /// Threads compute without end.
+    /// Threads compute endlessly.
     Spin,
-    /// Threads compute, and end soon.
+    /// Threads compute for a short time, and end.
     Burst,
-    /// Threads compute and sleep in turn.
+    /// Threads alternate between computing and sleeping.
     Nap,
-    /// A thread starts a child every so often.
+    /// A thread starts a child at intervals.
     Fork,
-    /// Jobs start children and wait for them; in the end all are gone.
+    /// Jobs start children and wait for them; finally all have ended.
     Build,
     /// Pairs of threads wake one another, and end.
     Pingpong,
-    /// Threads meet at barriers, some spinning, some asleep.
+    /// Threads meet at barriers, some spinning, some sleeping.
     Meet,
 }
 
 impl Load {
-    /// Every one.
+    /// All loads.
     pub const ALL: [Load; 7] =
         [Load::Spin, Load::Burst, Load::Nap, Load::Fork, Load::Build, Load::Pingpong, Load::Meet];
 }
@@ -102,9 +102,9 @@ impl Load {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are positions of what the variant says")]
 pub enum Edit {
-    /// Makes a set.
+    /// Creates a set.
     Create { cpus: Vec<Pick>, shared: bool, forced: bool },
-    /// Ends a set.
+    /// Destroys a set.
     Destroy { set: Pick },
     /// Moves CPUs into a set.
     Assign { set: Pick, cpus: Vec<Pick>, forced: bool },
@@ -120,17 +120,17 @@ pub enum Edit {
     UnbindCpu { process: Pick, thread: Option<Pick> },
     /// Changes the state of CPUs.
     State { cpus: Vec<Pick>, to: State, forced: bool },
-    /// Confines the memory of a set.
+    /// Sets the memory of a set.
     Memory { set: Pick, to: Memory },
     /// Puts a process into a class, or changes its parameters there.
     Class { process: Pick, request: ClassRequest },
-    /// Sets the shares or the cap of a project, a zone or a process, or deletes them.
+    /// Sets or deletes the shares or the cap of a project, a zone or a process.
     Control { holder: Holder, shares: bool, value: Option<u16> },
-    /// Replaces a row of a dispatch table by one made of a number.
+    /// Replaces a row of a dispatch table by one derived from a number.
     Row { table: Pick, level: Pick, value: u16 },
 }
 
-/// What has shares and a cap.
+/// A holder of shares and caps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// One of the projects.
@@ -141,31 +141,31 @@ pub enum Holder {
     Process(Pick),
 }
 
-/// Where the memory of a set is to come from.
+/// A memory setting of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Memory {
-    /// From anywhere.
+    /// Any node.
     All,
-    /// From beside its CPUs.
+    /// The nodes of its CPUs.
     Local,
-    /// From these nodes.
+    /// These nodes.
     Nodes(Vec<Pick>),
 }
 
-/// What goes wrong.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The writer is killed at its n-th moment, counted from 0.
+    /// The writer is killed at its n-th point, counted from 0.
     Kill(u8),
     /// The same, and the next writer is killed after n writes of its repair.
     KillTwice(u8, u8),
-    /// The machine resists the n-th step, counted from 0.
+    /// The machine refuses the n-th step, counted from 0.
     Resist(u8),
     /// The n-th write of the journal fails, counted from 0.
     DiskFull(u8),
 }
 
-/// Random scripts of 1 to `length_max` commands, such as a machine of these abilities can follow.
+/// Random scripts of 1 to `length_max` commands that a machine with these abilities can execute.
 pub fn scripts(length_max: usize, abilities: &Abilities) -> impl Strategy<Value = Vec<Command>> + use<> {
     proptest::collection::vec(command(abilities), 1..=length_max)
 }
@@ -253,7 +253,7 @@ fn edit(abilities: &Abilities) -> Union<BoxedStrategy<Edit>> {
     Union::new_weighted(kinds)
 }
 
-/// Mostly possible ones: the ranges go a little beyond those of the classes.
+/// Mostly valid requests: the ranges extend slightly beyond those of the classes.
 fn request() -> impl Strategy<Value = ClassRequest> {
     let own = || proptest::option::of(-62i32..=62);
     let quantum = || {
@@ -303,7 +303,7 @@ fn thread() -> impl Strategy<Value = Option<Pick>> {
     proptest::option::weighted(0.4, pick())
 }
 
-/// Mostly different ones: a position that was named already is taken to mean the next.
+/// Mostly different CPUs: an index that was used before selects the next one.
 fn cpus() -> impl Strategy<Value = Vec<Pick>> {
     let one = prop_oneof![30 => pick(), 1 => Just(Pick::AGAIN)];
     proptest::collection::vec(one, 0..5)

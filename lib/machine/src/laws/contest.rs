@@ -1,4 +1,4 @@
-//! Shares and caps over time: the CPU time of projects that contend, and the use under caps.
+//! Shares and caps over time: the CPU time of contending projects, and the usage under caps.
 
 use super::bench::Bench;
 use super::law::Law;
@@ -13,15 +13,15 @@ use millpond_model::{
 };
 use std::collections::BTreeMap;
 
-/// So long it takes until usage stands as shares do, and 0.3 % of what a contest before this one left is there.
+/// The time until usage follows shares, and 0.3 % of the usage of an earlier contest is left.
 const SETTLED: Nanos = Nanos::from_secs(20);
-/// So long shares are asked about.
+/// The time over which shares are checked.
 const ASKED: Nanos = Nanos::from_secs(10);
-/// By so much of the time contended for a project may be wrong. Two projects keep to that with any numbers of threads; of three or more some miss by up to 3 %
-/// in single intervals (`docs/explanation/shares.md`), since ranks change once a second.
+/// The tolerated error, as a fraction of the contended time. Two projects keep it with any number of threads; of three or more some miss by
+/// up to 3 % in single intervals (`docs/explanation/shares.md`), because ranks change once a second.
 const WITHIN: f64 = 0.02;
 
-/// What was used under caps since they, or another control, last changed.
+/// Usage under caps since the caps, or another control, last changed.
 #[derive(Debug, Default)]
 pub struct Caps(BTreeMap<ControlHolder, Used>);
 
@@ -33,7 +33,7 @@ struct Used {
 }
 
 impl Caps {
-    /// Caps that are new are followed from now on.
+    /// Adds new caps.
     pub fn follow(&mut self, machine: &dyn Machine) -> Result<(), String> {
         let now = machine.clock().now();
         let listed = list(machine)?;
@@ -44,7 +44,7 @@ impl Caps {
         Ok(())
     }
 
-    /// Whether they held since then: to what a cap allows for a period, and a tick of each CPU.
+    /// Checks that the caps held since then, within one period and one tick of each CPU.
     pub fn ask(&mut self, machine: &dyn Machine, bench: &mut Bench) -> Result<(), String> {
         let now = machine.clock().now();
         let dispatcher = machine.dispatcher().map_err(|absent| absent.to_string())?;
@@ -67,7 +67,7 @@ impl Caps {
     }
 }
 
-/// Holders with caps, and what they used.
+/// Holders with caps, and their usage.
 fn list(machine: &dyn Machine) -> Result<BTreeMap<ControlHolder, (CpuCap, Nanos)>, String> {
     let facet = machine.controls().map_err(|absent| absent.to_string())?;
     let listed = facet.list().map_err(|refusal| refusal.to_string())?;
@@ -81,10 +81,10 @@ fn period(machine: &dyn Machine, holder: &ControlHolder) -> Result<Nanos, String
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {
-    /// Projects contend for a CPU of their own, in slices of a tick. All is as it was afterwards, but for the time.
+    /// Projects contend for a CPU of their own, in slices of a tick. Afterwards everything but the time is restored.
     pub fn contend(&mut self, groups: &[(u8, u8)]) -> Result<(), Stop> {
         let capped = self.seen.controls.iter().any(|(holder, (shares, cap))| match holder {
-            // A cap keeps a project from its shares, and no shares from any.
+            // A cap prevents a project from using its shares; with 0 shares it gets no CPU time.
             ControlHolder::Zone(_) | ControlHolder::Project(_) => {
                 cap.is_some() || shares.is_some_and(|shares| shares.get() == 0)
             }
@@ -133,7 +133,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Ok(())
     }
 
-    /// A CPU that the default set can do without.
+    /// A CPU that the default set can give up.
     fn spare(&self) -> Option<CpuId> {
         let active = self.seen.active_in(PsetId::DEFAULT);
         let is_free = |cpu: &CpuId| {
@@ -142,7 +142,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         active.iter().filter(is_free).last().filter(|_| active.len() > 1)
     }
 
-    /// A process of each group, in its project, class and set.
+    /// A process for each group, in its project, class and set.
     fn start_contenders(
         &mut self,
         groups: &[(u8, u8)],
@@ -168,7 +168,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Ok(contenders)
     }
 
-    /// How long each process runs while shares are asked about.
+    /// The run time of each process while shares are checked.
     fn times(&mut self, pids: &[Pid]) -> Result<Vec<u64>, Stop> {
         let residence = {
             let machine = self.subject.machine();
@@ -178,7 +178,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             machine.clock().sleep_until(machine.clock().now() + ASKED);
             watch.collect().map_err(|refusal| refusal.to_string())?
         };
-        // What was born and ended meanwhile is seen as after any time.
+        // Processes that started and ended in the meantime are handled as after any time.
         self.pass(Nanos(1))?;
         let of = |pid: &Pid| residence.sightings.iter().filter(|s| s.pid == *pid).map(|s| s.time.0).sum();
         Ok(pids.iter().map(of).collect())

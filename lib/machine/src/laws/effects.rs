@@ -1,4 +1,4 @@
-//! The effects of a change or a birth: the machine before and after it.
+//! The effects of a change or of a new process: the machine before and after it.
 
 use super::bench::Bench;
 use super::law::Law;
@@ -12,30 +12,30 @@ use std::collections::BTreeSet;
 
 /// The machine before and after a change.
 pub struct Passage<'p> {
-    /// What was done.
+    /// The operation.
     pub operation: &'p Operation,
     /// The machine before it.
     pub before: &'p Observed,
     /// The machine after it.
     pub after: &'p Observed,
-    /// The processes of the script. Those of others may change by themselves.
+    /// The processes of the script. Other processes may change by themselves.
     pub ours: &'p [Pid],
 }
 
-/// A process that was born by itself, and the machine before and after that.
+/// A process that was started by a process, and the machine before and after.
 pub struct Newborn<'n> {
     /// Before.
     pub before: &'n Observed,
     /// After.
     pub after: &'n Observed,
-    /// Whose child it is. It may have been born in between too, or have ended.
+    /// Its parent, which may also be new, or may have ended.
     pub parent: Pid,
     /// The process.
     pub child: Pid,
 }
 
 impl Bench {
-    /// Asks everything that can be asked of a change that was made.
+    /// Checks all laws about a completed change.
     pub fn passage<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
         let ours = |pid: Pid| p.ours.contains(&pid);
         let wanted = Situation::of(p.before, ours).after(p.operation);
@@ -63,7 +63,7 @@ impl Bench {
             let (want_cpus, have_cpus) = (as_set(want), as_set(have));
             let how = || format!("set {id} was to have {want_cpus}, and has {have_cpus}");
             self.ask(law_of_members(p, *id, &have_cpus, &want_cpus), want_cpus == have_cpus, how);
-            // A CPU that returns has its former place again, which no listing shows.
+            // A CPU that returns gets its former position, which listings do not show.
             if want_cpus == have_cpus && !matches!(p.operation, Operation::Destroy { .. }) {
                 self.ask(Law::OrderOfArrival, want == have, || {
                     format!(
@@ -81,7 +81,7 @@ impl Bench {
         }
     }
 
-    /// Where the memory of sets is to come from. Of one that was just made, from anywhere.
+    /// The memory settings of sets. A new set has no restriction.
     fn memory(&mut self, p: &Passage<'_>, wanted: &Situation, is: &Situation) {
         for (set, have) in &is.memory {
             let named = matches!(p.operation, Operation::Memory { set: of, .. } if of == set);
@@ -165,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// Threads that a change sets free may run where they would without it: neither less nor more.
+    /// Threads that a change unbinds may use exactly the CPUs that they could use without the binding.
     fn allowed<S: Subject + ?Sized>(&mut self, subject: &S, p: &Passage<'_>) {
         let free = |t: &&LwpStatus| p.ours.contains(&t.lwp.pid) && t.cpus.is_empty();
         for thread in p.after.threads.values().filter(free) {
@@ -179,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// Since-times. `from` and `to` are the wall clock before and after; `strictly` when time passed before.
+    /// Times of state changes. `from` and `to` are the wall clock before and after; `strictly` if time passed before.
     pub fn since(
         &mut self,
         before: &Observed,
@@ -201,7 +201,7 @@ impl Bench {
         }
     }
 
-    /// What a process that was born by itself has: what one of its parent's threads has.
+    /// A new process has the class and bindings of one of its parent's threads.
     pub fn newborn(&mut self, n: &Newborn<'_>) {
         let has = |seen: &Observed, pid: Pid| {
             let class = seen.classes.get(&pid).copied();
@@ -220,7 +220,7 @@ impl Bench {
         });
     }
 
-    /// What a new thread, or the first thread of a new process, has.
+    /// The class and bindings of a new thread, or of the first thread of a new process.
     pub fn child(&mut self, seen: &Observed, creator: Lwp, child: Lwp) {
         let class = |lwp: Lwp| seen.classes.get(&lwp.pid).map(ToString::to_string);
         let look =
@@ -232,7 +232,7 @@ impl Bench {
     }
 }
 
-/// The law about a thread that a change sets free.
+/// The law about a thread that a change unbinds.
 fn restoring(p: &Passage<'_>, lwp: Lwp) -> Option<Law> {
     let was_in = p.before.threads.get(&lwp).map_or(PsetId::DEFAULT, |t| t.set);
     match p.operation {
@@ -245,14 +245,14 @@ fn restoring(p: &Passage<'_>, lwp: Lwp) -> Option<Law> {
     }
 }
 
-/// The law about which CPUs a set has after a change.
+/// The law about the CPUs of a set after a change.
 fn law_of_members(p: &Passage<'_>, set: PsetId, have: &CpuSet, want: &CpuSet) -> Law {
     match p.operation {
         Operation::Destroy { .. } if have != want => Law::DestroyReturnsProcessors,
         Operation::State { .. } => Law::StoppedKeepsItsSet,
         Operation::Create { .. } if p.before.set(set).is_none() => Law::DoesWhatItSays,
         Operation::Assign { set: to, .. } if *to == set => Law::DoesWhatItSays,
-        // A donor that kept what it was to give.
+        // A donor that kept CPUs that it should give.
         Operation::Create { .. } | Operation::Assign { .. } if want.is_subset(have) => Law::DoesWhatItSays,
         _ => Law::NothingElseChanges,
     }

@@ -1,4 +1,4 @@
-//! The end of a script: everything that it made is undone, and the machine is as before.
+//! The end of a script: everything is undone, and the machine is as before.
 
 use super::change::attempt;
 use super::law::Law;
@@ -8,10 +8,10 @@ use super::script::{Notes, Player, Stop};
 use super::subject::{Subject, Times};
 use millpond_model::{ClassTable, ControlHolder, ControlSetting, CpuId, CpuSet, Pid, State};
 
-/// Ends what a broken script left, as well as can be, so that the next script begins on a clean machine.
+/// Cleans up after a broken script as far as possible, so that the next script starts on a clean machine.
 pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
     for pid in &notes.processes {
-        // What fails here was a broken law already, which is what is being reported.
+        // Failures here follow from the broken law that is being reported.
         let _ = subject.exit(*pid);
     }
     if let (Some(first), Ok(seen)) = (&notes.first, Observed::of(subject)) {
@@ -21,8 +21,8 @@ pub fn clear_up<S: Subject + ?Sized>(subject: &mut S, notes: &Notes) {
     }
 }
 
-/// The changes that lead back to the first situation: bindings to CPUs, sets, tables, states. Bindings to sets
-/// end with the sets, classes with their processes.
+/// The changes that lead back to the first situation: bindings to CPUs, sets, tables, states. Bindings to sets end with the sets, classes
+/// with their processes.
 fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
     let bound = seen.threads.values().filter(|t| !t.cpus.is_empty() && ours.contains(&t.lwp.pid));
     let unbind =
@@ -33,7 +33,7 @@ fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
     let was = |cpu: &CpuId| first.processors.get(cpu).map(|p| p.state);
     let changed = seen.processors.values().filter(|p| was(&p.cpu).is_some_and(|was| was != p.state));
     let changed: Vec<CpuId> = changed.map(|p| p.cpu).collect();
-    // First on-line, so that the last ones of something are never asked to leave it.
+    // On-line first, so that the last CPU in a state is never asked to leave it.
     let start = changed.iter().map(|cpu| state(*cpu, State::OnLine));
     let restore = changed.iter().filter_map(|cpu| Some(state(*cpu, was(cpu)?)));
     let tables = first.tables.iter().zip(&seen.tables).flat_map(|(was, is)| {
@@ -43,7 +43,7 @@ fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
         let fss = (was.fss != is.fss).then_some(ClassTable::Fss(was.fss));
         [ts, rt, fx, fss].into_iter().flatten()
     });
-    // Those of processes end with their processes.
+    // Controls of processes end with the processes.
     let standing = seen.controls.iter().filter(|(holder, _)| !matches!(holder, ControlHolder::Process(_)));
     let controls = standing.flat_map(|(holder, (shares, cap))| {
         let (first_shares, first_cap) = first.controls.get(holder).copied().unwrap_or_default();
@@ -56,7 +56,7 @@ fn way_back(first: &Observed, seen: &Observed, ours: &[Pid]) -> Vec<Operation> {
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {
-    /// Ends everything, and asks whether all is as in the beginning.
+    /// Undoes everything, and checks that the machine is as at the beginning.
     pub fn tear_down(&mut self, first: &Observed, plain: &str) -> Result<(), Stop> {
         self.say("the end:".into());
         for operation in way_back(first, &self.seen, &self.notes.processes) {

@@ -1,4 +1,4 @@
-//! Fault injection: a machine between the executor and the real one that lets a step fail.
+//! Fault injection: a wrapper around a machine that makes a step fail.
 
 use super::command::Fault;
 use crate::facets::Clock;
@@ -6,8 +6,8 @@ use crate::{Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Opera
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// The machine with a fault. After a kill nothing reaches the machine or its journal any more: to them it looks
-/// as if the writer had ceased to exist, whatever the executor still attempts.
+/// The machine with a fault. After a kill no call of the executor reaches the machine or its journal: from their side
+/// the writer no longer exists.
 pub struct Faulty<'m> {
     machine: &'m dyn Machine,
     fault: Fault,
@@ -18,9 +18,9 @@ pub struct Faulty<'m> {
 
 #[derive(Default)]
 struct Counts {
-    /// Knobs of steps that may be refused: a machine that resists these is no fault.
+    /// Knobs of steps that may be refused: their refusal is not a fault.
     tolerant: RefCell<Vec<Knob>>,
-    /// Whether a step has failed, so that what follows is putting back.
+    /// Whether a step has failed, so that the following steps are undo.
     failed: Cell<bool>,
     moments: Cell<usize>,
     writes: Cell<usize>,
@@ -30,29 +30,29 @@ struct Counts {
 }
 
 impl<'m> Faulty<'m> {
-    /// Nothing has happened yet.
+    /// The initial state.
     pub fn new(machine: &'m dyn Machine, fault: Fault) -> Self {
         Faulty { machine, fault, writes_max: None, meanwhile: None, counts: Counts::default() }
     }
 
-    /// Nothing fails, but another program does something at the n-th moment, counted from 0.
+    /// Without a fault; another program acts at the n-th point, counted from 0.
     pub fn meanwhile(machine: &'m dyn Machine, moment: u8, event: impl Fn() + 'm) -> Self {
         let meanwhile = Some((moment, Box::new(event) as Box<dyn Fn() + 'm>));
         Faulty { meanwhile, ..Faulty::new(machine, Fault::Kill(u8::MAX)) }
     }
 
-    /// The writer is killed after so many writes to the machine.
+    /// The writer is killed after this number of writes to the machine.
     pub fn killed_after(machine: &'m dyn Machine, writes: u8) -> Self {
         let fault = Fault::Kill(u8::MAX);
         Faulty { writes_max: Some(usize::from(writes)), ..Faulty::new(machine, fault) }
     }
 
-    /// The moment at which the writer was killed.
+    /// The point at which the writer was killed.
     pub fn killed_at(&self) -> Option<String> {
         self.counts.killed_at.borrow().clone()
     }
 
-    /// Whether the fault has struck.
+    /// Whether the fault has occurred.
     pub fn hit(&self) -> bool {
         self.counts.hit.get()
     }
@@ -61,7 +61,7 @@ impl<'m> Faulty<'m> {
         self.counts.killed_at.borrow().is_some()
     }
 
-    /// Counts one, and tells whether it is the one that fails.
+    /// Increments a counter, and returns whether this is the count that fails.
     fn strikes(&self, counter: &Cell<usize>, at: u8) -> bool {
         let n = counter.replace(counter.get() + 1);
         let strikes = n == usize::from(at);

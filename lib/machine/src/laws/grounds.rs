@@ -1,4 +1,4 @@
-//! The reasons for which a change may, and must, be refused in a situation.
+//! The reasons for which a change may, or must, be refused in a situation.
 
 use super::observed::Observed;
 use super::operation::Operation;
@@ -8,23 +8,23 @@ use millpond_model::{
     ControlHolder, CpuId, CpuSet, Lwp, LwpId, Pid, PsetId, SetMemory, State, Transition, TransitionError,
 };
 
-/// Every ground that the rules give.
+/// All reasons by the rules.
 #[derive(Debug, Default)]
 pub struct Grounds {
     /// With any of these the change must be refused.
     pub must: Vec<Reason>,
-    /// With these it may be.
+    /// With any of these it may be refused.
     pub may: Vec<Reason>,
 }
 
 impl Grounds {
-    /// The grounds on which `operation` can be refused in the situation `seen`.
+    /// The reasons to refuse `operation` in the situation `seen`.
     #[must_use]
     pub fn of(operation: &Operation, seen: &Observed, abilities: &Abilities) -> Self {
         let mut grounds = Grounds::default();
         match operation {
             Operation::Create { cpus, shared, forced } => {
-                // The limit is the machine's own; it says it in the refusal.
+                // The limit belongs to the machine and is in its refusal.
                 grounds.may.push(Reason::TooManySets(seen.sets.len()));
                 let kind_exists = if *shared { abilities.shared } else { abilities.exclusive };
                 if !kind_exists {
@@ -76,7 +76,7 @@ impl Grounds {
         grounds
     }
 
-    /// Whether one of the grounds is the reason that was given.
+    /// Whether the given reason is one of these.
     #[must_use]
     pub fn justify(&self, reason: &Reason) -> bool {
         self.must.iter().chain(&self.may).any(|ground| same(ground, reason))
@@ -207,7 +207,7 @@ impl Grounds {
         }
     }
 
-    /// A set that is named is one that users made.
+    /// A named set must be one created by users.
     fn set(&mut self, seen: &Observed, set: PsetId) {
         if set.is_default() {
             self.must.push(Reason::DefaultPset);
@@ -236,7 +236,7 @@ fn twice(cpus: &[CpuId]) -> bool {
     cpus.iter().any(|cpu| !seen.insert(*cpu))
 }
 
-/// Whether a ground and a reason mean the same. Where several wordings are true, each will do.
+/// Whether an expected and a given reason are equal. If several wordings are true, any is accepted.
 fn same(ground: &Reason, reason: &Reason) -> bool {
     match (ground, reason) {
         (Reason::NoSuchProcessor { .. }, Reason::NoSuchProcessor { .. })

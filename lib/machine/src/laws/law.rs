@@ -3,7 +3,7 @@
 use super::subject::Abilities;
 
 millpond_model::words! {
-    /// A law. In the order in which they say something about the cause when several are broken at once.
+    /// A law. The order is by significance for the cause when several are broken at once.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[expect(missing_docs, reason = "each is said in full by its name")]
     pub enum Law {
@@ -46,35 +46,35 @@ millpond_model::words! {
     }
 }
 
-/// What a law needs.
+/// A requirement of a law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Sets.
     Sets,
-    /// Sets that others are pushed out of.
+    /// Sets that exclude other threads.
     ExclusiveSets,
-    /// CPUs that can be taken out of service.
+    /// CPUs that can go off-line.
     Stopping,
     /// CPUs that can be sheltered from interrupts.
     Shelter,
-    /// States that change at all.
+    /// States that can change.
     States,
     /// Counters.
     Counters,
-    /// Programs whose actions are shown exactly.
+    /// Programs whose run time is reported exactly.
     Programs,
     /// Classes that can be changed.
     Classes,
     /// Shares and caps that can be changed, in class FSS.
     Controls,
-    /// Lgroups, and sets whose memory can be confined to some.
+    /// Lgroups, and sets with memory settings.
     Lgroups,
-    /// Interrupts that go elsewhere at once.
+    /// Interrupts that move at once.
     PromptInterrupts,
 }
 
 impl Law {
-    /// What the law needs.
+    /// The requirement of the law.
     #[must_use]
     pub fn needs(self) -> Need {
         match self {
@@ -94,7 +94,7 @@ impl Law {
 }
 
 impl Need {
-    /// Why a machine of these abilities does not have it, if so.
+    /// The reason why a machine with these abilities does not meet it, if so.
     #[must_use]
     pub fn missing(self, abilities: &Abilities) -> Option<&'static str> {
         let (there, why) = match self {

@@ -1,4 +1,4 @@
-//! Life beside the changes: time passes, programs run, processes are born and end.
+//! Time between the changes: programs run, processes start and end.
 
 use super::effects::Newborn;
 use super::law::Law;
@@ -10,13 +10,13 @@ use crate::facets::{Method, Residence};
 use millpond_model::{ControlHolder, CpuId, Lwp, Nanos, Pid, Sample, Ticks};
 use std::collections::BTreeMap;
 
-/// What passes before a state changes: times of states are in seconds.
+/// The time before a change of state: times of states are in seconds.
 pub const A_SECOND: Nanos = Nanos(1_000_000_000);
 
-/// Where programs ran is asked for to the nanosecond.
+/// Run times of programs are measured to the nanosecond.
 const MEASURED: Method = Method::MeasureOrSample(4_997);
 
-/// The books of each CPU as they were when it was last in service.
+/// The time accounts of each CPU when it was last on-line.
 #[derive(Debug, Default)]
 pub struct Books(BTreeMap<CpuId, (Nanos, Ticks)>);
 
@@ -29,7 +29,7 @@ fn total(ticks: &Ticks) -> u64 {
 }
 
 impl<S: Subject + ?Sized> Player<'_, S> {
-    /// Time passes. Where programs run, it is asked what they did, and that they did nothing else.
+    /// Lets time pass. If programs run, checks what they did, and that they did nothing else.
     pub fn pass(&mut self, time: Nanos) -> Result<(), Stop> {
         let machine = self.subject.machine();
         let until = machine.clock().now() + time;
@@ -62,13 +62,13 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         self.look()?;
         let wall = self.subject.machine().clock().wall();
         let Notes { bench, .. } = &mut *self.notes;
-        // No state changes by itself.
+        // States do not change by themselves.
         bench.since(&before, &self.seen, (wall, wall), false);
         self.generations(&before);
         Ok(self.notes.bench.verdict()?)
     }
 
-    /// Where programs ran. Bindings and states were all the time what they were at its beginning.
+    /// Checks where programs ran. Bindings and states did not change in the meantime.
     fn residence(&mut self, residence: &Residence) {
         let (seen, bench) = (&self.seen, &mut self.notes.bench);
         let active = seen.active();
@@ -83,8 +83,8 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// A CPU's time is all there, also when it was out of service in between, and it was at least as busy as those
-    /// who were seen on it.
+    /// Checks that all time of a CPU is accounted for, even if it was off-line in between, and that it was at least as busy as the
+    /// programs observed on it.
     fn books(&mut self, first: &Sample, second: &Sample, residence: &Residence) {
         let bench = &mut self.notes.bench;
         for is in &second.cpus {
@@ -105,7 +105,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// Processes that were born while time passed have what their parents have, and belong to the script as these do.
+    /// Processes started in the meantime have the class and bindings of their parents, and belong to the script like these.
     fn generations(&mut self, before: &Observed) {
         let (was, is) = (before.processes(), self.seen.processes());
         let Notes { bench, processes, .. } = &mut *self.notes;
@@ -120,7 +120,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// After a process or thread came or went, or time passed: all others, and everything else, are as they were.
+    /// After a process or thread started or ended, or time passed: checks that everything else is unchanged.
     pub fn look(&mut self) -> Result<(), Stop> {
         let after = Observed::of(self.subject)?;
         let Notes { bench, processes, .. } = &mut *self.notes;

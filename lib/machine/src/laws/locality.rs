@@ -24,7 +24,7 @@ impl Bench {
         }
     }
 
-    /// Children may overlap, and need not have all that their parent has: a leaf grows by what is next nearest to it, not to others.
+    /// Children may overlap, and need not cover their parent: each leaf grows by its own nearest nodes.
     fn tree(&mut self, tree: &LgroupTree) {
         let nodes = |id: GroupId| tree.nodes_of(id).into_iter().collect::<BTreeSet<LgrpId>>();
         let all: BTreeSet<LgrpId> = tree.nodes().iter().copied().collect();
@@ -67,7 +67,7 @@ impl Bench {
         let ids = |wanted: &dyn Fn(&NodeStatus) -> bool| {
             nodes.iter().filter(|node| wanted(node)).map(|node| node.node).collect::<BTreeSet<LgrpId>>()
         };
-        // Where no node says what it has, each has something.
+        // If no node reports memory, each counts as having some.
         let tells = nodes.iter().any(|node| node.memory.is_some());
         let has_memory = |node: &NodeStatus| node.memory.is_some() || !tells;
         for (set, (wanted, is)) in &seen.memory {

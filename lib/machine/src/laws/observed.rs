@@ -1,4 +1,4 @@
-//! A machine as its facets show it at one moment.
+//! The state of a machine at one moment, through its facets.
 
 use super::subject::{Subject, Times};
 use crate::facets::{Interrupt, LwpStatus, ProcessorStatus};
@@ -9,39 +9,39 @@ use millpond_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is seen.
+/// The observed state.
 #[derive(Debug, Clone)]
 pub struct Observed {
     /// Every CPU.
     pub processors: BTreeMap<CpuId, ProcessorStatus>,
     /// Every set but the default one, in order of creation.
     pub sets: Vec<Pset>,
-    /// Every thread that is not of the kernel.
+    /// Every user thread.
     pub threads: BTreeMap<Lwp, LwpStatus>,
-    /// Processes that are parts of the kernel.
+    /// Kernel processes.
     pub kernel: BTreeSet<Pid>,
-    /// The class of each process that is not of the kernel, where classes can be changed.
+    /// The class of each user process, if classes can be changed.
     pub classes: BTreeMap<Pid, ClassParams>,
-    /// Shares and caps, where they can be changed.
+    /// Shares and caps, if they can be changed.
     pub controls: BTreeMap<ControlHolder, (Option<Shares>, Option<CpuCap>)>,
-    /// The dispatch tables, where they can be changed.
+    /// The dispatch tables, if they can be changed.
     pub tables: Option<DispatchTables>,
-    /// The nodes, ascending, and of each set where its memory is to come from and which nodes that means; where there are lgroups.
+    /// The nodes, ascending; and for each set its memory setting and the resulting nodes, if there are lgroups.
     pub nodes: Vec<LgrpId>,
     pub memory: BTreeMap<PsetId, (SetMemory, BTreeSet<LgrpId>)>,
-    /// What can be steered, where that can be seen.
+    /// Interrupts and similar work, if visible.
     pub interrupts: Vec<Interrupt>,
     /// The journal's baselines.
     pub baselines: BTreeMap<Knob, Option<Value>>,
-    /// The subject's snapshot with times.
+    /// The snapshot of the subject with times.
     pub snapshot: String,
 }
 
 impl Observed {
-    /// Looks at everything.
+    /// Reads everything.
     ///
     /// # Errors
-    /// A sentence when something cannot be seen.
+    /// A sentence if something cannot be read.
     pub fn of<S: Subject + ?Sized>(subject: &S) -> Result<Self, String> {
         let machine = subject.machine();
         let say = |what: &str| {
@@ -60,7 +60,7 @@ impl Observed {
             }
             match facet.lwps(process.pid) {
                 Ok(lwps) => threads.extend(lwps.into_iter().map(|l| (l.lwp, l))),
-                // Other people's processes come and go while we look.
+                // Foreign processes start and end during the reading.
                 Err(Refusal { reason: Reason::NoSuchProcess, .. }) => {}
                 Err(refusal) => return Err(say("threads")(refusal)),
             }
@@ -121,7 +121,7 @@ impl Observed {
         self.processors.keys().copied().collect()
     }
 
-    /// Members of a set, the default one too.
+    /// Members of a set, also of the default one.
     pub fn members(&self, set: PsetId) -> CpuSet {
         self.processors.keys().copied().filter(|cpu| self.set_of(*cpu) == set).collect()
     }
@@ -131,12 +131,12 @@ impl Observed {
         self.where_state(State::runs_threads)
     }
 
-    /// Every CPU whose state is wanted.
+    /// Every CPU whose state is accepted.
     pub fn where_state(&self, wanted: impl Fn(State) -> bool) -> CpuSet {
         self.processors.values().filter(|p| wanted(p.state)).map(|p| p.cpu).collect()
     }
 
-    /// The active members of a set, the default one too.
+    /// The active members of a set, also of the default one.
     pub fn active_in(&self, set: PsetId) -> CpuSet {
         &self.members(set) & &self.active()
     }
@@ -156,12 +156,12 @@ impl Observed {
         self.threads.keys().filter(|l| l.pid == pid).map(|l| l.lwp).collect()
     }
 
-    /// Every process that is not of the kernel.
+    /// Every user process.
     pub fn processes(&self) -> BTreeSet<Pid> {
         self.threads.keys().map(|l| l.pid).collect()
     }
 
-    /// Where some thread of a process may run.
+    /// The CPUs that some thread of a process may use.
     pub fn reach(&self, pid: Pid) -> CpuSet {
         let threads = self.threads.range(Lwp { pid, lwp: LwpId(0) }..).take_while(|(l, _)| l.pid == pid);
         threads.flat_map(|(_, t)| t.allowed.iter()).collect()

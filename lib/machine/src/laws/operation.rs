@@ -1,5 +1,4 @@
-//! What a change should lead to, said a second time and independently of any machine: a few lines about moving
-//! CPUs and threads between sets.
+//! The expected result of a change, defined independently of any machine: a small model that moves CPUs and threads between sets.
 
 use super::observed::Observed;
 use millpond_model::{
@@ -9,7 +8,7 @@ use millpond_model::{
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A change, with numbers.
+/// A change with numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     Create { cpus: Vec<CpuId>, shared: bool, forced: bool },
@@ -24,35 +23,35 @@ pub enum Operation {
     Control { holder: ControlHolder, to: ControlSetting },
 }
 
-/// The part of a situation that changes are about.
+/// The part of a situation that changes affect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Situation {
     /// Sets in order of creation, members in order of arrival.
     pub sets: Vec<(PsetId, Vec<CpuId>)>,
-    /// The set that CPUs go to when theirs ends, where that is not the default set.
+    /// The set that each CPU goes to at the end of its set, if that is not the default set.
     pub returns: BTreeMap<CpuId, PsetId>,
-    /// Where the memory of each set is to come from, where that can be said.
+    /// The memory setting of each set, if available.
     pub memory: BTreeMap<PsetId, SetMemory>,
     /// The state of each CPU.
     pub states: BTreeMap<CpuId, State>,
-    /// What each thread is bound to.
+    /// The bindings of each thread.
     pub threads: BTreeMap<Lwp, Binding>,
-    /// The class of each process, where classes can be changed.
+    /// The class of each process, if classes can be changed.
     pub classes: BTreeMap<Pid, ClassParams>,
-    /// Shares and caps, where they can be changed: of every project and zone, and of the processes that have any.
+    /// Shares and caps, if they can be changed: of every project and zone, and of processes that have any.
     pub controls: BTreeMap<ControlHolder, Controls>,
-    /// The dispatch tables, where they can be.
+    /// The dispatch tables, if they can be changed.
     pub tables: Option<DispatchTables>,
 }
 
-/// Shares and a cap, where they are set.
+/// Shares and a cap, if set.
 pub type Controls = (Option<Shares>, Option<CpuCap>);
 
-/// A set (the default one for none), and CPUs.
+/// A set (the default one if unbound), and CPUs.
 pub type Binding = (PsetId, CpuSet);
 
 impl Situation {
-    /// As observed, with those threads that `ours` holds for. Other people's may change by themselves.
+    /// The observed situation, with the threads that `ours` accepts. Others may change by themselves.
     pub fn of(seen: &Observed, ours: impl Fn(Pid) -> bool) -> Self {
         Situation {
             sets: seen.sets.iter().map(|s| (s.id, s.members.clone())).collect(),
@@ -76,7 +75,7 @@ impl Situation {
         }
     }
 
-    /// As it should be after `operation`, which was not refused.
+    /// The situation after `operation`, which was not refused.
     #[must_use]
     pub fn after(mut self, operation: &Operation) -> Self {
         match operation {
@@ -182,7 +181,7 @@ impl Situation {
 }
 
 impl Operation {
-    /// What sort of change it is, for counting.
+    /// The kind of change, for counting.
     #[must_use]
     pub fn sort(&self) -> &'static str {
         match self {

@@ -7,28 +7,28 @@ use super::script::Violation;
 use super::subject::Abilities;
 use std::fmt;
 
-/// The result of a run: which laws were asked how often, and the shortest script that broke one.
+/// The result of a run: the number of checks of each law, and the shortest script that broke one.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The run can be repeated with it.
+    /// The seed, to repeat the run.
     pub seed: u64,
-    /// What was done and asked.
+    /// Counts of actions and checks.
     pub tally: Tally,
-    /// What was wrong, if anything.
+    /// The failure, if any.
     pub failure: Option<Failure>,
     abilities: Abilities,
 }
 
-/// A law was broken, or the run could not go on.
+/// A broken law, or the reason why the run could not continue.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The shortest script found that breaks a law.
     pub script: Vec<Command>,
-    /// Which law, when and how.
+    /// The broken law, with time and description.
     pub violation: Option<Violation>,
-    /// Whether it happened again when the script was run again.
+    /// Whether it is reproducible.
     pub repeats: bool,
-    /// Why the run could not go on.
+    /// The reason why the run could not continue.
     pub aborted: Option<String>,
 }
 
@@ -63,14 +63,14 @@ impl Report {
         self.failure.is_none()
     }
 
-    /// The laws that were broken, the one that says most about the cause first.
+    /// The broken laws, the most significant first.
     #[must_use]
     pub fn broken(&self) -> Vec<Law> {
         let violation = self.failure.as_ref().and_then(|f| f.violation.as_ref());
         violation.map(|v| v.broken.iter().map(|(law, _)| *law).collect()).unwrap_or_default()
     }
 
-    /// The laws that were never asked, each with the reason.
+    /// The laws that were never checked, each with the reason.
     #[must_use]
     pub fn unchecked(&self) -> Vec<(Law, String)> {
         let reason = |law: Law| {
@@ -87,10 +87,10 @@ impl Report {
             .collect()
     }
 
-    /// For tests: the laws were kept, and all were asked except those that are named.
+    /// For tests: all laws were kept, and all except the named ones were checked.
     ///
     /// # Panics
-    /// With the whole report, when a law was broken, or was not asked and is not named.
+    /// With the whole report, if a law was broken, or an unnamed law was not checked.
     pub fn expect_all_but(&self, except: &[Law]) {
         assert!(self.kept(), "\n{self}");
         let silent: Vec<Law> = self.unchecked().into_iter().map(|(law, _)| law).collect();

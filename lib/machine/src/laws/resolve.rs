@@ -1,4 +1,4 @@
-//! From positions in a script to numbers of the machine.
+//! Converts indices in a script to numbers of the machine.
 
 use super::command::{Edit, Holder, Memory, Pick};
 use super::observed::Observed;
@@ -9,18 +9,18 @@ use millpond_model::{
     PsetId, Quantum, QuantumTable, SetMemory, TsRow, TsTable,
 };
 
-/// What positions are positions in.
+/// The lists that indices select from.
 pub struct Scene<'p> {
-    /// The machine as it is.
+    /// The present state of the machine.
     pub seen: &'p Observed,
-    /// What may be asked of it.
+    /// The abilities of the machine.
     pub abilities: &'p Abilities,
     /// The processes of the script.
     pub processes: &'p [Pid],
 }
 
 impl Scene<'_> {
-    /// Gives positions their numbers. `None` where there is nothing to be named, or the machine cannot do it.
+    /// Converts indices to numbers. `None` if there is no object to select, or the machine does not have the ability.
     pub fn resolve(&self, edit: &Edit) -> Option<Operation> {
         let thread = |pid: Pid, pick: &Option<Pick>| self.pick_thread(pid, *pick);
         Some(match edit {
@@ -93,7 +93,7 @@ impl Scene<'_> {
         })
     }
 
-    /// A table in which one row is another one, made of a number.
+    /// A table with one row replaced, derived from a number.
     fn table(&self, table: Pick, level: Pick, value: u16) -> Option<ClassTable> {
         let tables = self.seen.tables.as_ref()?;
         let ticks = u32::from(value % 40) + 1;

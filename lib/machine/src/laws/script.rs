@@ -1,4 +1,4 @@
-//! Runs a script: resolves its commands, makes the changes, and checks the laws after each.
+//! Runs a script: resolves its commands, applies the changes, and checks the laws after each.
 
 use super::bench::{Bench, Broken, Tally};
 use super::change::{Done, attempt, tells};
@@ -17,26 +17,26 @@ use super::subject::{Abilities, Subject, Times};
 use crate::{Reason, Refusal, Writer};
 use millpond_model::{Lwp, Nanos, Pid, Sample, WallTime};
 
-/// Laws were broken, or (where there are none) the subject itself failed.
+/// Broken laws, or (if there are none) a failure of the subject itself.
 #[derive(Debug, Clone)]
 pub struct Violation {
-    /// Which laws and how, the one that says most about the cause first.
+    /// The broken laws, the most significant first.
     pub broken: Vec<Broken>,
-    /// How the subject failed.
+    /// The failure of the subject.
     pub stuck: Option<String>,
-    /// What was done, a line for each command, with what came of it.
+    /// One line for each command, with its result.
     pub trace: Vec<String>,
 }
 
 impl Violation {
-    /// The law that says most about the cause.
+    /// The most significant broken law.
     #[must_use]
     pub fn law(&self) -> Option<Law> {
         self.broken.first().map(|(law, _)| *law)
     }
 }
 
-/// Why a script stops.
+/// The reason why a script stops.
 pub(super) enum Stop {
     Broken(Vec<Broken>),
     Stuck(String),
@@ -54,10 +54,10 @@ impl From<String> for Stop {
     }
 }
 
-/// Runs one script on a machine and puts the machine back, also when a law was broken.
+/// Runs one script on a machine and restores the machine, also if a law was broken.
 ///
 /// # Errors
-/// The [`Violation`] of the laws that the first bad command broke.
+/// The [`Violation`] of the laws by the first failing command.
 pub fn run_script<S: Subject + ?Sized>(subject: &mut S, script: &[Command]) -> Result<Tally, Box<Violation>> {
     let mut notes = Notes::default();
     match play(subject, script, &mut notes) {
@@ -76,12 +76,12 @@ pub fn run_script<S: Subject + ?Sized>(subject: &mut S, script: &[Command]) -> R
     }
 }
 
-/// What outlives a script that stops.
+/// Data that is needed after a script stops.
 #[derive(Default)]
 pub(super) struct Notes {
     pub bench: Bench,
     trace: Vec<String>,
-    /// The processes of the script, those that were born of them included.
+    /// The processes of the script, including their descendants.
     pub processes: Vec<Pid>,
     pub first: Option<Observed>,
 }
@@ -109,17 +109,17 @@ fn play<S: Subject + ?Sized>(subject: &mut S, script: &[Command], notes: &mut No
     player.tear_down(&first, &plain)
 }
 
-/// One script under way.
+/// A running script.
 pub(super) struct Player<'s, S: Subject + ?Sized> {
     pub subject: &'s mut S,
     pub abilities: Abilities,
     pub notes: &'s mut Notes,
     pub seen: Observed,
-    /// The last sample, and when reading it began.
+    /// The last sample, and the time at which its reading began.
     sample: Option<(Nanos, Sample)>,
     pub books: Books,
     pub caps: Caps,
-    /// Whether programs were started, so that things happen while time passes.
+    /// Whether programs were started, so that events occur while time passes.
     pub runs: bool,
 }
 
@@ -216,7 +216,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Scene { seen: &self.seen, abilities, processes }.resolve(edit)
     }
 
-    /// Whether a child would inherit a binding that this machine cannot see.
+    /// Whether a child would inherit a binding that this machine cannot report.
     fn would_hide(&self, creator: Lwp) -> bool {
         let Some(thread) = self.seen.threads.get(&creator) else { return false };
         let alone = self.seen.active_in(thread.set).len() == 1;
@@ -242,7 +242,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// A change that nothing disturbs.
+    /// A change without a fault.
     pub fn plain(&mut self, operation: &Operation) -> Result<bool, Stop> {
         self.say(operation.to_string());
         let from = self.start(operation)?;
@@ -250,19 +250,19 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         self.judge(operation, result, from)
     }
 
-    /// Where a state is to change, time passes before, so that it changes at another time than it did last.
+    /// Before a change of state lets time pass, so that its time differs from the last one.
     fn start(&mut self, operation: &Operation) -> Result<WallTime, Stop> {
         if self.abilities.free_clock && matches!(operation, Operation::State { .. }) {
             self.pass(A_SECOND)?;
         }
         if let Operation::Control { .. } = operation {
-            // A cap that is made anew may be used ahead anew.
+            // A new cap starts a new period.
             self.caps = Caps::default();
         }
         Ok(self.subject.machine().clock().wall())
     }
 
-    /// A change that something goes wrong with. Tells whether it ended: made, or refused by the rules.
+    /// A change with a fault. Returns whether it ended: applied, or refused by the rules.
     fn hit(&mut self, operation: &Operation, fault: Fault) -> Result<bool, Stop> {
         self.say(operation.to_string());
         let from = self.start(operation)?;
@@ -284,7 +284,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         };
         self.add(&format!("killed at `{moment}`"));
         if let Fault::KillTwice(_, writes) = fault {
-            // Whether it got to its end is all the same: the next one must cope.
+            // The second writer may complete or not: the third one must handle both.
             let _ = Writer::open(&Faulty::killed_after(self.subject.machine(), writes));
         }
         if moment != "committed" {
@@ -297,7 +297,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Ok(true)
     }
 
-    /// The next writer comes, after which everything must be as it was last seen.
+    /// Opens the next writer, after which the state must be the last observed one.
     fn repair(&mut self, law: Law, operation: &Operation) -> Result<(), Stop> {
         let next = Writer::open(self.subject.machine()).err();
         self.notes.bench.ask(law, next.is_none(), || format!("the next writer is refused: {next:?}"));
@@ -307,7 +307,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         Ok(self.notes.bench.verdict()?)
     }
 
-    /// Byte for byte as last seen, and with the same baselines.
+    /// The state is byte for byte the last observed one, with the same baselines.
     fn unchanged(&mut self, law: Law, operation: &Operation, after: &Observed) {
         let baselines = |seen: &Observed| format!("{:?}", seen.baselines);
         self.notes.bench.same(law, "the machine", &self.seen.snapshot, &after.snapshot);
@@ -319,7 +319,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
         }
     }
 
-    /// Tells whether the change was made.
+    /// Returns whether the change was made.
     fn judge(
         &mut self,
         operation: &Operation,
@@ -386,7 +386,7 @@ impl<S: Subject + ?Sized> Player<'_, S> {
             let now = || machine.clock().now();
             let begins = now();
             let second = counters.since_boot().map_err(|refusal| refusal.to_string())?;
-            // Reading takes its time, and CPUs are not read at the same instant.
+            // Reading takes time, and CPUs are not read at the same instant.
             bench.idle(first, &second, now() - *began, self.abilities.tick);
             self.sample = Some((begins, second));
         }

@@ -8,7 +8,7 @@ use crate::facets::{Interrupt, InterruptKind, LwpStatus};
 use millpond_model::{CpuSet, Nanos, Pid, Pset, PsetId, PsetMode, Sample, State};
 
 impl Bench {
-    /// Asks everything that can be asked of one situation. `ours` are the processes of the script.
+    /// Checks all laws about one situation. `ours` are the processes of the script.
     pub fn situation<S: Subject + ?Sized>(
         &mut self,
         subject: &S,
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn exclusion(&mut self, seen: &Observed) {
-        // A set that admits to a breach does not claim to be exclusive now.
+        // A set that reports breaches does not claim to be exclusive.
         let claims = |s: &&Pset| s.mode.is_exclusive() && s.breaches.is_empty();
         for set in seen.sets.iter().filter(claims) {
             let members = set.cpus();
@@ -109,7 +109,7 @@ impl Bench {
         }
     }
 
-    /// Where interrupts go now, rather than where they may go.
+    /// Checks the effective CPUs of interrupts, not the allowed ones.
     fn arrival(&mut self, seen: &Observed) {
         let takers = seen.where_state(State::takes_interrupts);
         for interrupt in &seen.interrupts {
@@ -121,8 +121,8 @@ impl Bench {
         }
     }
 
-    /// Two samples of counters, `elapsed` between the beginning of the first and the end of the second; `tick` is the grain of the
-    /// machine's account.
+    /// Two samples of counters, `elapsed` between the beginning of the first and the end of the second; `tick` is the resolution of the
+    /// machine's time accounts.
     pub fn idle(&mut self, first: &Sample, second: &Sample, elapsed: Nanos, tick: Nanos) {
         for is in &second.cpus {
             let Some(was) = first.cpus.iter().find(|c| c.cpu == is.cpu) else { continue };
@@ -134,11 +134,11 @@ impl Bench {
     }
 }
 
-/// Where a thread that is bound to no CPU must, and may, be able to run.
+/// The CPUs that an unbound thread must, and may, be able to use.
 pub fn reach_of<S: Subject + ?Sized>(subject: &S, seen: &Observed, thread: &LwpStatus) -> (CpuSet, CpuSet) {
     let active = seen.active();
     let mask = subject.own_mask(thread.lwp);
-    // A mask that leaves nothing is dropped by kernels.
+    // Kernels ignore a mask that leaves no CPU.
     let masked = |cpus: &CpuSet| match &mask {
         Some(mask) if !mask.is_disjoint(cpus) => cpus & mask,
         _ => cpus.clone(),
@@ -151,7 +151,7 @@ pub fn reach_of<S: Subject + ?Sized>(subject: &S, seen: &Observed, thread: &LwpS
         let sets = seen.sets.iter().filter(|s| closed(s.mode));
         &active - &sets.flat_map(|s| s.members.iter().copied()).collect()
     };
-    // Others are asked out of a steered set; one who was not reached may still be there.
+    // Threads are moved out of a steered set; one that could not be moved may still be there.
     let least = outside(&|m| !matches!(m, PsetMode::Shared | PsetMode::Affinity));
     let most = outside(&PsetMode::is_exclusive);
     (masked(&least), masked(&most))

@@ -1,51 +1,49 @@
-//! The machine under test, and what starts and ends processes on it.
+//! The machine under test, with control over its processes.
 
 use super::command::Load;
 use crate::{Machine, Refusal};
 use millpond_model::{CpuId, CpuSet, Lwp, Nanos, Pid, State};
 
-/// A machine, and what starts and ends processes on it.
+/// A machine, with control over its processes.
 pub trait Subject {
     /// The machine.
     fn machine(&self) -> &dyn Machine;
 
-    /// What it can do. Does not change while a script runs.
+    /// Its abilities. They do not change while a script runs.
     fn abilities(&self) -> Abilities;
 
-    /// Everything that can be observed of the machine and that its sets, bindings and states have to do with,
-    /// as text: equal texts are equal situations. The time of day, and numbers that are to be given next, are
-    /// no part of it.
+    /// The observable state of the machine that sets, bindings and states can affect, as text: equal texts are equal situations. The time
+    /// of day, and numbers to be assigned next, are not included.
     ///
     /// # Errors
-    /// A sentence when it cannot be observed.
+    /// A sentence if it cannot be observed.
     fn snapshot(&self, times: Times) -> Result<String, String>;
 
-    /// Starts a process of one thread, bound to nothing.
+    /// Starts an unbound process with one thread.
     ///
     /// # Errors
-    /// A sentence when that failed; it ends the run.
+    /// A sentence if that failed; it ends the run.
     fn spawn(&mut self) -> Result<Pid, String>;
 
-    /// The first thread of a process starts another.
+    /// The first thread of a process starts another thread.
     ///
     /// # Errors
     /// As for [`Subject::spawn`].
     fn add_thread(&mut self, pid: Pid) -> Result<Lwp, String>;
 
-    /// The first thread of a process divides it.
+    /// The first thread of a process forks.
     ///
     /// # Errors
     /// As for [`Subject::spawn`].
     fn fork(&mut self, parent: Pid) -> Result<Pid, String>;
 
-    /// Ends a process, and returns when it is gone.
+    /// Ends a process, and returns after its end.
     ///
     /// # Errors
     /// As for [`Subject::spawn`].
     fn exit(&mut self, pid: Pid) -> Result<(), String>;
 
-    /// Starts a process that does something, unbound and in the class in which everything starts. Asked only of
-    /// machines that have [`Abilities::programs`].
+    /// Starts an unbound process with a load, in the default class. Called only for machines with [`Abilities::programs`].
     ///
     /// # Errors
     /// As for [`Subject::spawn`].
@@ -53,8 +51,8 @@ pub trait Subject {
         Err(format!("nothing that does {load:?} can be started here"))
     }
 
-    /// Starts a process in a project of which so many threads compute without end, unbound and in the class in which everything starts. Asked only of
-    /// machines that have [`Abilities::controls`].
+    /// Starts an unbound process in a project, with `threads` threads that compute endlessly, in the default class. Called only for
+    /// machines with [`Abilities::controls`].
     ///
     /// # Errors
     /// As for [`Subject::spawn`].
@@ -62,72 +60,72 @@ pub trait Subject {
         Err(format!("{threads} threads cannot be started in project {project} here"))
     }
 
-    /// The process that a process which was born by itself descends from.
+    /// The process that started the given process.
     fn parent(&self, pid: Pid) -> Option<Pid> {
         let _ = pid;
         None
     }
 
-    /// Where a thread would be allowed without any sets or bindings of ours; `None` for everywhere. Subjects
-    /// that start processes with odd masks show that these come back.
+    /// The mask of a thread without any sets or bindings of Millpond; `None` for all CPUs. Subjects that start processes with unusual masks
+    /// test that these are restored.
     fn own_mask(&self, lwp: Lwp) -> Option<CpuSet> {
         let _ = lwp;
         None
     }
 
-    /// Whether a refusal that the rules do not ask for is known to be right on this machine.
+    /// Whether a refusal outside the rules is known to be correct on this machine.
     fn excuses(&self, refusal: &Refusal) -> bool {
         let _ = refusal;
         false
     }
 }
 
-/// Whether a snapshot shows since when CPUs are in their states.
+/// Whether a snapshot includes the times of state changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// It does.
+    /// Included.
     Shown,
-    /// It does not: for situations that are alike and not the same.
+    /// Omitted: for situations that are equal except for times.
     LeftOut,
 }
 
-/// What a machine can do. What it cannot is not asked of it, and the report says so.
+/// The abilities of a machine. Laws about missing abilities are not checked, which the report mentions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abilities {
     /// The CPUs that commands may name.
     pub processors: Vec<CpuId>,
-    /// The states that commands may ask for. `on-line` alone when CPUs cannot change at all.
+    /// The states that commands may request. Only `on-line` if CPUs cannot change state.
     pub states: Vec<State>,
-    /// Whether sets can be made that others are pushed out of.
+    /// Whether sets can exclude other threads.
     pub exclusive: bool,
-    /// Whether sets can be made that others stay in (`--keep-others`).
+    /// Whether sets can admit other threads (`--keep-others`).
     pub shared: bool,
     /// Whether the threads of one process can be bound to different sets.
     pub thread_sets: bool,
-    /// Whether a child of a thread that is bound to a CPU is seen to be bound where its set has no other
-    /// CPU. A machine that knows bindings by masks alone cannot see that; there none is born.
+    /// Whether the binding of a child to a CPU is visible if its set has no other CPU. A machine that stores bindings as masks only cannot
+    /// show that; scripts then create no such child.
     pub sees_lone_heirs: bool,
-    /// Whether a binding to several CPUs is seen in what inherited it, for as long as that lives. If not, scripts bind to one.
+    /// Whether an inherited binding to several CPUs is visible for the lifetime of the child. If not, scripts bind to one CPU.
     pub sees_wide_heirs: bool,
-    /// Whether waiting costs nothing, so that time can pass between commands.
+    /// Whether waiting is free, so that time can pass between commands.
     pub free_clock: bool,
-    /// Whether programs can be started, and the machine shows exactly where they run and for how long. Needs
+    /// Whether programs can be started, and the machine reports exactly where and for how long they run. Needs
     /// [`Abilities::free_clock`].
     pub programs: bool,
     /// Whether the classes of processes and their tables can be changed.
     pub classes: bool,
     /// Whether shares and caps can be changed, and take effect as on Solaris.
     pub controls: bool,
-    /// Whether there are lgroups, and the memory of sets can be confined to some of them.
+    /// Whether there are lgroups, and memory of sets can be restricted to some of them.
     pub lgroups: bool,
-    /// Whether interrupts go elsewhere at the moment at which they are told to.
+    /// Whether interrupts move at the moment of the change.
     pub prompt_interrupts: bool,
-    /// By how much the machine's account of idle time may be ahead.
+    /// The amount by which the account of idle time may be ahead.
     pub tick: Nanos,
 }
 
 impl Abilities {
-    /// Everything, on these CPUs.
+    /// All abilities, on these CPUs.
     #[must_use]
     pub fn all(processors: &CpuSet) -> Self {
         Abilities {
@@ -148,7 +146,7 @@ impl Abilities {
         }
     }
 
-    /// Whether CPUs can be taken out of service.
+    /// Whether CPUs can go off-line.
     #[must_use]
     pub fn can_stop(&self) -> bool {
         self.states.iter().any(|s| !s.runs_threads())
