@@ -1,35 +1,35 @@
-//! What may stand at the cursor of a command line, and the scripts by which shells ask.
+//! Completions: the candidates at the cursor of a command line, and the scripts for shells.
 //!
-//! A shell asks the program: `millpond complete -- WORD ...`, the last word being the one at the cursor. It answers a line
-//! for each candidate, with a description behind a tab. What depends on the machine (sets, pools, CPUs) is named by its
-//! [`ValueKind`]; the caller reads it.
+//! A shell runs `millpond complete -- WORD ...`; the last word is the one at the cursor. The answer has a line for each candidate, with a
+//! description after a tab. Candidates that depend on the machine (sets, pools, CPUs) are given by their [`ValueKind`]; the caller reads
+//! them.
 
 use crate::scan::{Scanner, Token};
 use crate::spec::{Flag, Spec, ValueKind};
 use std::ffi::OsString;
 
-/// What may stand at the cursor.
+/// The kind of word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// An option. Each with its help.
+    /// Options, each with its help.
     Options(Vec<(String, &'static str)>),
-    /// A value of this kind, behind this prefix (`--machine=`, `1,`).
+    /// A value of this kind, after this prefix (`--machine=`, `1,`).
     Value {
-        /// What is offered begins with it.
+        /// The prefix of all candidates.
         prefix: String,
-        /// What it is.
+        /// The kind of the value.
         kind: ValueKind,
     },
-    /// A word of this program, which the words before name.
+    /// An argument of the program that earlier words name.
     Argument(String),
-    /// Nothing that is known.
+    /// Unknown.
     Nothing,
 }
 
-/// A word that no user types, in place of the one at the cursor: what the scanner takes it for tells the place.
+/// A word that no user types, in place of the one at the cursor: the token that the scanner makes of it determines the kind of word.
 const CURSOR: &str = "--\u{1}";
 
-/// The place at the end of `words`, which are those behind the command's name; the last one is at the cursor.
+/// The kind of word at the end of `words`, which are the words after the name of the command; the last one is at the cursor.
 #[must_use]
 pub fn place(spec: &Spec, words: &[&str]) -> Place {
     let Some((last, before)) = words.split_last() else { return Place::Nothing };
@@ -64,13 +64,13 @@ pub fn place(spec: &Spec, words: &[&str]) -> Place {
     expected.kind(operands.len()).map_or(Place::Nothing, |kind| value(kind, last, ""))
 }
 
-/// What stands before the last comma of a list.
+/// The text up to the last comma of a list.
 fn list_prefix(kind: ValueKind, text: &str) -> &str {
     let is_list = matches!(kind, ValueKind::Words(_) | ValueKind::Counts(..) | ValueKind::Cpus);
     if is_list { text.rfind(',').map_or("", |comma| &text[..=comma]) } else { "" }
 }
 
-/// Options that can still be given.
+/// The options that are still allowed.
 fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> {
     let is_free = |flag: &&'static Flag| {
         let taken = given.contains(flag) && !flag.repeats;
@@ -84,7 +84,7 @@ fn options(spec: &Spec, given: &[&'static Flag]) -> Vec<(String, &'static str)> 
     spec.all_flags().filter(is_free).flat_map(names).collect()
 }
 
-/// A shell that can be completed in.
+/// A shell with completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
     /// GNU bash.
@@ -96,11 +96,11 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// All, with the file that each looks for.
+    /// All shells, with the names of their files.
     pub const ALL: [(&'static str, Shell); 3] =
         [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
 
-    /// The script that makes it ask, for these names.
+    /// The completion script for these commands.
     #[must_use]
     pub fn script(self, names: &[&str]) -> String {
         let names = names.join(" ");
@@ -112,10 +112,10 @@ impl Shell {
     }
 }
 
-/// The answer that asks the shell to complete names of files.
+/// The answer that makes the shell complete file names.
 pub const FILES: &str = ":files";
 
-/// The answer that asks the shell to complete names of directories.
+/// The answer that makes the shell complete directory names.
 pub const DIRECTORIES: &str = ":directories";
 
 const BASH: &str = r#"# bash completion for millpond and its commands

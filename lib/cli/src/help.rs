@@ -6,10 +6,10 @@ use crate::spec::{Flag, Spec};
 use crate::text::{WIDTH, table, wrap};
 pub use crate::usage::{for_words, shows, unknown, usage, usage_of_solaris};
 
-/// The widest option that has its help beside it, in columns.
+/// The widest option with its help on the same line, in columns.
 const OPTION_WIDTH: usize = 26;
 
-/// What `--help` prints: summary, forms, options and examples. It fits a screen or two.
+/// The output of `--help`: summary, forms, options and examples. It fits on one or two screens.
 #[must_use]
 pub fn short(spec: &Spec) -> String {
     let mut text = format!("{}: {}\n\n{}", spec.prog(), spec.summary, usage(spec));
@@ -27,7 +27,7 @@ pub fn short(spec: &Spec) -> String {
     text + &format!("\nThe manual: millpond help {}, or man {manual}.\n", spec.name)
 }
 
-/// What `help COMMAND` prints: the whole manual.
+/// The output of `help COMMAND`: the whole manual.
 #[must_use]
 pub fn manual(spec: &Spec) -> String {
     let head = format!("{}: {}\n\n{}\n", spec.prog(), spec.summary, usage(spec));
@@ -48,13 +48,13 @@ fn under(title: &str, body: &str) -> String {
     format!("\n{}\n\n{body}", title.to_uppercase())
 }
 
-/// The text of a module's head, as manuals show it.
+/// The head of a module as manual text.
 #[must_use]
 pub fn prose(source: &str) -> String {
     plain(&prose::blocks(source))
 }
 
-/// Options with their help beside them.
+/// Options with their help.
 pub fn options<'f>(flags: impl IntoIterator<Item = &'f Flag>) -> String {
     let flags: Vec<&Flag> = flags.into_iter().collect();
     let mut text = String::new();
@@ -67,7 +67,7 @@ pub fn options<'f>(flags: impl IntoIterator<Item = &'f Flag>) -> String {
     text
 }
 
-/// Examples: the command line, and below it what it does.
+/// Examples: the command line, and its description on the next line.
 fn examples(spec: &Spec) -> String {
     let lines = spec.examples.iter().map(|example| {
         let line = format!("    {} {}", spec.prog(), example.words);

@@ -1,35 +1,34 @@
-//! One description of a command, and everything that is made of it.
+//! One description of a command, and everything generated from it.
 //!
 //! # Why
 //!
-//! A command's options appear in its parser, its usage, its manual page, its completions and the reference. Each
-//! list that is written by hand drifts from the others. Here a command is described once, as a constant.
+//! The options of a command appear in its parser, its usage, its manual page, its completions and the reference.
+//! Handwritten lists drift apart. Here a command is described once, as a constant.
 //!
 //! # Nouns
 //!
-//! A [`Spec`] is the description of one command or service: name, summary, forms, flags, operands, examples, files,
-//! exit status, and the text of its manual. A [`Flag`] is one option with its letter, long name, value and help.
-//! A [`ValueKind`] says what a value or an operand is (a CPU list, a set, a file), so that completions know what to
-//! offer. [`Parsed`] is what was typed. [`Misuse`] is why it could not be parsed. A service that does not run gives an
-//! [`Answer`].
+//! A [`Spec`] is the description of one command or service: name, summary, forms, flags, operands, examples, files, exit status, and the
+//! text of its manual. A [`Flag`] is one option with its letter, long name, value and help. A [`ValueKind`] is the kind of a value or an
+//! operand (a CPU list, a set, a file), for completions. [`Parsed`] is a parsed command line, [`Misuse`] a parse error. A service that does
+//! not run returns an [`Answer`].
 //!
 //! ```text
 //!             ┌─▶ parse       words → Parsed, or Misuse with the nearest right option
 //!             ├─▶ help        --help (short), help COMMAND (long), usage
 //!    Spec ────┼─▶ man         a page of man(7) macros
 //!             ├─▶ markdown    a page of the reference
-//!             └─▶ complete    what may stand at the cursor
+//!             └─▶ complete    candidates at the cursor
 //! ```
 //!
-//! # What callers must know
+//! # Rules for callers
 //!
-//! * Letters come first, alone or in clusters, and end at the first operand, at `--` or at a lone `-`. A command with
-//!   [`Spec::permutes`] takes options behind operands as well, like GNU `getopt`.
-//! * The manual's text is the head of the module that is named in [`Spec::prose`]: paragraphs, headings (`# `) and
-//!   fenced examples. Lists of options do not belong there: they come from the flags.
-//! * [`ValueKind`] is not checked by the parser. A command reads its values itself, with the parsers of [`units`].
+//! * Letters come first, alone or in clusters. Options end at the first operand, at `--` or at a lone `-`. A command with
+//!   [`Spec::permutes`] also accepts options after operands, like GNU `getopt`.
+//! * The text of the manual is the head of the module named in [`Spec::prose`]: paragraphs, headings (`# `) and
+//!   fenced examples. It must not contain lists of options, which are generated from the flags.
+//! * The parser does not check [`ValueKind`]. A command parses its values itself, with the parsers of [`units`].
 //!
-//! This crate reads no file, asks no machine and prints nothing.
+//! This crate reads no file, accesses no machine and prints nothing.
 
 pub mod complete;
 pub mod help;

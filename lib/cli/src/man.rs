@@ -1,10 +1,10 @@
-//! A manual page, in the macros of man(7).
+//! Manual pages, in the macros of man(7).
 
 use crate::manual::{Section, sections};
 use crate::prose::Block;
 use crate::spec::{Example, Flag, Spec};
 
-/// Text as troff must see it: no escapes, and characters beyond ASCII by their numbers.
+/// Text escaped for troff: no control sequences, and non-ASCII characters by number.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -18,13 +18,13 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A line of text: no control character stands at its beginning.
+/// A line of text that does not begin with a control character.
 fn line(text: &str) -> String {
     let text = escaped(text);
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-/// A paragraph: sentences begin new lines, and words between back quotes are bold.
+/// A paragraph: each sentence starts on a new line, and words between back quotes are bold.
 fn paragraph(text: &str) -> String {
     let mut out = String::new();
     for sentence in text.split_inclusive(". ") {
@@ -55,7 +55,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", line(text).replace('"', "\\(dq"))
 }
 
-/// Lines as they are.
+/// Verbatim lines.
 fn verbatim(lines: &[String]) -> String {
     let lines: String = lines.iter().map(|text| line(text) + "\n").collect();
     format!(".RS 4\n.nf\n{lines}.fi\n.RE\n")
@@ -96,12 +96,12 @@ fn pairs(rows: &[(&str, &str)]) -> String {
     rows.iter().map(|(name, what)| format!(".TP\n\\fB{}\\fR\n{}", line(name), paragraph(what))).collect()
 }
 
-/// The page of a command. `version` is the program's, `date` is that of the release (`2026-11-25`).
+/// The page of a command. `version` is that of the program, `date` that of the release (`2026-11-25`).
 #[must_use]
 pub fn page(spec: &Spec, version: &str, date: &str) -> String {
     let title = spec.page().to_uppercase();
     let (title, program) = (quoted(&title), quoted(&format!("millpond {version}")));
-    // mandoc wants the date as it is, without escapes.
+    // mandoc requires the date without escapes.
     let mut text = format!(".TH {title} {} \"{date}\" {program} \"Millpond\"\n", spec.section);
     text += &format!(".SH NAME\n{} \\- {}\n", line(&spec.page()), line(spec.summary));
     text += ".SH SYNOPSIS\n.nf\n";

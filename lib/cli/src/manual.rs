@@ -1,23 +1,23 @@
-//! The sections of a manual, in their order: help, man(7) pages and the reference are written from this list.
+//! The sections of a manual, in order. Help, man(7) pages and the reference are generated from this list.
 
 use crate::prose::{self, Block};
 use crate::spec::{Example, Flag, Spec};
 
-/// A part of a manual. None is empty.
+/// A section of a manual; never empty.
 pub(crate) enum Section {
-    /// Text of the module's head, with headings of its own.
+    /// Text of the module's head, with its own headings.
     Prose(Vec<Block>),
-    /// Options under a title; `true`: those that every command takes.
+    /// Options under a title; `true` for those that every command takes.
     Options(&'static str, Vec<Flag>, bool),
     /// Command lines.
     Examples(&'static [Example]),
-    /// Names and what they mean, under a title.
+    /// Names with their meanings, under a title.
     Rows(&'static str, &'static [(&'static str, &'static str)]),
     /// Pages to read next.
     SeeAlso(&'static [&'static str]),
 }
 
-/// The sections of a command's manual behind its name and its forms.
+/// The sections of a command's manual after its name and its forms.
 pub(crate) fn sections(spec: &Spec) -> Vec<Section> {
     let (description, rest) = prose::parts(spec.prose);
     let all = [

@@ -4,7 +4,7 @@ use crate::manual::{Section, sections};
 use crate::prose::Block;
 use crate::spec::{Flag, Spec};
 
-/// Characters that Markdown would take for its own, in plain words.
+/// Escapes characters with a meaning in Markdown.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut code = false;
@@ -77,7 +77,7 @@ pub fn page(spec: &Spec) -> String {
                 format!("## Examples\n\n{}", pairs(rows.iter().map(|(line, what)| (line.as_str(), *what))))
             }
             Section::Rows(title, rows) => format!("## {title}\n\n{}", pairs(rows.iter().copied())),
-            // They stand in one place of the reference, which has links of its own.
+            // The reference lists common options in one place, and has its own links.
             Section::Options(..) | Section::SeeAlso(_) => continue,
         };
     }

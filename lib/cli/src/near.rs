@@ -1,10 +1,9 @@
-//! The nearest right word to a wrong one.
+//! The nearest known word to a misspelt one.
 
-/// Words shorter than this are all near to one another.
+/// Below this length more than one changed letter is not a misspelling.
 const SHORT: usize = 5;
 
-/// The known word with the fewest letters to change, where it is near enough to be meant: one letter in short words,
-/// two in longer ones.
+/// The known word with the fewest changed letters, if it is close enough: one letter in short words, two in longer ones.
 pub fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let limit = if word.chars().count() < SHORT { 1 } else { 2 };
     let with_distance = known.into_iter().map(|name| (distance(word, name), name));
@@ -14,7 +13,7 @@ pub fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Opti
         .map(|(_, n)| n)
 }
 
-/// How many letters to change, insert or leave out (Levenshtein's distance).
+/// The number of letters to change, insert or remove (Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

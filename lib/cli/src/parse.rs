@@ -1,14 +1,14 @@
-//! Words to options and operands.
+//! The parser: words to options and operands.
 
 use crate::scan::{Scanner, Token, unknown};
 use crate::spec::{Flag, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// An option that was typed.
+/// A given option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Which one.
+    /// The option.
     pub flag: &'static Flag,
     /// Its value.
     pub value: Option<OsString>,
@@ -20,7 +20,7 @@ impl Given {
     }
 }
 
-/// What was typed.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// The command's own options in order.
@@ -34,15 +34,15 @@ pub struct Parsed {
 /// The options that every command takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Common {
-    /// Which machine, by name.
+    /// The name of the machine.
     pub machine: Option<String>,
-    /// The file that keeps a simulated machine.
+    /// The file with the state of a simulated machine.
     pub state: Option<PathBuf>,
     /// The directory of a captured machine.
     pub root: Option<PathBuf>,
-    /// Answer in JSON.
+    /// Print JSON.
     pub json: bool,
-    /// Show what would be done, and do nothing.
+    /// Show the changes without making them.
     pub dry_run: bool,
     /// Show the help.
     pub help: bool,
@@ -50,10 +50,10 @@ pub struct Common {
     pub version: bool,
 }
 
-/// Why words could not be parsed.
+/// A parse error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misuse {
-    /// What is wrong.
+    /// The error.
     pub what: String,
     /// The option that was probably meant: `--keep-others`.
     pub meant: Option<String>,
@@ -77,13 +77,13 @@ impl Parsed {
         self.letters().any(|given| given == letter)
     }
 
-    /// The value of a letter that takes one; the last one counts.
+    /// The value of a letter with a value; the last one counts.
     #[must_use]
     pub fn value(&self, letter: char) -> Option<String> {
         self.given.iter().rfind(|given| given.flag.letter == Some(letter))?.text()
     }
 
-    /// All values of a letter that takes one, in order.
+    /// All values of a letter with a value, in order.
     #[must_use]
     pub fn values(&self, letter: char) -> Vec<String> {
         self.given.iter().filter(|given| given.flag.letter == Some(letter)).filter_map(Given::text).collect()
@@ -95,19 +95,19 @@ impl Parsed {
         self.given.iter().any(|given| given.flag.long == Some(name))
     }
 
-    /// The value of a long option that takes one; the last one counts.
+    /// The value of a long option with a value; the last one counts.
     #[must_use]
     pub fn long_value(&self, name: &str) -> Option<String> {
         self.given.iter().rfind(|given| given.flag.long == Some(name))?.text()
     }
 
-    /// All values of a long option that takes one, in order.
+    /// All values of a long option with a value, in order.
     #[must_use]
     pub fn long_values(&self, name: &str) -> Vec<String> {
         self.given.iter().filter(|given| given.flag.long == Some(name)).filter_map(Given::text).collect()
     }
 
-    /// The command's own options, in the order in which they were typed.
+    /// The command's own options, in the given order.
     #[must_use]
     pub fn given(&self) -> &[Given] {
         &self.given
@@ -130,11 +130,10 @@ impl Parsed {
     }
 }
 
-/// Parses the words behind the command's name.
+/// Parses the words after the name of the command.
 ///
 /// # Errors
-/// [`Misuse`] for an option that the command does not take, a value that is missing or too many, and options that
-/// exclude each other.
+/// [`Misuse`] for an unknown option, a missing or superfluous value, and options that exclude each other.
 pub fn parse(spec: &Spec, words: &[OsString]) -> Result<Parsed, Misuse> {
     let mut parsed = Parsed::default();
     for token in Scanner::new(spec, words.iter().cloned()) {

@@ -120,7 +120,7 @@ fn fuzz_command_lines() {
         let words: Vec<OsString> = words.collect();
         match parse(&PSRSET, &words) {
             Ok(parsed) => {
-                // Operands are the last words, as they were typed.
+                // Operands are the last words, unchanged.
                 assert!(words.ends_with(&parsed.operands));
                 assert!(
                     parsed.given().iter().all(|given| given.flag.value.is_some() == given.value.is_some())

@@ -1,19 +1,19 @@
-//! The text of a manual: the head of a module, as blocks.
+//! Manual text: the head of a module, as blocks.
 
-/// A part of a text.
+/// A part of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
     /// `# Sets`
     Heading(String),
-    /// Lines that are wrapped anew, as one line. Words between back quotes are what is typed.
+    /// A paragraph as one line, to be wrapped again. Words between back quotes are literal input.
     Paragraph(String),
     /// An item of a list, as one line.
     Item(String),
-    /// Lines as they are.
+    /// Verbatim lines.
     Verbatim(Vec<String>),
 }
 
-/// The head of a module, from the text of its source: a program that shows the head does not carry the rest.
+/// The head of a module, extracted from its source at compile time, so that the program does not contain the rest of the source.
 #[macro_export]
 macro_rules! head {
     ($source:expr) => {{
@@ -26,7 +26,7 @@ macro_rules! head {
     }};
 }
 
-/// The length of a module's head in bytes: its lines up to the first that does not begin with `//!`.
+/// The length of a module's head in bytes: all lines up to the first that does not begin with `//!`.
 #[must_use]
 pub const fn head_len(source: &str) -> usize {
     let text = source.as_bytes();
@@ -45,7 +45,7 @@ pub const fn head_len(source: &str) -> usize {
 /// The first `N` bytes of a text.
 ///
 /// # Panics
-/// When the text is shorter.
+/// If the text is shorter.
 #[must_use]
 pub const fn first_bytes<const N: usize>(text: &str) -> [u8; N] {
     match text.as_bytes().first_chunk() {
@@ -111,7 +111,7 @@ pub fn blocks(source: &str) -> Vec<Block> {
     blocks
 }
 
-/// The blocks before the first heading, and those from there on.
+/// The blocks before the first heading, and the others.
 #[must_use]
 pub fn parts(source: &str) -> (Vec<Block>, Vec<Block>) {
     let mut blocks = blocks(source);

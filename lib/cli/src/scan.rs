@@ -1,4 +1,4 @@
-//! Words to options and operands: one scanner for the parser, the usage of mistakes and completions.
+//! The scanner from words to tokens, shared by the parser, the usage after errors, and completions.
 
 use crate::near::nearest;
 use crate::parse::Misuse;
@@ -6,26 +6,26 @@ use crate::spec::{Flag, Spec};
 use lexopt::{Arg, Parser};
 use std::ffi::OsString;
 
-/// What one or two words are.
+/// A token of one or two words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// An option as it was typed (`-n`, `--count`), with its value if it takes one.
+    /// An option as given (`-n`, `--count`), with its value if it takes one.
     Option(String, &'static Flag, Option<OsString>),
-    /// An option that the command does not take.
+    /// An unknown option.
     Unknown(String),
-    /// An option at the end that lacks its value.
+    /// An option at the end without its required value.
     Open(String),
-    /// A value for an option that takes none.
+    /// A value for an option without one.
     Wrong(Misuse),
     /// An operand.
     Operand(OsString),
 }
 
-/// The tokens of the words behind a command's name. It goes on behind mistakes.
+/// The tokens of the words after the name of a command. Scanning continues after errors.
 pub(crate) struct Scanner<'s> {
     spec: &'s Spec,
     parser: Parser,
-    /// Operands from here on, whatever they look like.
+    /// The remaining words, all of which are operands.
     rest: std::vec::IntoIter<OsString>,
 }
 
@@ -71,7 +71,7 @@ impl Iterator for Scanner<'_> {
     }
 }
 
-/// The misuse that an unknown option is, with the nearest long option.
+/// The error for an unknown option, with the nearest long option.
 pub(crate) fn unknown(spec: &Spec, name: &str) -> Misuse {
     let longs = spec.all_flags().filter_map(|flag| flag.long);
     let meant = name.strip_prefix("--").and_then(|name| nearest(name, longs));

@@ -1,25 +1,25 @@
-//! The front of a service: what it answers to `--help`, `--version` and misuse.
+//! The command line of a service: `--help`, `--version` and errors.
 
 use crate::help;
 use crate::parse::{Misuse, Parsed, parse};
 use crate::spec::Spec;
 use std::ffi::OsString;
 
-/// What a service writes instead of running.
+/// The output of a service that does not run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// To the standard output.
+    /// Text for standard output.
     pub out: String,
-    /// To the standard error.
+    /// Text for standard error.
     pub err: String,
     /// Its exit status.
     pub status: u8,
 }
 
-/// What a service is started with, by the words after its name. `options` understands those that ask for a run, or says which is wrong.
+/// Parses the command line of a service. `options` converts a parsed command line to the options of a run, or returns an error.
 ///
 /// # Errors
-/// The [`Answer`] to `--help`, `--version` and misuse.
+/// The [`Answer`] to `--help`, `--version` and errors.
 pub fn service<T>(
     spec: &Spec,
     version: &str,

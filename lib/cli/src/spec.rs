@@ -1,17 +1,17 @@
 //! The description of a command: plain constants.
 
-/// What a value or an operand is. Completions offer it, help names it.
+/// The kind of a value or an operand, for completions and help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// Any text.
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One or more of these words, with commas between them.
+    /// One or more of these words, separated by commas.
     Words(&'static [&'static str]),
-    /// A whole number, from the first to the second.
+    /// An integer in this range.
     Count(u64, u64),
-    /// One or more whole numbers in that range, with commas between them.
+    /// One or more integers in this range, separated by commas.
     Counts(u64, u64),
     /// A time: see [`crate::units::time`].
     Time,
@@ -33,7 +33,7 @@ pub enum ValueKind {
     Class,
     /// The number of an lgroup.
     Lgroup,
-    /// A machine: real, a simulated one, or the file of one.
+    /// A machine: real, a simulated one, or its file.
     Machine,
     /// A workload of simulated machines, or a load.
     Load,
@@ -43,33 +43,33 @@ pub enum ValueKind {
     File,
     /// A directory.
     Directory,
-    /// A program and its words: everything from here on is that program's.
+    /// A program and its arguments: all following words belong to it.
     Program,
 }
 
 /// The value of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value {
-    /// How help shows it: `zone`.
+    /// Its name in help: `zone`.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: ValueKind,
 }
 
 /// Operands in order; the last kind repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operands {
-    /// How help shows them: `set cpu ...`.
+    /// The operands in help: `set cpu ...`.
     pub shown: &'static str,
-    /// What they are.
+    /// Their kinds.
     pub kinds: &'static [ValueKind],
 }
 
 impl Operands {
-    /// None.
+    /// No operands.
     pub const NONE: Operands = Operands { shown: "", kinds: &[] };
 
-    /// What the operand at this place is, from 0.
+    /// The kind of the operand with this index.
     #[must_use]
     pub fn kind(&self, at: usize) -> Option<ValueKind> {
         self.kinds.get(at).or(self.kinds.last()).copied()
@@ -85,17 +85,17 @@ pub struct Flag {
     pub long: Option<&'static str>,
     /// Its value, if it takes one.
     pub value: Option<Value>,
-    /// The operands of the command when this option is given, where they differ from [`Spec::operands`].
+    /// The operands of the command with this option, if they differ from [`Spec::operands`].
     pub operands: Option<Operands>,
-    /// What it does, in one line without a full stop.
+    /// A one-line description without a full stop.
     pub help: &'static str,
-    /// The version that brought it.
+    /// The version that added it.
     pub since: &'static str,
     /// Whether it may be given more than once, each time with an effect.
     pub repeats: bool,
     /// Options that cannot be given with it: letters or long names.
     pub conflicts: &'static [&'static str],
-    /// The heading above it in the list of options, where a new part begins.
+    /// The heading before it in the list of options, if it starts a group.
     pub heading: Option<&'static str>,
 }
 
@@ -132,37 +132,37 @@ impl Flag {
         Flag::new(Some(letter), Some(long), help)
     }
 
-    /// It takes a value.
+    /// Adds a value.
     #[must_use]
     pub const fn value(self, name: &'static str, kind: ValueKind) -> Flag {
         Flag { value: Some(Value { name, kind }), ..self }
     }
 
-    /// The command takes these operands when it is given.
+    /// Sets the operands of the command with this option.
     #[must_use]
     pub const fn operands(self, shown: &'static str, kinds: &'static [ValueKind]) -> Flag {
         Flag { operands: Some(Operands { shown, kinds }), ..self }
     }
 
-    /// It came with this version.
+    /// Sets the version that added it.
     #[must_use]
     pub const fn since(self, version: &'static str) -> Flag {
         Flag { since: version, ..self }
     }
 
-    /// Each time that it is given counts.
+    /// Allows repetition; every occurrence has an effect.
     #[must_use]
     pub const fn repeats(self) -> Flag {
         Flag { repeats: true, ..self }
     }
 
-    /// It cannot be given together with these letters or long names.
+    /// Excludes these letters or long names.
     #[must_use]
     pub const fn conflicts(self, others: &'static [&'static str]) -> Flag {
         Flag { conflicts: others, ..self }
     }
 
-    /// A part of the list of options begins with it.
+    /// Starts a group in the list of options.
     #[must_use]
     pub const fn under(self, heading: &'static str) -> Flag {
         Flag { heading: Some(heading), ..self }
@@ -174,20 +174,20 @@ impl Flag {
         self.long == Some(name) || self.letter.is_some_and(|letter| name.chars().eq([letter]))
     }
 
-    /// Each way to write it, without its value: `-n`, `--count`.
+    /// All spellings without value: `-n`, `--count`.
     #[must_use]
     pub fn spellings(&self) -> Vec<String> {
         let letter = self.letter.map(|letter| format!("-{letter}"));
         letter.into_iter().chain(self.long.map(|long| format!("--{long}"))).collect()
     }
 
-    /// How it is written, without its value: `-n`, `--count`, or `-n, --count`.
+    /// All spellings as one text, without value: `-n`, `--count`, or `-n, --count`.
     #[must_use]
     pub fn names(&self) -> String {
         self.spellings().join(", ")
     }
 
-    /// How it is written, with its value and its operands: `-a set cpu ...`.
+    /// The spelling with value and operands: `-a set cpu ...`.
     #[must_use]
     pub fn form(&self) -> String {
         let value = self.value.map(|value| value.name);
@@ -235,7 +235,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All, in the order of help.
+    /// All topics, in the order of help.
     pub const ALL: [Group; 9] = [
         Group::Isolate,
         Group::Noise,
@@ -265,40 +265,40 @@ impl Group {
     }
 }
 
-/// How a command answers misuse.
+/// The reaction of a command to a wrong command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misused {
-    /// A message with the command's name, then the usage of the form that fits. Exit status 2.
+    /// A message with the name of the command, then the usage of the matching form. Exit status 2.
     Ours,
-    /// The usage as Solaris prints it, then a hint. Exit status 2.
+    /// The usage in the format of Solaris, then a hint. Exit status 2.
     Solaris,
     /// The same with exit status 1.
     SolarisRefusal,
 }
 
-/// A command line and what it does.
+/// A command line with its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Example {
-    /// The words behind the command's name.
+    /// The words after the name of the command.
     pub words: &'static str,
-    /// What it does, without a full stop.
+    /// A description without a full stop.
     pub what: &'static str,
 }
 
 /// The description of a command or a service.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Whether it can be called by that name alone.
+    /// Whether it can be invoked by that name alone.
     pub applet: bool,
-    /// What it does, in one line without a full stop.
+    /// A one-line description without a full stop.
     pub summary: &'static str,
-    /// The section of its manual page: 1, or 8 where it changes the machine.
+    /// The section of its manual page: 1, or 8 if it changes the machine.
     pub section: u8,
-    /// Where help lists it.
+    /// Its topic in help.
     pub group: Group,
-    /// Its forms, without the name in front.
+    /// Its forms, without its name.
     pub forms: &'static [&'static str],
     /// Its options.
     pub flags: &'static [Flag],
@@ -306,23 +306,23 @@ pub struct Spec {
     pub shared: &'static [Flag],
     /// The options that it shares with the other commands.
     pub common: &'static [Flag],
-    /// Its operands, where no option says otherwise.
+    /// Its operands, unless an option has its own.
     pub operands: Operands,
-    /// Whether options may stand behind operands.
+    /// Whether options may follow operands.
     pub permutes: bool,
-    /// How it answers misuse.
+    /// Its reaction to a wrong command line.
     pub misused: Misused,
     /// Whether the shell of the simulator has it.
     pub in_shell: bool,
-    /// Command lines to begin with.
+    /// Example command lines.
     pub examples: &'static [Example],
-    /// Files that it reads or writes, each with what it is for.
+    /// Files that it reads or writes, with their purpose.
     pub files: &'static [(&'static str, &'static str)],
-    /// Exit status beside the usual, each with its meaning.
+    /// Additional exit statuses, with their meaning.
     pub status: &'static [Status],
-    /// Commands to read about next.
+    /// Related commands.
     pub see_also: &'static [&'static str],
-    /// The source of the module whose head is the text of the manual.
+    /// The source of the module whose head is the text of its manual.
     pub prose: &'static str,
 }
 
@@ -332,15 +332,15 @@ pub type Status = (&'static str, &'static str);
 /// The status of commands that report until they are interrupted.
 pub const INTERRUPTED: Status = ("0", "done, also when interrupted");
 
-/// The status of a command line that cannot be understood.
+/// The status for a wrong command line.
 pub const MISUSED: Status = ("2", "the command line is wrong; nothing was done");
 
-/// What exit statuses mean, where a command does not say otherwise.
+/// The default meanings of exit statuses.
 pub const STATUS: &[Status] =
     &[("0", "everything was done"), ("1", "something was refused; what could be done was done"), MISUSED];
 
 impl Spec {
-    /// A description to begin with: a command of section 1 without options.
+    /// The basis of descriptions: a command of section 1 without options.
     pub const NEW: Spec = Spec {
         name: "",
         applet: false,
@@ -362,7 +362,7 @@ impl Spec {
         prose: "",
     };
 
-    /// What stands before its messages.
+    /// The prefix of its messages.
     #[must_use]
     pub fn prog(&self) -> String {
         if self.applet { self.name.to_owned() } else { format!("millpond {}", self.name) }

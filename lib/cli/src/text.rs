@@ -1,9 +1,9 @@
-//! Lines of a given width.
+//! Wraps text to lines of a given width.
 
-/// How wide help is, in columns.
+/// The width of help, in columns.
 pub const WIDTH: usize = 80;
 
-/// Breaks a text at blanks into lines of at most `WIDTH` columns, each behind `indent` blanks. A longer word stands alone.
+/// Breaks a text at blanks into lines of at most `WIDTH` columns, each indented by `indent` blanks. A longer word is a line of its own.
 pub fn wrap(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut line = String::new();
@@ -30,7 +30,7 @@ fn push(lines: &mut String, line: &str, indent: usize) {
     lines.push('\n');
 }
 
-/// A table of two columns: names, and texts that are wrapped beside them. A name that is longer than `width_max` has its text below it.
+/// A table of two columns: names, and wrapped texts. A name longer than `width_max` has its text on the next line.
 pub fn table<'t>(
     rows: impl IntoIterator<Item = (String, &'t str)>,
     indent: usize,

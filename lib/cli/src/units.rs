@@ -1,4 +1,4 @@
-//! Times as people type them: the one parser for all commands.
+//! Durations and sizes in command lines: one parser for all commands.
 
 use millpond_model::Nanos;
 
@@ -15,18 +15,17 @@ const UNITS: [(&str, u64); 9] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// The longest time, in nanoseconds: about 31 years. What is longer was not meant.
+/// The longest duration, in nanoseconds: about 31 years. Longer ones are typing errors.
 const NANOS_MAX: u64 = 1_000_000_000_000_000_000;
 
-/// Digits after the point.
+/// The maximum number of digits after the point.
 const DIGITS_MAX: usize = 9;
 
-/// The units, as messages name them.
+/// The units, for messages.
 pub const NAMES: &str = "ns, us, ms, s, m, h or d";
 
-/// A number with or without a fraction, and a unit (`10s`, `1.5ms`, `2m`). A number alone is in units of `bare`
-/// nanoseconds; if that is 0 it needs a unit. `None` for anything else, for what is no whole number of nanoseconds,
-/// and for more than 10^18 of them. Zero is a time.
+/// A number with an optional fraction, and a unit (`10s`, `1.5ms`, `2m`). A number without a unit is in units of `bare` nanoseconds; if
+/// that is 0, the unit is required. `None` for anything else, for fractions of a nanosecond, and for more than 10^18 ns. Zero is valid.
 #[must_use]
 pub fn time(text: &str, bare: u64) -> Option<Nanos> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -55,13 +54,13 @@ pub fn time(text: &str, bare: u64) -> Option<Nanos> {
     (time <= NANOS_MAX).then_some(Nanos(time))
 }
 
-/// The same in seconds where no unit is given, and more than zero: intervals and lengths.
+/// The same with seconds as the default unit, and more than zero: for intervals and durations.
 #[must_use]
 pub fn seconds(text: &str) -> Option<Nanos> {
     time(text, 1_000_000_000).filter(|time| *time > Nanos(0))
 }
 
-/// Bytes: a whole number, alone or with K, M, G or T, which are powers of 1024. More than none.
+/// Bytes: a positive integer with an optional K, M, G or T, which are powers of 1024.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, shift) = match text.as_bytes().last()? {

@@ -1,13 +1,13 @@
-//! The forms of a command, and which of them are about what was typed.
+//! The forms of a command, and the selection of those that match a command line.
 
 use crate::scan::{Scanner, Token};
 use crate::spec::{Flag, Spec};
 use std::ffi::OsString;
 
-/// A command with no more forms than these shows all of them where no form stands out.
+/// A command with at most this number of forms shows all of them if no form matches.
 const FORMS_MAX: usize = 5;
 
-/// What an option that a form demands counts, compared with one that it allows.
+/// The weight of an option that a form requires; an optional one has weight 1.
 const DEMANDED: usize = 2;
 
 /// All forms of a command.
@@ -16,14 +16,14 @@ pub fn usage(spec: &Spec) -> String {
     lines(&spec.prog(), spec.forms)
 }
 
-/// The forms that are about these words; `None` where no form is, and there are many.
+/// The forms that match these words; `None` if none matches and there are many.
 #[must_use]
 pub fn for_words(spec: &Spec, words: &[OsString]) -> Option<String> {
     let fitting = fitting(spec, words);
     (!fitting.is_empty()).then(|| lines(&spec.prog(), &fitting))
 }
 
-/// All forms, as Solaris prints them.
+/// All forms, in the format of Solaris.
 #[must_use]
 pub fn usage_of_solaris(spec: &Spec) -> String {
     let prog = spec.prog();
@@ -42,8 +42,7 @@ fn lines(prog: &str, forms: &[&str]) -> String {
     text
 }
 
-/// The forms that have most of the options that were typed, in their order. All of them where none has any and they are
-/// few, else none.
+/// The forms with most of the given options, in order. If no form has any: all forms if they are few, else none.
 fn fitting(spec: &Spec, words: &[OsString]) -> Vec<&'static str> {
     let typed = typed(spec, words);
     let score = |form: &str| {
@@ -59,7 +58,7 @@ fn fitting(spec: &Spec, words: &[OsString]) -> Vec<&'static str> {
     spec.forms.iter().copied().filter(|form| score(form) == best).collect()
 }
 
-/// The options among the words, each once for each time, and the first operand: `-c`, `--json`, `stat`.
+/// The options among the words, once for each occurrence, and the first operand: `-c`, `--json`, `stat`.
 fn typed(spec: &Spec, words: &[OsString]) -> Vec<String> {
     let mut has_operand = false;
     let typed = Scanner::new(spec, words.iter().cloned()).filter_map(|token| match token {
@@ -72,7 +71,7 @@ fn typed(spec: &Spec, words: &[OsString]) -> Vec<String> {
     typed.collect()
 }
 
-/// The options of a form and the words that it begins with, each with what it counts.
+/// The options of a form and its leading words, each with its weight.
 pub(crate) fn options(form: &str) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let first = form.split(' ').next().unwrap_or_default();
@@ -112,7 +111,7 @@ pub fn shows(spec: &Spec, flag: &Flag) -> bool {
     flag.spellings().iter().any(shown)
 }
 
-/// The options of forms that the command does not take: mistakes in its description.
+/// Options of forms that the command does not have: errors in its description.
 #[must_use]
 pub fn unknown(spec: &Spec) -> Vec<String> {
     let all = spec.forms.iter().flat_map(|form| options(form)).map(|(option, _)| option);

@@ -1,12 +1,12 @@
-//! Values of which a description says everything: words and numbers of a range.
+//! Values that the description defines completely: words and numbers in a range.
 
 use crate::spec::ValueKind;
 
 impl ValueKind {
-    /// Checks a value. Gives its numbers, where it is one or more.
+    /// Checks a value. Returns its numbers, if it has any.
     ///
     /// # Errors
-    /// Why it is none, as the end of a sentence: `it is not within 1 and 64`.
+    /// The reason, as the end of a sentence: `it is not within 1 and 64`.
     pub fn read(self, text: &str) -> Result<Vec<u64>, String> {
         let number = |text: &str, least: u64, most: u64| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -12,7 +12,7 @@
 //! whole-cores = true
 //! smt = "off"                # off: the other strands of each core go off-line
 //! flush = true               # off-line and on-line once
-//! fair-server = false        # real-time threads leave nothing
+//! fair-server = false        # no time reserved for ordinary threads
 //!
 //! [global]                   # of the whole machine, only with --global
 //! numa-balancing = false

@@ -52,7 +52,7 @@ impl Writer<'_> {
 /// in use again.
 ///
 /// # Errors
-/// [`Refusal`] if the machine cannot be written. [`Refusal`] when the machine cannot be written.
+/// [`Refusal`] if the machine cannot be written.
 pub fn put_back_abandoned(
     machine: &dyn Machine,
     probe: &dyn LatencyProbe,

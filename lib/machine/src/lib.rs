@@ -9,11 +9,11 @@
 //! A step takes one [`Knob`] from the value that was read to the requested value.
 //!
 //! ```text
-//!   command ──asks──▶ facet ──prepares──▶ Change { steps, outcome }
+//!   command ──calls─▶ facet ──prepares──▶ Change { steps, outcome }
 //!                                            │
 //!   Writer::commit:   journal intents ──▶ apply each step ──▶ settle until nothing is left ──▶ journal commit
 //!                                            │ a step is refused
-//!                                            └──▶ put back what was applied, newest first ──▶ journal abort
+//!                                            └──▶ undo applied steps, newest first ──▶ journal abort
 //! ```
 //!
 //! # What follows

@@ -28,6 +28,6 @@ pub trait Policy: Send {
 pub struct StateError {
     /// The policy.
     pub policy: &'static str,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }

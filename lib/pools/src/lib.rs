@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!   file ──read──▶ PoolsConf ──Editor──▶ PoolsConf ──write──▶ file
-//!                      │ instantiate (by name, then processors are shared out)
+//!                      │ instantiate (by name, then CPUs are shared out)
 //!                      ▼
 //!   machine ──state──▶ PoolsState ──Editor──▶ PoolsState ──commit──▶ machine (one change, all or nothing)
 //! ```

@@ -1,27 +1,27 @@
-//! Bars in groups, beside each other: one group an arm, one bar a thing that is compared.
+//! Bar charts: one group per experiment arm, one bar per series.
 
 use crate::scale::Scale;
 use crate::svg::{Anchor, Picture, colour};
 
-/// Bars that stand together.
+/// A group of bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What they have in common.
+    /// The name of the group.
     pub name: String,
-    /// One value a series; none where there is nothing to draw.
+    /// A value for each series; `None` draws nothing.
     pub values: Vec<Option<f64>>,
 }
 
 /// A chart of bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What the values are in.
+    /// The unit of the values.
     pub unit: String,
-    /// The names of the bars of every group.
+    /// The names of the bars in every group.
     pub series: Vec<String>,
-    /// From left to right.
+    /// The groups, from left to right.
     pub groups: Vec<Group>,
 }
 
@@ -32,11 +32,11 @@ const TOP: f64 = 60.0;
 const FLOOR: f64 = 280.0;
 const BAR: f64 = 28.0;
 const BETWEEN: f64 = 36.0;
-/// A group is at least as wide as its name, at about this many pixels a letter.
+/// A group is at least as wide as its name, with about this many pixels per letter.
 const LETTER: f64 = 7.0;
 
 impl Bars {
-    /// The picture.
+    /// The chart as SVG.
     #[must_use]
     pub fn svg(&self) -> String {
         let widths: Vec<f64> = self.groups.iter().map(|group| self.group_width(group)).collect();
@@ -93,7 +93,7 @@ pub(crate) fn legend(picture: &mut Picture, series: &[String]) {
     }
 }
 
-/// A number of things as a factor of pixels.
+/// A count as a factor for pixels.
 fn count(things: usize) -> f64 {
     u32::try_from(things).map_or(f64::MAX, f64::from)
 }

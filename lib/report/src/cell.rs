@@ -1,4 +1,4 @@
-//! One value in a row, with the digits that a person should see.
+//! One value in a row, with the number of digits to display.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
@@ -8,18 +8,18 @@ use std::fmt;
 /// One value in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// A text.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Count(u64),
-    /// A number with this many digits behind the point.
+    /// A number with this many decimals.
     Real(f64, usize),
-    /// Not there, or not to be had.
+    /// No value.
     Missing,
 }
 
 impl Cell {
-    /// As one field of CSV, quoted where it must be. A text that a spreadsheet would compute has an apostrophe in front, so that it is shown.
+    /// One field of CSV, quoted if necessary. A text that a spreadsheet would evaluate gets a leading apostrophe, so that it is shown.
     #[must_use]
     pub fn csv(&self) -> String {
         let text = match self {
@@ -35,18 +35,18 @@ impl Cell {
     }
 }
 
-/// Whether a spreadsheet takes a field for a formula: a thread can be called `=1+cmd|"/C"!A`.
+/// Whether a spreadsheet would evaluate a field as a formula: a thread may be named `=1+cmd|"/C"!A`.
 fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err()
 }
 
-/// With the digits of the text.
+/// Numbers have the digits of the text.
 impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Cell::Text(text) => serializer.serialize_str(text),
             Cell::Count(count) => serializer.serialize_u64(*count),
-            // What is no number (infinite, undefined) is `null`, as for JSON itself.
+            // Infinite and undefined numbers are `null`, as usual in JSON.
             Cell::Real(..) => self.to_string().parse::<f64>().ok().serialize(serializer),
             Cell::Missing => serializer.serialize_none(),
         }

@@ -1,29 +1,28 @@
-//! Rows, drawn: as text, CSV, JSON or a picture.
+//! Output formats for rows: text, CSV, JSON and pictures.
 //!
 //! # Theory
 //!
-//! A measurement ends with rows, and each reader wants them in another form: a person in columns, a
-//! spreadsheet with commas, a program as objects, a page as a picture. This room knows the dresses and nothing of what
-//! is in the rows.
+//! A measurement produces rows, and each consumer needs another format: a person needs columns, a spreadsheet commas, a program objects, a
+//! page a picture. This crate has the formats and does not interpret the rows.
 //!
 //! ```text
-//!              ┌─ text()  columns as wide as what is in them
+//!              ┌─ text()  columns as wide as their contents
 //!   Table ─────┼─ csv()   RFC 4180
 //!   (rows)     └─ json()  an array of objects, numbers as numbers
 //!
-//!   Sheet ─────── svg(), html()  one page: sentences, a table, points on a line of time
-//!   Bars, Lines ─ svg()   a picture that stands alone: no script, no font, no style sheet from elsewhere
+//!   Sheet ─────── svg(), html()  one page: sentences, a table, points on a time line
+//!   Bars, Lines ─ svg()   a self-contained picture: no script, no font, no external style sheet
 //!   Screen ────── svg()   a terminal session with its colours
-//!   Page ──────── html()  a page of texts, tables and such pictures that stands alone, too
+//!   Page ──────── html()  a self-contained page of texts, tables and such pictures
 //! ```
 //!
-//! A [`Cell`] keeps its number and how many digits of it a person should see; CSV and JSON have the same digits, so that
-//! two dresses of one row never disagree.
+//! A [`Cell`] has its number and the number of digits to display. CSV and JSON have the same digits, so the formats of a row never
+//! disagree.
 //!
-//! # What callers may rely on
+//! # Guarantees for callers
 //!
-//! The same rows give the same bytes: no date, no hash order, no locale. What is not there is a [`Cell::Missing`]
-//! (`-`, nothing, `null`), never a zero. Nothing is printed and no file is touched.
+//! The same rows give the same bytes: no date, no hash order, no locale. An absent value is a [`Cell::Missing`]
+//! (`-`, an empty field, `null`), never a zero. Nothing is printed and no file is accessed.
 
 mod bars;
 mod cell;

@@ -1,4 +1,4 @@
-//! Lines over a common axis: one a thing that changes.
+//! Line charts: lines over a common axis.
 
 use crate::bars::legend;
 use crate::scale::Scale;
@@ -7,24 +7,24 @@ use crate::svg::{Anchor, Picture, colour};
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What changes.
+    /// Its name.
     pub name: String,
-    /// Places and values, by place.
+    /// Pairs of x and y, ascending by x.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A chart of lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What places are in (`s`).
+    /// The unit of x (`s`).
     pub unit_x: String,
-    /// What values are in.
+    /// The unit of y.
     pub unit_y: String,
-    /// Places by their logarithms: what is not above 0 stands at the left.
+    /// Logarithmic x axis: values not above 0 are at the left edge.
     pub log_x: bool,
-    /// Each in a colour of its own.
+    /// The lines, each in its own colour.
     pub lines: Vec<Line>,
 }
 
@@ -34,11 +34,11 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = 620.0;
 const TOP: f64 = 60.0;
 const FLOOR: f64 = 280.0;
-/// The radius of the mark on a point.
+/// The radius of the mark of a point.
 const MARK: f64 = 3.0;
 
 impl Lines {
-    /// The picture as a document. Points that are no numbers are left out.
+    /// The chart as an SVG document. Points that are not finite are left out.
     #[must_use]
     pub fn svg(&self) -> String {
         let all = || self.lines.iter().flat_map(|line| line.points.iter());

@@ -1,9 +1,9 @@
-//! A page that stands alone: texts, tables and pictures in one file.
+//! A self-contained page: texts, tables and pictures in one file.
 
 use crate::svg::escaped;
 use std::fmt::Write as _;
 
-/// A page that is being written, from top to bottom.
+/// A page under construction, from top to bottom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     title: String,
@@ -11,7 +11,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a title and nothing else.
+    /// A page with only a title.
     #[must_use]
     pub fn new(title: &str) -> Page {
         Page { title: escaped(title), body: String::new() }
@@ -24,7 +24,7 @@ impl Page {
         self
     }
 
-    /// Lines as they stand, all letters of one width: a table of text.
+    /// Preformatted lines in a fixed-width font: a table as text.
     #[must_use]
     pub fn lines(mut self, text: &str) -> Page {
         let lines: Vec<String> = text.lines().map(escaped).collect();
@@ -32,14 +32,14 @@ impl Page {
         self
     }
 
-    /// A picture of ours.
+    /// A picture of this crate.
     #[must_use]
     pub fn picture(mut self, svg: &str) -> Page {
         let _ = writeln!(self.body, "<div>{}</div>", svg.trim_end());
         self
     }
 
-    /// The whole document. It loads nothing.
+    /// The whole document. It loads no other resource.
     #[must_use]
     pub fn html(&self) -> String {
         let Page { title, body } = self;

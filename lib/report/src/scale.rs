@@ -1,23 +1,23 @@
-//! Axes: round numbers that a person would have chosen.
+//! Axes with round numbers.
 
-/// An axis from 0, or from its least value if that is below, to a round number that covers the values.
+/// An axis from 0, or from the lowest value if that is negative, to a round number that covers the values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
-    /// The least value on it.
+    /// The lowest value on the axis.
     pub min: f64,
-    /// The greatest.
+    /// The highest value on the axis.
     pub max: f64,
-    /// Distance between two marks: 1, 2 or 5 times a power of ten.
+    /// The distance between two marks: 1, 2 or 5 times a power of ten.
     pub step: f64,
-    /// Digits behind the point of a mark.
+    /// The number of decimals of a mark.
     pub digits: usize,
 }
 
-/// About how many marks an axis gets.
+/// The approximate number of marks on an axis.
 const MARKS: f64 = 5.0;
 
 impl Scale {
-    /// Covers the values; those that are no numbers are passed over.
+    /// Covers the values; those that are not finite are ignored.
     pub fn covering(values: impl IntoIterator<Item = f64>) -> Scale {
         let (low, high) = values
             .into_iter()
@@ -29,7 +29,7 @@ impl Scale {
         Scale { min: (low / step).floor() * step, max, step, digits }
     }
 
-    /// Whole powers of ten that cover the values, which are logarithms of these.
+    /// Integer powers of ten that cover the values, which are logarithms.
     pub fn of_powers(values: impl IntoIterator<Item = f64>) -> Scale {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let span = finite.fold(None, |span: Option<(f64, f64)>, value| {
@@ -47,7 +47,7 @@ impl Scale {
         let mut index = 0_u32;
         loop {
             let mark = self.min + f64::from(index) * self.step;
-            // Half a step of slack: sums of steps are not exact.
+            // Half a step of tolerance: sums of steps are not exact.
             if mark > self.max + self.step / 2.0 {
                 return marks;
             }
@@ -56,25 +56,25 @@ impl Scale {
         }
     }
 
-    /// Where a value stands between `from` (the least) and `to` (the greatest), kept within both.
+    /// The position of a value between `from` (the lowest) and `to` (the highest), clamped to both.
     pub fn place(&self, value: f64, from: f64, to: f64) -> f64 {
         let share = ((value - self.min) / (self.max - self.min)).clamp(0.0, 1.0);
         from + (to - from) * share
     }
 
-    /// A mark in words.
+    /// A mark as text.
     pub fn word(&self, mark: f64) -> String {
         format!("{mark:.*}", self.digits)
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `rough`, and the digits it needs.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `rough`, and the number of decimals it needs.
 fn round_step(rough: f64) -> (f64, usize) {
     let power = rough.log10().floor();
     let base = 10_f64.powf(power);
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * base).find(|step| *step >= rough * 0.999);
     let mut digits = 0;
-    // Negative powers of ten from 1 up; the loop ends because a chart has few magnitudes.
+    // Negative powers of ten from 1 up; the loop is short because a chart has few orders of magnitude.
     while digits < 9
         && step.unwrap_or(base) * 10_f64.powf(f64::from(u8::try_from(digits).unwrap_or(9))) < 0.999
     {

@@ -1,9 +1,10 @@
-//! A terminal session as a picture: text of a fixed width on a dark window, readable on light and dark pages.
+//! A terminal session as a picture: fixed-width text on a dark window, readable on light and dark pages.
 
 use crate::svg::escaped;
 use std::fmt::Write as _;
 
-/// What a terminal shows. Colours are the usual escape sequences (`ESC[1m`, `ESC[32m`, `ESC[0m`); other control characters are shown as blanks.
+/// The contents of a terminal. Colours are the usual escape sequences (`ESC[1m`, `ESC[32m`, `ESC[0m`); other control characters are shown
+/// as blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {
     /// The title of the window.
@@ -33,7 +34,7 @@ const COLOURS: [(&str, &str); 7] = [
     ("90", "#98a2ad"),
 ];
 
-/// How characters are drawn until the next escape sequence.
+/// The style of characters until the next escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Style {
     colour: Option<&'static str>,
@@ -41,7 +42,7 @@ struct Style {
 }
 
 impl Screen {
-    /// The picture: no script, and fonts of the system that shows it.
+    /// The picture, without script and with system fonts.
     #[must_use]
     pub fn svg(&self) -> String {
         let lines: Vec<Vec<(Style, String)>> = self.text.lines().map(spans).collect();
@@ -78,7 +79,7 @@ impl Screen {
 }
 
 impl Style {
-    /// The style after an escape sequence with these codes. Unknown codes change nothing.
+    /// The style after an escape sequence with these codes. Unknown codes have no effect.
     fn after(self, codes: &str) -> Style {
         codes.split(';').fold(self, |style, code| match code {
             "" | "0" => Style::default(),
@@ -102,7 +103,7 @@ impl Style {
     }
 }
 
-/// A line as texts of one style each, without its colour sequences.
+/// A line as spans of one style each, without its colour sequences.
 fn spans(line: &str) -> Vec<(Style, String)> {
     let mut spans = Vec::new();
     let mut style = Style::default();

@@ -1,34 +1,34 @@
-//! One page: a title, what there is to say, a table, and points on a line of time. As a picture or as a page for a browser; both stand alone.
+//! A page with a title, sentences, a table, and points on a time line. As a picture or as a page for a browser; both are self-contained.
 
 use crate::Table;
 use crate::svg::{Anchor, Picture, colour, escaped};
 use std::fmt::Write as _;
 
-/// A point on the line of time.
+/// A point on the time line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Where, in seconds from the beginning.
+    /// The time in seconds from the beginning.
     pub at_s: f64,
-    /// How high, in the unit of the sheet.
+    /// The height, in the unit of the sheet.
     pub height: f64,
-    /// What it belongs to: points of one group have one colour.
+    /// The group; points of a group have the same colour.
     pub group: String,
-    /// What is said of it.
+    /// The tooltip.
     pub title: String,
 }
 
 /// The page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Sentences under the title.
+    /// Sentences below the title.
     pub facts: Vec<String>,
     /// The table.
     pub table: Table,
-    /// How long the line of time is, in seconds.
+    /// The length of the time line in seconds.
     pub length_s: f64,
-    /// What the height of a point means.
+    /// The unit of the height of a point.
     pub unit: String,
     /// The points.
     pub marks: Vec<Mark>,
@@ -39,11 +39,11 @@ const MARGIN: f64 = 20.0;
 const LEFT: f64 = 80.0;
 const LINE: f64 = 16.0;
 const TIME_HEIGHT: f64 = 220.0;
-/// What a character of the table takes.
+/// The width of a character in the table, in pixels.
 const CHARACTER: f64 = 7.3;
 
 impl Sheet {
-    /// As a picture.
+    /// The sheet as a picture.
     #[must_use]
     pub fn svg(&self) -> String {
         let text = self.table.text();
@@ -68,7 +68,7 @@ impl Sheet {
         picture.finish_at(y + MARGIN, &self.title)
     }
 
-    /// As a page for a browser.
+    /// The sheet as a page for a browser.
     #[must_use]
     pub fn html(&self) -> String {
         let mut picture = Picture::new(WIDTH, 0.0);
@@ -89,7 +89,7 @@ impl Sheet {
         page
     }
 
-    /// Draws the line of time from that height on; gives where it ends.
+    /// Draws the time line below `top`; returns its lower end.
     fn time(&self, picture: &mut Picture, top: f64, width: f64) -> f64 {
         let highest = self.marks.iter().map(|mark| mark.height).fold(0.0, f64::max);
         let bottom = top + TIME_HEIGHT;

@@ -1,14 +1,14 @@
-//! The grammar of a picture: elements, and their text, always the same bytes.
+//! SVG elements and their text form, which is reproducible byte for byte.
 
-/// Colours that tell six things apart, on white and in grey, also for readers with colour blindness.
+/// Six colours that are distinguishable on white, in grey, and with colour blindness.
 pub(crate) const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// The colour of the n-th thing; the seventh has the first one's.
+/// The colour of the n-th series; the seventh has that of the first.
 pub(crate) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Which point of a text stands at its place.
+/// The part of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -16,24 +16,24 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A part of a picture. Places are in pixels from the upper left corner.
+/// An element of a picture. Positions are in pixels from the upper left corner.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Element {
-    /// Filled, from a corner, with a width and a height.
+    /// Filled, from its upper left corner.
     Rect { at: (f64, f64), size: (f64, f64), fill: String, title: String },
-    /// Filled, around a place.
+    /// Filled, around its centre.
     Circle { at: (f64, f64), radius: f64, fill: String, title: String },
     /// Straight, one pixel wide.
     Line { from: (f64, f64), to: (f64, f64), stroke: String },
-    /// From place to place, two pixels wide.
+    /// Through all points, two pixels wide.
     Polyline { points: Vec<(f64, f64)>, stroke: String },
-    /// On a line at that height.
+    /// On a baseline at that height.
     Text { at: (f64, f64), anchor: Anchor, text: String },
-    /// Text of a fixed width, whose blanks count.
+    /// Fixed-width text with preserved blanks.
     Fixed { at: (f64, f64), text: String },
 }
 
-/// A picture that is being drawn.
+/// A picture under construction.
 pub(crate) struct Picture {
     body: Vec<Element>,
     width: f64,
@@ -69,7 +69,7 @@ impl Picture {
         self.body.push(Element::Fixed { at, text: text.to_owned() });
     }
 
-    /// The whole document, whose height became known at last.
+    /// The whole document, with a height that is known only at the end.
     pub fn finish_at(self, height: f64, title: &str) -> String {
         Picture { height, ..self }.finish(title)
     }
@@ -88,7 +88,7 @@ impl Picture {
 }
 
 impl Element {
-    /// A line of the document.
+    /// One line of the document.
     fn svg(&self) -> String {
         match self {
             Element::Rect { at: (x, y), size: (width, height), fill, title } => format!(
@@ -144,13 +144,13 @@ impl Element {
     }
 }
 
-/// A tenth of a pixel is enough; whole pixels have no point.
+/// A precision of a tenth of a pixel; whole pixels have no decimal point.
 fn pixels(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Text that cannot be taken for an element. Control characters, which XML forbids, become spaces.
+/// Escaped text. Control characters, which XML forbids, become spaces.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! A table: heads, and rows below them.
+//! A table: headings, and rows below them.
 
 use crate::Cell;
 use crate::svg::escaped;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// On which side of its column a value stands.
+/// The alignment of values in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -17,25 +17,25 @@ pub enum Align {
     Right,
 }
 
-/// Heads and rows.
+/// Headings and rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     heads: Vec<(String, Align)>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// What stands between two columns of text.
+/// The gap between two columns of text.
 const GAP: &str = "  ";
 
 impl Table {
-    /// A table without rows. The heads are the keys of its JSON.
+    /// A table without rows. The headings are the keys of its JSON.
     #[must_use]
     pub fn new(heads: &[(&str, Align)]) -> Table {
         let heads = heads.iter().map(|(head, align)| ((*head).to_owned(), *align)).collect();
         Table { heads, rows: Vec::new() }
     }
 
-    /// A table whose first columns are words, and the others numbers.
+    /// A table with text columns, followed by number columns.
     #[must_use]
     pub fn of(words: &[&str], numbers: &[&str]) -> Table {
         let heads = words.iter().map(|head| (*head, Align::Left));
@@ -43,33 +43,33 @@ impl Table {
         Table::new(&heads)
     }
 
-    /// The same table with more columns of words at the end. It has no rows yet.
+    /// The same table with further text columns at the end. It must not have rows yet.
     #[must_use]
     pub fn and_words(mut self, words: &[&str]) -> Table {
         self.heads.extend(words.iter().map(|head| ((*head).to_owned(), Align::Left)));
         self
     }
 
-    /// Adds a row. One that is too short is filled with [`Cell::Missing`]; what is too much is dropped.
+    /// Adds a row. A short row is filled with [`Cell::Missing`]; excess cells are dropped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells: Vec<Cell> = cells.into_iter().take(self.heads.len()).collect();
         cells.resize(self.heads.len(), Cell::Missing);
         self.rows.push(cells);
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Columns as wide as what is in them, two spaces between; no space ends a line.
+    /// Columns as wide as their contents, separated by two spaces; lines have no trailing spaces.
     #[must_use]
     pub fn text(&self) -> String {
         let rows: Vec<Vec<String>> =
@@ -95,7 +95,7 @@ impl Table {
         text
     }
 
-    /// For a browser.
+    /// The table as HTML.
     #[must_use]
     pub fn html(&self) -> String {
         let class = |align: Align| if align == Align::Left { "l" } else { "r" };
@@ -114,7 +114,7 @@ impl Table {
         text + "</table>\n"
     }
 
-    /// Comma-separated, with the heads in the first line.
+    /// Comma-separated values, with the headings in the first line.
     #[must_use]
     pub fn csv(&self) -> String {
         let heads: Vec<Cell> = self.heads.iter().map(|(head, _)| Cell::from(head.as_str())).collect();
@@ -127,7 +127,7 @@ impl Table {
     }
 }
 
-/// One object a row.
+/// One object per row.
 impl Serialize for Table {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let object = |row| self.heads.iter().map(|(head, _)| head).zip(row).collect::<BTreeMap<_, _>>();

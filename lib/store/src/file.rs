@@ -1,15 +1,15 @@
-//! One file of a recording: a mark, a head, then blocks of frames, each with its length and its checksum.
+//! A file of a recording: a magic number, a head, then blocks of frames, each with length and checksum.
 //!
 //! ```text
 //! file    "MILLPND1", records
-//! record  kind (1 byte), length of the body (4), CRC-32 of kind and body (4), body; numbers with the lowest byte first
-//! head    kind H: JSON, as `Header` has it
-//! block   kind B: its index, then frames of the codec, deflated
-//! index   first and last frame: on the machine's clock in ns (8, 8), on the wall in s (8, 8); frames (4); bytes of what is deflated (4)
+//! record  kind (1 byte), length of the body (4), CRC-32 of kind and body (4), body; numbers in little-endian order
+//! head    kind H: JSON, see `Header`
+//! block   kind B: its index, then encoded frames, deflated
+//! index   first and last frame: on the machine's clock in ns (8, 8), on the wall in s (8, 8); frames (4); inflated length (4)
 //! ```
 //!
-//! A block is read alone: to find a moment the indexes are read, and the rest is stepped over. A file that ends in the middle of a record was
-//! being written when its writer, or the machine, was stopped: what is before is whole.
+//! Blocks are independent: to find a moment only the indexes are read. A file that ends in the middle of a record was
+//! being written when its writer, or the machine, was stopped; all earlier records are complete.
 
 use crate::StoreError;
 use crate::codec::{Bytes, CREDIT, Decoder, Header, Malformed, Meter, Spent};
@@ -25,17 +25,17 @@ const MARK: &[u8; 8] = b"MILLPND1";
 const HEAD: u8 = b'H';
 const BLOCK: u8 = b'B';
 const FRAME: u8 = b'F';
-/// Kind, length and checksum of a record.
+/// The size of kind, length and checksum of a record.
 const LABEL_BYTES: usize = 9;
 const INDEX_BYTES: usize = 40;
-/// The longest record that is believed.
+/// The longest accepted record.
 const BODY_MAX: u32 = 64 << 20;
-/// The most that a block is believed to be inflated: four times what a writer puts into one, and a frame of it.
+/// The largest accepted inflated size of a block: four times the 8 MiB at which a writer ends one, which leaves room for its last frame.
 const INFLATED_MAX: usize = 32 << 20;
-/// How hard blocks are compressed, of 10.
+/// The compression level of blocks, of 10.
 const LEVEL: u8 = 6;
 
-/// What a block is about.
+/// The index of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Index {
     pub first: (Nanos, WallTime),
@@ -45,7 +45,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Of frames that begin with this one.
+    /// The index of a block that begins with this frame.
     pub fn of(frame: &Frame) -> Index {
         let moment = (frame.at, frame.wall);
         Index { first: moment, last: moment, frames: 0, inflated: 0 }
@@ -103,17 +103,17 @@ pub(crate) fn beginning(header: &Header) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A block of encoded frames, as a record. `spent` is what a reader does for them.
+/// A block of encoded frames, as a record. `spent` is the work of a reader for them.
 pub(crate) fn block(index: &Index, encoded: &[u8], spent: Spent) -> io::Result<Vec<u8>> {
     record(BLOCK, &[&index.bytes(), deflated(encoded, LEVEL, spent).as_slice()].concat())
 }
 
-/// One encoded frame of the block that is not whole yet, as a record.
+/// An encoded frame of the incomplete block, as a record.
 pub(crate) fn frame(encoded: &[u8], spent: Spent) -> io::Result<Vec<u8>> {
     record(FRAME, &deflated(encoded, 1, spent))
 }
 
-/// Deflated bytes, with zeros behind them where a reader would do more for so few.
+/// Deflated bytes, padded with zeros if a reader would refuse the work for this length.
 fn deflated(encoded: &[u8], level: u8, spent: Spent) -> Vec<u8> {
     let mut bytes = miniz_oxide::deflate::compress_to_vec(encoded, level);
     let length = bytes.len().max(spent.length(encoded.len()));
@@ -121,24 +121,24 @@ fn deflated(encoded: &[u8], level: u8, spent: Spent) -> Vec<u8> {
     bytes
 }
 
-/// The frames of the block that was not whole yet when its file was last written.
+/// The frames of the incomplete block.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// Deflated, a stream each.
+    /// Deflated, one stream per frame.
     frames: Rc<Vec<Vec<u8>>>,
-    /// How many bytes they have when they are inflated.
+    /// The total inflated size.
     inflated: usize,
-    /// How many bytes at the end are no whole frame.
+    /// The number of bytes at the end that are not a complete frame.
     pub torn: u64,
-    /// How many the file has.
+    /// The size of the file.
     pub bytes: u64,
 }
 
 impl Tail {
-    /// Reads what is there; nothing where there is no such file.
+    /// Reads the tail file; empty if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read.
+    /// [`StoreError`] if it cannot be read.
     pub fn read(path: &Path) -> Result<Tail, StoreError> {
         let mut file = match File::open(path) {
             Ok(file) => io::BufReader::new(file),
@@ -174,7 +174,7 @@ impl Tail {
     }
 }
 
-/// Where a block is in its file.
+/// The position of a block in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub index: Index,
@@ -182,15 +182,15 @@ pub(crate) struct Place {
     pub length: u32,
 }
 
-/// A file that is there.
+/// An existing file.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     pub path: PathBuf,
     pub header: Header,
     pub blocks: Vec<Place>,
-    /// So many bytes are whole.
+    /// The number of complete bytes.
     pub whole: u64,
-    /// How many bytes at the end are not.
+    /// The number of incomplete bytes at the end.
     pub torn: u64,
     file: File,
 }
@@ -199,7 +199,7 @@ impl Blocks {
     /// Reads the head of a file and the indexes of its blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when the file cannot be read, or is none of ours.
+    /// [`StoreError`] if the file cannot be read, or is not a recording.
     pub fn open(path: &Path) -> Result<Blocks, StoreError> {
         let failed = |error: io::Error| StoreError::new(path, "read", &error);
         let strange = |why: &str| StoreError::Strange { path: path.to_owned(), why: why.to_owned() };
@@ -236,10 +236,10 @@ impl Blocks {
         Ok(Blocks { path: path.to_owned(), header, blocks, whole, torn: length - whole, file })
     }
 
-    /// Whether a block is as it was written.
+    /// Verifies the checksum of a block.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read, or its checksum is wrong.
+    /// [`StoreError`] if it cannot be read, or the checksum is wrong.
     pub fn verify(&self, place: &Place) -> Result<(), StoreError> {
         let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
         let mut file = &self.file;
@@ -269,7 +269,7 @@ impl Blocks {
     /// The encoded frames of a block.
     ///
     /// # Errors
-    /// As for [`Blocks::verify`].
+    /// See [`Blocks::verify`].
     pub fn encoded(&self, place: &Place, meter: &Meter) -> Result<Inflating, StoreError> {
         self.verify(place)?;
         let failed = |error: io::Error| StoreError::new(&self.path, "read", &error);
@@ -284,17 +284,17 @@ impl Blocks {
         Decoder::new(&self.header.tables, meter)
     }
 
-    /// What is said of a block that cannot be read.
+    /// The error for a damaged block.
     pub fn damaged(&self, place: &Place, why: &str) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), offset: place.offset, why: why.to_owned() }
     }
 
-    /// The same of frames.
+    /// The error for malformed frames in a block.
     pub fn malformed(&self, place: &Place, why: Malformed) -> StoreError {
         self.damaged(place, why.0)
     }
 
-    /// When its last frame was.
+    /// The time of its last frame.
     pub fn last(&self) -> Option<(Nanos, WallTime)> {
         self.blocks.last().map(|place| place.index.last)
     }
@@ -304,11 +304,11 @@ struct Label {
     kind: u8,
     length: u32,
     sum: u32,
-    /// Where the body begins.
+    /// The offset of the body.
     offset: u64,
 }
 
-/// The label of the next record, if there is a whole one before the end.
+/// The label of the next record, if it is complete.
 fn next(file: &mut (impl Read + Seek), end: u64) -> io::Result<Option<Label>> {
     let mut bytes = [0; LABEL_BYTES];
     let mut filled = 0;
@@ -331,7 +331,7 @@ fn next(file: &mut (impl Read + Seek), end: u64) -> io::Result<Option<Label>> {
     Ok((is_whole && is_block).then_some(label))
 }
 
-/// The body of a record; `None` where it is torn or its checksum is wrong.
+/// The body of a record; `None` if it is incomplete or its checksum is wrong.
 fn body(file: &mut impl Read, label: &Label) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     let _ = file.by_ref().take(u64::from(label.length)).read_to_end(&mut body)?;

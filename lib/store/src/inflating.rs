@@ -1,4 +1,4 @@
-//! Bytes that are inflated as they are taken: of a block or a tail no more than a window is in memory.
+//! Incremental inflation: at most one window of a block or a tail is in memory.
 
 use crate::codec::Bytes;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -8,32 +8,32 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// So many deflated bytes are read at a time.
+/// The number of deflated bytes read at a time.
 const CHUNK: usize = 16 << 10;
 
-/// So many inflated ones are made at a time.
+/// The number of inflated bytes produced at a time.
 const WINDOW: usize = 32 << 10;
 
-/// Where deflated bytes come from.
+/// The source of deflated bytes.
 pub(crate) enum Input {
-    /// One stream in a file, between two places. The file may be read elsewhere meanwhile.
+    /// One stream in a range of a file. Other readers may use the file in the meantime.
     Part { file: File, at: u64, end: u64 },
-    /// One stream after the other.
+    /// Several streams in order.
     Streams { streams: Rc<Vec<Vec<u8>>>, next: usize, at: usize },
 }
 
 impl Input {
-    /// Of streams, from the first.
+    /// All streams, from the first.
     pub fn of(streams: &Rc<Vec<Vec<u8>>>) -> Input {
         Input::Streams { streams: Rc::clone(streams), next: 0, at: 0 }
     }
 
-    /// Reads more of the present stream: how many bytes.
+    /// Reads more bytes of the present stream; returns their number.
     fn read(&mut self, into: &mut [u8]) -> usize {
         match self {
             Input::Part { file, at, end } => {
                 let most = usize::try_from(*end - *at).unwrap_or(usize::MAX).min(into.len());
-                // What cannot be read any more is too short.
+                // A read error is treated as a truncated stream.
                 let read = file.read_at(&mut into[..most], *at).unwrap_or(0);
                 *at += read as u64;
                 read
@@ -48,7 +48,7 @@ impl Input {
         }
     }
 
-    /// Goes on to the next stream, if there is one.
+    /// Continues with the next stream, if any.
     fn next_stream(&mut self) -> bool {
         match self {
             Input::Part { .. } => false,
@@ -60,27 +60,27 @@ impl Input {
     }
 }
 
-/// Inflated bytes, from first to last.
+/// Inflated bytes in order.
 pub(crate) struct Inflating {
     input: Input,
     state: Box<InflateState>,
     chunk: Box<[u8]>,
-    /// What of the chunk is not inflated yet.
+    /// The part of the chunk that is not inflated yet.
     rest: (usize, usize),
     window: Box<[u8]>,
-    /// What of the window was not taken yet.
+    /// The part of the window that is not taken yet.
     ready: (usize, usize),
-    /// How many more bytes may come.
+    /// The number of further bytes allowed.
     left: usize,
     taken: usize,
-    /// The present stream has no more bytes.
+    /// Whether the present stream has ended.
     has_ended: bool,
-    /// What follows cannot be inflated, or is too much.
+    /// Whether the rest cannot be inflated, or exceeds the limit.
     is_broken: bool,
 }
 
 impl Inflating {
-    /// At most so many bytes.
+    /// At most `most` bytes.
     pub fn new(input: Input, most: usize) -> Inflating {
         let has_ended = matches!(&input, Input::Streams { streams, .. } if streams.is_empty());
         Inflating {
@@ -97,22 +97,22 @@ impl Inflating {
         }
     }
 
-    /// How many were taken.
+    /// The number of bytes taken.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Whether what comes next cannot be inflated, or is too much.
+    /// Whether the next bytes cannot be inflated, or exceed the limit.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Whether no byte is left that can be taken.
+    /// Whether no further byte can be taken.
     pub fn is_over(&mut self) -> bool {
         self.ready.0 == self.ready.1 && !self.fill()
     }
 
-    /// Fills the window: whether there is something in it.
+    /// Fills the window; returns whether it has bytes.
     fn fill(&mut self) -> bool {
         while !self.is_broken {
             if self.has_ended {

@@ -3,11 +3,11 @@
 //! ```text
 //!   Frame ──▶ codec: Encoder ──▶ file.tail: a record for each frame, at once
 //!                      └───────▶ file: a block for each ten minutes          ──▶ Recording ──▶ codec: Decoder ──▶ Frame
-//!   Ring: a folder of files; the oldest go when there are too many bytes, or they are too old
+//!   Ring: a folder of files; the oldest are removed if they exceed the limit of bytes or of age
 //! ```
 //!
-//! What was recorded before a `kill -9` is there up to the last frame; of a machine that lost its power what the last five seconds wrote may be lost.
-//! Bytes that are not whole are found by their checksum and told.
+//! After a `kill -9` the recording is complete up to the last frame. After a power failure the last five seconds may be lost.
+//! Incomplete bytes are detected by checksum and reported.
 
 mod codec;
 mod file;
@@ -22,25 +22,25 @@ use millpond_model::WallTime;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording cannot be written or read.
+/// The reason why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {doing} {}: {why}", path.display())]
     System {
         /// The file or folder.
         path: PathBuf,
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// The system's reason.
+        /// The error of the system.
         why: String,
     },
-    /// The file is none that can be read.
+    /// The file is not a readable recording.
     #[error("cannot read {}: {why}", path.display())]
     Strange {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The file has no head: its writer was stopped before it wrote one.
@@ -51,9 +51,9 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the block begins.
+        /// The offset of the block.
         offset: u64,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
 }
@@ -66,15 +66,15 @@ impl StoreError {
     }
 }
 
-/// What files of recordings end in.
+/// The extension of recording files.
 pub const ENDING: &str = "frames";
 
-/// The file of the frames that are in no block yet, beside a file.
+/// The file of the frames that are not in a block yet, next to the recording file.
 fn tail_of(path: &Path) -> PathBuf {
     path.with_extension("frames.tail")
 }
 
-/// The files of a folder, the oldest first: they are named by when they begin.
+/// The files of a folder, oldest first: their names contain the start time.
 fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::new(dir, "read", &error);
     let mut files = Vec::new();
@@ -88,7 +88,7 @@ fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(files)
 }
 
-/// What files are ordered by: the moment in their name, then the number behind it, then the name. The first file of a second has no number.
+/// The sort key of files: the time in their name, then the number after it, then the name. The first file of a second has no number.
 fn order_of(path: &Path) -> (String, u64, PathBuf) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = stem.rsplit_once('-').and_then(|(moment, n)| Some((moment.to_owned(), n.parse().ok()?)));
@@ -96,7 +96,7 @@ fn order_of(path: &Path) -> (String, u64, PathBuf) {
     (moment, number, path.to_owned())
 }
 
-/// The name of a file that begins then: `20261127T060102Z`.
+/// The name of a file with this start time: `20261127T060102Z`.
 fn name_of(wall: WallTime) -> String {
     let moment = jiff::Timestamp::from_second(wall.0).unwrap_or_default();
     moment.strftime("%Y%m%dT%H%M%SZ").to_string()

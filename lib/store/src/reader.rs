@@ -1,4 +1,4 @@
-//! Reads frames from a folder or a file, from any moment on.
+//! Reads frames from a folder or a file, starting at any moment.
 
 use crate::codec::{CREDIT, Decoder, Malformed, Meter};
 use crate::file::{Blocks, Index, Place, Tail};
@@ -10,68 +10,68 @@ use millpond_observe::Frame;
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 
-/// A recording that is there.
+/// An existing recording.
 #[derive(Debug)]
 pub struct Recording {
     files: Vec<Source>,
-    /// What is not whole, a sentence each.
+    /// Notes about incomplete parts, a sentence each.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Source {
     blocks: Blocks,
-    /// Frames that are in no block yet, and what they are about.
+    /// Frames that are not in a block yet, and their index.
     tail: Tail,
     after: Option<Index>,
     /// The number of the watch that wrote it.
     run: usize,
 }
 
-/// What a recording is about.
+/// A summary of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The machine that was watched: of the last file, where there are several.
+    /// The recorded machine: that of the last file if there are several.
     pub machine: String,
     /// The earliest frame: the first one, unless the clock was set back.
     pub first: WallTime,
     /// The latest one.
     pub last: WallTime,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
-    /// In how many files.
+    /// The number of files.
     pub files: usize,
-    /// Bytes of these.
+    /// The total size of these in bytes.
     pub bytes: u64,
 }
 
-/// A frame, and of which watch it is: counters of another one begin anew.
+/// A frame with the number of its watch: counters of another watch start from zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
-    /// Everything that was seen.
+    /// The frame.
     pub frame: Frame,
     /// The number of the watch in the recording, from 0.
     pub run: usize,
 }
 
-/// What one watch wrote.
+/// The part of a recording by one watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Its first file.
     pub file: PathBuf,
-    /// When its first frame was.
+    /// The time of its first frame.
     pub first: WallTime,
-    /// When its last frame was.
+    /// The time of its last frame.
     pub last: WallTime,
-    /// How many frames it wrote.
+    /// The number of its frames.
     pub frames: u64,
 }
 
 impl Recording {
-    /// A folder that [`crate::Ring`] writes or wrote, or one of its files. It may be written meanwhile: what comes later is not seen.
+    /// Opens a folder written by [`crate::Ring`], or one of its files. It may be written in the meantime; later data are not included.
     ///
     /// # Errors
-    /// [`StoreError`] when nothing can be read there.
+    /// [`StoreError`] if nothing can be read.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
         let is_dir = std::fs::metadata(path).map_err(|error| StoreError::new(path, "read", &error))?.is_dir();
         let paths = if is_dir { files_in(path)? } else { vec![path.to_owned()] };
@@ -91,7 +91,7 @@ impl Recording {
                     }
                     recording.files.push(source);
                 }
-                // Its writer may have been stopped, or begin just now.
+                // Its writer may have been stopped, or may have just started.
                 Err(StoreError::Unbegun(_)) if is_dir => {}
                 Err(StoreError::Strange { path, why }) if is_dir => {
                     recording.notes.push(format!("{}: {why}: it is left out", path.display()));
@@ -107,13 +107,13 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What it is about; nothing where it has no frame.
+    /// The summary; `None` without frames.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         let runs = self.runs();
         Some(Span {
             machine: self.files.last()?.blocks.header.machine.clone(),
-            // A clock may have been set back between two watches.
+            // The clock may have been set back between two watches.
             first: runs.iter().map(|run| run.first).min()?,
             last: runs.iter().map(|run| run.last).max()?,
             frames: runs.iter().map(|run| run.frames).sum(),
@@ -122,7 +122,7 @@ impl Recording {
         })
     }
 
-    /// The watches that wrote it, in their order. One without a frame is left out.
+    /// The watches that wrote it, in order. A watch without frames is omitted.
     #[must_use]
     pub fn runs(&self) -> Vec<Run> {
         let of = |files: &[Source]| {
@@ -139,7 +139,7 @@ impl Recording {
         self.files.chunk_by(|a, b| a.run == b.run).filter_map(of).collect()
     }
 
-    /// Whether the clock was set back while it was written, so that a moment may be in it twice.
+    /// Whether the clock was set back during the recording, so that a time may occur twice.
     #[must_use]
     pub fn goes_back(&self) -> bool {
         let moments =
@@ -147,7 +147,7 @@ impl Recording {
         !moments.is_sorted()
     }
 
-    /// What of it is damaged, a sentence for each block; every byte is read.
+    /// The damaged blocks, a sentence each; reads every byte.
     #[must_use]
     pub fn damage(&self) -> Vec<String> {
         let blocks =
@@ -157,13 +157,13 @@ impl Recording {
             .collect()
     }
 
-    /// Frames from this moment on; the first is that before it, where there is one, so that what happened until it can be told.
+    /// Frames from this time on. The first is the frame before it, if any, so that differences can be computed.
     #[must_use]
     pub fn frames_from(&self, wall: WallTime) -> Frames<&Recording> {
         Frames::begin(self, wall)
     }
 
-    /// The same, which keep the recording.
+    /// The same, owning the recording.
     #[must_use]
     pub fn into_frames_from(self, wall: WallTime) -> Frames<Recording> {
         Frames::begin(self, wall)
@@ -175,13 +175,13 @@ impl Recording {
         self.frames_from(WallTime(i64::MIN))
     }
 
-    /// All blocks, and the number of the one in which frames from this moment on begin.
+    /// All blocks, and the index of the one in which frames from this time on begin.
     fn blocks_from(&self, wall: WallTime) -> (Vec<(usize, usize)>, usize) {
         let (mut places, mut start) = (Vec::new(), None);
         for (file, source) in self.files.iter().enumerate() {
             for (block, index) in source.indexes().enumerate() {
                 if start.is_none() && index.first.1.max(index.last.1) >= wall {
-                    // The frame before that moment may be the last of the block before.
+                    // The frame before that time may be the last one of the previous block.
                     let is_inside = index.first.1 < wall;
                     start = Some(places.len().saturating_sub(usize::from(!is_inside)));
                 }
@@ -202,7 +202,7 @@ impl Source {
         Ok((Source { blocks, tail, after, run: 0 }, torn))
     }
 
-    /// Whether the watch that wrote `before` went on in this file: its clock never goes back.
+    /// Whether the watch that wrote `before` continued in this file: its clock never goes back.
     fn continues(&self, before: &Source) -> bool {
         let watch = |source: &Source| {
             let header = &source.blocks.header;
@@ -213,12 +213,12 @@ impl Source {
         watch(self) == watch(before) && ends.zip(begins).is_none_or(|(ends, begins)| begins > ends)
     }
 
-    /// What its blocks are about, in order.
+    /// The indexes of its blocks, in order.
     fn indexes(&self) -> impl Iterator<Item = &Index> {
         self.blocks.blocks.iter().map(|place| &place.index).chain(&self.after)
     }
 
-    /// The bytes of a block in its file.
+    /// The length of a block in its file.
     fn length(&self, block: usize) -> u64 {
         self.blocks.blocks.get(block).map_or(self.tail.bytes, |place| u64::from(place.length))
     }
@@ -232,18 +232,18 @@ impl Source {
     }
 }
 
-/// Frames one after another. After a block that is damaged those of the next one follow.
+/// Frames in order. After a damaged block the frames of the next one follow.
 #[derive(Debug)]
 pub struct Frames<R> {
     recording: R,
-    /// All blocks: their file and their number in it.
+    /// All blocks: the file and the block number of each.
     places: Vec<(usize, usize)>,
     next: usize,
     block: Option<Reading>,
-    /// Frames before this are left out, but for the last one.
+    /// Frames before this time are skipped, except the last one.
     from: Option<WallTime>,
     held: Option<Moment>,
-    /// What may be done beyond what the lengths of blocks allow.
+    /// The allowed work beyond the lengths of blocks.
     credit: u64,
 }
 
@@ -262,7 +262,7 @@ impl<R: Borrow<Recording>> Frames<R> {
         Frames { recording, places, next, block: None, from: Some(wall), held: None, credit: CREDIT }
     }
 
-    /// The next frame that can be read. What comes before it and cannot is added to `damaged`, a sentence each.
+    /// The next readable frame. Errors before it are added to `damaged`, a sentence each.
     pub fn readable(&mut self, damaged: &mut Vec<String>) -> Option<Moment> {
         self.find_map(|read| read.map_err(|error| damaged.push(error.to_string())).ok())
     }
@@ -341,7 +341,7 @@ impl<R: Borrow<Recording>> Iterator for Frames<R> {
 }
 
 impl Span {
-    /// From its first frame to its last one.
+    /// The time from its first to its last frame.
     #[must_use]
     pub fn length(&self) -> Nanos {
         Nanos::from_secs(u64::try_from(self.last.0.saturating_sub(self.first.0)).unwrap_or(0))

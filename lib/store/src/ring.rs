@@ -1,4 +1,4 @@
-//! Writes frames into a folder, and lets the oldest go.
+//! Writes frames into a folder, and removes the oldest ones.
 
 use crate::codec::{Bytes, CREDIT, Encoder, Header, Meter, Spent};
 use crate::file::{self, Blocks, Index, Tail};
@@ -9,45 +9,45 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How much is kept.
+/// The limits of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files.
+    /// The size of all files in bytes.
     pub bytes: u64,
-    /// How old a file may get, from its last frame.
+    /// The maximum age of a file, from its last frame.
     pub age: Nanos,
 }
 
-/// A gigabyte, which a week of a large machine does not fill, and that week.
+/// One gigabyte, which a large machine does not fill in a week, and one week.
 impl Default for Limits {
     fn default() -> Limits {
         Limits { bytes: 1 << 30, age: Nanos::from_secs(7 * 86400) }
     }
 }
 
-/// A block is written after so long.
+/// The maximum time span of a block.
 const BLOCK_TIME: Nanos = Nanos::from_secs(600);
-/// Or when it has so many bytes before they are compressed.
+/// The maximum size of a block before compression.
 const BLOCK_BYTES: usize = 8 << 20;
-/// A file is ended after so long.
+/// The maximum time span of a file.
 const FILE_TIME: Nanos = Nanos::from_secs(6 * 3600);
-/// Or when it has this part of all bytes.
+/// The limit of bytes divided by this number is the maximum size of a file.
 const FILE_PART: u64 = 16;
-/// What was written is given to the disk after so long.
+/// The interval of fsync.
 const SYNC_TIME: Nanos = Nanos::from_secs(5);
 
-/// What was written so far.
+/// Counts of a writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// Frames.
     pub frames: u64,
-    /// Bytes of files, without what is in no block yet.
+    /// Bytes of files, without the tail.
     pub bytes: u64,
-    /// Files that were taken away to make room.
+    /// Files removed to free space.
     pub dropped: u64,
 }
 
-/// A folder that is being written into.
+/// A folder that is being written.
 #[derive(Debug)]
 pub struct Ring {
     dir: PathBuf,
@@ -57,7 +57,7 @@ pub struct Ring {
     open: Option<Open>,
 }
 
-/// The file that is written.
+/// The file that is being written.
 #[derive(Debug)]
 struct Open {
     path: PathBuf,
@@ -67,7 +67,7 @@ struct Open {
     tail: File,
     tail_bytes: u64,
     synced: Nanos,
-    /// The block that is not whole yet.
+    /// The incomplete block.
     block: Option<Block>,
 }
 
@@ -79,11 +79,11 @@ struct Block {
 }
 
 impl Ring {
-    /// Writes into a folder, which the caller keeps for itself. What a killed program left there is made whole, and files without a head are removed.
-    /// Second are notes of that, a sentence each.
+    /// Starts writing into a folder, which the caller must own exclusively. Completes the files of a killed program, and removes files
+    /// without a head. Also returns notes about that, a sentence each.
     ///
     /// # Errors
-    /// [`StoreError`] when the system refuses.
+    /// [`StoreError`] if a system call fails.
     pub fn open(
         dir: &Path,
         machine: &str,
@@ -99,7 +99,7 @@ impl Ring {
                         remove_if_there(&path)?;
                     }
                 }
-                // It stays as it is: a reader says the same of it.
+                // The file stays unchanged: a reader reports the same error.
                 Err(StoreError::Strange { path, why }) => notes.push(format!("{}: {why}", path.display())),
                 Err(error) => return Err(error),
             }
@@ -112,7 +112,7 @@ impl Ring {
     /// Appends a frame.
     ///
     /// # Errors
-    /// [`StoreError`] when the system refuses. What was written before stays readable.
+    /// [`StoreError`] if a system call fails. Earlier frames stay readable.
     pub fn push(&mut self, frame: &Frame) -> Result<(), StoreError> {
         let (parts, limits) = (self.limits.bytes / FILE_PART, self.limits);
         if self.open.as_ref().is_some_and(|open| open.bytes >= parts || frame.at - open.began >= FILE_TIME) {
@@ -147,7 +147,7 @@ impl Ring {
         }
         let is_whole = frame.at - block.index.first.0 >= BLOCK_TIME
             || block.encoded.len() >= BLOCK_BYTES
-            // What is in no block yet takes its part of the room too.
+            // The tail also counts for the limit.
             || open.tail_bytes >= parts.max(limits.bytes / 2);
         if is_whole {
             self.end_block()?;
@@ -156,22 +156,22 @@ impl Ring {
         Ok(())
     }
 
-    /// What was written so far.
+    /// The counts so far.
     #[must_use]
     pub fn written(&self) -> Written {
         self.written
     }
 
-    /// The file that is written now.
+    /// The file that is being written.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.open.as_ref().map(|open| open.path.as_path())
     }
 
-    /// Makes everything whole and ends.
+    /// Completes all files.
     ///
     /// # Errors
-    /// As [`Ring::push`].
+    /// See [`Ring::push`].
     pub fn finish(mut self) -> Result<Written, StoreError> {
         self.end_file()?;
         Ok(self.written)
@@ -181,7 +181,7 @@ impl Ring {
         let name = name_of(frame.wall);
         let names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}-{n}")));
         let mut paths = names.map(|name| self.dir.join(name).with_extension(ENDING));
-        // A link in its place is a name that is taken.
+        // A symbolic link with this name counts as an existing file.
         let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
         let Some(path) = paths.find(is_free) else { return Ok(()) };
         let failed = |error: io::Error| StoreError::new(&path, "write", &error);
@@ -219,7 +219,7 @@ impl Ring {
         }
     }
 
-    /// Lets the oldest files go until the rest is within the limits. The one that is written stays.
+    /// Removes the oldest files until the rest is within the limits. The file being written stays.
     fn make_room(&mut self, now: WallTime) -> Result<(), StoreError> {
         let current = self.path().map(Path::to_owned);
         let files = files_in(&self.dir)?;
@@ -247,7 +247,7 @@ fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Appends a block and gives it to the disk. Where it does not fit the file is as before.
+/// Appends a block and syncs it. If that fails, the file is restored.
 fn append_block(file: &mut File, index: Index, encoded: &[u8], spent: Spent) -> io::Result<u64> {
     let inflated =
         u32::try_from(encoded.len()).map_err(|_| io::Error::other("a block is longer than 4 GiB"))?;
@@ -260,7 +260,7 @@ fn append_block(file: &mut File, index: Index, encoded: &[u8], spent: Spent) -> 
     done.map(|()| record.len() as u64)
 }
 
-/// Makes a file whole that a killed program left: what is torn is cut off, and the frames beside it become its last block.
+/// Completes a file of a killed program: removes the incomplete end, and converts the tail to its last block.
 fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     let beside = tail_of(path);
     let blocks = Blocks::open(path)?;
@@ -286,8 +286,8 @@ fn mend(path: &Path) -> Result<Option<String>, StoreError> {
     )))
 }
 
-/// What the frames beside a file are about that are in no block of it, how many of their bytes are whole frames, and what it cost to read them. They are in
-/// the last block where the writer was stopped after it had written that.
+/// The index of the frames in the tail that are not in a block of the file, the number of bytes of complete frames, and the cost of reading
+/// them. The frames are already in the last block if the writer was stopped after it had written the block.
 pub(crate) fn after(blocks: &Blocks, tail: &Tail) -> (Option<Index>, usize, Spent) {
     let mut bytes = tail.encoded();
     let mut decoder = blocks.decoder(Meter::of_reader(tail.bytes, CREDIT));

@@ -1,4 +1,4 @@
-//! Recordings that were made to exhaust their reader: what it allocates and decodes is bounded by the length of the file.
+//! Malicious recordings: allocations and decoded values of a reader are limited by the length of the file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
-/// Counts what the thread of a test has allocated.
+/// Counts allocations of the thread of a test.
 struct Counting;
 
 thread_local! {
@@ -29,7 +29,7 @@ fn signed(bytes: usize) -> isize {
     isize::try_from(bytes).unwrap_or(isize::MAX)
 }
 
-// SAFETY: each call is passed on as it is; counting allocates nothing, since these thread-locals need no destructor.
+// SAFETY: each call is forwarded unchanged; counting does not allocate, because these thread-locals need no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(signed(layout.size()));
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count(-signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` asked the same allocator.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` used the same allocator.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -47,11 +47,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Of any file, however short.
+/// Bytes for a file of any length.
 const BYTES_BASE: usize = 10 << 20;
-/// For each byte of a file: a quarter of a value, three times, and the byte.
+/// Further bytes per byte of a file: a quarter of a value, three times, and the byte.
 const BYTES_PER_BYTE: usize = 20;
-/// The same of values in frames.
+/// The same for values in frames.
 const VALUES_BASE: usize = 2 << 20;
 const VALUES_PER_BYTE: usize = 48;
 
@@ -63,7 +63,7 @@ fn record(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length.to_le_bytes(), &sum.finalize().to_le_bytes(), body].concat()
 }
 
-/// The beginning of a file of this program, with these tables in the place of those of the catalogue.
+/// The beginning of a file by this program, with these tables instead of those of the catalogue.
 fn beginning(tables: Option<&str>) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let (mut ring, _) = Ring::open(dir.path(), "mine", WallTime(0), Limits::default()).unwrap();
@@ -90,7 +90,7 @@ fn file(beginning: &[u8], blocks: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Reads a file, and checks what it cost.
+/// Reads a file, and checks the cost.
 fn check(bytes: &[u8], path: &Path) {
     fs::write(path, bytes).unwrap();
     let before = NOW.get();
@@ -103,7 +103,7 @@ fn check(bytes: &[u8], path: &Path) {
             let is_new = |entity: &&Entity| place(&moment.frame, **entity) != place(&before_it, **entity);
             let new = Entity::ALL.iter().filter(is_new).map(rows).sum::<usize>();
             let all = Entity::ALL.iter().map(rows).sum::<usize>();
-            // What is shared with the frame before costs a sixteenth.
+            // Values shared with the previous frame cost a sixteenth.
             values += new + (all - new) / 16;
             before_it = moment.frame;
         }
@@ -121,14 +121,14 @@ fn number(out: &mut Vec<u8>, mut number: usize) {
     out.push(u8::try_from(number).unwrap());
 }
 
-/// Threads of which one column is written.
+/// A thread table with one column.
 const NARROW: &str = r#"[{"of":"thread","fields":[{"name":"pid"}]}]"#;
 
-/// Frames of so many rows, of which every value is as foretold.
+/// Frames of rows in which every value is as predicted.
 fn rows(rows: usize, frames: usize) -> Vec<u8> {
     let mut encoded = Vec::new();
     for frame in 0..frames {
-        // At, wall, nothing missing; read now: rows that come, or are kept.
+        // At, wall, nothing missing; table read: new or kept rows.
         encoded.extend([1, 0, 0, 2, 0]);
         number(&mut encoded, rows);
         let runs = if frame == 0 { [0, 0, rows] } else { [rows, 0, 0] };
@@ -147,13 +147,13 @@ fn a_bomb_costs_no_more_than_its_length_allows() {
     check(&file(&narrow, &[rows(1_000, 3_000)]), &path);
     check(&file(&narrow, &vec![rows(500_000, 2); 4]), &path);
     check(&file(&wide, &[vec![0; 4 << 20]]), &path);
-    // Two million texts of nothing are lacking; then each frame lacks the same.
+    // Two million empty texts are missing; then each frame misses the same.
     let mut missing = vec![1, 0];
     number(&mut missing, 2_000_001);
     missing.resize(missing.len() + 2_000_001, 0);
     missing.extend([1, 0, 0, 0].repeat(100_000));
     check(&file(&narrow, &[missing]), &path);
-    // A text in each row, all of them new.
+    // A new text in each row.
     let mut texts = rows(1_000_000, 1);
     texts.truncate(texts.len() - 1_000_000);
     texts.extend([3, 0].repeat(1_000_000));
@@ -181,7 +181,7 @@ fn a_bomb_costs_no_more_than_its_length_allows() {
 fn fuzz_bombs() {
     let dir = tempfile::tempdir().unwrap();
     let beginnings = [beginning(Some(NARROW)), beginning(None)];
-    // A byte of the input with a number behind it is that many of it, so that what is short becomes long, as after the compressor.
+    // In the fuzz input a byte with a number stands for that many repetitions, so that short input becomes long, as after decompression.
     let seed = |encoded: Vec<u8>| -> Vec<u8> {
         let mut runs = vec![0];
         for run in encoded.chunk_by(|a, b| a == b) {

@@ -1,4 +1,4 @@
-//! Folders of recordings: what was written is there, whatever ended the writer.
+//! Folders of recordings: written frames are readable regardless of how the writer ended.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const START: i64 = 1_764_223_262; // 2025-11-27 06:01:02 UTC
 const LIMITS: Limits = Limits { bytes: 1 << 20, age: Nanos::from_secs(7 * 86400) };
 
-/// The frame after so many seconds: each CPU did something else.
+/// The frame after this number of seconds, with different activity on each CPU.
 fn frame(second: u64) -> Frame {
     let mut frame = Frame::at(Nanos::from_secs(100 + second), WallTime(START + second.cast_signed()));
     let row = |id: u32| {
@@ -73,7 +73,7 @@ fn a_writer_that_is_killed_loses_no_frame_and_the_next_one_makes_the_folder_whol
     let dir = tempfile::tempdir().unwrap();
     let (mut killed, _) = ring(dir.path(), LIMITS);
     (0..700).for_each(|second| killed.push(&frame(second)).unwrap());
-    // The lock goes with a killed program, and nothing is made whole.
+    // The lock ends with the killed program, and nothing is completed.
     drop(killed);
     let tail = dir.path().join("20251127T060102Z.frames.tail");
     let mut bytes = fs::read(&tail).unwrap();
@@ -241,7 +241,7 @@ fn what_is_no_recording_is_told() {
     assert!(told(&dir.path().join("nowhere")).contains("cannot read "));
 }
 
-/// A watch whose clock begins at zero again writes so many frames from the moment `wall` on.
+/// A watch with a clock that starts at zero writes this number of frames from the time `wall` on.
 fn watch(dir: &Path, wall: i64, frames: u64) {
     let (mut ring, _) = Ring::open(dir, "t2000", WallTime(START), LIMITS).unwrap();
     (0..frames).for_each(|n| {
@@ -254,7 +254,7 @@ fn watch(dir: &Path, wall: i64, frames: u64) {
 #[test]
 fn watches_of_one_second_are_read_in_the_order_of_their_files_and_apart() {
     let dir = tempfile::tempdir().unwrap();
-    // Twelve, because 10 is before 2 as a text.
+    // Twelve watches, because 10 sorts before 2 as text.
     (1..=12).for_each(|count| watch(dir.path(), START, count));
     let recording = Recording::open(dir.path()).unwrap();
     let counts: Vec<u64> = recording.runs().iter().map(|run| run.frames).collect();

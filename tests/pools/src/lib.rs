@@ -1,1 +1,1 @@
-//! Pools and poold on simulated machines: rooms that must not know each other meet here. Everything is in `tests`.
+//! Pools and poold on simulated machines: these tests use crates that must not depend on each other. Everything is in `tests`.

@@ -3,8 +3,8 @@
 use super::cursor::{Cursor, parse_u32};
 use millpond_model::{CpuId, Nanos, Ticks};
 
-/// One tick of `/proc/stat` in nanoseconds. `USER_HZ` is part of the kernel's interface: 100 on every
-/// architecture that is still supported, whatever rate the kernel itself runs at.
+/// One tick of `/proc/stat` in nanoseconds. `USER_HZ` is part of the kernel's interface: 100 on every supported architecture,
+/// independent of `CONFIG_HZ`.
 const TICK_NS: u64 = 1_000_000_000 / 100;
 
 /// Reads the `cpuN` lines, one for each active CPU, and replaces the contents of `into`.

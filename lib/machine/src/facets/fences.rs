@@ -83,8 +83,7 @@ pub fn siblings(
 /// `fence_of`: the fence that has a CPU.
 ///
 /// # Errors
-/// [`Refusal`] if the name is in use, or a CPU may not leave its set. [`Refusal`] where the name is taken, and where a CPU may not leave
-/// its set.
+/// [`Refusal`] if the name is in use, or a CPU may not leave its set.
 pub fn with_fence(
     mut state: PoolsState,
     name: &FenceName,

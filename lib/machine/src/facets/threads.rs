@@ -66,7 +66,7 @@ pub trait Threads {
     ///
     /// # Errors
     /// [`Refusal`]: no such process or thread, a kernel thread, no permission, an unknown or empty set, a thread
-    /// bound to a CPU outside the set. bound to a CPU outside the set.
+    /// bound to a CPU outside the set.
     fn prepare_bind_set(
         &self,
         pid: Pid,

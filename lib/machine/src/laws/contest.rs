@@ -18,8 +18,7 @@ const SETTLED: Nanos = Nanos::from_secs(20);
 /// The time over which shares are checked.
 const ASKED: Nanos = Nanos::from_secs(10);
 /// The tolerated error, as a fraction of the contended time. Two projects keep it with any number of threads; of three or more some miss by
-/// up to 3 % in single intervals (`docs/explanation/shares.md`), because ranks change once a second. in single intervals
-/// (`docs/explanation/shares.md`), since ranks change once a second.
+/// up to 3 % in single intervals (`docs/explanation/shares.md`), because ranks change once a second.
 const WITHIN: f64 = 0.02;
 
 /// Usage under caps since the caps, or another control, last changed.

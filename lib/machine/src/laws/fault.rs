@@ -6,7 +6,7 @@ use crate::{Guard, Journal, JournalError, Knob, KnobError, Knobs, Machine, Opera
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// The machine with a fault. After a kill nothing reaches the machine or its journal, whatever the executor attempts: from their side
+/// The machine with a fault. After a kill no call of the executor reaches the machine or its journal: from their side
 /// the writer no longer exists.
 pub struct Faulty<'m> {
     machine: &'m dyn Machine,

@@ -196,7 +196,7 @@ impl SetHistory {
         self.stay = Some(f64::midpoint(known, used.as_secs_f64()).min(STAY_MAX));
     }
 
-    /// The set lacks CPUs that another set has: a failure if the other set used less of them.
+    /// Compares the CPUs that the set lacks now with their use by the receiver: a failure if the receiver used less.
     fn judge_gift(&mut self, lacking: f64, lacks: bool, frame: &Frame) {
         let Some(gift) = self.gift else { return };
         let is_soon = frame.at - gift.at <= times(frame.elapsed, 3);

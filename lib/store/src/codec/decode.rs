@@ -1,4 +1,4 @@
-//! Bytes to frames. Nothing that a file says is believed before it is checked.
+//! Bytes to frames. All input is untrusted and checked.
 
 use super::limits::{AT_MAX, Meter, of_histograms, of_text, of_texts};
 use super::numbers::{Bytes, take, take_bytes, unzigzag};
@@ -10,17 +10,17 @@ use millpond_observe::catalogue::{Entity, FieldId, fields};
 use millpond_observe::{Frame, Row, Value};
 use std::sync::Arc;
 
-/// Why bytes are no frames.
+/// The reason why bytes are not valid frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
 
-/// Reads frames one after another.
+/// Decodes frames in order.
 #[derive(Debug)]
 pub struct Decoder {
     tables: Vec<Table>,
     texts: Vec<Arc<str>>,
-    /// The frame before.
+    /// The previous frame.
     frame: Frame,
     meter: Meter,
 }
@@ -30,17 +30,17 @@ struct Table {
     columns: Columns,
     entity: Option<Entity>,
     fields: Vec<Option<FieldId>>,
-    /// Values of a row: those that are written, or those that this program knows, whichever are more.
+    /// Values per row: the number of encoded fields or of fields of this program, whichever is larger.
     breadth: u64,
     read_at: Option<Nanos>,
     before: i64,
-    /// The cells of each row.
+    /// The cells, row by row.
     cells: Vec<Box<[Cell]>>,
     rows: usize,
 }
 
 impl Decoder {
-    /// One that knows nothing of earlier frames, and does no more than a meter lets it.
+    /// A decoder without earlier frames, limited by a meter.
     #[must_use]
     pub fn new(schema: &Schema, meter: Meter) -> Decoder {
         let breadth = |columns: &Columns| {
@@ -61,16 +61,16 @@ impl Decoder {
         Decoder { tables, texts: Vec::new(), frame: Frame::default(), meter }
     }
 
-    /// What was done so far.
+    /// The work done so far.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Takes the next frame off the beginning.
+    /// Decodes the next frame from the beginning of the bytes.
     ///
     /// # Errors
-    /// [`Malformed`]; nothing can be read after that.
+    /// [`Malformed`]; nothing can be decoded after that.
     pub fn frame(&mut self, bytes: &mut impl Bytes) -> Result<Frame, Malformed> {
         let at = self.frame.at + Nanos(take(bytes)?);
         if at.0 > AT_MAX {
@@ -146,11 +146,11 @@ impl Table {
         Ok(rows)
     }
 
-    /// Makes the cells those of the rows that are there now.
+    /// Updates the cells to the rows of this reading.
     fn keep_rows(&mut self, meter: &mut Meter, bytes: &mut impl Bytes) -> Result<(), Malformed> {
         let width = self.fields.len();
         let count = take_count(bytes)?;
-        // Each row has a byte of each column at least.
+        // Each row takes at least one byte per column.
         if width == 0 || count.saturating_mul(width) > bytes.left() {
             return Err(Malformed("there are more rows than bytes"));
         }

@@ -11,7 +11,7 @@ use millpond_observe::{Frame, Row, RowKey, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Writes frames one after another.
+/// Encodes frames in order.
 #[derive(Debug)]
 pub struct Encoder {
     tables: Vec<Table>,
@@ -30,12 +30,12 @@ struct Table {
     read_at: Option<Nanos>,
     before: i64,
     keys: Vec<RowKey>,
-    /// For each row its cells, one row after another.
+    /// The cells, row by row.
     cells: Vec<Cell>,
 }
 
 impl Encoder {
-    /// One that knows nothing of earlier frames.
+    /// An encoder without earlier frames.
     #[must_use]
     pub fn new(schema: &Schema) -> Encoder {
         let table = |columns: &Columns| {
@@ -59,7 +59,7 @@ impl Encoder {
         }
     }
 
-    /// What a reader does for the frames so far.
+    /// The work of a reader for the frames so far.
     #[must_use]
     pub fn spent(&self) -> Spent {
         self.meter.spent
@@ -113,7 +113,7 @@ impl Table {
         out: &mut Vec<u8>,
     ) {
         let width = self.fields.len();
-        // A writer's meter refuses nothing.
+        // The meter of a writer refuses nothing.
         let _ = meter.work((rows.len() * width) as u64);
         let _ = meter.keep((rows.len() * width) as u64, (self.keys.len() * width) as u64);
         let now = self.read_at.map_or(0, |before| micros(read_at - before));
@@ -127,7 +127,7 @@ impl Table {
         }
     }
 
-    /// Writes which rows are kept, and makes the cells those of the rows that are there now.
+    /// Encodes which rows are kept, and updates the cells to the rows of this reading.
     fn keep_rows(&mut self, rows: &[Row], meter: &mut Meter, out: &mut Vec<u8>) {
         let width = self.fields.len();
         let keys: Vec<RowKey> = rows.iter().map(Row::key).collect();
@@ -150,7 +150,7 @@ impl Table {
             let kept = keys[new..].iter().zip(&self.keys[old..]).take_while(|(new, old)| new == old).count();
             cells.extend_from_slice(&self.cells[old * width..(old + kept) * width]);
             (old, new) = (old + kept, new + kept);
-            // New ones up to the next that was there, further on.
+            // New rows up to the next one that existed before, at a later position.
             let next = keys[new..].iter().position(|key| places.get(key).is_some_and(|place| *place >= old));
             let come = next.unwrap_or(rows.len() - new);
             let gone = match keys.get(new + come).and_then(|key| places.get(key)) {
@@ -256,7 +256,7 @@ fn put_histogram(cell: &mut Cell, value: &Value, meter: &mut Meter, out: &mut Ve
         let more = now.since(before);
         let mut again = before.clone();
         again.merge(&more);
-        // Counters of another watch begin anew.
+        // Counters of another watch start from zero.
         let (more, base) = match again == **now {
             true => (more, histogram_token::ADDED),
             false => ((**now).clone(), histogram_token::WHOLE),
@@ -278,17 +278,17 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// 2^53: to here whole numbers are exact. A difference of two of them leaves room for its token.
+/// 2^53: integers up to here are exact. A difference of two of them leaves room for its token.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The number as a whole one: times in microseconds, others where they have no fraction.
+/// The number as an integer: times in microseconds, others if they have no fraction.
 #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
 fn whole(number: f64, is_time: bool) -> Option<i64> {
     let number = if is_time { (number * 1e6).round() } else { number };
     (number.fract() == 0.0 && number.abs() < WHOLE_MAX).then_some(number as i64)
 }
 
-/// The quotient, to the nearest.
+/// The quotient, rounded to the nearest integer.
 fn rounded(number: i64, step: i64) -> i64 {
     let half = step / 2;
     match number < 0 {

@@ -1,26 +1,26 @@
-//! Frames as bytes: each frame as what differs from what the frames before it foretell.
+//! Encoding of frames: each frame as the difference from a prediction by the frames before it.
 //!
 //! # Rules
 //!
-//! * A counter is foretold to go on as it went between the last two readings, everything else to stay. What comes as foretold costs one byte, and next to
+//! * A counter is predicted to continue at its last rate; every other value is predicted to stay. A correct prediction costs one byte, and almost
 //!   nothing after compression.
-//! * Times are kept in microseconds. Of a counter of time the difference from what was foretold is rounded to a thousandth of the interval between the
-//!   readings (of 1 s: 1 ms): a total is never off by more than half of that, however many frames there were, for each difference starts from
-//!   what a reader will have.
-//! * Every other number and every text is kept exactly. Rows keep their order.
-//! * A table that was not read anew since the frame before is not written again.
+//! * Times are stored in microseconds. For a counter of time, the difference from the prediction is rounded to a thousandth of the interval
+//!   between the readings (1 ms for 1 s). A total is never off by more than half of that, independent of the number of frames, because each
+//!   difference is relative to the value of the reader.
+//! * All other numbers and texts are stored exactly. Rows keep their order.
+//! * A table that was not read again since the previous frame is not stored again.
 //!
 //! ```text
 //! frame   at (ns since the frame before), wall (s since), missing (0: as before; n + 1: n texts), tables
-//! table   0: as before, 1: gone, 2: read anew, followed by its reading
+//! table   0: as before, 1: gone, 2: read again, followed by its reading
 //! reading age (ns before `at`), rows: runs of kept, dropped and new ones, columns: a token for each row of the first field, of the second, ...
-//! token   0: as foretold; 1: unknown; 2: a number of 8 bytes; 3: a text that is new; 4: a text that was there; 5 + zigzag: a difference
-//!         of a column of histograms: 0: as before; 1: unknown; n + 2: what was added in n buckets, then the growth of the sum (ns); of one that
-//!         went back the whole, after 2^32
+//! token   0: as predicted; 1: unknown; 2: a number of 8 bytes; 3: a new text; 4: an earlier text; 5 + zigzag: a difference
+//!         of a column of histograms: 0: as before; 1: unknown; n + 2: additions in n buckets, then the growth of the sum (ns); after a
+//!         reset the whole histogram, after 2^32
 //! bucket  buckets since the one before (from 0), events
 //! ```
 //!
-//! Numbers are varints: seven bits a byte, the lowest first.
+//! Numbers are varints: seven bits per byte, the lowest first.
 
 mod decode;
 mod encode;
@@ -36,14 +36,14 @@ pub(crate) use numbers::Bytes;
 pub(crate) use schema::FORMAT;
 pub use schema::Header;
 
-/// What stands before a table.
+/// Marks before a table.
 mod mark {
     pub const AS_BEFORE: u64 = 0;
     pub const GONE: u64 = 1;
     pub const READ: u64 = 2;
 }
 
-/// What stands for a value.
+/// Tokens for a value.
 mod token {
     pub const FORETOLD: u64 = 0;
     pub const UNKNOWN: u64 = 1;
@@ -53,7 +53,7 @@ mod token {
     pub const DIFFERENCE: u64 = 5;
 }
 
-/// What stands for a histogram.
+/// Tokens for a histogram.
 mod histogram_token {
     pub const AS_BEFORE: u64 = 0;
     pub const UNKNOWN: u64 = 1;

@@ -1,13 +1,13 @@
-//! Numbers of as many bytes as they need.
+//! Variable-length encoding of numbers.
 
 use super::Malformed;
 
-/// Where bytes come from, one after another.
+/// A source of bytes.
 pub trait Bytes {
-    /// Takes the next one.
+    /// Takes the next byte.
     fn byte(&mut self) -> Option<u8>;
 
-    /// How many may follow at most.
+    /// The maximum number of remaining bytes.
     fn left(&self) -> usize;
 }
 
@@ -25,7 +25,7 @@ impl Bytes for &[u8] {
 
 const ENDS: Malformed = Malformed("it ends in the middle");
 
-/// Appends seven bits a byte, the lowest first.
+/// Appends a number, seven bits per byte, the lowest first.
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
@@ -34,7 +34,7 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
-/// Takes one off the beginning.
+/// Takes a number from the beginning.
 pub fn take(bytes: &mut impl Bytes) -> Result<u64, Malformed> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
@@ -47,7 +47,7 @@ pub fn take(bytes: &mut impl Bytes) -> Result<u64, Malformed> {
     Err(Malformed("a number is longer than ten bytes"))
 }
 
-/// Takes so many bytes off the beginning.
+/// Takes `length` bytes from the beginning.
 pub fn take_bytes(bytes: &mut impl Bytes, length: usize) -> Result<Vec<u8>, Malformed> {
     if length > bytes.left() {
         return Err(ENDS);
@@ -59,7 +59,7 @@ pub fn take_bytes(bytes: &mut impl Bytes, length: usize) -> Result<Vec<u8>, Malf
     Ok(taken)
 }
 
-/// Small numbers of both signs as small numbers.
+/// Maps small numbers of both signs to small unsigned numbers.
 pub fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }

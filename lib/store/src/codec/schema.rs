@@ -1,24 +1,24 @@
-//! The head of a recording: whose it is, and which fields its columns are.
+//! The head of a recording: its source, and the fields of its columns.
 
 use millpond_model::WallTime;
 use millpond_observe::catalogue::{Entity, FieldId, FieldKind, Unit, fields};
 use serde::{Deserialize, Serialize};
 
-/// Raised when an older program could not understand a newer file.
+/// Incremented if older programs could not read newer files.
 pub(crate) const FORMAT: u32 = 1;
 
-/// What a file begins with, as JSON.
+/// The head of a file, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// `frames`: tells it from other recordings.
+    /// `frames`: distinguishes it from other recordings.
     pub recording: String,
-    /// The number of the format.
+    /// The version of the format.
     pub format: u32,
-    /// The machine that was watched.
+    /// The recorded machine.
     pub machine: String,
-    /// When the watch began: counters of another watch begin anew.
+    /// The start of the watch: counters of another watch start from zero.
     pub run: WallTime,
-    /// The process that watched: tells apart watches that began in the same second.
+    /// The process of the watch: distinguishes watches that began in the same second.
     #[serde(default)]
     pub process: u32,
     /// Its columns.
@@ -26,7 +26,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of a watch of this program that begins now.
+    /// The head for a watch of this program that begins now.
     #[must_use]
     pub fn new(machine: &str, run: WallTime) -> Header {
         let machine = machine.to_owned();
@@ -58,12 +58,12 @@ pub(super) struct Columns {
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Column {
-    /// The field by name.
+    /// The name of the field.
     pub name: String,
-    /// Whether it is kept in microseconds.
+    /// Whether it is stored in microseconds.
     #[serde(default, skip_serializing_if = "is_false")]
     pub time: bool,
-    /// Whether it is foretold to go on as it went.
+    /// Whether it is predicted to continue at its last rate.
     #[serde(default, skip_serializing_if = "is_false")]
     pub counts: bool,
     /// Whether it holds histograms.
@@ -102,7 +102,7 @@ impl Columns {
         Entity::ALL.iter().copied().find(|entity| entity.word() == self.of)
     }
 
-    /// For each column the field that it is, if this program knows it.
+    /// The field of each column, if this program knows it.
     pub fn known(&self) -> Vec<Option<FieldId>> {
         let Some(entity) = self.entity() else { return vec![None; self.fields.len()] };
         let id = |column: &Column| {

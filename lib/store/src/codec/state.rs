@@ -1,16 +1,16 @@
-//! What a reader has of a column so far, and what it foretells.
+//! The decoded state of a column, and its prediction.
 
 use super::schema::Column;
 use millpond_model::Histogram;
 use std::sync::Arc;
 
-/// A value as a reader has it.
+/// A value in the state of a reader.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kept {
     Unknown,
-    /// A whole number, or microseconds.
+    /// An integer, or microseconds.
     Whole(i64),
-    /// The bits of any other number.
+    /// The bits of a floating-point number.
     Float(u64),
     /// The number of a text.
     Text(u64),
@@ -18,27 +18,27 @@ pub enum Kept {
     Histogram(Arc<Histogram>),
 }
 
-/// One value of a row: what it is, and how it went last.
+/// One value of a row, with its last change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     pub kept: Kept,
-    /// By how much it grew between the last two readings.
+    /// The growth between the last two readings.
     slope: i64,
 }
 
-/// The time between readings, in microseconds.
+/// The times between readings, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// To the reading that is written.
+    /// To the present reading.
     pub now: i64,
-    /// To the one before it.
+    /// To the previous one.
     pub before: i64,
 }
 
 impl Cell {
     pub const NEW: Cell = Cell { kept: Kept::Unknown, slope: 0 };
 
-    /// The value that comes next, if nothing changes.
+    /// The predicted next value.
     pub fn foretold(&self, column: &Column, pace: Pace) -> Kept {
         let Kept::Whole(value) = self.kept else { return self.kept.clone() };
         if !column.counts || pace.before == 0 || self.slope == 0 {
@@ -48,7 +48,7 @@ impl Cell {
         Kept::Whole(clamped(i128::from(value) + growth))
     }
 
-    /// The next value.
+    /// Sets the next value.
     pub fn set(&mut self, kept: Kept) {
         self.slope = match (&self.kept, &kept) {
             (Kept::Whole(before), Kept::Whole(now)) => now.saturating_sub(*before),
@@ -58,7 +58,7 @@ impl Cell {
     }
 }
 
-/// What a difference is counted in, where there is a foretold number.
+/// The unit of differences from a predicted number.
 pub fn step(column: &Column, pace: Pace) -> i64 {
     match column.time && column.counts {
         true => (pace.now / 1000).max(1),
@@ -66,7 +66,7 @@ pub fn step(column: &Column, pace: Pace) -> i64 {
     }
 }
 
-/// So far from nothing numbers are foretold: what is written is below 2^53, and a difference leaves room for its token.
+/// The limit of predicted numbers: stored numbers are below 2^53, and a difference leaves room for its token.
 const FORETOLD_MAX: i64 = 1 << 60;
 
 fn clamped(number: i128) -> i64 {

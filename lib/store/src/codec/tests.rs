@@ -1,4 +1,4 @@
-//! Frames that come back as they were, and bytes that are none.
+//! Round trips of frames, and malformed bytes.
 
 use super::schema::Schema;
 use super::*;
@@ -7,7 +7,7 @@ use millpond_observe::catalogue::{Entity, FieldKind, Unit, cpu, fields, latency,
 use millpond_observe::{Frame, Row, Value};
 use proptest::prelude::{Just, Strategy, any as any_of, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-/// For texts of any length.
+/// Without a practical limit.
 fn any() -> Meter {
     Meter::of_reader(1 << 30, 0)
 }
@@ -106,7 +106,7 @@ fn of_a_histogram_what_was_added_is_written() {
         table(2000, Some(&[1000, 1000, 2_000_000])),
         table(3000, None),
         table(4000, Some(&[5])),
-        // Of another watch.
+        // From another watch.
         table(5000, Some(&[7])),
         table(6000, Some(&[])),
     ];
@@ -165,7 +165,7 @@ fn tables(entity: Entity) -> impl Strategy<Value = Vec<Vec<Row>>> {
     proptest::collection::vec(proptest::collection::vec(row, 0..6), 1..8)
 }
 
-/// How far apart a value may come back, in an interval of a second.
+/// Whether the difference is within the rounding for an interval of one second.
 fn is_near(entity: Entity, index: usize, wrote: &Value, read: &Value) -> bool {
     let field = &fields(entity)[index];
     match (wrote, read) {
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// Some frames of two CPUs, encoded.
+/// Encoded frames of two CPUs.
 fn seed() -> Vec<u8> {
     let mut encoder = Encoder::new(&Schema::of_catalogue());
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! The daemon on simulated machines that are kept in files: what it logs, what it does, what it refuses.
+//! The daemon on simulated machines in files: its log, its actions and its refusals.
 
 use millpond_machine::Writer;
 use millpond_machine::facets::Member;
@@ -12,7 +12,7 @@ use millpond_sim::workloads::Load;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Words for which the machine is kept in a file.
+/// Runs poold with these words on a machine in a file.
 fn poold(file: &Path, words: &str) -> (u8, String) {
     let words = words.split_ascii_whitespace().map(OsString::from);
     let kept = ["--state".into(), file.as_os_str().to_owned()];
@@ -31,7 +31,7 @@ fn poold(file: &Path, words: &str) -> (u8, String) {
     (status, String::from_utf8(err).unwrap())
 }
 
-/// Two pools on four processors: `a` with 1 and six spinning threads, `b` with 1 and none.
+/// Two pools on four CPUs: `a` with 1 and six spinning threads, `b` with 1 and none.
 fn machine() -> SimMachine {
     let machine = SimMachine::named("x4200").unwrap();
     let writer = Writer::open(&machine).unwrap();
@@ -81,7 +81,7 @@ fn processors_go_where_threads_wait() {
     assert!(lines[1].ends_with(" Configuration INFO: configuration complete"), "{text}");
     assert!(lines[2].contains(" Optimization INFO: moved 2 from pset_default to a in 0.0 ms: "), "{text}");
     assert!(lines.last().unwrap().ends_with(" poold NOTICE: exiting"), "{text}");
-    // The record is in the machine, where `poolstat --why` finds it.
+    // The record is in the machine file, where `poolstat --why` finds it.
     let options = OpenOptions { kept_in: Some(file), ..OpenOptions::default() };
     let recorded = Session::open(&options).unwrap().recorded("poold").unwrap().lines.unwrap();
     let oldest = read_log(&recorded.last().unwrap().text).0.remove(0);
@@ -96,7 +96,7 @@ fn the_configuration_chooses_the_policy_unless_the_words_do() {
     let writer = Writer::open(&machine).unwrap();
     dynamic::commit(&writer, &machine, Some(state)).unwrap();
     drop(writer);
-    // Six intervals of 15 s are more than 20.
+    // Six intervals of 15 s are more than 20 s.
     for (words, after) in
         [("", "pset_default 2, a 1, b 1"), ("--policy millpond", "pset_default 1, a 2, b 1")]
     {

@@ -1,4 +1,4 @@
-//! CPUs that are dedicated to a zone, and what becomes of them when the zone ends.
+//! CPUs that are dedicated to a zone, and their return when the zone ends.
 
 use millpond_machine::{Accounting, Clock, Writer};
 use millpond_model::Nanos;
@@ -9,7 +9,7 @@ use millpond_sim::SimMachine;
 
 const NAME: &str = "SUNWtmp_zone1";
 
-/// A machine of two processors, one of them dedicated to zone1, which runs.
+/// A machine with two CPUs, one of them dedicated to zone1, which runs.
 fn machine() -> SimMachine {
     let machine = SimMachine::named("smartos-2").unwrap();
     machine.edit(|s| s.boot_zone("zone1")).unwrap();
@@ -60,7 +60,7 @@ fn the_pool_of_a_zone_that_ended_while_nothing_ran_is_gone_after_the_first_turn(
     assert!(has_pool(&machine));
     turn(&mut Manager::new(policy("solaris").unwrap()), &machine);
     assert!(!has_pool(&machine));
-    // A zone that boots again is in no pool that is not there.
+    // A zone that boots again is not bound to a destroyed pool.
     machine.edit(|s| s.boot_zone("zone1")).unwrap();
     turn(&mut Manager::new(policy("solaris").unwrap()), &machine);
     assert_eq!(default_size(&machine), 2);

@@ -1,5 +1,5 @@
-//! What befalls a manager and a commit: a death at any moment, a full disk, a machine that resists, processors that vanish, a configuration
-//! that others change, members that end. Nothing may be lost or left half-done, and the next turn goes on.
+//! Faults of a manager and of a commit: a kill at any point, a full disk, a refusing machine, CPUs that vanish, a configuration
+//! changed by others, members that end. Nothing may be lost or half applied, and the next turn continues.
 
 use millpond_machine::facets::Member;
 use millpond_machine::laws::{Fault, Faulty};
@@ -13,7 +13,7 @@ use millpond_sim::workloads::Load;
 
 const LOOK: u64 = 100_000_000;
 
-/// Pools `a` and `b` with 1 to 6 processors each, on eight; `a` has six threads that compute, `b` none.
+/// Pools `a` and `b` with 1 to 6 CPUs each, on eight; `a` has six computing threads, `b` none.
 fn machine() -> (SimMachine, Pid) {
     let machine = SimMachine::named("t2000").unwrap();
     let writer = Writer::open(&machine).unwrap();
@@ -53,7 +53,7 @@ fn sizes(machine: &dyn Machine) -> (u64, u64) {
     (conf.pset("a").unwrap().size(), conf.pset("b").unwrap().size())
 }
 
-/// What the machine has, not what is written of it: the processors of a pool's set.
+/// The CPUs of a pool's set in the kernel of the machine, not in its configuration.
 fn kernel(machine: &SimMachine, set: &str) -> CpuSet {
     let id = dynamic::read(machine).unwrap().conf.pset(set).unwrap().id.unwrap();
     machine.view(|s| s.tables.members(id).into_iter().collect())
@@ -62,7 +62,7 @@ fn kernel(machine: &SimMachine, set: &str) -> CpuSet {
 /// A turn, after which the configuration and the machine must agree.
 fn turn(manager: &mut Manager, seen: &dyn Machine, machine: &SimMachine) -> Turn {
     let mut watch = Accounting::watch(machine).unwrap();
-    // A first turn only begins an interval.
+    // The first turn only starts an interval.
     manager.turn(seen, watch.as_mut()).unwrap();
     pass(machine, LOOK);
     manager.turn(seen, watch.as_mut()).unwrap()
@@ -92,7 +92,7 @@ fn a_manager_that_dies_at_any_moment_is_followed_by_one_that_goes_on() {
             assert!(matches!(done, Done::Moved(_)), "{done:?}");
             break;
         };
-        // The next one mends what is half-done as it begins, and then decides anew.
+        // The next writer repairs the unfinished operation when it opens, and then makes a new decision.
         Writer::open(&machine).unwrap();
         agree(&machine, &format!("after a death at {at}"));
         assert!([(2, 2), (6, 2)].contains(&sizes(&machine)), "{:?} after a death at {at}", sizes(&machine));
@@ -119,14 +119,14 @@ fn a_full_disk_and_a_machine_that_resists_leave_everything_as_it_was_and_the_nex
         assert!(error.hint.is_some(), "{fault:?}: {error} without a remedy");
         assert_eq!(sizes(&machine), (2, 2), "{fault:?}");
         machine.view(|s| assert!(s.tables.sets == before.sets, "{fault:?}"));
-        // As soon as there is room again.
+        // As soon as there is space again.
         turn(&mut manager, &machine, &machine);
         assert_eq!(sizes(&machine), (6, 2), "{fault:?}");
         agree(&machine, "at the end");
     }
 }
 
-/// Takes a processor away, as a failing one goes: nobody asked for it.
+/// Takes a CPU off-line as after a hardware failure, without a command.
 fn vanish(machine: &SimMachine, cpu: CpuId) {
     machine.edit(|s| {
         let since = s.wall();
@@ -158,7 +158,7 @@ fn a_processor_that_vanishes_half_way_through_a_commit_breaks_nothing() {
         agree(&machine, &format!("processor {gone} vanished at moment {moment}"));
         let want = if done.is_ok() { (1, 6) } else { (2, 2) };
         assert_eq!(sizes(&machine), want, "processor {gone} vanished at moment {moment}: {done:?}");
-        // And the first configuration can be had again.
+        // The first configuration can be restored.
         let back = instantiate(&file, &dynamic::read(&machine).unwrap()).unwrap();
         let writer = Writer::open(&machine).unwrap();
         dynamic::commit(&writer, &machine, Some(back)).unwrap();
@@ -231,7 +231,7 @@ fn what_others_change_between_two_turns_stays() {
     pass(&machine, LOOK);
     manager.turn(&machine, watch.as_mut()).unwrap();
     assert_eq!(sizes(&machine), (6, 2));
-    // Somebody wants less for a.
+    // Another program reduces the size of a.
     let less = edited(&machine, |editor| {
         let set = Element::Pset("a".into());
         editor.transfer(4, "a", "pset_default").unwrap();
@@ -246,7 +246,7 @@ fn what_others_change_between_two_turns_stays() {
         assert_eq!(turn.changed, n == 0, "turn {n}");
         assert_eq!(sizes(&machine).0, 2, "turn {n}");
     }
-    // And then the pool ends under it.
+    // Then the pool is destroyed under the manager.
     let writer = Writer::open(&machine).unwrap();
     let fewer = edited(&machine, |editor| {
         editor.destroy_pool("a").unwrap();
@@ -283,7 +283,7 @@ fn a_thousand_pools_are_managed_as_two_are() {
     let mut manager = manager();
     turn(&mut manager, &machine, &machine);
     assert_eq!(sizes(&machine).0, 6);
-    // One of the thousand wakes up: it needs a first processor to have anything in it.
+    // One of the thousand becomes active: it needs a first CPU to have a process.
     let writer = Writer::open(&machine).unwrap();
     let first = edited(&machine, |editor| editor.transfer(1, "pset_default", "s500").unwrap());
     dynamic::commit(&writer, &machine, Some(first)).unwrap();

@@ -1,4 +1,4 @@
-//! How files become machines (reference §10.1), on simulated machines, and what a machine refuses.
+//! How files are applied to simulated machines (`pooladm -c`), and which files a machine refuses.
 
 use millpond_machine::facets::Member;
 use millpond_machine::{Machine, Writer};
@@ -160,7 +160,7 @@ fn zones_come_back_with_the_configuration_of_a_file() {
     let members = inside(&machine);
     assert!(!members.is_empty());
     let kept = zones::described(dynamic::read(&machine).unwrap());
-    // Another boot, whose zone is there at once; and one zone that is not there at all.
+    // Another boot with the zone present at once, and a zone that does not exist.
     let again = enabled("smartos-2");
     let mut kept = kept;
     let web = kept.pools.iter_mut().find(|pool| pool.name == "web").unwrap();
@@ -171,7 +171,7 @@ fn zones_come_back_with_the_configuration_of_a_file() {
     let bound: Vec<(&str, u32)> = state.zones.iter().map(|(name, pool)| (name.as_str(), pool.0)).collect();
     assert_eq!(bound, [("zone1", 1), ("zone9", 1)]);
     assert!(state.conf.pools.iter().all(|pool| pool.user.string(zones::ZONES).is_none()));
-    // Who was taken out of it since stays out.
+    // A process that was bound elsewhere since then stays there.
     let writer = Writer::open(&again).unwrap();
     let pid = *members.keys().next().unwrap();
     dynamic::bind(&writer, &again, &Member::Process(pid), PoolId::DEFAULT).unwrap();

@@ -1,5 +1,5 @@
-//! poold never makes needed work wait for a preference: on simulated machines with demand that is played, whatever objectives say, the work that pools
-//! do is at least 0.99 of what they do without poold. With `MILLPOND_LAWS` there are as many machines as the slow matrix has time for.
+//! poold never lets needed work wait for a preference: on simulated machines with played demand and any objectives, the work of the pools
+//! is at least 0.99 of the work without poold. With `MILLPOND_LAWS` the number of machines is that of the slow matrix.
 
 use crate::random::Dice;
 use millpond_machine::facets::Member;
@@ -11,15 +11,15 @@ use millpond_pools::{DemandPlayer, Editor, Element, Manager, Place, Rhythm, Unse
 use millpond_sim::SimMachine;
 use std::collections::BTreeMap;
 
-/// Machines with random pools, usually and in the slow matrix.
+/// The number of machines with random pools, usually and in the slow matrix.
 const CASES: [u64; 2] = [12, 1_000];
 
-/// How long demand is played, in milliseconds.
+/// The duration of the demand, in milliseconds.
 const PLAYED_MS: u64 = 300_000;
 
 const LEAST: f64 = 0.99;
 
-/// A pool that wants so many CPUs for so many milliseconds, and then so many for so many.
+/// A pool whose demand in CPUs alternates between two levels, each with a duration in milliseconds.
 struct Pool {
     name: String,
     size: u64,

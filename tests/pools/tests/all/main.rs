@@ -1,4 +1,4 @@
-//! Pools and poold on simulated machines, in one executable: each links the whole simulator.
+//! Pools and poold on simulated machines, in one executable, because each one links the whole simulator.
 
 #![allow(clippy::unwrap_used)]
 

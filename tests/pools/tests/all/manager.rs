@@ -1,4 +1,4 @@
-//! Sets that resize themselves, on simulated machines.
+//! The manager resizes sets on simulated machines.
 
 use millpond_machine::facets::Member;
 use millpond_machine::{Accounting, Clock, Writer};
@@ -10,7 +10,7 @@ use millpond_sim::SimMachine;
 use millpond_sim::workloads::Load;
 use serde_json::Value;
 
-/// Pools `a` and `b`, each with a set that may have 1 to so many processors; all but one are shared out.
+/// Pools `a` and `b`, each with a set of 1 to `max` CPUs; all CPUs but one are shared out.
 fn two_pools(machine: &SimMachine, sizes: (u64, u64), max: u64) {
     let writer = Writer::open(machine).unwrap();
     dynamic::enable(&writer, machine, false).unwrap();
@@ -41,7 +41,7 @@ fn size(machine: &SimMachine, set: &str) -> u64 {
     dynamic::read(machine).unwrap().conf.pset(set).unwrap().size()
 }
 
-/// Lets time pass in turns of so many milliseconds until the set has the size. Gives the turns.
+/// Runs turns of `interval` milliseconds until the set has the wanted size. Returns the number of turns.
 fn turns_until(machine: &SimMachine, policy_name: &str, interval: u64, set: &str, wanted: u64) -> u64 {
     let mut manager = Manager::new(policy(policy_name).unwrap());
     let mut watch = Accounting::watch(machine).unwrap();
@@ -122,7 +122,7 @@ thread_local! {
     static MACHINE: SimMachine = SimMachine::named("t2000").unwrap();
 }
 
-/// The default policy, and somebody who does something to the machine of this thread while it thinks.
+/// The default policy, with a function that changes the machine of this thread during a decision.
 struct Meanwhile(Box<dyn Policy>, fn(&SimMachine));
 
 impl Policy for Meanwhile {
@@ -144,7 +144,7 @@ impl Policy for Meanwhile {
     }
 }
 
-/// Two turns of 100 ms of a machine on which `a` wants processors, the second of which somebody else disturbs.
+/// Two turns of 100 ms on a machine on which `a` wants CPUs; in the second one another program changes the machine.
 fn disturbed(by: fn(&SimMachine)) -> Result<Turn, PoolError> {
     MACHINE.with(|machine| {
         two_pools(machine, (8, 8), 31);

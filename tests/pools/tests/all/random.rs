@@ -1,13 +1,13 @@
-//! Random sequences of everything that can be done to pools, on simulated machines, and what must hold after each step:
+//! Random sequences of all operations on pools, on simulated machines, with these invariants after each step:
 //!
-//! * every processor is in one set of the configuration, and there where the machine has it;
-//! * every process is in a pool that exists, and its threads run in the set of that pool and nowhere else (while that has a processor);
-//! * the memory of a set comes from the lgroups of its CPUs where its configuration says so, and from everywhere else;
-//! * bounds: minima stay below maxima; what a transfer or a commit of a file changes keeps them;
-//! * what is refused changes nothing at all;
-//! * in the end, without pools, everything is as it was in the beginning.
+//! * every CPU is in one set of the configuration, and in the same set on the machine;
+//! * every process is in an existing pool, and its threads run only in the set of that pool (while it has a CPU);
+//! * memory of a set comes from the lgroups of its CPUs if its configuration says so, and from all lgroups otherwise;
+//! * bounds: minima stay below maxima; changes by a transfer or by a commit of a file keep them;
+//! * a refused operation changes nothing;
+//! * finally, after disabling pools, everything is as at the beginning.
 //!
-//! `MILLPOND_POOL_OPERATIONS` says how many; the default is what a few seconds allow.
+//! `MILLPOND_POOL_OPERATIONS` is the number of operations; the default takes a few seconds.
 
 use millpond_formats::pools::properties::{LOCAL_MEMORY, local_memory};
 use millpond_machine::facets::{Member, NodeStatus};
@@ -21,10 +21,10 @@ use std::io::Write;
 
 const DEFAULT_OPERATIONS: u64 = 10_000;
 
-/// One with a single lgroup, and one with several.
+/// One machine with a single lgroup, and one with several.
 const MACHINES: [&str; 2] = ["t2000", "e6900"];
 
-/// A small generator: any will do, and this one is the same everywhere.
+/// A small random number generator with the same output everywhere.
 pub struct Dice(u64);
 
 impl Dice {
@@ -47,7 +47,7 @@ impl Dice {
 
 struct World {
     machine: SimMachine,
-    /// How many processors it has.
+    /// The number of its CPUs.
     cpus: u64,
     dice: Dice,
     born: Vec<Pid>,
@@ -80,7 +80,7 @@ impl World {
         CpuId(u32::try_from(self.dice.roll(self.cpus + 1)).unwrap())
     }
 
-    /// A few edits, as one transaction.
+    /// A few edits as one transaction.
     fn edit(&mut self) -> Result<(), PoolError> {
         let state = self.state();
         let mut editor = Editor::new(state.conf.clone(), Place::Machine);
@@ -190,7 +190,7 @@ impl World {
     }
 }
 
-/// What must hold whatever was done to a machine of so many processors.
+/// Checks the invariants for a machine with `cpus` CPUs.
 pub fn check_pools(machine: &SimMachine, cpus: u64, what: &str) {
     let state = dynamic::read(machine).unwrap();
     machine.view(|s| s.check()).unwrap_or_else(|why| panic!("after {what}: {why}"));
@@ -225,7 +225,7 @@ fn check_memory(machine: &SimMachine, state: &PoolsState, what: &str) {
     for pset in &state.conf.psets {
         let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
         let (wanted, is) = machine.set_memory(id).unwrap();
-        // A file that does not say it leaves it as it was.
+        // A configuration without this property leaves the setting unchanged.
         if let Some(local) = local_memory(pset) {
             let want = if local { SetMemory::Local } else { SetMemory::All };
             assert_eq!(wanted, want, "after {what}: set {}", pset.name);

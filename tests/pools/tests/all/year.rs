@@ -1,9 +1,9 @@
-//! A long time of pools on a large machine: thirty pools whose demand follows the day, sudden bursts, processors that fail and come back,
-//! a daemon that is killed and started again, a machine that is saved and goes on. The demand is played ([`millpond_pools::DemandPlayer`]); the manager, its
+//! A long run of pools on a large machine: thirty pools with a daily demand cycle, sudden bursts, CPUs that fail and return, a daemon that
+//! is killed and restarted, a machine that is saved and reloaded. The demand is played ([`millpond_pools::DemandPlayer`]); the manager, its
 //! policy, the commits and the tables are the real ones.
 //!
-//! At each step, an hour of the same demand, the rules of pools hold, and no pool lacks for long a CPU that is there for it.
-//! `MILLPOND_POOL_DAYS` says how many days; without it a few hours are played, and `soak` of the slow matrix asks for a year.
+//! After each step, an hour of constant demand, the invariants of pools hold, and no pool lacks an idle CPU for long.
+//! `MILLPOND_POOL_DAYS` is the number of days; the default is a few hours, and `soak` of the slow matrix runs a year.
 
 use crate::random::{Dice, check_pools};
 use millpond_machine::facets::Member;
@@ -19,18 +19,18 @@ use std::io::Write;
 
 const POOLS: u32 = 30;
 const CPUS: u32 = 1_024;
-/// Demand stays the same for so long.
+/// The duration of constant demand.
 const STEP: Nanos = Nanos::from_secs(3_600);
 const STEPS_A_DAY: u32 = 24;
-/// In milliseconds: what poold looks at between, while nothing waits.
+/// The measuring interval of poold while no thread waits, in milliseconds.
 const INTERVAL_MS: u64 = 600_000;
-/// What the threads of a pool may wait in an hour in which there is enough for all: a quarter of a thread on average, which is no pressure yet, and a second of
-/// a burst of 300.
+/// The allowed waiting of the threads of a pool in an hour with enough CPUs for all: a quarter of a thread on average, which is below
+/// pressure, and a second of a burst of 300 threads.
 const WAITED_S: f64 = 900.0 + 300.0;
-/// Steps of the first day, where no days are asked for.
+/// The number of steps by default, on the first day.
 const DEFAULT_STEPS: u32 = 4;
 
-/// 1,024 processors in sixteen chips.
+/// 1,024 CPUs in sixteen chips.
 const MACHINE: &str = r#"{
   "name": "large", "about": "sixteen chips of eight cores with eight strands each",
   "chips": 16, "cores_per_chip": 8, "strands_per_core": 8,
@@ -49,7 +49,7 @@ fn name(pool: u32) -> String {
     format!("p{pool}")
 }
 
-/// Each pool has a process that sleeps, so that it counts as used.
+/// Each pool has a sleeping process, so that it counts as used.
 fn begin() -> SimMachine {
     let machine = SimMachine::described(MACHINE, "large").unwrap();
     let writer = Writer::open(&machine).unwrap();
@@ -76,7 +76,7 @@ fn begin() -> SimMachine {
     machine
 }
 
-/// CPUs that pools want in a step: each its own height and its own hour of the day, less on two days of seven; now and then one wants much.
+/// Demand of the pools in a step: each has its own amplitude and hour of the day, less on two days of seven; sometimes a pool has a burst.
 fn wanted(step: u32, dice: &mut Dice) -> BTreeMap<String, f64> {
     let (day, hour) = (step / STEPS_A_DAY, f64::from(step % STEPS_A_DAY) / f64::from(STEPS_A_DAY));
     let week = if day % 7 >= 5 { 0.4 } else { 1.0 };
@@ -110,7 +110,7 @@ struct Year {
 }
 
 impl Year {
-    /// A processor fails or comes back, as an operator would have it.
+    /// A CPU fails or returns, by an operator command.
     fn fault(&mut self) {
         let (cpu, to) = match self.down.pop().filter(|_| self.dice.roll(2) == 0 || self.down.len() > 20) {
             Some(cpu) => (cpu, State::OnLine),
@@ -145,7 +145,7 @@ impl Year {
             let mut player = DemandPlayer::begin(&self.machine, Unserved::Lost);
             let wanted = wanted(day * STEPS_A_DAY + step, &mut self.dice);
             player.want(wanted.clone()).unwrap();
-            // What was measured before is another demand's.
+            // Earlier measurements belong to another demand.
             managed.look(&mut player).unwrap();
             let end = self.machine.now() + STEP;
             let told = &mut self.told;
@@ -164,13 +164,13 @@ impl Year {
         }
     }
 
-    /// Where there are CPUs for all, none lacks one for long: poold tries how much a set that uses all of its CPUs would use of more, and sees at once
-    /// where it took too many for that.
+    /// With enough CPUs for all, no pool lacks one for long: poold tries whether a set that uses all of its CPUs would use more, and
+    /// notices at once if it took too many for that.
     fn check_waiting(&self, wanted: &BTreeMap<String, f64>, served: &BTreeMap<String, Served>) {
         let conf = dynamic::read(&self.machine).unwrap().conf;
         let runs = |cpu: &&CpuNode| cpu.state().is_none_or(State::runs_threads);
         let there = u32::try_from(conf.cpus().filter(runs).count()).unwrap();
-        // No minimum is above four, and each pool may have a part of a CPU too much.
+        // No minimum is above four, and each pool may have a fraction of a CPU too much.
         let needed: f64 = wanted.values().map(|wanted| wanted.ceil().max(4.0)).sum();
         if needed + f64::from(POOLS) > f64::from(there) {
             return;
@@ -189,7 +189,7 @@ fn pools_of_a_large_machine_follow_their_demand_day_after_day() {
     let steps = asked.map_or(DEFAULT_STEPS, |_| STEPS_A_DAY);
     for day in 0..asked.unwrap_or(1) {
         year.day(day, steps);
-        // It goes on from what is kept of it.
+        // It continues from the saved state.
         year.machine = SimMachine::load(&year.machine.save()).unwrap();
         year.told.saves += 1;
     }

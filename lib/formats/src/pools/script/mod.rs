@@ -9,7 +9,7 @@
 //!            | rename ENTITY name to name
 //!            | associate pool name [ ( pset name { ; pset name } ) ]
 //!            | transfer to pset name [ ( cpu number { ; cpu number } ) ]
-//!            | transfer number from pset name to name           the second name stands alone
+//!            | transfer number from pset name to name           the second name without kind
 //!            | transfer number to pset name from name
 //!            | discover
 //!   property = TYPE name = value | ~ TYPE name                  TYPE: boolean int uint string float
