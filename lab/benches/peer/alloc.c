@@ -1,22 +1,22 @@
 /*
- * Memory that is allocated and freed, many times: nanoseconds for each pair, nanoseconds of CPUs for each pair of all threads, and the resident megabytes
- * at the end; or how long single ones took.
+ * Allocates and frees memory many times. Prints nanoseconds per pair, CPU nanoseconds per pair of all threads, and resident megabytes
+ * at the end; or the times of single allocations.
  *
  *     alloc WHAT PATTERN SIZE THREADS ROUNDS [LIBRARY]
  *
  * WHAT     malloc: malloc and free of the preloaded library
  *          umem:   umem_alloc and umem_free of LIBRARY
  *          cache:  umem_cache_alloc and umem_cache_free of LIBRARY
- *          object: an object that is made by malloc, and ended before free
- *          made:   the same object out of a cache with a constructor
- * PATTERN  pair:   one, which is freed at once
- *          batch:  a thousand, which are freed then
- *          cross:  each is freed by the next thread
- *          pages:  as pair, and each page of it is written
- *          mixed:  400 buffers of up to SIZE bytes; in each round one is freed, or grows, and another one is written as a whole (as in git and python)
- *          larson: a thousand buffers of up to SIZE bytes; one is freed and replaced; ten thousand rounds each, then another thread goes on with them
+ *          object: an object allocated by malloc and constructed, and destroyed before free
+ *          made:   the same object from a cache with a constructor
+ * PATTERN  pair:   one buffer, freed at once
+ *          batch:  a thousand buffers, then all are freed
+ *          cross:  each buffer is freed by the next thread
+ *          pages:  as pair, and each page of the buffer is written
+ *          mixed:  400 buffers of up to SIZE bytes; in each round one is freed or grows, and another one is written completely (as in git and python)
+ *          larson: a thousand buffers of up to SIZE bytes; one is freed and replaced; after ten thousand rounds another thread continues with them
  *          xmalloc: as cross, with sizes up to SIZE
- *          worst:  as pair with growing and shrinking sizes, by a thread of real-time priority beside THREADS others; percentiles in nanoseconds
+ *          worst:  as pair with growing and shrinking sizes, by a real-time thread that competes with THREADS others; percentiles in nanoseconds
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ static double now(void)
 	return by(CLOCK_MONOTONIC);
 }
 
-/* An object that costs something to make: locks, lists, a table. */
+/* An object with an expensive constructor: locks, lists, a table. */
 struct object {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -204,7 +204,7 @@ static void *mixed(void *number)
 	return NULL;
 }
 
-/* A thousand buffers, and how many rounds are left. */
+/* A thousand buffers, and the number of remaining rounds. */
 struct stock {
 	void *some[1000];
 	uint64_t state;
@@ -236,7 +236,7 @@ static void *larson(void *number)
 
 static int varies;
 
-/* What one thread hands to the next. */
+/* A queue of buffers from one thread to the next. */
 static struct ring {
 	_Alignas(64) _Atomic unsigned long in;
 	_Alignas(64) _Atomic unsigned long out;
@@ -267,7 +267,7 @@ static void *cross(void *number)
 	return NULL;
 }
 
-/* Of CPUs, for each round of all threads together. */
+/* CPU nanoseconds per round of all threads together. */
 static double cpu;
 
 static double run(void *(*body)(void *))
@@ -288,7 +288,7 @@ static double run(void *(*body)(void *))
 	return (now() - begin) / rounds;
 }
 
-/* Counts by time: sixteen steps for each doubling, as HDR histograms have them. */
+/* A histogram of times with sixteen steps per power of two, as in HDR histograms. */
 #define STEPS 16
 static unsigned long counts[64 * STEPS];
 
@@ -345,7 +345,7 @@ static void worst(void)
 		uint64_t took = now() - begin;
 		counts[step_of(took)]++;
 		most = took > most ? took : most;
-		/* The others must run, too; and a real-time thread that never waits is throttled. */
+		/* Let the other threads run; a real-time thread that never waits would be throttled. */
 		if (i % 64 == 0) {
 			struct timespec nap = { 0, 20000 };
 			nanosleep(&nap, NULL);
@@ -363,7 +363,7 @@ static void worst(void)
 	printf("%llu\n", (unsigned long long)most);
 }
 
-/* In megabytes. */
+/* Resident memory in megabytes. */
 static double resident(void)
 {
 	long all, pages = 0;
@@ -427,7 +427,7 @@ int main(int count, char **words)
 		if (strcmp(pattern, patterns[i].name) == 0)
 			body = patterns[i].body;
 	varies = strcmp(pattern, "xmalloc") == 0;
-	/* The first time everything is new: magazines, arenas, pages. */
+	/* A first run fills magazines, arenas and pages. */
 	unsigned long whole = rounds;
 	rounds = whole / 4;
 	run(body);

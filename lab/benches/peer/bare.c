@@ -1,11 +1,11 @@
-/* The least that a command could do: a set as a cgroup v2 partition, or as a version 1 cpuset that pushes no thread out, by nothing but
- * the writes that the kernel needs.
+/* The minimum work of a command: creates a set as a cgroup v2 partition, or as a version 1 cpuset that evicts no thread, with only the
+ * writes that the kernel needs.
  *
  *     bare create ROOT NAME CPUS               bare destroy ROOT NAME
  *     bare create-v1 ROOT NAME CPUS NODES      bare destroy-v1 ROOT NAME
- *     bare move-v1 ROOT NAME PID               a process of one thread into it; NAME . is the root
+ *     bare move-v1 ROOT NAME PID               moves a single-threaded process into it; NAME . is the root
  *
- * Linked statically, so that starting it costs about as little as starting a program can. */
+ * Linked statically, so that its start-up cost is about the minimum. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int put(const char *root, const char *name, const char *file, const char 
     return bad;
 }
 
-/* A write that "succeeds" may leave a partition that is invalid: one has to look. */
+/* A successful write may leave an invalid partition, so verify its state. */
 static int is_root(const char *root, const char *name)
 {
     char path[512], text[64] = "";

@@ -1,5 +1,6 @@
 /*
- * Counts words: a table of lists with a string for each, which grows, and half of which goes again. What programs with many small objects do.
+ * Counts words in a growing hash table, with a list entry and a string for each word, half of which are freed again: typical of programs with
+ * many small objects.
  *
  *     words ROUNDS
  */

@@ -1,10 +1,10 @@
-//! One line per goal: what was measured, beside what, and whether it is what was promised.
+//! The result of a goal: the measured figures, the peer's, and whether the goal is met.
 
 use crate::stats::{Estimate, estimate, median_of, ratios};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What is promised.
+/// A goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
@@ -12,34 +12,34 @@ pub enum Goal {
     RatioAtMost(f64),
     /// It is at least this.
     RatioAtLeast(f64),
-    /// Ours itself is at most this, whatever the peer does.
+    /// Our figure itself is at most this, independent of the peer.
     OursAtMost(f64),
-    /// Ours itself is at least this.
+    /// Our figure itself is at least this.
     OursAtLeast(f64),
-    /// Nothing: it is measured so that it is known.
+    /// No goal: the figure is only reported.
     None,
 }
 
-/// Whether it was kept.
+/// Whether the goal is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The whole interval keeps the goal.
+    /// The whole interval meets the goal.
     Met,
-    /// The whole interval breaks it.
+    /// The whole interval misses it.
     Missed,
-    /// It cannot be told: the interval lies on both sides, or it could not be measured.
+    /// Unresolved: the interval contains the limit, or the measurement failed.
     Unresolvable,
     /// There is no goal.
     Told,
 }
 
-/// Measurements of one thing, in pairs.
+/// Paired measurements of one quantity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pairs {
-    /// Ours, in the order in which they were taken.
+    /// Our figures, in order.
     pub ours: Vec<f64>,
-    /// The peer's, each taken beside the one of ours.
+    /// The peer's figures, each measured next to ours.
     pub peer: Vec<f64>,
 }
 
@@ -51,35 +51,35 @@ impl Pairs {
     }
 }
 
-/// One goal, as it went.
+/// The result of one goal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// What was measured.
+    /// The measured quantity.
     pub name: String,
     /// The peer's name.
     pub peer_name: String,
     /// The unit of both.
     pub unit: &'static str,
-    /// Median of ours.
+    /// Our median.
     pub ours: Option<f64>,
-    /// Median of the peer's.
+    /// The peer's median.
     pub peer: Option<f64>,
     /// Median of the ratios within pairs, with its interval.
     pub ratio: Option<Estimate>,
-    /// What is promised.
+    /// The goal.
     pub goal: Goal,
-    /// Whether it was kept.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How many pairs.
+    /// Number of pairs.
     pub pairs: usize,
-    /// Why it cannot be told, or what one must know to read it.
+    /// Why it is unresolved, or a remark.
     pub note: String,
-    /// Interval of ours itself, for a goal about that.
+    /// Interval of our figure itself, for a goal on it.
     pub ours_interval: Option<Estimate>,
 }
 
 impl Line {
-    /// From pairs.
+    /// A line from pairs.
     #[must_use]
     pub fn of(name: &str, peer_name: &str, unit: &'static str, pairs: &Pairs, goal: Goal) -> Line {
         let ratio = estimate(&ratios(&pairs.ours, &pairs.peer));
@@ -106,7 +106,7 @@ impl Line {
         }
     }
 
-    /// From what was found, or why nothing was.
+    /// A line from the pairs, or from the reason why the measurement failed.
     #[must_use]
     pub fn found(
         name: &str,
@@ -121,14 +121,14 @@ impl Line {
         }
     }
 
-    /// For what could not be measured here.
+    /// A line for a goal that cannot be measured here.
     #[must_use]
     pub fn unresolvable(name: &str, peer_name: &str, goal: Goal, why: impl Into<String>) -> Line {
         let empty = Line::of(name, peer_name, "", &Pairs::default(), goal);
         Line { verdict: Verdict::Unresolvable, note: why.into(), ..empty }
     }
 
-    /// The same line with something that one must know to read it.
+    /// The same line with a remark.
     #[must_use]
     pub fn noting(mut self, note: impl Into<String>) -> Line {
         let note = note.into();
@@ -136,7 +136,7 @@ impl Line {
         self
     }
 
-    /// As a line of text.
+    /// The line as text.
     #[must_use]
     pub fn text(&self) -> String {
         let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{} {}", figure(v), self.unit));
@@ -171,14 +171,14 @@ impl Line {
         )
     }
 
-    /// For programs.
+    /// JSON output.
     #[must_use]
     pub fn json(&self) -> Value {
         json!(self)
     }
 }
 
-/// The head over lines of text.
+/// The heading of the text output.
 pub const HEAD: &str = "name | ours | peer | ratio | 95 % interval | pairs | goal | result";
 
 /// Three significant digits, without an exponent.

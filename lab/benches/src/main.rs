@@ -2,29 +2,30 @@
 //!
 //! # Why
 //!
-//! A promise about speed that is not measured is an opinion. Each goal has a number, and is compared with a peer or a
-//! floor in the same run, in pairs, one right after the other: a figure of one machine says little, a ratio says much.
+//! A promise about speed must be measured. Each goal has a number, and is compared with a peer or a lower bound in the same
+//! run, in pairs, one right after the other: a figure of one machine says little, a ratio says much.
 //!
 //! # How to read a line
 //!
 //! ```text
 //! name | ours | peer: its figure | ratio | 95 % interval | pairs | goal | result
 //! ```
-//! Ours and the peer's figure are medians; the ratio is the median of the ratios within pairs, ours over the peer's. A goal is
-//! *met* when the whole interval keeps it, *MISSED* when the whole interval breaks it, else *unresolvable*; so is what cannot
-//! be measured on the machine at hand, with the reason. Nothing is left out because it looks bad.
+//! Our figure and the peer's are medians; the ratio is the median of the ratios within pairs, ours divided by the peer's. A goal is
+//! *met* when the whole interval meets it, *MISSED* when the whole interval misses it, and otherwise *unresolvable*. A goal that cannot be
+//! measured on this machine is unresolvable too, with the reason. Bad results are never left out.
 //!
-//! # What it does to the machine
+//! # Effects on the machine
 //!
-//! It makes sets that push no thread out, starts programs of its own, and takes all of it away. What would touch others (exclusive sets,
-//! interrupts) is measured in a virtual machine, where only ratios mean anything.
+//! It creates sets with shared CPUs, starts its own programs, and removes all of it. Measurements that would affect others (exclusive sets,
+//! interrupts) run in a virtual machine, where only ratios are meaningful.
 //!
 //! ```text
 //! millpond-benches [--pairs N] [--only NAME]... [--json] [--pictures DIR] [--kernel ID]
 //! ```
-//! Pictures: `growth.svg` of the group of that name (what an event of a simulated machine costs, by how large the machine is), `planner.svg` of the
-//! group `pools` (what a decision costs, by how many CPUs and pools there are), and `isolation.svg` (what comes to kept CPUs, by the way they are kept).
-//! The binary under test is the `millpond` beside this program, or `--millpond PROGRAM`.
+//! Pictures: `growth.svg` of the group of that name (cost of an event of a simulated machine, by size of the machine),
+//! `planner.svg` of the group `pools` (cost of a decision, by number of CPUs and pools), and `isolation.svg` (disturbances of
+//! reserved CPUs, by the way they are reserved). The binary under test is the `millpond` next to this program, or
+//! `--millpond PROGRAM`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
 mod goals;
@@ -40,7 +41,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use trial::Bench;
 
-/// As many as the rules of the house want.
+/// The default number of pairs of a comparison.
 const PAIRS: usize = 20;
 
 struct Words {
@@ -110,7 +111,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What `--help` prints: the usage, and the groups by name.
+/// The text of `--help`: the usage, and the groups by name.
 fn help() -> String {
     let groups: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
     format!(
@@ -128,7 +129,7 @@ groups: {}
     )
 }
 
-/// What was asked for; `None` for the help.
+/// The parsed command line; `None` for the help.
 fn parse() -> Result<Option<Words>, Box<dyn Error>> {
     use lexopt::prelude::{Long, Short, ValueExt};
     let mut words =

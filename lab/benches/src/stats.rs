@@ -1,16 +1,16 @@
-//! The statistics of pairs: medians, and intervals that assume nothing about how the numbers are spread.
+//! Statistics of pairs: medians, and intervals without assumptions about the distribution.
 //!
-//! A pair is one measurement of ours and one of the peer, taken one right after the other. The ratio is taken within the
-//! pair, so that what slows the machine for a while slows both. Over the pairs the median is told, and an interval that
-//! holds the true median 95 times of 100: its ends are two of the sorted values, at ranks that follow from the binomial
-//! distribution with p = 1/2. Nothing is drawn at random, so the same numbers always give the same interval.
+//! A pair is one measurement of ours and one of the peer, one right after the other. The ratio is computed within the pair, so that
+//! a temporary slowdown of the machine affects both. Over the pairs the median is reported, with an interval that contains the
+//! true median in 95 of 100 cases. Its ends are two of the sorted values, at ranks that follow from the binomial distribution with
+//! p = 1/2. Nothing is random, so the same numbers always give the same interval.
 
 use serde::Serialize;
 
-/// How sure an interval must be of holding the median.
+/// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// A median with what it may be as well.
+/// A median with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The middle value.
@@ -21,8 +21,8 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The median, and its 95 % interval. `None` with fewer than six values, for which there is no such interval, and when one
-/// of them is no number.
+/// The median, and its 95 % interval. `None` with fewer than six values, for which there is no such interval, or if a value
+/// is not a number.
 #[must_use]
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let mut sorted = values.to_vec();
@@ -34,7 +34,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { median: median(&sorted), low: sorted[rank], high: sorted[sorted.len() - 1 - rank] })
 }
 
-/// The median of sorted values; 0 when there is none.
+/// The median of sorted values; 0 without values.
 #[must_use]
 pub fn median(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
@@ -53,18 +53,18 @@ pub fn median_of(values: &[f64]) -> f64 {
     median(&sorted)
 }
 
-/// Ours over the peer's, pair by pair.
+/// Ours divided by the peer's, pair by pair.
 #[must_use]
 pub fn ratios(ours: &[f64], peer: &[f64]) -> Vec<f64> {
     ours.iter().zip(peer).map(|(ours, peer)| ours / peer).collect()
 }
 
-/// The largest index `k` (from 0) for which the sorted values `k` and `n - 1 - k` enclose the median with the confidence
-/// wanted: the chance that at most `k` of `n` values lie below it is at most 2.5 %.
+/// The largest index `k` (from 0) for which the sorted values `k` and `n - 1 - k` enclose the median with the required
+/// confidence: the probability that at most `k` of `n` values are below it is at most 2.5 %.
 fn rank_below_median(count: usize) -> Option<usize> {
     let n = f64::from(u32::try_from(count).ok()?);
     let tail = (1.0 - CONFIDENCE) / 2.0;
-    // P(exactly k of n) for k = 0, by logarithms, since 2^-n is 0 for large n.
+    // P(exactly k of n) for k = 0, by logarithms, because 2^-n is 0 for large n.
     let mut log_term = -n * std::f64::consts::LN_2;
     let mut sum = 0.0;
     let mut best = None;
@@ -115,7 +115,7 @@ mod tests {
         assert!(median_of(&[]).abs() < 1e-12);
     }
 
-    /// Numbers from a seed, even over 0..1 (a xorshift generator: good enough to count with).
+    /// Numbers from a seed, uniform over 0..1 (a xorshift generator, good enough for counting).
     fn numbers(seed: u64, count: usize) -> Vec<f64> {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = || {

@@ -1,4 +1,4 @@
-//! What all goals have in common: the programs they start, the clocks they read, and what can go wrong.
+//! Common parts of all goals: starting programs, reading clocks, and errors.
 
 use crate::line::{Goal, Line};
 use millpond_model::Nanos;
@@ -10,31 +10,31 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The cgroup v2 mount of a guest, which is ours alone.
+/// The cgroup v2 mount of a guest, which no other program uses.
 pub const CGROUP: &str = "/sys/fs/cgroup";
 
-/// Why a goal could not be measured.
+/// The reason why a goal could not be measured.
 pub type Trouble = String;
 
-/// What is asked for.
+/// The options of the run.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// The binary under test.
     pub millpond: PathBuf,
     /// This program, for guests.
     pub own: PathBuf,
-    /// How many pairs.
+    /// Number of pairs.
     pub pairs: usize,
-    /// A directory that goes away.
+    /// A temporary directory.
     pub scratch: PathBuf,
-    /// The kernel of virtual machines, where a group has several and one is wanted.
+    /// The kernel of virtual machines, to select one of a group's.
     pub kernel: Option<String>,
-    /// The directory for pictures, where they are wanted.
+    /// The directory for pictures, if requested.
     pub pictures: Option<PathBuf>,
 }
 
 impl Bench {
-    /// Writes a picture as `NAME.svg` where pictures are wanted. What goes wrong becomes a line.
+    /// Writes a picture as `NAME.svg`, if pictures are requested. An error becomes a line.
     pub fn draw(&self, name: &str, picture: impl FnOnce() -> String, lines: &mut Vec<Line>) {
         let Some(path) = self.pictures.as_ref().map(|dir| dir.join(format!("{name}.svg"))) else { return };
         if let Err(why) = told(&format!("write {}", path.display()), fs::write(&path, picture())) {
@@ -42,7 +42,7 @@ impl Bench {
         }
     }
 
-    /// A command of ours, with a state directory of its own and nothing to read.
+    /// A Millpond command, with a state directory of its own and empty input.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.millpond);
@@ -51,34 +51,34 @@ impl Bench {
     }
 }
 
-/// Milliseconds since then.
+/// Milliseconds since a time.
 #[must_use]
 pub fn ms(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64() * 1e3
 }
 
-/// Whether an operation worked, in words.
+/// Adds the operation's name to an error.
 ///
 /// # Errors
-/// Its name with the reason.
+/// The name with the reason.
 pub fn told<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, Trouble> {
     result.map_err(|error| format!("cannot {what}: {error}"))
 }
 
-/// The program of that name on the search path.
+/// A program on the search path.
 ///
 /// # Errors
-/// That there is none.
+/// The program does not exist.
 pub fn find_program(name: &str) -> Result<PathBuf, Trouble> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
     found.ok_or_else(|| format!("there is no {name} here"))
 }
 
-/// Runs a command to its end with its output thrown away, and tells the milliseconds from before it was started.
+/// Runs a command to its end, discards its output, and returns the milliseconds since before its start.
 ///
 /// # Errors
-/// It could not be started, or failed: with the first line that it complained.
+/// The command could not be started, or failed: with the first line of its error output.
 pub fn run_ms(command: &mut Command) -> Result<f64, Trouble> {
     let name = command.get_program().to_string_lossy().into_owned();
     let begin = Instant::now();
@@ -96,31 +96,31 @@ pub fn run_ms(command: &mut Command) -> Result<f64, Trouble> {
     Err(format!("{name} failed ({status}): {}", said.lines().next().unwrap_or("it said nothing")))
 }
 
-/// A program that runs beside us, and is gone when this is dropped.
+/// A program that runs in parallel, and is killed when this is dropped.
 pub struct Beside {
     child: Child,
-    /// The program, where `child` only holds its terminal.
+    /// The program's pid, where `child` only holds its terminal.
     pid: u32,
 }
 
-/// The terminal of a program that wants one.
+/// The terminal size of a program that needs a terminal.
 const SIZE: &str = "stty rows 50 cols 160";
 
 impl Beside {
-    /// Starts it, with its output thrown away.
+    /// Starts the program, and discards its output.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The program could not be started.
     pub fn start(command: &mut Command) -> Result<Beside, Trouble> {
         let name = command.get_program().to_string_lossy().into_owned();
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         told(&format!("start {name}"), quiet.spawn()).map(|child| Beside { pid: child.id(), child })
     }
 
-    /// Starts it on a terminal of 160 columns and 50 lines, made by script(1), with what it draws thrown away. `words` are for a shell.
+    /// Starts the program on a terminal of 160 columns and 50 lines, created by script(1), and discards its output. `words` are a shell command.
     ///
     /// # Errors
-    /// It could not be started, or is gone at once.
+    /// The program could not be started, or ended at once.
     pub fn on_terminal(words: &str) -> Result<Beside, Trouble> {
         let line = format!("{SIZE}; exec {words}");
         let mut script = Command::new(find_program("script")?);
@@ -140,21 +140,21 @@ impl Beside {
         self.pid
     }
 
-    /// The CPU time that it has used, all threads together.
+    /// Its CPU time, all threads together.
     ///
     /// # Errors
-    /// It is gone.
+    /// The program has ended.
     pub fn cpu_time(&self) -> Result<Nanos, Trouble> {
         cpu_time_of(self.pid())
     }
 }
 
-/// What the threads of a process have used, all together.
+/// CPU time of all threads of a process.
 ///
 /// # Errors
-/// It is gone.
+/// The process has ended.
 pub fn cpu_time_of(pid: u32) -> Result<Nanos, Trouble> {
-    // The kernel keeps this number exactly, where `/proc/PID/stat` has ticks. Of threads that ended it knows none.
+    // This file is exact, while `/proc/PID/stat` has ticks. It excludes threads that have ended.
     let mut total = 0_u64;
     let tasks = told("read its threads", fs::read_dir(format!("/proc/{pid}/task")))?;
     for task in tasks.flatten() {

@@ -1,4 +1,4 @@
-//! Finds, for each fitted parameter, the value that meets its figure: what the machine file or the workload should say.
+//! Finds the value of each fitted parameter that reproduces its figure, for the machine file or the workload.
 //!
 //! ```text
 //! cargo run --release -p millpond-experiments --example fit [EXPERIMENT]
@@ -9,7 +9,7 @@ use millpond_experiments::published::{Change, Choices, Fit, Lab, fits, own_value
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 
-/// How often the range is halved.
+/// Bisection steps.
 const HALVINGS: u32 = 24;
 
 fn ours(fit: &Fit, value: f64) -> Option<(f64, f64)> {

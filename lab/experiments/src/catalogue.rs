@@ -1,16 +1,16 @@
-//! The list of experiments that are done on simulated machines.
+//! The experiments on simulated machines.
 
 use crate::published::Experiment;
 use crate::{alternating, e1, e2, e3, e4, e5, e6, service, twin};
 
-/// Every experiment that is done on simulated machines.
+/// The published experiments on simulated machines.
 pub const EXPERIMENTS: &[Experiment] =
     &[e1::EXPERIMENT, e2::EXPERIMENT, e3::EXPERIMENT, e4::EXPERIMENT, e5::EXPERIMENT, e6::EXPERIMENT];
 
-/// Experiments of our own: nothing of them was published, so that nothing stands beside what we get.
+/// Experiments without published figures.
 pub const OWN: &[Experiment] = &[alternating::EXPERIMENT, service::EXPERIMENT, twin::EXPERIMENT];
 
-/// The experiment of that name.
+/// The experiment with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().chain(OWN).find(|experiment| experiment.name == name)
@@ -79,7 +79,7 @@ mod tests {
             };
             let of_owner: &mut u32 = owners.entry(owner.clone()).or_default();
             *of_owner += 1;
-            // A mean and a swing; how often and how much; and two to one figure.
+            // A mean and a swing; a rate and a length; and two parameters fitted to one figure.
             let most = if ["app", "latstat", "jbb"].contains(&owner.as_str()) { 2 } else { 1 };
             assert!(*of_owner <= most, "{of_owner} parameters of {owner} are fitted");
             let is_new = figures.insert((fit.experiment, fit.quantity, fit.variant));
@@ -97,8 +97,8 @@ mod tests {
         }
     }
 
-    /// The points of an experiment without options, on machines where CG is a hundred times as slow: what comes out is wrong, and comes
-    /// out quickly.
+    /// The points of an experiment with default options, on machines where CG is a hundred times as slow: wrong figures, but
+    /// quickly computed.
     fn hurried(experiment: &Experiment) -> Findings {
         let parameter = Parameter::Workload { workload: "cg".into(), option: "--op-cpi".into() };
         let value = own_value(&parameter).unwrap() * 100.0;

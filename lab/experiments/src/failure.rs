@@ -1,42 +1,42 @@
-//! What ends an experiment before its time.
+//! Errors that end an experiment.
 
 use millpond_machine::{Absent, Refusal};
 use millpond_pools::PoolError;
 
-/// What ends an experiment before its time. Whatever it changed was put back.
+/// An error that ends an experiment. All changes are undone.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It was asked to stop.
+    /// A stop was requested.
     #[error("it was interrupted")]
     Stopped,
-    /// The experiment cannot be done on this machine.
+    /// The experiment is impossible on this machine.
     #[error("{0}")]
     NotHere(Absent),
-    /// The machine refused something that cannot be left out.
+    /// The machine refused a necessary change.
     #[error("cannot {what}: {refusal}")]
     Refused {
         /// Verb and noun.
         what: String,
-        /// Why.
+        /// The reason.
         refusal: Box<Refusal>,
     },
-    /// A configuration of pools was refused, and cannot be left out.
+    /// A necessary pool configuration was refused.
     #[error("cannot {what}: {error}")]
     Pools {
         /// Verb and noun.
         what: String,
-        /// Why.
+        /// The reason.
         error: Box<PoolError>,
     },
-    /// A simulated machine could not be had, or died.
+    /// A simulated machine could not be opened, or halted.
     #[error("{0}")]
     Machine(String),
-    /// A program of ours could not be started, or did not do what it should.
+    /// A program could not be started, or failed.
     #[error("cannot run {program}: {why}")]
     Program {
-        /// Which.
+        /// The program.
         program: String,
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
 }
@@ -47,12 +47,12 @@ impl Failure {
         move |refusal| Failure::Refused { what: what.into(), refusal: Box::new(refusal) }
     }
 
-    /// The same for what is done to pools.
+    /// The same for pool errors.
     pub(crate) fn pools(what: impl Into<String>) -> impl FnOnce(PoolError) -> Failure {
         move |error| Failure::Pools { what: what.into(), error: Box::new(error) }
     }
 
-    /// What would help, where something does.
+    /// A remedy, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,4 @@
-//! The ground on which an experiment stands: the machine, and which of its CPUs may be used.
+//! Facts about the machine of an experiment, and its usable CPUs.
 
 use crate::Failure;
 use millpond_machine::Absent;
@@ -27,7 +27,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What it is, in a line without its end.
+    /// The facts in one line, without a line end.
     #[must_use]
     pub fn text(&self) -> String {
         let sets = match self.sets {
@@ -46,8 +46,8 @@ impl Facts {
     }
 }
 
-/// Looks at the machine: what it is, and which CPUs of the default set this process may use, in the order of where they
-/// stand.
+/// Reads the machine's facts, and the CPUs of the default set that this process may use, in topology
+/// order.
 pub(crate) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
     let machine = session.machine();
     let absent = |absent: Absent| Failure::NotHere(absent);
@@ -80,7 +80,7 @@ pub(crate) fn read(session: &Session) -> Result<(Facts, Vec<CpuId>), Failure> {
     Ok((facts, free))
 }
 
-/// `1 core`, `2 cores`.
+/// A count with its noun: `1 core`, `2 cores`.
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

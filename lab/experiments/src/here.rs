@@ -1,4 +1,4 @@
-//! Experiments of our own on the machine at hand: where they stand, and programs that begin and end there.
+//! Experiments on the real machine: its facts, and programs that begin and end there.
 
 use crate::Failure;
 use crate::ground::{self, Facts};
@@ -12,32 +12,32 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The machine at hand, and what an experiment needs there.
+/// The real machine, with the context of an experiment.
 pub struct Here<'a> {
     /// The machine.
     pub session: &'a Session,
-    /// The program that has `load`: ours.
+    /// The program with the command `load`: this one.
     pub program: &'a Path,
-    /// Set from outside when it should stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
-    /// Hears what is done.
+    /// Called with progress messages.
     pub tell: &'a mut dyn FnMut(&str),
 }
 
-/// What does an experiment of our own on the machine at hand.
+/// Runs an experiment on the real machine.
 pub type RunHere = fn(&mut Here<'_>, &Choices, &mut Findings) -> Result<(), Failure>;
 
-/// What was found: facts, CPUs that may be used, and whether pools can be made.
+/// Facts, usable CPUs, and whether pools can be created.
 pub(crate) type Found = (Facts, Vec<CpuId>, Result<(), Absent>);
 
-/// It looks so often whether to stop.
+/// Polling interval of the stop flag.
 const LOOK: Nanos = Nanos::from_millis(500);
 
 impl<'a> Here<'a> {
-    /// Looks at the machine: its facts, the CPUs of the default set that may be used, two at least, and whether pools can be made.
+    /// Reads the machine's facts, the usable CPUs of the default set (at least two), and whether pools can be created.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where programs do not run, where pools or sets are in use, and where there is nothing to share out.
+    /// [`Failure::NotHere`] where programs do not run, where pools or sets are in use, and with fewer than two CPUs.
     pub(crate) fn look(&mut self) -> Result<Found, Failure> {
         if self.session.kind() != Kind::Real {
             let why = format!("machine {} runs no programs of ours", self.machine().name());
@@ -57,7 +57,7 @@ impl<'a> Here<'a> {
         self.session.machine()
     }
 
-    /// Starts a load as one thread, which `place` binds; then gets it ready.
+    /// Starts a single-threaded load, which `place` binds; then initializes it.
     pub(crate) fn ready(
         &self,
         name: &str,
@@ -72,20 +72,20 @@ impl<'a> Here<'a> {
         Ok(program)
     }
 
-    /// Begins a load that is ready.
+    /// Begins an initialized load.
     pub(crate) fn begin(&self, program: &mut Program) -> Result<(), Failure> {
         program.go()?;
         program.wait_for("started", self.stop).map(drop)
     }
 
-    /// Ends a load; what came of it.
+    /// Ends a load; returns its result.
     pub(crate) fn end(&self, mut program: Program) -> Result<Value, Failure> {
         program.finish();
         program.result(self.stop)
     }
 
-    /// How many iterations a second of a CPU's time is for `load spin`, with a thread on each of these CPUs; and what part of their
-    /// time was to be had, a second long.
+    /// Measures for a second, with a thread of `load spin` on each of these CPUs: iterations per second of CPU time, and the fraction of
+    /// their time that was available.
     pub(crate) fn speed(&mut self, free: &[CpuId]) -> Result<(f64, f64), Failure> {
         (self.tell)("the speed of a CPU");
         let threads = free.len();
@@ -101,7 +101,7 @@ impl<'a> Here<'a> {
         Ok((real(iterations(&result)) / used.max(f64::MIN_POSITIVE), (used / seconds).min(1.0)))
     }
 
-    /// Waits.
+    /// Sleeps until a time.
     pub(crate) fn wait(&self, until: Nanos) -> Result<(), Failure> {
         let clock = self.machine().clock();
         loop {
@@ -117,7 +117,7 @@ impl<'a> Here<'a> {
     }
 }
 
-/// What a reader should know of a machine of which only a part was to be had.
+/// A note about a machine of which only a part was available.
 pub(crate) fn shared(part: f64) -> Option<String> {
     let taken = 100.0 * (1.0 - part);
     (taken >= 3.0).then(|| {
@@ -125,7 +125,7 @@ pub(crate) fn shared(part: f64) -> Option<String> {
     })
 }
 
-/// The iterations that threads of `load spin` did.
+/// The iterations of all threads of `load spin`.
 pub(crate) fn iterations(result: &Value) -> u64 {
     let threads = result["threads"].as_array().into_iter().flatten();
     threads.filter_map(|thread| thread["iterations"].as_u64()).sum()

@@ -1,4 +1,4 @@
-//! What poold is beside a machine, for experiments: the same manager in the same rhythm, for as long as the value lives.
+//! poold for experiments: the same manager at the same intervals, as long as the value lives.
 
 use crate::Failure;
 use millpond_machine::Machine;
@@ -8,7 +8,7 @@ use millpond_planner::policy;
 use millpond_pools::{Done, Manager, OnPressure, Rhythm};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// It is looked so often whether to stop.
+/// Polling interval of the stop flag.
 const LOOK: Nanos = Nanos::from_millis(500);
 
 /// Manages the pools of a machine while time passes.
@@ -17,20 +17,20 @@ pub(crate) struct Keeper<'m> {
     manager: Manager,
     watch: Box<dyn UsageWatch + 'm>,
     rhythm: Rhythm,
-    /// When the interval began.
+    /// Start of the interval.
     began: Nanos,
-    /// When it ends, where that is fixed.
+    /// End of the interval, if it is fixed.
     fixed: Option<Nanos>,
-    /// CPUs that were moved.
+    /// Number of moved CPUs.
     pub moves: u64,
-    /// Changes of the configuration in which they were.
+    /// Number of configuration changes that moved them.
     pub changes: u64,
-    /// What was advised last.
+    /// The last advice.
     pub advice: Option<String>,
 }
 
 impl<'m> Keeper<'m> {
-    /// Begins now, with that policy.
+    /// Starts now, with this policy.
     pub fn begin(machine: &'m dyn Machine, name: &str) -> Result<Self, Failure> {
         let unknown = || Failure::Machine(format!("there is no policy {name}"));
         let mut manager = Manager::new(policy(name).ok_or_else(unknown)?);
@@ -41,10 +41,10 @@ impl<'m> Keeper<'m> {
         Ok(Keeper { machine, manager, watch, rhythm, began, fixed: None, moves: 0, changes: 0, advice: None })
     }
 
-    /// Lets time pass until `end`, and does what poold would do meanwhile. `after` is called behind each turn that moved CPUs.
+    /// Advances time to `end`, with poold's actions. `after` is called after each run that moved CPUs.
     ///
     /// # Errors
-    /// [`Failure::Stopped`], what `after` gives, and [`Failure::Pools`] when the machine cannot be read.
+    /// [`Failure::Stopped`], errors of `after`, and [`Failure::Pools`] when the machine cannot be read.
     pub fn until(
         &mut self,
         end: Nanos,
@@ -85,7 +85,7 @@ impl<'m> Keeper<'m> {
         }
     }
 
-    /// One turn. Gives whether CPUs were moved.
+    /// Runs the manager once. Returns whether CPUs were moved.
     fn turn(&mut self) -> Result<bool, Failure> {
         let turn = self.manager.turn(self.machine, self.watch.as_mut());
         let turn = turn.map_err(Failure::pools("manage pools"))?;

@@ -1,37 +1,37 @@
-//! Experiments: real programs on a machine, and what was published of the same.
+//! Experiments: real programs on a machine, compared with published figures.
 //!
 //! # Theory
 //!
-//! An experiment has a claim, arms that differ in one thing, and numbers that can be compared with others'. Each
-//! has a folder: what it does to the machine, what it measures, the published numbers as data, and a report. They are run by
-//! commands of the same name, which only choose where the report goes.
+//! An experiment has a claim, arms that differ in one condition, and figures that can be compared with others. Each has a folder
+//! with its changes of the machine, its measurements, the published figures as data, and a report. Commands of the same
+//! names run them, and only choose the destination of the report.
 //!
 //! | experiment | claim |
 //! |---|---|
-//! | [`demo`] | two programs that spin for each other are worth several times more apart than mixed, and caps do not help |
-//! | [`e1`] | CPUs that are sheltered from interrupts are still, and the network's CPU is elsewhere |
+//! | [`demo`] | two programs that spin for each other are several times faster separated than mixed, and caps do not help |
+//! | [`e1`] | CPUs of a set without interrupts are idle, and the network's CPU is elsewhere |
 //! | [`e2`] | two jobs that spin lose most of their speed by sharing two CPUs, and caps do not help |
-//! | [`e3`] | a job that spins is as fast as the set that it has, and follows it |
+//! | [`e3`] | the speed of a job that spins follows the size of its set |
 //! | [`e7`] | a stack is not in memory until each of its pages was touched |
-//! | [`service`] | a set keeps a batch job away from a service, and where sharing does that better it is said |
-//! | [`inversion`] | a lock with priority inheritance bounds what a plain one does not |
-//! | [`twin`] | a simulated machine with a machine's numbers tells what programs do there |
-//! | [`alternating`] | pools that are resized do no less than the best split, and more where demand is uneven |
+//! | [`service`] | a set protects a service from a batch job; the report says where sharing is better |
+//! | [`inversion`] | a lock with priority inheritance bounds the wait, a plain one does not |
+//! | [`twin`] | a simulated machine with a real machine's numbers predicts programs there |
+//! | [`alternating`] | resized pools do at least as much work as the best split, and more where demand is uneven |
 //!
-//! The demo, [`e1`] and [`e7`] run programs on real machines; the others are done on simulated ones, by the frame of [`published`]; some on both.
+//! The demo, [`e1`] and [`e7`] run programs on real machines; the others run on simulated ones, with the framework of [`published`]; some on both.
 //!
-//! # What callers may rely on
+//! # Guarantees
 //!
-//! * An experiment starts its own programs and touches no others: sets are made with *keep others*, caps and bindings are
-//!   for processes that it started.
-//! * Whatever it changed is put back when it returns, for whatever reason, and its programs are gone. A program of it ends
-//!   with its standard input, so that even a killed experiment leaves none behind.
-//! * It is asked to stop by a flag, looks at it at least once a second, and returns [`Failure::Stopped`].
-//! * What cannot be done here is said in a sentence and left out; nothing is made up in its place.
+//! * An experiment starts its own programs and touches no others: sets are created with *keep others*, and caps and bindings are
+//!   only for its own processes.
+//! * All changes are undone when it returns, for any reason, and its programs have ended. A program ends with its standard
+//!   input, so that even a killed experiment leaves none behind.
+//! * A flag requests a stop. The experiment checks it at least once a second, and returns [`Failure::Stopped`].
+//! * An impossible part is reported in a sentence and left out; it is never replaced by invented figures.
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! It knows no kernel and no kind of machine, opens no file, and prints nothing: what happens is told to a callback.
+//! It knows no kernel and no kind of machine, opens no file, and prints nothing: progress goes to a callback.
 
 pub mod alternating;
 mod catalogue;

@@ -1,8 +1,8 @@
-//! Pools for as long as a value lives: enabled, edited, members bound; and disabled again when it is dropped.
+//! Pools for the lifetime of a value: enabled, edited, with members bound; disabled again when the value is dropped.
 //!
-//! What they were made for and by which process stands in the configuration itself. So the next run can tell the pools of an
-//! experiment that was killed from those of an administrator, and puts the former back ([`sweep`]). Where pools or sets are in use
-//! nothing is touched ([`are_free`]).
+//! The configuration itself contains its purpose and its process. So the next run can distinguish the pools of a killed
+//! experiment from those of an administrator, and removes the former ([`sweep`]). Where pools or sets are in use,
+//! nothing is changed ([`are_free`]).
 
 use crate::Failure;
 use millpond_machine::facets::Member;
@@ -12,23 +12,23 @@ use millpond_model::{CpuId, Pid, PsetId};
 use millpond_pools::{Code, Editor, Element, Place, PoolError, dynamic};
 use millpond_session::own_pid;
 
-/// The property of the system that says whose pools these are: a process.
+/// The system property with the owner of these pools: a process.
 const OWNER: &str = "millpond.experiment";
 
-/// Whose pools a machine has.
+/// The owner of a machine's pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// There are none.
+    /// There are no pools.
     Nobodys,
-    /// Of an experiment that still runs.
+    /// An experiment that still runs.
     Running(Pid),
-    /// Of an experiment that ended without putting them back.
+    /// An experiment that ended without removing them.
     Left,
-    /// Of another process.
+    /// Another owner.
     Foreign,
 }
 
-/// What an error says, with what is known beyond its text.
+/// The text of an error, with its details.
 fn said(error: &PoolError) -> String {
     error.hint.as_ref().map_or_else(|| error.to_string(), |hint| format!("{error}: {hint}"))
 }
@@ -43,7 +43,7 @@ fn whose(machine: &dyn Machine) -> Result<Whose, PoolError> {
     Ok(if is_there { Whose::Running(owner) } else { Whose::Left })
 }
 
-/// Puts back the pools of an experiment that was killed. Gives whether there were any.
+/// Removes the pools of a killed experiment. Returns whether there were any.
 ///
 /// # Errors
 /// [`Failure::Pools`] when the machine refuses.
@@ -61,7 +61,7 @@ fn disable(machine: &dyn Machine) -> Result<(), Failure> {
     dynamic::commit(&writer, machine, None).map_err(Failure::pools(what)).map(drop)
 }
 
-/// Whether pools can be made here; in the inner error, why this machine has none for us.
+/// Whether pools can be created here; the inner error is the reason why not.
 ///
 /// # Errors
 /// [`Failure::NotHere`] with a remedy when pools or processor sets are in use.
@@ -100,14 +100,14 @@ pub(crate) fn are_free(machine: &dyn Machine) -> Result<Result<(), Absent>, Fail
     }
 }
 
-/// Pools that we enabled. Dropping them disables them, quietly; [`MadePools::end`] says what goes wrong.
+/// Enabled pools. Dropping the value disables them and ignores errors; [`MadePools::end`] reports them.
 pub(crate) struct MadePools<'m> {
     machine: &'m dyn Machine,
     is_there: bool,
 }
 
 impl<'m> MadePools<'m> {
-    /// Enables pools and gives the machine what `edit` makes of them, as two changes.
+    /// Enables pools and commits the configuration that `edit` creates, as two changes.
     pub fn make(
         machine: &'m dyn Machine,
         keep_others: bool,
@@ -124,7 +124,7 @@ impl<'m> MadePools<'m> {
         Ok(pools)
     }
 
-    /// Makes another configuration the machine's.
+    /// Commits an edited configuration.
     pub fn edit(&self, edit: impl FnOnce(&mut Editor) -> Result<(), PoolError>) -> Result<(), Failure> {
         let what = "change pools";
         let writer = Writer::open(self.machine).map_err(Failure::refused(what))?;
@@ -135,7 +135,7 @@ impl<'m> MadePools<'m> {
         dynamic::commit(&writer, self.machine, Some(state)).map_err(Failure::pools(what)).map(drop)
     }
 
-    /// Binds a program of ours to a pool.
+    /// Binds a program to a pool.
     pub fn bind(&self, pid: Pid, pool: &str) -> Result<(), Failure> {
         let what = || format!("bind process {pid} to pool {pool}");
         let writer = Writer::open(self.machine).map_err(Failure::refused(what()))?;
@@ -147,7 +147,7 @@ impl<'m> MadePools<'m> {
             .map(drop)
     }
 
-    /// Binds a zone to the pool of its name. `false` where the machine has no such zone.
+    /// Binds a zone to the pool of the same name. `false` if the machine has no such zone.
     pub fn bind_zone(&self, zone: &str) -> Result<bool, Failure> {
         let what = || format!("bind zone {zone}");
         let writer = Writer::open(self.machine).map_err(Failure::refused(what()))?;
@@ -160,14 +160,14 @@ impl<'m> MadePools<'m> {
         }
     }
 
-    /// How many CPUs the set of a pool has now.
+    /// The present number of CPUs of a pool's set.
     pub fn size(&self, pool: &str) -> Result<u64, Failure> {
         let state = dynamic::read(self.machine).map_err(Failure::pools("read pools"))?;
         let set = state.conf.pool(pool).and_then(|pool| state.conf.pset_of(pool));
         Ok(set.map_or(0, PsetNode::size))
     }
 
-    /// Disables them.
+    /// Disables the pools.
     pub fn end(mut self) -> Result<(), Failure> {
         self.is_there = false;
         disable(self.machine)
@@ -177,13 +177,13 @@ impl<'m> MadePools<'m> {
 impl Drop for MadePools<'_> {
     fn drop(&mut self) {
         if self.is_there {
-            // Whatever ended the experiment is told; that this failed too would only hide it.
+            // The error that ended the experiment is reported; an error here would only hide it.
             let _ = disable(self.machine);
         }
     }
 }
 
-/// A pool with a set of its own of these CPUs, of which it keeps at least `min`. It may have any number.
+/// A pool with a set of its own with these CPUs, which keeps at least `min` of them, without an upper limit.
 pub(crate) fn own_set(editor: &mut Editor, name: &str, cpus: &[CpuId], min: u64) -> Result<(), PoolError> {
     let set = Element::Pset(name.into());
     editor.create_pset(name)?;
@@ -196,12 +196,12 @@ pub(crate) fn own_set(editor: &mut Editor, name: &str, cpus: &[CpuId], min: u64)
     editor.associate(name, Some(name))
 }
 
-/// The least that the set of that name keeps.
+/// Sets the minimum size of a set.
 pub(crate) fn put_min(editor: &mut Editor, set: &str, min: u64) -> Result<(), PoolError> {
     editor.put(&Element::Pset(set.into()), "pset.min", PropValue::Uint(min))
 }
 
-/// The objectives of the set of that name.
+/// Sets the objectives of a set.
 pub(crate) fn put_objectives(editor: &mut Editor, set: &str, objectives: &str) -> Result<(), PoolError> {
     editor.put(&Element::Pset(set.into()), "pset.poold.objectives", PropValue::from(objectives))
 }

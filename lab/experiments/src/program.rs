@@ -1,7 +1,7 @@
-//! A load in a process of its own, that gets ready, begins and ends when it is told to.
+//! A load in a process of its own, which initializes, begins and ends on command.
 //!
-//! The words go both ways: lines to its standard input (get ready, begin; the end of the input is the end of the load), one
-//! JSON object a line from its standard output. See `millpond load --on-input --events`.
+//! Commands are lines to its standard input: initialize, begin; the end of the input ends the load. Its reports are JSON
+//! objects on its standard output, one per line. See `millpond load --on-input --events`.
 
 use crate::Failure;
 use millpond_model::Pid;
@@ -14,16 +14,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a wait for a program looks whether we are asked to stop.
+/// Polling interval of the stop flag while waiting for a program.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a program may take to end when it was told to: on a machine where it hardly runs at all, an iteration takes
+/// Timeout for a program's end, in polling intervals: on a machine where it hardly runs, an iteration takes
 /// seconds.
 const LOOKS_MAX: u32 = 600;
 
 /// A running load.
 pub(crate) struct Program {
-    /// What we call it.
+    /// Its name in messages.
     pub name: String,
     child: Child,
     input: Option<ChildStdin>,
@@ -32,7 +32,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts `program load WORDS`, which then waits to be told to get ready: one thread, that can be bound.
+    /// Starts `program load WORDS`, which then waits for the first command: single-threaded, so that it can be bound.
     pub fn start(name: &str, program: &Path, words: &[&str]) -> Result<Program, Failure> {
         let mut command = Command::new(program);
         command.arg("load").args(words).args(["--json", "--events", "--on-input"]);
@@ -44,7 +44,7 @@ impl Program {
         let mut child = spawned.map_err(|error| failed(name, &millpond_session::reason(&error)))?;
         let (sender, lines) = mpsc::channel();
         let (input, output, error) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // From here on dropping it ends the child.
+        // From here on, dropping it ends the child.
         let mut program = Program { name: name.to_owned(), child, input, lines, complaints: None };
         let no_thread = |error: io::Error| {
             let why = millpond_session::reason(&error);
@@ -72,12 +72,12 @@ impl Program {
         Ok(program)
     }
 
-    /// Its process.
+    /// Its pid.
     pub fn pid(&self) -> Pid {
         Pid(self.child.id())
     }
 
-    /// Tells it to go on: to get ready, or to begin.
+    /// Sends the next command: initialize, or begin.
     pub fn go(&mut self) -> Result<(), Failure> {
         let written = self.input.as_mut().map(|input| input.write_all(b"go\n").and_then(|()| input.flush()));
         match written {
@@ -86,22 +86,22 @@ impl Program {
         }
     }
 
-    /// Waits until it tells of `event`.
+    /// Waits until it reports `event`.
     pub fn wait_for(&mut self, event: &str, stop: &AtomicBool) -> Result<Value, Failure> {
         self.wait_until(stop, |value| value["event"] == event)
     }
 
-    /// What it told since the last time, without waiting.
+    /// Its reports since the last call, without waiting.
     pub fn told(&mut self) -> impl Iterator<Item = Value> {
         self.lines.try_iter().filter_map(|line| serde_json::from_str(&line).ok())
     }
 
-    /// Tells it to end.
+    /// Ends it, by closing its input.
     pub fn finish(&mut self) {
         self.input = None;
     }
 
-    /// Waits for what came of it.
+    /// Waits for its result.
     pub fn result(&mut self, stop: &AtomicBool) -> Result<Value, Failure> {
         let mut value = self.wait_until(stop, |value| value.get("result").is_some())?;
         Ok(value["result"].take())
@@ -128,7 +128,7 @@ impl Program {
         }
     }
 
-    /// Why it is not there any more, in its own last words.
+    /// The reason why it ended early, from its own error output.
     fn ended_early(&mut self) -> Failure {
         let _ = self.child.kill();
         let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
@@ -156,7 +156,7 @@ fn failed(program: &str, why: &str) -> Failure {
 mod tests {
     use super::*;
 
-    /// A stand-in for a load: a shell that follows the same words.
+    /// A fake load: a shell script that follows the same protocol.
     fn start(script: &str) -> Program {
         Program::spawn("a", Command::new("sh").args(["-c", script])).unwrap()
     }

@@ -1,14 +1,14 @@
-//! What an experiment does to the machine, for as long as a value lives: processor sets, and shelter from interrupts.
+//! Changes of the machine for the lifetime of a value: processor sets, and CPUs without interrupts.
 
 use crate::Failure;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Change, Machine, Refusal, Writer};
 use millpond_model::{CpuId, Pid, PsetId, State};
 
-/// How sets are made on a machine that is not the experiment's alone.
+/// Options of sets on a shared machine.
 pub(crate) const KEEP_OTHERS: CreateOptions = CreateOptions { keep_others: true };
 
-/// A set that we made. Dropping it destroys it, quietly; [`MadeSet::end`] says what goes wrong.
+/// A created set. Dropping it destroys the set and ignores errors; [`MadeSet::end`] reports them.
 pub struct MadeSet<'m> {
     machine: &'m dyn Machine,
     id: PsetId,
@@ -16,7 +16,7 @@ pub struct MadeSet<'m> {
 }
 
 impl<'m> MadeSet<'m> {
-    /// Makes a set of these CPUs.
+    /// Creates a set of these CPUs.
     pub fn make(
         machine: &'m dyn Machine,
         cpus: &[CpuId],
@@ -29,12 +29,12 @@ impl<'m> MadeSet<'m> {
         Ok(MadeSet { machine, id, is_there: true })
     }
 
-    /// Its number.
+    /// Its id.
     pub fn id(&self) -> PsetId {
         self.id
     }
 
-    /// Destroys it.
+    /// Destroys the set.
     pub fn end(mut self) -> Result<(), Failure> {
         self.destroy()
     }
@@ -51,12 +51,12 @@ impl<'m> MadeSet<'m> {
 
 impl Drop for MadeSet<'_> {
     fn drop(&mut self) {
-        // Whatever ended the experiment is told; that this failed too would only hide it.
+        // The error that ended the experiment is reported; an error here would only hide it.
         let _ = self.destroy();
     }
 }
 
-/// Makes a change that `prepare` plans, and notes what the user should know; its outcome.
+/// Executes a prepared change, and reports its notes; returns its outcome.
 pub(crate) fn change<T>(
     machine: &dyn Machine,
     what: &str,
@@ -70,7 +70,7 @@ pub(crate) fn change<T>(
     Ok(done.outcome)
 }
 
-/// Binds a program that we started to a set, or keeps it to what no set has.
+/// Binds a started program to a set, or to the CPUs that no set has.
 pub(crate) fn bind(
     machine: &dyn Machine,
     pid: Pid,
@@ -88,15 +88,15 @@ pub(crate) fn bind(
     change(machine, &format!("bind process {pid} to set {set}"), bind, note)
 }
 
-/// CPUs that we sheltered from interrupts. Dropping it lets them take interrupts again, quietly;
-/// [`Shelter::end`] says what goes wrong.
+/// CPUs that take no interrupts. Dropping it lets them take interrupts again and ignores errors; [`Shelter::end`] reports
+/// them.
 pub(crate) struct Shelter<'m> {
     machine: &'m dyn Machine,
     cpus: Vec<CpuId>,
 }
 
 impl<'m> Shelter<'m> {
-    /// Makes the CPUs no-intr.
+    /// Sets the CPUs to no-intr.
     pub fn make(
         machine: &'m dyn Machine,
         cpus: &[CpuId],
@@ -106,7 +106,7 @@ impl<'m> Shelter<'m> {
         Ok(Shelter { machine, cpus: cpus.to_vec() })
     }
 
-    /// Makes them on-line again.
+    /// Sets them back to on-line.
     pub fn end(mut self) -> Result<(), Failure> {
         let cpus = std::mem::take(&mut self.cpus);
         set_states(self.machine, &cpus, State::OnLine, &mut |_| ())
@@ -116,13 +116,13 @@ impl<'m> Shelter<'m> {
 impl Drop for Shelter<'_> {
     fn drop(&mut self) {
         if !self.cpus.is_empty() {
-            // As for sets: what ended the experiment is told.
+            // As for sets: the error that ended the experiment is reported.
             let _ = set_states(self.machine, &self.cpus, State::OnLine, &mut |_| ());
         }
     }
 }
 
-/// The steps that sheltering the CPUs would take, one a line.
+/// The steps that would set the CPUs to no-intr, one per line.
 pub(crate) fn shelter_steps(machine: &dyn Machine, cpus: &[CpuId]) -> Result<Vec<String>, Failure> {
     let processors = machine.processors().map_err(Failure::NotHere)?;
     let what = "shelter CPUs from interrupts";

@@ -1,4 +1,4 @@
-//! Sizes of two pools over time, in lines of text or as a picture.
+//! Sizes of two pools over time, as text or as a picture.
 
 use millpond_report::{Line, Lines};
 use schemars::JsonSchema;
@@ -16,10 +16,10 @@ pub struct Sizes {
     pub b: u64,
 }
 
-/// No bar is longer.
+/// Maximum length of a bar.
 const WIDTH: u64 = 32;
 
-/// A bar of a mark for each CPU, or for so many that none is too long.
+/// A bar with one mark per CPU, or per `each` CPUs so that it is not too long.
 fn bar(size: u64, each: u64) -> String {
     "#".repeat(usize::try_from(size.div_ceil(each)).unwrap_or(usize::MAX))
 }
@@ -47,7 +47,7 @@ pub fn text(names: &[&str; 2], sizes: &[Sizes]) -> String {
     text
 }
 
-/// The corners of a line of sizes that stay until they change: places and values. `end` is when it was over.
+/// The corners of a step function: times and values. `end` is the end of the measurement.
 #[must_use]
 pub(crate) fn stairs(sizes: impl IntoIterator<Item = (f64, f64)>, end: Option<f64>) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn stairs(sizes: impl IntoIterator<Item = (f64, f64)>, end: Option<f6
     points
 }
 
-/// A picture of a line for each pool.
+/// A picture with a line for each pool.
 #[must_use]
 pub fn svg(title: &str, names: [&str; 2], sizes: &[Sizes], end: Option<f64>) -> String {
     let line = |name: &str, of: fn(&Sizes) -> u64| Line {

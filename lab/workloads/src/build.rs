@@ -2,10 +2,9 @@
 //!
 //! # Theory
 //!
-//! What a build asks of a machine is other than computing: processes are forked and become other programs, files are made, read, written and
-//! removed, memory is touched for the first time, and all of that again a few times a second. Each job writes a source of its own, has it compiled, looks whether
-//! there is an object, and begins again. Where there is no C compiler a shell sorts the same source: two processes and two programs for each file all
-//! the same, but less to compute.
+//! The load of a build differs from computing: processes are forked and executed, files are created, read, written and removed, and memory is
+//! touched for the first time, several times a second. Each job writes its own source file, compiles it, checks for an object file, and repeats.
+//! Without a C compiler, a shell sorts the same source: that also executes two processes and two programs per file, but computes less.
 
 use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise};
@@ -26,21 +25,21 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Functions of a source file: a compiler is busy with them for about a tenth of a second.
+/// Functions per source file: a compiler takes about a tenth of a second for them.
 const FUNCTIONS: u32 = 60;
-/// Directories of that name that others left, before it is given up.
+/// Maximum number of existing directories to skip.
 const ATTEMPTS: u32 = 16;
-/// Where there is no compiler.
+/// The command without a compiler.
 const SORTS: &str = "sort \"$1\" | uniq -c >\"$2\"";
 
-/// What to run.
+/// The parameters of a build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildSpec {
-    /// How many files are compiled at once; without it as many as the CPUs that the calling thread may use.
+    /// Files compiled in parallel; by default the number of CPUs that the calling thread may use.
     pub jobs: Option<NonZeroU32>,
-    /// For how long; without it until stopped.
+    /// Run time; by default until stopped.
     pub duration: Option<Duration>,
-    /// The compiler; without it `cc` where that is on the search path.
+    /// The compiler; by default `cc`, if it is on the search path.
     pub compiler: Option<PathBuf>,
 }
 
@@ -71,7 +70,7 @@ pub struct BuildResult {
 }
 
 impl BuildResult {
-    /// `37 files in 5.012 s by cc, 2 at once: 7.4 a second`
+    /// The report: `37 files in 5.012 s by cc, 2 at once: 7.4 a second`
     pub fn report(&self) -> String {
         #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
         let rate = if self.seconds > 0.0 { self.files as f64 / self.seconds } else { 0.0 };
@@ -80,11 +79,11 @@ impl BuildResult {
     }
 }
 
-/// Runs it.
+/// Runs the build.
 ///
 /// # Errors
 ///
-/// [`Error::BuildFile`], [`Error::StartCompiler`], [`Error::CompilerFailed`]. In every case all processes and files are gone.
+/// [`Error::BuildFile`], [`Error::StartCompiler`], [`Error::CompilerFailed`]. In every case all processes and files are removed.
 pub fn run(
     spec: &BuildSpec,
     stop: &AtomicBool,
@@ -106,7 +105,7 @@ pub fn run(
             let (is_over, files) = (&is_over, &files);
             let work = move || {
                 let outcome = compile_on(number, compiler, dir, is_over, files);
-                // One that fails ends the others.
+                // An error of one job ends the others.
                 if outcome.is_err() {
                     is_over.store(true, Ordering::Relaxed);
                 }
@@ -116,7 +115,7 @@ pub fn run(
             let started = thread::Builder::new().name(format!("build-{number}")).spawn_scoped(scope, work);
             started.map_err(|source| Error::StartThread { index: number, of: jobs, source })
         };
-        // Where one does not start, those that did are told that it is over.
+        // If a job cannot be started, the others are stopped.
         let crew = (0..jobs).map(job).collect::<Result<Vec<_>, Error>>()?;
         drop(alive);
         on_event(BuildEvent::Started { jobs });
@@ -148,7 +147,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// A directory that is gone with the value.
+/// A directory that is removed with the value.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -177,7 +176,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the files of a build in another process, which was killed before it could. Only directories of the caller's user are removed.
+/// Removes the files of a build in another process that was killed. Only directories of the caller's user are removed.
 pub fn remove_files_of(pid: u32) {
     let ours = |dir: &Path| {
         fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
@@ -187,7 +186,7 @@ pub fn remove_files_of(pid: u32) {
     }
 }
 
-/// A source file in C, another one each time.
+/// A C source file, different each time.
 fn source(file: u64) -> String {
     let mut text = String::new();
     for n in 0..FUNCTIONS {
@@ -201,7 +200,7 @@ fn source(file: u64) -> String {
     text
 }
 
-/// Compiles until it is over.
+/// Compiles until the end of the run.
 fn compile_on(
     job: u32,
     compiler: Option<&Path>,
@@ -235,7 +234,7 @@ fn compile_on(
     Ok(())
 }
 
-/// One compiler from its start to its end, or until it is over; whether it came to its end.
+/// Runs one compiler to its end, or until the end of the run; returns whether it ended by itself.
 fn one(mut command: Command, is_over: &AtomicBool) -> Result<bool, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let cannot = |source: io::Error| Error::StartCompiler { name: name.clone(), source };
@@ -260,7 +259,7 @@ fn one(mut command: Command, is_over: &AtomicBool) -> Result<bool, Error> {
     Err(Error::CompilerFailed { name, status: status.to_string() })
 }
 
-/// Waits for its end, but not for longer than a stop may go unseen.
+/// Waits for its end, at most for the polling interval of the stop flag.
 fn wait(child: &Child) -> io::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     let fd = pidfd_open(pid, PidfdFlags::empty())?;
@@ -285,7 +284,7 @@ mod tests {
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
     }
 
-    /// One after another: all of them look at what is left.
+    /// One test, because several would see each other's files.
     #[test]
     fn files_are_compiled_until_it_is_over_and_nothing_is_left() {
         let spec = BuildSpec {
@@ -315,7 +314,7 @@ mod tests {
         assert!(result.stopped);
         assert_eq!(left(), 0);
 
-        // One that is killed leaves them to whoever started it.
+        // A killed build leaves its files to the process that started it.
         let killed = Scratch::path(std::process::id(), 0);
         fs::create_dir(&killed).unwrap();
         fs::write(killed.join("0.c"), "").unwrap();
@@ -341,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Beside the one of a run, by a name that no run has.
+    /// A directory for the test, with a name that no run uses.
     fn tempfile_dir() -> Scratch {
         let dir = std::env::temp_dir().join(format!("millpond-compiles.{}", std::process::id()));
         fs::create_dir(&dir).unwrap();

@@ -1,22 +1,22 @@
-//! Time: CPU time of the calling thread, and how the main thread of a load waits for the others.
+//! Time: CPU time of the calling thread, and supervision of a load's threads.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The longest that a waiting load leaves a stop flag unread.
+/// Polling interval of the stop flag while a load waits.
 pub(crate) const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// CPU time that the calling thread has had since it began.
+/// CPU time of the calling thread since its start.
 pub(crate) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // The kernel's time specification is normalised and this clock begins at zero, so neither conversion can fail.
+    // Cannot fail: the kernel normalises the value, and this clock begins at zero.
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Waits until the last sender of `ended` is dropped, which is when the last thread ended. Meanwhile it calls `progress` each `interval`
-/// with the seconds since `started`, and sets `is_over` once `stop` is set. Whether that happened is returned.
+/// Waits until the last sender of `ended` is dropped, when the last thread has ended. Meanwhile it calls `progress` every `interval`
+/// with the seconds since `started`, and sets `is_over` once `stop` is set. Returns whether it was stopped.
 pub(crate) fn supervise(
     ended: &Receiver<()>,
     started: Instant,
@@ -46,7 +46,7 @@ pub(crate) fn supervise(
     }
 }
 
-/// Sets a flag when dropped: ends the threads of a load whichever way its main thread leaves.
+/// Sets a flag when dropped: ends the threads of a load, however its main thread returns.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

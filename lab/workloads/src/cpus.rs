@@ -1,15 +1,15 @@
-//! Which CPUs the calling thread may use, on machines of any size.
+//! The CPUs that the calling thread may use, on machines of any size.
 
 use crate::Error;
 use std::io;
 
-/// A mask of this many bytes covers every kernel that can be built today (8,192 CPUs) 64 times over.
+/// 64 times the largest mask of present kernels (8,192 CPUs).
 const MASK_BYTES_MAX: usize = 1 << 16;
 
 /// The CPUs that the calling thread may run on, ascending, by the kernel's numbers.
 ///
-/// The call is made raw with a buffer that grows, because the C library's set ends at 1,024 CPUs and the kernel answers
-/// `EINVAL` to a buffer that is smaller than its own mask.
+/// Uses the raw system call with a growing buffer: the C library's set ends at 1,024 CPUs, and the kernel returns `EINVAL` for a
+/// buffer smaller than its own mask.
 ///
 /// # Errors
 ///
@@ -27,21 +27,21 @@ pub fn allowed_cpus() -> Result<Vec<u32>, Error> {
     }
 }
 
-/// How many CPUs the calling thread may run on: never less than one.
+/// Number of CPUs that the calling thread may run on: at least one.
 pub(crate) fn allowed_cpu_count() -> Result<usize, Error> {
     Ok(allowed_cpus()?.len().max(1))
 }
 
-/// Fills `mask` and returns how many bytes of it the kernel wrote.
+/// Fills `mask` and returns the number of bytes that the kernel wrote.
 fn read_affinity(mask: &mut [u64]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most the length that it is given, which is the length of the slice that the pointer
-    // comes from; every bit pattern is a u64; pid 0 is the calling thread.
+    // SAFETY: the kernel writes at most the given length, which is that of the slice; every bit pattern is a valid u64; pid 0 is the
+    // calling thread.
     let bytes =
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(mask), mask.as_mut_ptr()) };
     usize::try_from(bytes).map_err(|_| io::Error::last_os_error())
 }
 
-/// The numbers of the bits that are set, in words of the machine's own byte order (as the kernel keeps them).
+/// The indices of set bits, in words of native byte order, as the kernel stores them.
 fn cpus_of(mask: &[u64]) -> Vec<u32> {
     let bits = (0_u32..).zip(mask.iter().flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1)));
     bits.filter_map(|(cpu, is_set)| is_set.then_some(cpu)).collect()
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_list_agrees_with_the_standard_library_about_the_count() {
-        // The standard library also looks at quotas, so it may say less, never more.
+        // The standard library also considers quotas, so it may return less, never more.
         assert!(std::thread::available_parallelism().unwrap().get() <= allowed_cpu_count().unwrap());
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a load, by the operation that failed.
+//! Errors of loads, by the failed operation.
 
 use crate::hackbench::Task;
 use std::io;
@@ -9,199 +9,199 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The affinity of the calling thread.
+    /// Reading the affinity of the calling thread failed.
     #[error("cannot read the allowed CPUs")]
     ReadAllowedCpus {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A thread of a load.
+    /// Starting a thread of a load failed.
     #[error("cannot start thread {index} of {of}")]
     StartThread {
-        /// Which one, counted from 0.
+        /// Its index, from 0.
         index: u32,
-        /// How many there were to be.
+        /// The number of threads to start.
         of: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The affinity of a thread of a probe.
+    /// Binding a thread of a probe failed.
     #[error("cannot bind a thread to CPU {cpu}")]
     Bind {
         /// The CPU.
         cpu: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// What a probe times could not be done.
+    /// An operation that a probe times failed.
     #[error("cannot measure the machine")]
     Probe {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// More tasks than the kernel has numbers for.
+    /// More tasks than the kernel has pids.
     #[error("cannot start {tasks} tasks: {most} is the most")]
     TooManyTasks {
-        /// How many were asked for.
+        /// The requested number.
         tasks: u64,
-        /// How many there can be.
+        /// The maximum.
         most: u64,
     },
-    /// The limit of open files.
+    /// The limit of open files is too low.
     #[error("cannot open {needed} file descriptors: {}", descriptor_limit(*limit))]
     Descriptors {
-        /// How many the load needs, beside those that are open already.
+        /// Descriptors that the load needs in addition to the open ones.
         needed: u64,
         /// The hard limit, if there is one.
         limit: Option<u64>,
     },
-    /// A pipe or pair of sockets.
+    /// Opening a pipe or a pair of sockets failed.
     #[error("cannot open channel {number} of {of}")]
     OpenChannel {
-        /// Which one, counted from 1; 0 for the pipes that tasks wait on.
+        /// Its number, from 1; 0 for the pipes that tasks wait on.
         number: u64,
-        /// How many there were to be.
+        /// The number of channels to open.
         of: u64,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Memory that forked tasks share.
+    /// Mapping memory that forked tasks share failed.
     #[error("cannot share a counter with the tasks")]
     ShareCounter {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A task of hackbench.
+    /// Starting a task of hackbench failed.
     #[error("cannot start {task} ({of} tasks in all)")]
     StartTask {
-        /// Which one.
+        /// The task.
         task: Task,
-        /// How many there were to be.
+        /// The number of tasks to start.
         of: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The real-time class of the main task.
+    /// Setting the main task's real-time class failed.
     #[error("cannot take the first FIFO priority")]
     SetFifo {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Waiting for tasks to be ready or to end.
+    /// Waiting for tasks failed.
     #[error("cannot wait for the tasks")]
     WaitForTasks {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A task did not come to its end.
+    /// A task failed.
     #[error("cannot finish {task}: {reason}")]
     TaskFailed {
-        /// Which one.
+        /// The task.
         task: Task,
-        /// What became of it.
+        /// The reason.
         reason: String,
     },
-    /// A stream's parameter.
+    /// A parameter of a stream is invalid.
     #[error("cannot stream {what}: {reason}")]
     BadStream {
         /// The parameter.
         what: String,
-        /// What it may be.
+        /// Its valid range.
         reason: &'static str,
     },
-    /// A stream's server.
+    /// A stream's server could not listen.
     #[error("cannot listen at {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A listening server.
+    /// A listening server failed.
     #[error("cannot accept connections at {address}")]
     Accept {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A stream's client.
+    /// A stream's client could not connect.
     #[error("cannot connect to {address}")]
     Connect {
-        /// Where to.
+        /// The server's address.
         address: SocketAddr,
-        /// The kernel's answer, or what the server did.
+        /// The kernel's error, or a description of the server's behaviour.
         source: io::Error,
     },
-    /// A connection that failed.
+    /// A connection failed.
     #[error("cannot {verb} the stream")]
     Stream {
-        /// Begin, send or receive.
+        /// The operation: begin, send or receive.
         verb: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The other end of a stream.
+    /// The other end of a stream failed.
     #[error("cannot finish the stream: the other end is lost, {reason}")]
     PeerLost {
-        /// What it did or did not do.
+        /// A description of its behaviour.
         reason: &'static str,
     },
-    /// Network namespaces for a stream.
+    /// Setting up network namespaces failed.
     #[error("cannot {step}")]
     Namespace {
-        /// What the kernel refused.
+        /// The refused step.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A file of a build.
+    /// A file of a build could not be used.
     #[error("cannot use {}", path.display())]
     BuildFile {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Where a stack is, or what of it is in memory.
+    /// Finding a stack, or its resident pages, failed.
     #[error("cannot look at a stack")]
     LookAtStack {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Memory for a stack.
+    /// Mapping memory for a stack failed.
     #[error("cannot map a stack of {bytes} bytes")]
     MapStack {
-        /// How much.
+        /// The size.
         bytes: usize,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A compiler, or what stands for it.
+    /// A compiler, or the shell that replaces it, could not be started.
     #[error("cannot start {name}")]
     StartCompiler {
         /// Its name.
         name: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The same, when it did not compile.
+    /// A compiler failed.
     #[error("cannot compile with {name}: {status}")]
     CompilerFailed {
         /// Its name.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
     },
 }
 
-/// What the limit of open files amounts to.
+/// The limit of open files as text.
 fn descriptor_limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "too many files are open".to_owned(), |limit| format!("the limit is {limit}"))
 }
 
 impl Error {
-    /// What the user can do about it, where there is something.
+    /// A remedy for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::StartThread { .. } => {
@@ -210,7 +210,7 @@ impl Error {
             Self::StartTask { .. } => {
                 Some("ask for fewer groups, or raise the limit with ulimit -u".to_owned())
             }
-            // The process has some open already, and the reserve of the run is for them.
+            // The process already has some open; the reserve is for them.
             Self::Descriptors { needed, .. } => {
                 Some(format!("raise the limit with ulimit -n {}", needed + 64))
             }

@@ -1,44 +1,44 @@
-//! Command lines of loads: every form in which an option may be typed, in one place for real and for simulated machines.
+//! Command lines of loads: every spelling of an option, in one place for real and for simulated machines.
 //!
-//! A [`Program`] is what people start: one of our loads, or the published program that it stands for (`iperf`, `cg.S.x`). Its
-//! [`Opt`]s have one long name each, and other forms: the short ones, those of the published program, operands.
-//! [`Program::canonical`] puts the long names in the place of all of them. What a load does with an option is its own matter; one
-//! that a machine does not model has no effect there, which is told.
+//! A [`Program`] is a command that a user starts: one of our loads, or the published program that it models (`iperf`, `cg.S.x`). Its
+//! [`Opt`]s have one long name each, and other spellings: short options, those of the published program, operands.
+//! [`Program::canonical`] replaces all of them by the long names. Each load interprets its options itself. An option that a machine
+//! does not model has no effect there, and the user gets a note.
 
 /// A program and its options.
 #[derive(Debug)]
 pub struct Program {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// The load that stands for it.
+    /// The load that models it.
     pub load: &'static str,
-    /// What it may be given.
+    /// Its options.
     pub options: &'static [Opt],
 }
 
-/// An option in all its forms.
+/// An option with all its spellings.
 #[derive(Debug)]
 pub struct Opt {
     /// Its long name, without dashes.
     pub name: &'static str,
-    /// Whether a value belongs to it.
+    /// Whether it takes a value.
     pub takes_value: bool,
-    /// Other ways to type it.
+    /// Its other spellings.
     pub forms: &'static [Form],
 }
 
-/// A way to type an option, beside its long name.
+/// A spelling of an option, besides its long name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Another flag for it.
+    /// Another flag.
     Flag(&'static str),
-    /// A flag that stands for the option with this value.
+    /// A flag that means the option with this value.
     Means(&'static str, &'static str),
-    /// A word without a flag. Words fill the options that have this form, in order.
+    /// A word without a flag. Such words are assigned to the options with this form, in order.
     Operand,
 }
 
-/// A word of a command line, and the place of the word that it was made of.
+/// A word of a command line, and the position of the word from which it was derived.
 pub type Placed = (String, usize);
 
 use Form::{Flag, Means, Operand};
@@ -51,7 +51,7 @@ const fn switch(name: &'static str, forms: &'static [Form]) -> Opt {
     Opt { name, takes_value: false, forms }
 }
 
-/// Each program. Options of published programs: NPB 3.3 (OMP_NUM_THREADS stands before the name), rt-tests' and the first hackbench, iperf 2.0.
+/// All programs. Options of published programs: NPB 3.3 (OMP_NUM_THREADS before the name), hackbench of rt-tests and the first one, iperf 2.0.
 pub const PROGRAMS: &[Program] = &[
     Program {
         name: "cg",
@@ -171,8 +171,8 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 impl Program {
-    /// The program that a word starts, with what its name says of its options. What stands before the last slash does not count.
-    /// Benchmarks of NPB have a class in their names, and how many processes, or `x`: `./cg.S.x`, `cg.A.4`.
+    /// The program that a word starts, with the options that its name implies. Only the part after the last slash counts. Benchmarks of NPB
+    /// have a class in their names, and the number of processes or `x`: `./cg.S.x`, `cg.A.4`.
     #[must_use]
     pub fn named(word: &str) -> Option<(&'static Program, Vec<String>)> {
         let last = word.rsplit('/').next().unwrap_or(word);
@@ -199,13 +199,13 @@ impl Program {
         Some((program, words))
     }
 
-    /// The option of that long name.
+    /// The option with this long name.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&'static Opt> {
         self.options.iter().find(|option| option.name == name)
     }
 
-    /// The option that a flag with its dashes is a form of, with the value that it stands for.
+    /// The option with this flag (including its dashes), with the value that the flag implies.
     fn by_flag(&self, flag: &str) -> Option<(&'static Opt, Option<&'static str>)> {
         let long = flag.strip_prefix("--");
         let own = self.options.iter().flat_map(|option| option.forms.iter().map(move |form| (option, form)));
@@ -217,8 +217,8 @@ impl Program {
         form.or_else(|| Some((self.option(long?)?, None)))
     }
 
-    /// The words of a command line with the long name in the place of every form, each with the place of the word that it was made of.
-    /// Words that are no option of this program stay as they are; `others` says of their flags whether a value belongs to them.
+    /// The words of a command line with all spellings replaced by the long names, each with the position of the original word. Words that are not
+    /// options of this program stay unchanged; `others` returns whether their flags take a value.
     #[must_use]
     pub fn canonical(&self, words: &[String], others: &dyn Fn(&str) -> bool) -> Vec<Placed> {
         let mut out: Vec<Placed> = Vec::new();
@@ -250,14 +250,14 @@ impl Program {
                         out.extend(words.next().map(|(value, at)| (value.clone(), at)));
                     }
                 }
-                // A value where none belongs: its reader says so.
+                // A value for a flag that takes none: its parser will report it.
                 (_, Some(value)) => out.push((format!("{name}={value}"), at)),
             }
         }
         out
     }
 
-    /// A flag and the value that is written in one word with it: `--groups=3`, `-g3`.
+    /// Splits a flag and a value in one word: `--groups=3`, `-g3`.
     fn apart<'w>(&self, word: &'w str) -> (&'w str, Option<&'w str>) {
         if let Some((flag, value)) = word.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
             return (flag, Some(value));
@@ -273,13 +273,13 @@ impl Program {
 }
 
 impl Opt {
-    /// Whether that is one of its flags.
+    /// Whether it has this flag.
     #[must_use]
     pub fn has_flag(&self, flag: &str) -> bool {
         flag.strip_prefix("--") == Some(self.name) || self.flags().any(|own| own == flag)
     }
 
-    /// Its flags beside the long name, as they are typed.
+    /// Its flags other than the long name, as they are typed.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         self.forms.iter().filter_map(|form| match form {
             Flag(flag) => Some(*flag),

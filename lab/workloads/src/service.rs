@@ -1,12 +1,13 @@
-//! A service: requests that arrive at random and want a fixed amount of work each, and how long each took.
+//! A service: requests that arrive at random and need a fixed amount of work each, and their response times.
 //!
-//! Requests arrive from outside, however many wait already (an open system); the times between are exponential, drawn from a seed, so that
-//! two runs of equal seed have the same requests. Threads take them in the order in which they arrive. The response time counts from the
-//! moment at which a request is due, and not from when a thread noticed it: a service that gets no CPU is late, whether or not its own
-//! clock ran. A thread that takes a request that is not due yet sleeps until then, so that no other thread stands between.
+//! Requests arrive from outside, independent of the number already waiting (an open system). Interarrival times are
+//! exponential and depend on a seed, so that two runs with equal seeds have the same requests. Threads take requests in order
+//! of arrival. The response time counts from the time at which a request is due, not from when a thread noticed it: a service
+//! without a CPU is late even if none of its code runs. A thread that takes a request before its due time sleeps until then,
+//! so that no hand-over between threads is needed.
 //!
-//! The work is a number of rounds, measured by the thread's own CPU time before it begins: more time on a CPU that
-//! the service slows down.
+//! The work is a number of rounds, calibrated by the thread's own CPU time before the start. So work takes longer on a CPU that is
+//! slowed down.
 
 use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise, thread_cpu_time};
@@ -19,20 +20,20 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// The parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceSpec {
-    /// Threads that answer.
+    /// Number of threads that answer.
     pub threads: NonZeroU32,
-    /// Requests a second, on average.
+    /// Average number of requests per second.
     pub rate: NonZeroU32,
-    /// CPU time of each, in milliseconds; 0.001 to 10000.
+    /// CPU time of each request, in milliseconds; 0.001 to 10000.
     pub work_ms: f64,
-    /// Where chance begins.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Response times count only when so much time is over.
+    /// Response times before this time are not counted.
     pub settle: Duration,
-    /// For how long; without it until stopped.
+    /// Run time; by default until stopped.
     pub duration: Option<Duration>,
 }
 
@@ -56,7 +57,7 @@ pub struct ServiceResult {
 }
 
 impl ServiceResult {
-    /// Of these response times, in any order.
+    /// The result of these response times, in any order.
     fn of(mut times: Vec<Duration>, seconds: f64, stopped: bool) -> Self {
         times.sort_unstable();
         let at = |thousandths: usize| {
@@ -74,7 +75,7 @@ impl ServiceResult {
         }
     }
 
-    /// A line.
+    /// The result in one line.
     pub fn report(&self) -> String {
         format!(
             "{} requests in {:.1} s: p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, longest {:.3} ms\n",
@@ -83,7 +84,7 @@ impl ServiceResult {
     }
 }
 
-/// When requests are due, since the start.
+/// Due times of requests, since the start.
 struct Arrivals {
     state: u64,
     mean: f64,
@@ -95,7 +96,7 @@ impl Arrivals {
         Arrivals { state: seed, mean: 1.0 / f64::from(rate.get()), due: 0.0 }
     }
 
-    /// The next one.
+    /// The next due time.
     fn next(&mut self) -> Duration {
         // A step of a Weyl sequence, mixed (SplitMix64, Steele et al. 2014).
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -104,14 +105,14 @@ impl Arrivals {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
         let high = u32::try_from(z >> 32).unwrap_or(u32::MAX);
-        // Above 0 and at most 1.
+        // Greater than 0 and at most 1.
         let lot = (f64::from(high) + 1.0) / (f64::from(u32::MAX) + 1.0);
         self.due -= self.mean * lot.ln();
         Duration::from_secs_f64(self.due)
     }
 }
 
-/// Rounds of arithmetic.
+/// Executes rounds of arithmetic.
 fn rounds(count: u64) {
     let mut state = 1_u64;
     for _ in 0..count {
@@ -122,10 +123,10 @@ fn rounds(count: u64) {
     black_box(state);
 }
 
-/// How long the speed of a CPU is measured, in its own time.
+/// CPU time of the calibration.
 const MEASURED: Duration = Duration::from_millis(40);
 
-/// How many rounds so many milliseconds of CPU time are.
+/// The number of rounds for this many milliseconds of CPU time.
 fn rounds_of(work_ms: f64) -> u64 {
     let began = thread_cpu_time();
     let mut count = 0_u32;
@@ -145,7 +146,7 @@ fn rounds_of(work_ms: f64) -> u64 {
     }
 }
 
-/// A service that is ready to begin.
+/// A service that is ready to start.
 #[derive(Debug)]
 pub struct Service {
     spec: ServiceSpec,
@@ -153,13 +154,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// Measures how much work a request is: some 40 ms of the calling thread.
+    /// Calibrates the work of a request: takes about 40 ms in the calling thread.
     #[must_use]
     pub fn prepare(spec: &ServiceSpec) -> Service {
         Service { rounds: rounds_of(spec.work_ms), spec: spec.clone() }
     }
 
-    /// Answers requests until the time is over or `stop` is set. `started` is called when all threads are there.
+    /// Answers requests until the end of the run time or until `stop` is set. `started` is called when all threads exist.
     ///
     /// # Errors
     ///
@@ -196,7 +197,7 @@ impl Service {
         Ok(ServiceResult::of(times, seconds, stopped))
     }
 
-    /// The life of a thread: the response times of what it answered.
+    /// The code of a thread; returns the response times of its requests.
     fn answer(
         &self,
         began: Instant,
@@ -216,7 +217,7 @@ impl Service {
                 if now >= at {
                     break;
                 }
-                // Long pauses in pieces, so that a stop is seen.
+                // Sleep in short intervals, to notice a stop.
                 thread::sleep((at - now).min(STOP_POLL));
             }
             rounds(self.rounds);

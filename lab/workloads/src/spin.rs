@@ -1,11 +1,11 @@
-//! Threads that burn CPU time and nothing else, all of the time or a share of it.
+//! Threads that only use CPU time, all of the time or a part of it.
 //!
-//! The measure of how much CPU a program gets: with no other thread about, each thread's CPU seconds are its share of the
-//! wall clock; beside others, the difference is what they took. Iterations tell how much work that time was worth, which
-//! is less on a strand that shares its core or a CPU that was slowed down.
+//! It measures how much CPU time a program gets. Without other threads, each thread's CPU seconds are its share of the wall clock; with
+//! others, the difference is their CPU time. Iterations show the amount of work in that time, which is less on a strand
+//! that shares its core or on a throttled CPU.
 //!
-//! A duty cycle divides the wall clock into periods and spins during the first part of each. It is a demand, not a promise: a thread
-//! that finds no CPU in its part of a period does not make up for it later.
+//! A duty cycle divides the wall clock into periods and spins during the first part of each. It is a demand, not a guarantee: a thread
+//! that gets no CPU in its part of a period does not catch up later.
 
 use crate::Error;
 use crate::clock::{STOP_POLL, SetOnDrop, supervise, thread_cpu_time};
@@ -18,49 +18,49 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// The parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpinSpec {
-    /// How many threads; without it as many as the CPUs that the calling thread may use.
+    /// Number of threads; by default the number of CPUs that the calling thread may use.
     pub threads: Option<NonZeroU32>,
-    /// For how long; without it until stopped.
+    /// Run time; by default until stopped.
     pub duration: Option<Duration>,
-    /// The share of the time that each thread wants; without it all.
+    /// The part of the time in which each thread spins; by default all of it.
     pub duty: Option<Duty>,
-    /// How often [`SpinEvent::Progress`] is told; without it never.
+    /// Interval of [`SpinEvent::Progress`]; by default never.
     pub interval: Option<Duration>,
-    /// MiB that each thread reads at random places, a word in each round, each place known only when the one before was read; without it
-    /// threads stay in their registers.
+    /// MiB that each thread reads at random addresses, one word per round; each address depends on the word read before. By default threads
+    /// only use registers.
     pub memory_mib: Option<NonZeroU32>,
 }
 
-/// A share of the wall clock, in percent of a period.
+/// A part of the wall clock, in percent of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Duty {
     percent: u8,
     period: Duration,
 }
 
-/// A duty cycle that cannot be.
+/// An invalid duty cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadDuty {
-    /// The share.
+    /// The percentage is invalid.
     #[error("cannot spin {0} percent of the time: it is not within 1 and 100")]
     Percent(u8),
-    /// The period.
+    /// The period is invalid.
     #[error("cannot spin in periods of {} ms: they are 1 ms to 1 h long", .0.as_millis())]
     Period(Duration),
 }
 
 impl Duty {
-    /// The period when none is given: shorter than anything that looks at load, longer than a tick.
+    /// The default period: shorter than the interval of load monitors, longer than a tick.
     pub const PERIOD_DEFAULT: Duration = Duration::from_millis(20);
 
     /// `percent` (1 to 100) of each `period` (1 ms to 1 h).
     ///
     /// # Errors
     ///
-    /// [`BadDuty`] for anything else.
+    /// [`BadDuty`] for other values.
     pub fn new(percent: u8, period: Duration) -> Result<Self, BadDuty> {
         if !(1..=100).contains(&percent) {
             return Err(BadDuty::Percent(percent));
@@ -81,13 +81,13 @@ impl Duty {
         self.period
     }
 
-    /// How long a thread goes on sleeping when `elapsed` has passed since it began; zero while it is its time to spin.
+    /// How long a thread must still sleep at `elapsed` since its start; zero while it must spin.
     fn pause_after(&self, elapsed: Duration) -> Duration {
         let period_ns = self.period.as_nanos();
         let within = elapsed.as_nanos() % period_ns;
         let is_busy = within * 100 < period_ns * u128::from(self.percent);
         let pause_ns = if is_busy { 0 } else { period_ns - within };
-        // A period is an hour at most.
+        // A period is at most an hour.
         Duration::from_nanos(u64::try_from(pause_ns).unwrap_or(u64::MAX))
     }
 }
@@ -131,12 +131,12 @@ pub struct SpinResult {
 }
 
 impl SpinResult {
-    /// Iterations of all threads.
+    /// Total iterations.
     pub fn iterations(&self) -> u64 {
         self.threads.iter().map(|thread| thread.iterations).sum()
     }
 
-    /// CPU time of all threads.
+    /// Total CPU time.
     pub fn cpu_seconds(&self) -> f64 {
         self.threads.iter().map(|thread| thread.cpu_seconds).sum()
     }
@@ -158,14 +158,14 @@ impl SpinResult {
     }
 }
 
-/// Rounds between two looks at the clock and the flag: some ten microseconds.
+/// Rounds between two checks of the clock and the flag: about ten microseconds.
 const CHUNK: u64 = 10_000;
 
-/// Spins until `stop` is set or the duration is over.
+/// Spins until `stop` is set or the run time is over.
 ///
 /// # Errors
 ///
-/// [`Error::StartThread`], [`Error::ReadAllowedCpus`] when the number of threads is left to the allowed CPUs.
+/// [`Error::StartThread`], [`Error::ReadAllowedCpus`] when the number of threads depends on the allowed CPUs.
 pub fn run(
     spec: &SpinSpec,
     stop: &AtomicBool,
@@ -183,7 +183,7 @@ pub fn run(
         let (alive, ended) = channel::<()>();
         let mut spinners = Vec::new();
         for index in 0..threads {
-            // Dropped when the thread ends, which the main thread sees when it was the last.
+            // Dropped when the thread ends; the main thread notices when the last one is dropped.
             let (alive, is_over, done) = (alive.clone(), &is_over, &done);
             let spin = move || {
                 let _alive = alive;
@@ -205,7 +205,7 @@ pub fn run(
     Ok(SpinResult { threads: parts, seconds: started.elapsed().as_secs_f64(), stopped })
 }
 
-/// A number that follows another one. Shifts and exclusive ors in turn: several rounds cannot be folded into one by a clever compiler.
+/// The successor of a number. Alternating shifts and exclusive ors, so that a compiler cannot combine several rounds into one.
 fn scrambled(mut state: u64) -> u64 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -213,7 +213,7 @@ fn scrambled(mut state: u64) -> u64 {
     state
 }
 
-/// Memory of random words, all of it written: what is only zeros may be one page.
+/// Memory of random words, all of it written: pages of zeros could all be mapped to one page.
 fn memory(mib: NonZeroU32) -> Vec<u64> {
     let words = (mib.get() as usize) << 17;
     let mut word = 1;
@@ -225,20 +225,20 @@ fn memory(mib: NonZeroU32) -> Vec<u64> {
     .collect()
 }
 
-/// The number that follows one by what is read at the place that it stands for. Scrambled, for else a place would almost decide the next one, and a
-/// walk would soon go round in a circle that caches hold.
+/// The successor of a number and of the word at its index. It is scrambled; otherwise an index would almost determine the next one, and a
+/// walk would soon enter a short cycle that fits into the caches.
 fn read(number: u64, words: &[u64]) -> u64 {
     scrambled(number.wrapping_add(words[place(number, words.len())]))
 }
 
-/// A place that a number stands for, by its upper half.
+/// The index for a number, from its upper half.
 fn place(number: u64, places: usize) -> usize {
     let place = (u128::from(number) * places as u128) >> 64;
     // It is less than `places`.
     usize::try_from(place).unwrap_or(0)
 }
 
-/// The life of a thread.
+/// The code of a thread.
 fn spin(spec: &SpinSpec, deadline: Option<Instant>, is_over: &AtomicBool, done: &AtomicU64) -> SpinThread {
     let (began, mut iterations, mut state) = (Instant::now(), 0, 1_u64);
     let memory = spec.memory_mib.map(memory);
@@ -250,7 +250,7 @@ fn spin(spec: &SpinSpec, deadline: Option<Instant>, is_over: &AtomicBool, done: 
         let pause = spec.duty.map_or(Duration::ZERO, |duty| duty.pause_after(now - began));
         if !pause.is_zero() {
             let left = deadline.map_or(pause, |deadline| pause.min(deadline - now));
-            // Long periods are slept through in pieces, so that a stop is seen.
+            // Sleep through long periods in short intervals, to notice a stop.
             thread::sleep(left.min(STOP_POLL));
             continue;
         }
@@ -323,7 +323,7 @@ thread       iterations      cpu s   cpu %
         let distinct: std::collections::HashSet<&u64> = words.iter().collect();
         assert_eq!(distinct.len(), words.len());
         assert_eq!((place(0, 10), place(u64::MAX / 2, 10), place(u64::MAX, 10)), (0, 4, 9));
-        // 131,072 throws at as many places leave 37 of 100 untouched.
+        // 131,072 random accesses to as many words leave 37 % of them unread.
         let numbers = std::iter::successors(Some(1), |number| Some(read(*number, &words)));
         let places: std::collections::HashSet<usize> =
             numbers.take(words.len()).map(|number| place(number, words.len())).collect();

@@ -1,4 +1,4 @@
-//! Numbers as C's `printf` writes them, since the reports of these loads are defined by its formats.
+//! Numbers as C's `printf` formats them, because these formats define the reports of the loads.
 
 /// `value` as `%<width>.<precision>E`: one digit before the point, an exponent with a sign and at least two digits.
 pub(crate) fn exponent_upper(value: f64, width: usize, precision: usize) -> String {
@@ -6,7 +6,7 @@ pub(crate) fn exponent_upper(value: f64, width: usize, precision: usize) -> Stri
         return format!("{:>width$}", not_finite(value).to_uppercase());
     }
     let plain = format!("{value:.precision$E}");
-    // Rust writes the exponent bare (`1.5E3`, `1.5E-3`).
+    // Rust writes the exponent without padding and plus sign (`1.5E3`, `1.5E-3`).
     let (mantissa, exponent) = plain.split_once('E').unwrap_or((&plain, "0"));
     let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
     format!("{:>width$}", format!("{mantissa}E{sign}{digits:0>2}"))
@@ -21,7 +21,7 @@ pub(crate) fn fixed(value: f64, width: usize, precision: usize) -> String {
     }
 }
 
-/// What C writes for a value that is no number.
+/// C's text of a value that is not a finite number.
 fn not_finite(value: f64) -> &'static str {
     match (value.is_nan(), value.is_sign_negative()) {
         (true, false) => "nan",

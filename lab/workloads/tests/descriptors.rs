@@ -1,4 +1,4 @@
-//! What hackbench does about the limit of open files. A program of its own, since the limit is the whole process's.
+//! hackbench and the limit of open files. A test program of its own, because the limit belongs to the whole process.
 
 use millpond_workloads::Error;
 use millpond_workloads::hackbench::{HackbenchSpec, TaskMode, run};
@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicBool;
 
-/// One test, in this order: nothing else may open files meanwhile, and a hard limit can only be lowered.
+/// One test, in this order: no other code may open files meanwhile, and a hard limit can only be lowered.
 #[test]
 fn the_limit_of_open_files_is_raised_where_that_helps_and_named_where_it_does_not() {
     let never = AtomicBool::new(false);
@@ -21,14 +21,14 @@ fn the_limit_of_open_files_is_raised_where_that_helps_and_named_where_it_does_no
     };
     assert_eq!(spec.descriptors(), 404);
 
-    // The soft limit is in the way: it is raised for the run, and lowered again.
+    // The soft limit is too low: it is raised for the run, and lowered again.
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum }).unwrap();
     let result = run(&spec, &never, &mut |_| ()).unwrap();
     assert_eq!(result.messages, 2_000);
     assert_eq!(getrlimit(Resource::Nofile).current, Some(256));
 
-    // The hard limit leaves room, but not beside what is open already: opening finds out.
+    // The hard limit has room, but not in addition to the open descriptors: opening fails.
     setrlimit(Resource::Nofile, Rlimit { current: Some(405), maximum: Some(405) }).unwrap();
     let error = run(&spec, &never, &mut |_| ()).unwrap_err();
     assert!(matches!(error, Error::Descriptors { needed: 404, limit: Some(405) }), "{error:?}");
@@ -39,7 +39,7 @@ fn the_limit_of_open_files_is_raised_where_that_helps_and_named_where_it_does_no
     assert_eq!(error.to_string(), "cannot open 404 file descriptors: the limit is 128");
     assert_eq!(error.hint().as_deref(), Some("raise the limit with ulimit -n 468"));
 
-    // Processes take their descriptors with them, so the same groups fit: 20 at a time, and 4.
+    // Processes inherit their descriptors, so the same groups fit: 20 at a time, and 4.
     let spec = HackbenchSpec { mode: TaskMode::Process, ..spec };
     assert_eq!(spec.descriptors(), 24);
     assert_eq!(run(&spec, &never, &mut |_| ()).unwrap().messages, 2_000);

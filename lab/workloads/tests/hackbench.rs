@@ -1,5 +1,5 @@
-//! hackbench as its callers see it: every message arrives, and nothing is left behind whatever happens. A program of its own, since its
-//! processes have whatever this one has open, also the sockets of tests beside it.
+//! Tests of hackbench through its interface: every message arrives, and nothing is left behind in any case. A test program of its own, because its
+//! processes inherit all open descriptors, also the sockets of concurrent tests.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
@@ -24,7 +24,7 @@ fn is_running() -> AtomicBool {
 
 /// Whether a process of this number exists, dead or alive.
 fn exists(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks.
+    // SAFETY: signal 0 only checks.
     unsafe { libc::kill(i32::try_from(pid).unwrap(), 0) == 0 }
 }
 
@@ -85,7 +85,7 @@ fn all_children_are_reaped_when_it_ends() {
 fn a_child_that_is_killed_is_reported_by_name_and_the_others_are_gone() {
     for transport in TRANSPORTS {
         let mut all = Vec::new();
-        // So much that it cannot be over before the kill.
+        // Large enough that it is not over before the kill.
         let spec = spec(TaskMode::Process, transport, [2, 2, 1_000_000, 100]);
         let error = run(&spec, &is_running(), &mut |event| {
             if let HackbenchEvent::Ready { pids, .. } = event {
@@ -100,7 +100,7 @@ fn a_child_that_is_killed_is_reported_by_name_and_the_others_are_gone() {
         let text = error.to_string();
         let expected = [
             "cannot finish receiver 1 of group 0: it was killed by signal 9",
-            // Its senders may be seen first.
+            // Its senders may be noticed first.
             "cannot finish sender 1 of group 0: ",
             "cannot finish sender 0 of group 0: ",
             "cannot finish receiver 0 of group 0: ",
@@ -155,7 +155,7 @@ fn a_panic_in_the_callback_leaves_no_task() {
 
 #[test]
 fn the_main_task_gives_the_real_time_priority_back() {
-    // SAFETY: asks for the policy of the calling thread.
+    // SAFETY: reads the policy of the calling thread.
     let policy = || unsafe { libc::sched_getscheduler(0) };
     let before = policy();
     let mut during = None;

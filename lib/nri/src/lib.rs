@@ -1,14 +1,14 @@
-//! Pods and containers of a container runtime, by its interface for plugins (NRI): what begins, changes and ends, as plain data. The plugin answers which
-//! CPUs a container gets; it asks the runtime for nothing after it has registered: what a plugin changes unasked can stop containerd for good
-//! (containerd #13733).
+//! Pods and containers of a container runtime, through its plugin interface (NRI), as plain data: when they begin, change and end. The plugin
+//! decides the CPUs of a container in its answers. After registration it sends no requests to the runtime: an unsolicited update can stop
+//! containerd permanently (containerd #13733).
 //!
 //! ```text
-//!   socket ──▶ trunk ──connection 1──▶ the runtime's questions ──▶ Node: plain data in, plain data out
+//!   socket ──▶ trunk ──connection 1──▶ the runtime's requests ──▶ Node: plain data in, plain data out
 //!                └─────connection 2──▶ one message: the plugin registers
 //! ```
 //!
-//! This is the only room that speaks ttrpc. A [`Node`] is called on the thread of [`attend`] and must answer at once: a runtime drops a plugin that takes
-//! longer than its request timeout, two seconds by default.
+//! Only this crate uses ttrpc. A [`Node`] is called on the thread of [`attend`] and must not block: a runtime drops a plugin that exceeds
+//! its request timeout, two seconds by default.
 
 mod service;
 #[cfg(test)]
@@ -26,34 +26,34 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-/// What this is written for. Runtimes back to NRI 0.6 (containerd 1.7) understand it.
+/// The NRI version that the plugin is written for. Runtimes back to NRI 0.6 (containerd 1.7) support it.
 const VERSION: &str = "v0.12.5";
 
-/// Which place among plugins this one has: two digits. The runtime asks in their order.
+/// The plugin's index: two digits. The runtime calls plugins in this order.
 const INDEX: &str = "50";
 
 const NAME: &str = "millpond";
 
-/// For so long the runtime may take to take a plugin.
+/// Timeout of the registration.
 const REGISTRATION: Duration = Duration::from_secs(5);
 
-/// The runtime.
+/// A container runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     /// Its name (`containerd`).
     pub name: String,
     /// Its version (`v2.1.9`).
     pub version: String,
-    /// For how long it waits for an answer; 0 where it does not say.
+    /// Its request timeout; 0 if unknown.
     pub patience: Duration,
 }
 
-/// A pod. Names and annotations are as others wrote them.
+/// A pod. Names and annotations are foreign text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// The runtime's number for it.
+    /// The runtime's id.
     pub id: String,
-    /// The cluster's number for it.
+    /// The cluster's id.
     pub uid: String,
     /// Its namespace.
     pub namespace: String,
@@ -61,105 +61,105 @@ pub struct Pod {
     pub name: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The cgroup in which its containers are, as the runtime names it; empty where it does not say.
+    /// The parent cgroup of its containers, in the runtime's notation; empty if unknown.
     pub cgroup: String,
 }
 
 /// A container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Container {
-    /// The runtime's number for it.
+    /// The runtime's id.
     pub id: String,
-    /// That of its pod.
+    /// Its pod's id.
     pub pod: String,
     /// Its name.
     pub name: String,
-    /// Its cgroup, as the runtime names it: a path, or `SLICE:PREFIX:NAME` where systemd makes cgroups.
+    /// Its cgroup in the runtime's notation: a path, or `SLICE:PREFIX:NAME` where systemd manages cgroups.
     pub cgroup: String,
-    /// The CPUs that its specification has; empty for any.
+    /// The CPUs of its specification; empty for any.
     pub cpus: String,
-    /// How much it requests, in shares: 1,024 are a CPU. `None` where it says nothing.
+    /// Its CPU request in shares: 1,024 are a CPU. `None` if unspecified.
     pub shares: Option<u64>,
     /// Whether it has ended.
     pub has_ended: bool,
 }
 
-/// What a container gets when it is made.
+/// Changes to a container at its creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adjustment {
     /// Its CPUs, as a list.
     pub cpus: Option<String>,
-    /// Added to its environment.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// Files and directories of the host that it sees, read only: where they are on the host, and there.
+    /// Read-only mounts of host files and directories: the host's path, and the container's.
     pub views: Vec<(String, String)>,
 }
 
-/// The CPUs of a container from now on.
+/// New CPUs of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// The container's number.
+    /// The container's id.
     pub container: String,
     /// Its CPUs, as a list.
     pub cpus: String,
 }
 
-/// Who answers. Each answer must come at once.
+/// Answers the runtime's requests. No method may block.
 pub trait Node: Send + Sync {
-    /// A runtime took the plugin.
+    /// The runtime has accepted the plugin.
     ///
     /// # Errors
-    /// Why not this one: the plugin goes.
+    /// The reason why the plugin rejects this runtime. Then the plugin disconnects.
     fn meet(&self, runtime: Runtime) -> Result<(), String>;
 
-    /// Everything that exists, after the plugin was taken. The answer is what is to change.
+    /// All existing pods and containers, after the registration. Returns the required changes.
     fn synchronize(&self, pods: Vec<Pod>, containers: Vec<Container>) -> Vec<Update>;
 
-    /// A container is about to be made.
+    /// A container is about to be created.
     ///
     /// # Errors
-    /// Why it must not: the runtime makes none, and says so to whoever wanted it.
+    /// The reason why it must not be created: the runtime creates no container and reports the reason to its client.
     fn create(&self, pod: Pod, container: Container) -> Result<Adjustment, String>;
 
-    /// A container runs.
+    /// A container has started.
     fn started(&self, container: Container);
 
-    /// A container is about to get other resources. `container` has what is wanted. The answer is the CPUs that it keeps; `None` leaves what is wanted.
+    /// A container's resources are about to change. `container` has the requested ones. Returns the CPUs that it keeps; `None` accepts the request.
     fn update(&self, pod: Pod, container: Container) -> Option<String>;
 
-    /// A container has ended, or is gone.
+    /// A container has ended, or was removed.
     fn ended(&self, container: &str);
 }
 
-/// Why it went.
+/// The reason of a disconnect.
 #[derive(Debug, Error)]
 pub enum Parting {
-    /// Nobody listens, or the socket cannot be used.
+    /// No runtime listens, or the socket is unusable.
     #[error("cannot connect to {path}: {why}")]
     NoRuntime {
         /// The socket.
         path: String,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// The runtime did not take the plugin.
+    /// The runtime did not accept the plugin.
     #[error("the runtime does not take the plugin: {0}")]
     NotTaken(String),
-    /// The plugin did not take the runtime.
+    /// The plugin did not accept the runtime.
     #[error("{0}")]
     Refused(String),
     /// The connection ended: the runtime ended, or dropped the plugin.
     #[error("the runtime ended the connection: {0}")]
     Ended(io::Error),
-    /// It was told to.
+    /// The caller requested it.
     #[error("it was told to go")]
     Told,
 }
 
-/// Registers with the runtime that listens there, and answers until the connection ends or `leave` is told. This blocks.
+/// Registers with the runtime on this socket, and answers requests until the connection ends or `leave` fires. Blocks the thread.
 ///
 /// # Errors
-/// There is always a reason for the end.
+/// Always returns the reason of the disconnect.
 pub fn attend(socket: &Path, node: Arc<dyn Node>, leave: oneshot::Receiver<()>) -> Parting {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -1,4 +1,4 @@
-//! The plugin's services on a socket: questions are understood, given to the [`Node`], and answered.
+//! The plugin's services on a socket: requests are decoded, passed to the [`Node`], and answered.
 
 use crate::trunk::carry;
 use crate::ttrpc::{self, Client, Code, Status};
@@ -20,18 +20,18 @@ use tokio::time::timeout;
 const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 
-/// Everything that a runtime may ask a plugin.
+/// A request of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
     Configure,
     Synchronize,
     CreateContainer,
     UpdateContainer,
-    /// What happened to a container, and needs no answer but that it was heard.
+    /// An event of a container, which only needs an acknowledgement.
     Tell(Event),
-    /// The same, as older runtimes tell it.
+    /// The same in the form of older runtimes.
     StateChange,
-    /// What was not asked for.
+    /// A request that the plugin did not subscribe to.
     Other,
 }
 
@@ -56,7 +56,7 @@ const METHODS: [(&str, Method); 18] = [
     ("ValidateContainerAdjustment", Method::Other),
 ];
 
-/// Answers on a socket until it ends.
+/// Serves a socket until it closes.
 pub(crate) async fn serve(
     socket: impl AsyncRead + AsyncWrite + Send + 'static,
     node: Arc<dyn Node>,
@@ -66,7 +66,7 @@ pub(crate) async fn serve(
     let (refuse, mut refused) = mpsc::channel(1);
     let mut desk = Desk { node, refuse, parts: Default::default() };
     let (from, to) = split(plugin);
-    // It ends with this function, and goes on while a runtime that is refused ends the connection.
+    // It ends with this function, but continues while a refused runtime closes the connection.
     let mut answers = JoinSet::new();
     answers.spawn(async move {
         ttrpc::answer(from, to, PLUGIN_SERVICE, |name, question| desk.answer(name, question)).await
@@ -83,7 +83,7 @@ pub(crate) async fn serve(
         parting = parting => parting,
         why = &mut end => Parting::Ended(why),
         Some(why) = refused.recv() => {
-            // The runtime hears why, and ends the connection.
+            // The runtime gets the reason, and closes the connection.
             let _ended = timeout(REGISTRATION, &mut end).await;
             Parting::Refused(why)
         }
@@ -100,7 +100,7 @@ async fn register(client: &Client) -> Result<(), Status> {
 struct Desk {
     node: Arc<dyn Node>,
     refuse: mpsc::Sender<String>,
-    /// What came of a list that comes in parts.
+    /// The parts of a multi-part list so far.
     parts: (Vec<Pod>, Vec<Container>),
 }
 
@@ -159,7 +159,7 @@ impl Desk {
         Updated { updates: kept.map(|cpus| Update { container: id, cpus }.into()).into_iter().collect() }
     }
 
-    /// Of an event that needs no answer.
+    /// Handles an event that only needs an acknowledgement.
     fn tell(&self, event: i32, container: Option<wire::Container>) -> Vec<u8> {
         let container = Container::from(container.unwrap_or_default());
         if event == Event::PostStart as i32 {
@@ -192,7 +192,7 @@ impl From<wire::Pod> for Pod {
     }
 }
 
-/// The state of a container that has ended.
+/// The state number of a container that has ended.
 const STOPPED: i32 = 4;
 
 impl From<wire::Container> for Container {
@@ -212,7 +212,7 @@ impl From<wire::Container> for Container {
 }
 
 impl Container {
-    /// Takes what resources say.
+    /// Copies the fields of a resources message.
     fn take(&mut self, resources: Option<wire::Resources>) {
         let Some(cpu) = resources.and_then(|resources| resources.cpu) else { return };
         self.cpus = cpu.cpus;

@@ -1,4 +1,4 @@
-//! A runtime that is none asks the plugin over a socket pair.
+//! A fake runtime calls the plugin over a socket pair.
 
 use crate::service::serve;
 use crate::trunk::carry;
@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Writes down what it is told, and gives every container of pool `web` CPUs 2-3.
+/// Records calls, and gives every container of pool `web` CPUs 2-3.
 #[derive(Default)]
 struct Notes {
     lines: Mutex<Vec<String>>,
@@ -83,7 +83,7 @@ impl Node for Notes {
 struct Fake {
     client: Client,
     registered: mpsc::Receiver<RegisterPlugin>,
-    /// The connections, and what takes plugins.
+    /// The tasks of the connections and of registration.
     _tasks: JoinSet<()>,
 }
 
@@ -121,7 +121,7 @@ fn block_on<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }
 
-/// A runtime and a plugin; what it does with them; why the plugin went.
+/// Connects a runtime and a plugin, and executes `act`; returns the reason of the disconnect.
 fn with_plugin<F: Future<Output = ()>>(node: &Arc<Notes>, act: impl FnOnce(Fake) -> F) -> Parting {
     block_on(async {
         let (here, there) = UnixStream::pair().unwrap();
@@ -181,7 +181,7 @@ fn a_container_gets_its_cpus_when_it_is_made_and_keeps_them_when_it_is_updated()
                 request_timeout: 2000,
             };
             let configured: Configured = fake.asked("Configure", configure).await;
-            // Events 4, 7, 8, 10 and 11, each at the bit before its number.
+            // Events 4, 7, 8, 10 and 11; event N is bit N - 1.
             assert_eq!(configured.events, 0b110_1100_1000);
             let created: Created = fake.asked("CreateContainer", about("c1", Some("web"), None)).await;
             let adjustment = created.adjustment.unwrap();
@@ -207,7 +207,7 @@ fn a_container_gets_its_cpus_when_it_is_made_and_keeps_them_when_it_is_updated()
             for method in ["PostStartContainer", "StopContainer", "RemoveContainer", "RunPodSandbox"] {
                 let _heard: Nothing = fake.asked(method, about("c1", None, None)).await;
             }
-            // As older runtimes tell it.
+            // The form of older runtimes.
             let change = |event| StateChange { event, pod: None, container: Some(container("c2")) };
             for event in [1, 7, 10, 11] {
                 let _heard: Nothing = fake.asked("StateChange", change(event)).await;
@@ -265,7 +265,7 @@ fn many_questions_at_once_have_their_own_answers() {
             let fake = &fake;
             async move {
                 let id = if number.is_multiple_of(2) { "c1" } else { "c2" };
-                // Long enough that frames of several are under way together.
+                // Long enough that frames of several requests interleave.
                 let mut about = about(id, Some("web"), None);
                 if let Some(pod) = &mut about.pod {
                     pod.annotations.insert("long".to_owned(), "x".repeat(200_000));

@@ -1,5 +1,5 @@
-//! Several connections on one socket: frames of a connection's number, a length and a payload, numbers big-endian in 32 bits each. The plugin answers
-//! on connection 1 and asks on connection 2.
+//! Several connections on one socket. A frame is a connection id, a length and a payload; numbers are 32 bits, big-endian. The plugin answers
+//! on connection 1 and sends requests on connection 2.
 
 use crate::ttrpc::{DATA_MAX, HEADER};
 use std::future::Future;
@@ -13,16 +13,17 @@ pub(crate) const PLUGIN: u32 = 1;
 /// The runtime's services.
 pub(crate) const RUNTIME: u32 = 2;
 
-/// A message of ttrpc and its header.
+/// Maximum frame: a ttrpc message and its header.
 const FRAME_MAX: usize = DATA_MAX + HEADER;
 
-/// So much of a connection is under way at most.
+/// Buffered bytes per connection.
 const WINDOW: usize = 64 << 10;
 
-/// So many frames wait to be written.
+/// Frames that wait to be written.
 const QUEUE: usize = 64;
 
-/// The ends of both connections here, the plugin's first, and what carries them: it ends with the socket. Who drops it ends the connections.
+/// The local ends of both connections, the plugin's first, and the task that carries them, which ends with the socket. Dropping it closes the
+/// connections.
 pub(crate) fn carry(
     socket: impl AsyncRead + AsyncWrite + Send + 'static,
 ) -> (DuplexStream, DuplexStream, impl Future<Output = io::Error> + Send) {
@@ -51,7 +52,7 @@ pub(crate) fn carry(
     (plugin, runtime, end)
 }
 
-/// Cuts what is written into frames, until nobody writes any more.
+/// Cuts written data into frames, until the writer closes.
 async fn cut(
     id: u32,
     mut read: impl AsyncRead + Unpin,
@@ -78,7 +79,7 @@ async fn send(mut queue: mpsc::Receiver<(u32, Vec<u8>)>, mut to: impl AsyncWrite
     Ok(())
 }
 
-/// Gives each frame to its connection. One for a connection that nobody opened is passed over.
+/// Delivers each frame to its connection. A frame for an unknown connection is dropped.
 async fn deal(
     mut from: impl AsyncRead + Unpin,
     mut connections: Vec<(u32, WriteHalf<DuplexStream>)>,
@@ -136,7 +137,7 @@ mod tests {
             let mut frame = [0; 11];
             there.read_exact(&mut frame).await.unwrap();
             assert_eq!(&frame, b"\0\0\0\x01\0\0\0\x03abc");
-            // A frame for nobody is passed over.
+            // A frame for an unknown connection is dropped.
             there.write_all(b"\0\0\0\x09\0\0\0\x01x\0\0\0\x01\0\0\0\x02de").await.unwrap();
             let mut got = [0; 2];
             plugin.read_exact(&mut got).await.unwrap();

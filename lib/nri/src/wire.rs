@@ -1,10 +1,10 @@
-//! Messages of the interface (`nri.pkg.api.v1alpha1`, NRI 0.12), with the numbers of its fields, and those fields alone that are used: others are
-//! passed over.
+//! Messages of the interface (`nri.pkg.api.v1alpha1`, NRI 0.12) with their field numbers. Unused fields are not declared, and are ignored
+//! when received.
 
 use prost::Message;
 use std::collections::HashMap;
 
-/// What happens to containers, by the numbers of events.
+/// Events of containers, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Create = 4,
@@ -17,7 +17,7 @@ pub(crate) enum Event {
 impl Event {
     const ASKED: [Event; 5] = [Event::Create, Event::PostStart, Event::Update, Event::Stop, Event::Remove];
 
-    /// All that are asked for.
+    /// The mask of all events that the plugin subscribes to.
     pub fn mask() -> i32 {
         Event::ASKED.iter().fold(0, |mask, event| mask | 1 << (*event as i32 - 1))
     }
@@ -30,7 +30,7 @@ pub(crate) struct Nothing {}
 pub(crate) struct RegisterPlugin {
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Two digits: the order of plugins.
+    /// Two digits: the plugin's index.
     #[prost(string, tag = "2")]
     pub index: String,
     #[prost(string, tag = "3")]
@@ -60,7 +60,7 @@ pub(crate) struct Synchronize {
     pub pods: Vec<Pod>,
     #[prost(message, repeated, tag = "2")]
     pub containers: Vec<Container>,
-    /// This is a part, and another one follows.
+    /// Whether another part follows.
     #[prost(bool, tag = "3")]
     pub more: bool,
 }
@@ -73,19 +73,19 @@ pub(crate) struct Synchronized {
     pub more: bool,
 }
 
-/// What every question about one container begins with.
+/// The common part of all requests about one container.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AboutContainer {
     #[prost(message, optional, tag = "1")]
     pub pod: Option<Pod>,
     #[prost(message, optional, tag = "2")]
     pub container: Option<Container>,
-    /// Of an update: what the container is to get.
+    /// In an update: the requested resources.
     #[prost(message, optional, tag = "3")]
     pub resources: Option<Resources>,
 }
 
-/// What older runtimes tell of events that need no answer.
+/// Events that only need an acknowledgement, in the form of older runtimes.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StateChange {
     #[prost(int32, tag = "1")]
@@ -102,7 +102,7 @@ pub(crate) struct Created {
     pub adjustment: Option<ContainerAdjustment>,
 }
 
-/// The answer to an update and to a stop.
+/// The response to an update and to a stop.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Updated {
     #[prost(message, repeated, tag = "1")]
@@ -216,7 +216,7 @@ pub(crate) struct ContainerUpdate {
     pub container: String,
     #[prost(message, optional, tag = "2")]
     pub linux: Option<LinuxUpdate>,
-    /// The container may be gone meanwhile.
+    /// The container may have been removed in the meantime.
     #[prost(bool, tag = "3")]
     pub ignores_failure: bool,
 }
@@ -227,7 +227,7 @@ pub(crate) struct LinuxUpdate {
     pub resources: Option<Resources>,
 }
 
-/// These CPUs, and nothing else.
+/// Resources with only these CPUs.
 pub(crate) fn only_cpus(cpus: &str) -> Resources {
     Resources { cpu: Some(Cpu { shares: None, cpus: cpus.to_owned() }) }
 }

@@ -1,8 +1,8 @@
-//! Colours, as many as a terminal has. Nothing is told by colour alone.
+//! Colours, as many as a terminal has. Colour is never the only indication.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a terminal can show.
+/// The colours of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Depth {
     /// Bold and reverse only.
@@ -10,12 +10,12 @@ pub enum Depth {
     Mono,
     /// The sixteen colours of every terminal.
     Sixteen,
-    /// Red, green and blue.
+    /// 24-bit colours.
     Full,
 }
 
 impl Depth {
-    /// By the environment: `NO_COLOR` (no-color.org) and terminals without colours; `COLORTERM` tells of all of them.
+    /// The depth by the environment: `NO_COLOR` (no-color.org), `TERM`, and `COLORTERM` for 24-bit colours.
     #[must_use]
     pub fn of(no_color: Option<&str>, term: Option<&str>, colorterm: Option<&str>) -> Depth {
         let is_plain = term.is_none_or(|t| {
@@ -30,7 +30,7 @@ impl Depth {
         }
     }
 
-    /// For a part of 1 that is used: calm, busy, full.
+    /// The style of a load from 0 to 1: low, busy, full.
     #[must_use]
     pub fn heat(self, part: f64) -> Style {
         let style = Style::new();
@@ -56,13 +56,13 @@ impl Depth {
         if self == Depth::Mono { style } else { style.fg(Color::Cyan) }
     }
 
-    /// What is selected.
+    /// The selected row.
     #[must_use]
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What does not hold, or was refused.
+    /// Errors and refusals.
     #[must_use]
     pub fn alarm(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD);

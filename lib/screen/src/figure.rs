@@ -1,14 +1,14 @@
-//! How a field looks in a row: by its unit and kind.
+//! Formats a field's value, by its unit and kind.
 
 use millpond_model::Histogram;
 use millpond_observe::catalogue::{Entity, FieldId, FieldKind, Unit};
 use millpond_observe::{Row, Value};
 
-/// What stands for a figure that is not known.
+/// Text of an unknown value.
 const UNKNOWN: &str = "-";
 
-/// A field of a row of an interval, as text without blanks around it. Time of counters is in percent of one CPU or
-/// thread, of sets in CPUs or threads; other counters are per second.
+/// A field of an interval's row, as text without surrounding blanks. Times of counters are in percent of one CPU or thread; for sets, in
+/// CPUs or threads. Other counters are per second.
 #[must_use]
 pub fn figure(row: &Row, id: FieldId) -> String {
     let field = id.field();
@@ -29,10 +29,10 @@ pub fn figure(row: &Row, id: FieldId) -> String {
     }
 }
 
-/// What stands above histograms.
+/// The heading of histograms.
 pub const HISTOGRAM_HEADING: &str = "  EVENTS   MEDIAN      P99    P99.9  LONGEST 1us       1ms       1s";
 
-/// The doublings of time in the picture of a histogram: to 2^-20 s (0.95 us), and so on, to 16 s.
+/// The powers of two of a histogram's columns: up to 2^-20 s (0.95 us), and so on, to 16 s.
 const OCTAVES: [u16; 25] = {
     let mut ends = [0; 25];
     let mut at = 0;
@@ -45,7 +45,7 @@ const OCTAVES: [u16; 25] = {
     ends
 };
 
-/// How many events, three quantiles and the longest one, and a column for each doubling of time. Quantiles are the upper bounds of their buckets.
+/// Number of events, three quantiles, the maximum, and a column for each power of two. Quantiles are the upper bounds of their buckets.
 fn histogram_figure(histogram: &Histogram) -> String {
     let quantile = |q| histogram.quantile_s(q).map_or_else(|| UNKNOWN.to_owned(), time);
     let longest = histogram.longest_s().map_or_else(|| UNKNOWN.to_owned(), time);
@@ -68,10 +68,10 @@ fn histogram_figure(histogram: &Histogram) -> String {
     line.trim_end().to_owned()
 }
 
-/// `0`, `850ns`, `1.3us`, `12ms`, `2.0s`.
+/// A time: `0`, `850ns`, `1.3us`, `12ms`, `2.0s`.
 fn time(seconds: f64) -> String {
     let (value, unit) = match seconds {
-        // The first bucket is that of no time at all.
+        // The first bucket is zero time.
         s if s < 1e-9 => return "0".to_owned(),
         s if s < 1e-6 => (s * 1e9, "ns"),
         s if s < 1e-3 => (s * 1e6, "us"),
@@ -81,12 +81,12 @@ fn time(seconds: f64) -> String {
     if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-/// Three digits at least tell values apart: `0.0`, `7.3`, `42`, `1200`.
+/// A percentage; below 10 with one decimal: `0.0`, `7.3`, `42`, `1200`.
 fn percent(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// `0`, `7`, `12345`, `123k`, `12M`.
+/// A count: `0`, `7`, `12345`, `123k`, `12M`.
 fn count(value: f64) -> String {
     match value {
         v if v < 99_999.5 => format!("{v:.0}"),
@@ -95,7 +95,7 @@ fn count(value: f64) -> String {
     }
 }
 
-/// `512K`, `1.4G`: powers of 1024.
+/// A size in powers of 1024: `512K`, `1.4G`.
 fn bytes(value: f64) -> String {
     let mut value = value / 1024.0;
     for letter in ["K", "M", "G"] {
@@ -107,7 +107,7 @@ fn bytes(value: f64) -> String {
     format!("{value:.1}T")
 }
 
-/// Eight heights of a column, for a part of 1; an empty one only for nothing at all.
+/// A block character of eight heights, for a value from 0 to 1; blank only for zero.
 #[must_use]
 pub fn level_char(part: f64) -> char {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -1,4 +1,4 @@
-//! The page of help.
+//! The help page.
 
 /// Its lines.
 pub const LINES: &[&str] = &[

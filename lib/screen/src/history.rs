@@ -1,26 +1,26 @@
-//! What the figures of sets were lately: for lines of sparks.
+//! Recent pressure of sets, for sparklines.
 
 use millpond_observe::catalogue::{Entity, pset};
 use millpond_observe::{Frame, Row, RowKey};
 use std::collections::{HashMap, VecDeque};
 
-/// So many intervals are remembered.
+/// Number of stored intervals.
 const LENGTH: usize = 60;
 
-/// For each set its latest pressures, oldest first.
+/// The recent pressures of each set, oldest first.
 #[derive(Debug, Default)]
 pub struct History {
     waits: HashMap<RowKey, VecDeque<f64>>,
 }
 
-/// Threads of the set that waited for a CPU, on average: 1 is a thread that waited all the time. Where only the time is known in which any waited, that
-/// part of 1.
+/// Average number of the set's threads that waited for a CPU: 1 is one thread that waited all the time. Where only the time is known in which any
+/// thread waited, the fraction of that time.
 pub fn waiting(row: &Row) -> Option<f64> {
     row.number(pset::WAITED).or_else(|| row.number(pset::PRESSED))
 }
 
 impl History {
-    /// Remembers an interval. Sets that are gone are forgotten.
+    /// Stores an interval, and removes sets that no longer exist.
     pub fn push(&mut self, interval: &Frame) {
         let mut waits = HashMap::new();
         for row in interval.rows(Entity::Pset) {
@@ -35,7 +35,7 @@ impl History {
         self.waits = waits;
     }
 
-    /// The latest `width` pressures of a set, oldest first; fewer where fewer are known.
+    /// The last `width` pressures of a set, oldest first; fewer if fewer are stored.
     pub fn of(&self, row: &Row, width: usize) -> Vec<f64> {
         let known = self.waits.get(&row.key());
         known

@@ -1,40 +1,40 @@
-//! What keys and mice do.
+//! Key and mouse bindings.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 
-/// What the caller has to do.
+/// The caller's next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing but to draw.
+    /// Only redraw.
     None,
-    /// To end.
+    /// Quit.
     Quit,
-    /// To run a command with `--dry-run`, and to say what it said ([`crate::Screen::planned`]).
+    /// Run a command with `--dry-run`, and pass its output to [`crate::Screen::planned`].
     Plan(Vec<String>),
-    /// To run a command, and to say what it said ([`crate::Screen::done`]).
+    /// Run a command, and pass its output to [`crate::Screen::done`].
     Run(Vec<String>),
-    /// To go so many seconds on in a recording, or back.
+    /// Move by this many seconds in a recording, forward or back.
     Go(i64),
 }
 
-/// What a person wants of a list.
+/// A user's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Quit,
     Help,
-    /// The view of this digit, from 0 on.
+    /// The view with this digit, from 0.
     Numbered(usize),
     NextView,
-    /// One row deeper: a set, a thread.
+    /// Opens the selected row: a set, a thread.
     Open,
-    /// Back to where it was opened.
+    /// Returns to the previous view.
     Back,
     Up(usize),
     Down(usize),
     First,
     Last,
     Page(bool),
-    /// The row at this line of the screen.
+    /// Selects the row at this line of the screen.
     Click(u16),
     Filter,
     SortNext,
@@ -49,11 +49,11 @@ pub enum Wish {
     Class,
     Fence,
     Undo,
-    /// So many seconds on, or back.
+    /// Moves by this many seconds, forward or back.
     Go(i64),
 }
 
-/// Keys as in htop, below and vi.
+/// The command of a key, as in htop, below and vi.
 pub fn wish(key: KeyEvent) -> Option<Wish> {
     if key.kind == KeyEventKind::Release {
         return None;
@@ -98,10 +98,10 @@ pub fn wish(key: KeyEvent) -> Option<Wish> {
     })
 }
 
-/// The wheel moves by three lines, as in most programs.
+/// Lines per step of the wheel, as in most programs.
 const WHEEL: usize = 3;
 
-/// What a mouse does.
+/// The command of a mouse event.
 pub fn mouse(event: MouseEvent) -> Option<Wish> {
     Some(match event.kind {
         MouseEventKind::ScrollUp => Wish::Up(WHEEL),

@@ -1,8 +1,8 @@
-//! [`millpond_observe::Frame`]s on a terminal: the screens of `millpond top`, and the same as plain text.
+//! Shows [`millpond_observe::Frame`]s on a terminal, or as plain text: the screens of `millpond top`.
 //!
-//! A [`Screen`] is fed with frames ([`Screen::push`]) and with what a person does ([`Screen::event`]); it draws itself. It reads no machine and no
-//! clock: what is to be done elsewhere it answers as an [`Action`]. A [`Terminal`] is what it is drawn on. Everything in a list is drawn
-//! from the catalogue of fields: `figure` says how a field of some unit and kind looks.
+//! A [`Screen`] gets frames ([`Screen::push`]) and the user's input ([`Screen::event`]), and draws itself. It reads no machine and no
+//! clock; it returns an [`Action`] for everything else. It is drawn on a [`Terminal`]. All lists are generated from the
+//! catalogue of fields; `figure` formats a field by its unit and kind.
 
 pub mod colour;
 mod figure;

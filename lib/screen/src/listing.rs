@@ -1,14 +1,14 @@
-//! Rows in columns, as wide as what is in them.
+//! Rows in columns, as wide as their contents.
 
 use crate::figure::{HISTOGRAM_HEADING, figure};
 use crate::view::Order;
 use millpond_observe::Row;
 use millpond_observe::catalogue::{FieldId, FieldKind, Unit};
 
-/// No column but the last one is wider.
+/// Maximum width of a column, except the last one.
 const WIDTH_MAX: usize = 24;
 
-/// Lines of text of one width.
+/// Lines of equal width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
     /// The headings.
@@ -17,7 +17,7 @@ pub struct Listing {
     pub lines: Vec<String>,
 }
 
-/// Text goes to the left, numbers to the right.
+/// Text is left-aligned, numbers are right-aligned.
 fn is_text(id: FieldId, rows: &[&Row]) -> bool {
     let field = id.field();
     field.unit == Unit::None
@@ -25,8 +25,8 @@ fn is_text(id: FieldId, rows: &[&Row]) -> bool {
         && rows.iter().all(|row| row.number(id).is_none())
 }
 
-/// Puts rows into columns of these fields. Columns that do not fit into `width` are left out from the end, but for the last one: it is the one that
-/// says what the row is, and takes what is left.
+/// Formats rows with columns for these fields. Columns that do not fit into `width` are dropped from the end, but not the last one: it
+/// identifies the row, and gets the remaining width.
 #[must_use]
 pub fn listing(rows: &[&Row], fields: &[FieldId], order: Order, width: usize) -> Listing {
     let heading = |id: &FieldId| {
@@ -77,13 +77,13 @@ pub fn listing(rows: &[&Row], fields: &[FieldId], order: Order, width: usize) ->
     }
 }
 
-/// How many columns of a terminal a text takes, to the precision that lists need: wide characters of the East take two.
+/// Width of a text in terminal columns. Approximate, but good enough for lists: wide East Asian characters count two.
 #[must_use]
 pub fn columns(text: &str) -> usize {
     ratatui::text::Line::raw(text).width()
 }
 
-/// A text in exactly so many columns: cut, or with blanks behind it or before it.
+/// A text in exactly this many columns: truncated, or padded on the right or left.
 #[must_use]
 pub fn fitted(text: &str, width: usize, to_the_left: bool) -> String {
     let mut cut = String::new();

@@ -1,4 +1,4 @@
-//! The overview: the machine in two lines, a row for each set, what poold did last.
+//! The overview: the machine in two lines, a row for each set, and the last decisions of poold.
 
 use crate::colour::Depth;
 use crate::figure::{figure, level_char};
@@ -9,13 +9,13 @@ use millpond_observe::{Frame, Row};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// So many intervals of pressure stand beside a set.
+/// Intervals in a set's sparkline.
 const SPARKS: usize = 10;
 
-/// The least room for the picture of CPUs.
+/// Minimum width of the CPU heat map.
 const CPUS_LEAST: usize = 16;
 
-/// CPU time of a machine's CPU that was used, as a part of 1.
+/// Used CPU time of a CPU, from 0 to 1.
 fn used(row: &Row) -> f64 {
     match (row.number(cpu::USER), row.number(cpu::SYSTEM)) {
         (Some(user), Some(system)) => user + system,
@@ -23,7 +23,7 @@ fn used(row: &Row) -> f64 {
     }
 }
 
-/// `t2000: 32 CPUs, 12 processes, 67 threads, load 3.10 2.20 1.00, watching 0.3 %`: as many parts as there is room for.
+/// `t2000: 32 CPUs, 12 processes, 67 threads, load 3.10 2.20 1.00, watching 0.3 %`: as many parts as fit.
 pub fn machine_line(frame: &Frame, width: usize) -> String {
     let Some(row) = frame.rows(Entity::Machine).first() else { return String::new() };
     let mut parts = vec![format!("{} CPUs", figure(row, machine::CPUS))];
@@ -51,7 +51,7 @@ pub fn machine_line(frame: &Frame, width: usize) -> String {
     line
 }
 
-/// What a set is called: its pools, else its own name, else nothing.
+/// The name of a set: its pools, else its own name, else empty.
 fn name(frame: &Frame, set: &Row) -> String {
     let id = set.number(pset::ID);
     let pools = frame.rows(Entity::Pool).iter().filter(|row| row.number(pool::SET) == id);
@@ -65,7 +65,7 @@ fn name(frame: &Frame, set: &Row) -> String {
     }
 }
 
-/// A row for each of these sets of a frame, behind a heading.
+/// A heading, and a row for each of these sets.
 pub fn sets(
     frame: &Frame,
     rows: &[&Row],
@@ -118,7 +118,7 @@ pub fn sets(
     lines
 }
 
-/// A column for each CPU of the set; where there are too many, for each few of them.
+/// The heat map: a column for each CPU of the set, or for each group of CPUs if there are too many.
 fn heat(frame: &Frame, set: &Row, depth: Depth, room: usize) -> Vec<Span<'static>> {
     let id = set.number(pset::ID);
     let uses: Vec<f64> =
@@ -135,7 +135,7 @@ fn heat(frame: &Frame, set: &Row, depth: Depth, room: usize) -> Vec<Span<'static
     uses.chunks(each).map(mean).map(column).collect()
 }
 
-/// Fences that leak, groups that wait for their CPU cap, and what poold did last: at most `most` lines.
+/// Fences that leak, groups that wait for their CPU cap, and the last decisions of poold: at most `most` lines.
 pub fn news(frame: &Frame, depth: Depth, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for row in frame.rows(Entity::Fence).iter().filter(|row| !row.text(fence::LEAKS).is_empty()) {

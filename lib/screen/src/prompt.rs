@@ -1,48 +1,48 @@
-//! Changes: a line that asks, the plan, the answer.
+//! Dialogs for changes: question, plan, confirmation.
 
-/// What is to be changed, before the target is known.
+/// A requested change, before its target is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A CPU moves from a set.
+    /// Move a CPU to another set.
     Move {
         /// The CPU.
         cpu: u32,
-        /// The set that it is in.
+        /// Its present set.
         from: u32,
     },
-    /// A process is bound.
+    /// Bind a process.
     Bind {
         /// The process.
         pid: u32,
-        /// The set that it is bound to.
+        /// Its present set.
         from: u32,
     },
-    /// A process gets a scheduling class or a priority.
+    /// Change the scheduling class or priority of a process.
     Class {
         /// The process.
         pid: u32,
     },
-    /// CPUs are fenced.
+    /// Fence CPUs.
     Fence,
 }
 
 /// A set as a target, with its pool's name while pools are enabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The number.
+    /// Its id.
     pub set: u32,
-    /// Its name in the configuration of pools.
+    /// Its name in the pool configuration.
     pub name: Option<String>,
-    /// The pool that has it.
+    /// Its pool.
     pub pool: Option<String>,
 }
 
-/// A command and the one that takes it back.
+/// A command and its undo command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// What is done.
+    /// The command.
     pub words: Vec<String>,
-    /// What undoes it; empty where only the machine knows: see [`crate::Screen::planned`].
+    /// The undo command; empty where it depends on the machine's state: see [`crate::Screen::planned`].
     pub undo: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ fn words(text: &[&str]) -> Vec<String> {
 }
 
 impl Change {
-    /// What is asked.
+    /// The question to the user.
     pub fn question(&self) -> String {
         match self {
             Change::Move { cpu, from } => format!("move CPU {cpu} from set {from} to set: "),
@@ -64,7 +64,7 @@ impl Change {
     /// The commands for an answer.
     ///
     /// # Errors
-    /// What is wrong with the answer.
+    /// The error in the answer.
     pub fn edit(&self, answer: &str, targets: &[Target]) -> Result<Edit, String> {
         let answer = answer.trim();
         let target = |number: u32| targets.iter().find(|target| target.set == number);
@@ -138,20 +138,20 @@ impl Change {
     }
 }
 
-/// What has the keys instead of the list.
+/// A dialog, which gets the keys instead of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
-    /// Text for the filter.
+    /// Input of the filter's text.
     Filter(String),
-    /// The target of a change.
+    /// Input of a change's target.
     Target(Change, String),
-    /// The plan of a change is being made.
+    /// The plan of a change is being computed.
     Planning(Edit),
-    /// The plan is shown, and waits for yes.
+    /// The plan is shown and awaits confirmation.
     Confirm(Edit, Vec<String>),
-    /// It is being done.
+    /// The change is being executed.
     Doing(Edit, bool),
-    /// Something to read; any key ends it.
+    /// A message; any key closes it.
     Message(Vec<String>),
 }
 

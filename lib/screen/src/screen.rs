@@ -1,4 +1,4 @@
-//! The state of the screens, and how they are drawn.
+//! The state of the screens, and drawing.
 
 use crate::colour::Depth;
 use crate::figure::figure;
@@ -18,53 +18,53 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-/// How time passes.
+/// The pace of time that the user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Nothing new is wanted.
+    /// Paused: no new interval.
     pub is_paused: bool,
-    /// One interval more is wanted although it is paused.
+    /// One interval more during a pause.
     pub wants_step: bool,
-    /// So much faster than real time a simulated machine is to go.
+    /// Speed of a simulated machine, as a multiple of real time.
     pub speed: u32,
 }
 
-/// What is looked at.
+/// The kind of the observed machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// A machine that is there.
+    /// A running machine.
     Real,
-    /// One whose time can be stopped.
+    /// A simulated machine, whose time can be stopped.
     Simulated,
-    /// One as it was: nothing can be changed, and time goes back too.
+    /// A recorded machine: no changes are possible, and time can go back.
     Recorded,
 }
 
-/// The speeds that a key steps through.
+/// The speeds to choose from.
 const SPEEDS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-/// Lines that the frame around a list takes: the machine, the heading, the keys.
+/// Lines around a list: the machine, the heading, the keys.
 const BORDER: u16 = 3;
 
-/// What is on the terminal.
+/// The terminal's contents.
 pub struct Screen {
     depth: Depth,
     watched: Watched,
     pace: Pace,
     intervals: Intervals,
-    /// The time of day that is shown.
+    /// The displayed time of day.
     time: String,
-    /// The interval that is shown.
+    /// The displayed interval.
     shown: Frame,
     history: History,
     views: Vec<Opened>,
     prompt: Option<Prompt>,
     undo: Vec<Edit>,
-    /// The lines that a list had when it was drawn last, and where they began.
+    /// Number of lines and first line of the list when it was last drawn.
     page: (usize, u16),
 }
 
-/// A view with what was chosen in it.
+/// A view with its selection.
 #[derive(Debug, Clone, Default)]
 struct Opened {
     view: View,
@@ -81,7 +81,7 @@ impl Opened {
 }
 
 impl Screen {
-    /// One that shows nothing yet.
+    /// An empty screen.
     #[must_use]
     pub fn new(depth: Depth, watched: Watched) -> Screen {
         Screen {
@@ -99,12 +99,12 @@ impl Screen {
         }
     }
 
-    /// Begins with this view.
+    /// Opens the first view.
     pub fn begin(&mut self, view: View, filter: Filter, order: Order) {
         self.views = vec![Opened { view, filter, order, ..Opened::default() }];
     }
 
-    /// A frame as it was read. What is shown is the interval from the one before; of the first one there are no rates.
+    /// Adds a frame. The screen shows the interval since the previous one; the first frame has no rates.
     pub fn push(&mut self, frame: Frame) {
         self.pace.wants_step = false;
         self.shown = match self.intervals.push(frame) {
@@ -116,38 +116,38 @@ impl Screen {
         };
     }
 
-    /// Forgets earlier frames: what comes next is of another time or another watch.
+    /// Discards earlier frames: the next one is of another time or another measurement.
     pub fn restart(&mut self) {
         self.intervals = Intervals::default();
         self.history = History::default();
     }
 
-    /// Shows the time of day of what is shown.
+    /// Sets the displayed time of day.
     pub fn set_time(&mut self, time: String) {
         self.time = time;
     }
 
-    /// Stops time, with the reason.
+    /// Pauses, with a reason.
     pub fn pause(&mut self, why: String) {
         self.pace = Pace { is_paused: true, wants_step: false, ..self.pace };
         self.say(vec![why]);
     }
 
-    /// How time is to pass.
+    /// The requested pace of time.
     #[must_use]
     pub fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// The interval that is shown.
+    /// The displayed interval.
     #[must_use]
     pub fn shown(&self) -> &Frame {
         &self.shown
     }
 
-    /// What a change would do: the lines that the command said, and whether it would go.
+    /// Shows the plan of a change: the command's output, and whether the command would succeed.
     ///
-    /// `undo` is what takes it back, where only the machine knows: what a process was before.
+    /// `undo` is the undo command, where it depends on the machine's state, such as a process's earlier binding.
     pub fn planned(&mut self, mut lines: Vec<String>, goes: bool, undo: Option<Vec<String>>) {
         if let Some(Prompt::Planning(mut edit)) = self.prompt.take() {
             if edit.undo.is_empty() {
@@ -165,7 +165,7 @@ impl Screen {
         }
     }
 
-    /// What a command said when it was run, and whether it was done.
+    /// Shows a command's output, and whether it succeeded.
     pub fn done(&mut self, lines: Vec<String>, is_done: bool) {
         if let Some(Prompt::Doing(edit, is_undo)) = self.prompt.take() {
             match (is_done, is_undo) {
@@ -177,7 +177,7 @@ impl Screen {
         }
     }
 
-    /// What a person does.
+    /// Handles the user's input.
     pub fn event(&mut self, event: &Event) -> Action {
         match event {
             Event::Key(key) if self.prompt.is_some() => self.answer(*key),
@@ -190,7 +190,7 @@ impl Screen {
     }
 
     fn now(&self) -> &Opened {
-        // There is always one: the last is never taken.
+        // Never empty: the last view cannot be closed.
         self.views.last().unwrap_or_else(|| unreachable!("a view is open"))
     }
 
@@ -209,7 +209,7 @@ impl Screen {
         rows(&self.shown, &now.view, &now.filter, now.order)
     }
 
-    /// The place of what is selected in a list; the first, where it is not there.
+    /// The position of the selected row in a list; the first if it is not there.
     fn at(&self, list: &[&Row]) -> usize {
         let key = self.now().selected.as_ref();
         list.iter().position(|row| Some(&row.key()) == key).unwrap_or(0)
@@ -379,7 +379,7 @@ impl Screen {
         self.shown.rows(Entity::Pset).iter().filter_map(target).collect()
     }
 
-    /// A key while something is asked.
+    /// Handles a key in a dialog.
     fn answer(&mut self, key: KeyEvent) -> Action {
         if key.kind == KeyEventKind::Release {
             return Action::None;
@@ -432,7 +432,7 @@ impl Screen {
         }
     }
 
-    /// Draws everything.
+    /// Draws the screen.
     pub fn draw(&mut self, frame: &mut ratatui::Frame<'_>) {
         let area = frame.area();
         if area.height < BORDER + 1 || area.width < 20 {
@@ -507,7 +507,7 @@ impl Screen {
         }
     }
 
-    /// Lines, and below them the list of the view with what is selected.
+    /// Draws lines, and below them the list of the view with its selection.
     fn table(&mut self, frame: &mut ratatui::Frame<'_>, area: Rect, width: usize, above: Vec<Line<'static>>) {
         let now = self.now();
         let list = self.list();
@@ -551,7 +551,7 @@ impl Screen {
         let mut lines = overview::sets(&self.shown, &sets, &self.history, self.depth, width);
         let at = self.at(&sets);
         let count = sets.len();
-        // Half of the screen is the sets', the selected one among them.
+        // The sets get half of the screen, with the selected one visible.
         let room = (height / 2).max(2) - 1;
         let first = (at + 1).saturating_sub(room);
         let heading = lines.remove(0);
@@ -573,7 +573,7 @@ impl Screen {
         frame.render_widget(Paragraph::new(lines), area);
     }
 
-    /// The busiest threads behind their heading.
+    /// The busiest threads, with a heading.
     fn busiest(&self, width: usize, most: usize) -> Vec<Line<'static>> {
         let view = View::Threads;
         let all = rows(&self.shown, &view, &Filter::default(), view.order());
@@ -611,7 +611,7 @@ impl Screen {
         fields(Entity::Thread).iter().enumerate().map(line).collect()
     }
 
-    /// A box over the middle.
+    /// Draws a dialog in the middle of the screen.
     fn dialog(&self, frame: &mut ratatui::Frame<'_>, area: Rect) {
         let (title, text) = match &self.prompt {
             Some(Prompt::Confirm(edit, lines)) => (edit.words.join(" "), lines),
@@ -629,7 +629,7 @@ impl Screen {
         frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), place);
     }
 
-    /// What is lacking of the fields of a view, and why, a sentence each. A sentence that begins with headings is about these alone.
+    /// The reasons why fields of a view are missing, one sentence each. A sentence that begins with column headings is only about these columns.
     #[must_use]
     pub fn missing(&self, view: &View) -> Vec<&str> {
         let (_, shown) = view.list();
@@ -644,7 +644,7 @@ impl Screen {
         self.shown.missing.iter().map(String::as_str).filter(concerns).collect()
     }
 
-    /// Everything as text, without a terminal: the machine, the sets, what poold did, then the list of a view of at most `most` rows.
+    /// The screens as text, without a terminal: the machine, the sets, the last decisions of poold, then a view's list of at most `most` rows.
     #[must_use]
     pub fn text(&self, view: &View, order: Order, filter: &Filter, width: usize, most: usize) -> String {
         let mut text = overview::machine_line(&self.shown, width);
@@ -675,7 +675,7 @@ impl Screen {
     }
 }
 
-/// `1:02:03`, and days before.
+/// An uptime: `1:02:03`, with days in front.
 fn up(at: Nanos) -> String {
     let seconds = at.0 / 1_000_000_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);

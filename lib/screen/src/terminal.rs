@@ -1,4 +1,4 @@
-//! A terminal: entered, drawn on, asked for keys, and left as it was.
+//! The terminal: setup, drawing, input, and restoration.
 
 use crate::screen::Screen;
 use millpond_model::Nanos;
@@ -13,22 +13,22 @@ use rustix::io::Errno;
 use std::io::{self, Stdout, stdout};
 use std::time::Duration;
 
-/// The terminal at standard output. It is left as it was when the value is dropped.
+/// The terminal at standard output. It is restored when the value is dropped.
 pub struct Terminal {
     inner: ratatui::Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Terminal {
-    /// Takes it: keys come one by one, and what was on it comes back at the end.
+    /// Sets the terminal up: raw mode and the alternate screen.
     ///
     /// # Errors
-    /// The system's, where standard output is no terminal.
+    /// The system's error, for example that standard output is not a terminal.
     pub fn enter() -> io::Result<Terminal> {
         enable_raw_mode()?;
         leave_on_panic();
         let entered = execute!(stdout(), EnterAlternateScreen, EnableMouseCapture);
         let inner = entered.and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(stdout())));
-        // Dropping gives it back, also where it was entered by half.
+        // Drop restores the terminal, even after a partial setup.
         match inner {
             Ok(inner) => Ok(Terminal { inner }),
             Err(error) => {
@@ -38,22 +38,22 @@ impl Terminal {
         }
     }
 
-    /// Draws a screen in the size that the terminal has now.
+    /// Draws a screen in the terminal's present size.
     ///
     /// # Errors
-    /// The system's: the terminal is gone.
+    /// The system's error: the terminal is gone.
     pub fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.inner.draw(|frame| screen.draw(frame)).map(|_| ())
     }
 
-    /// What a person did, if anything within this time.
+    /// The user's input, if there is any within this time.
     ///
     /// # Errors
-    /// The system's: the terminal is gone. That is looked for here, because what reads keys would read its end for ever.
+    /// The system's error: the terminal is gone. This is checked here, because the input library would read the end of file for ever.
     pub fn event(&self, within: Nanos) -> io::Result<Option<Event>> {
         for time in [Duration::ZERO, Duration::from_nanos(within.0)] {
             wait_for_keys(time)?;
-            // Also where no key came: a new size comes by a signal, and some keys may have been read already.
+            // Poll even without a key: a resize comes as a signal, and some keys may already be buffered.
             if poll(Duration::ZERO)? {
                 return read().map(Some);
             }
@@ -62,7 +62,7 @@ impl Terminal {
     }
 }
 
-/// Returns when there are keys to read, when the time is over, or when a signal came.
+/// Returns when keys can be read, at the timeout, or at a signal.
 fn wait_for_keys(time: Duration) -> io::Result<()> {
     let input = io::stdin();
     let mut found = [PollFd::new(&input, PollFlags::IN)];
@@ -83,7 +83,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What a panic says is to be read, also where a program ends without unwinding.
+/// Restores the terminal before a panic message, so that it is readable even if the program ends without unwinding.
 fn leave_on_panic() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -92,7 +92,7 @@ fn leave_on_panic() {
     }));
 }
 
-/// As far as it goes: the terminal may be gone.
+/// Restores the terminal. Ignores errors: the terminal may be gone.
 fn leave() {
     let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();

@@ -1,4 +1,4 @@
-//! What is shown: which screen, in which order, and which rows of it.
+//! Views: which screen is shown, its rows and their order.
 
 use millpond_observe::catalogue::{
     Entity, FieldId, cpu, decision, fence, interrupt, latency, noise, process, pset, thread,
@@ -6,10 +6,10 @@ use millpond_observe::catalogue::{
 use millpond_observe::{Frame, Row, RowKey, Value};
 use std::cmp::Ordering;
 
-/// A screen.
+/// A view.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum View {
-    /// Sets and pools, what poold did last, the busiest threads.
+    /// Sets and pools, the last decisions of poold, the busiest threads.
     #[default]
     Overview,
     /// CPUs.
@@ -24,7 +24,7 @@ pub enum View {
     Decisions,
     /// Fences.
     Fences,
-    /// How late threads ran.
+    /// Wake-up latency of threads.
     Latency,
     /// OS noise on CPUs of sets.
     Noise,
@@ -34,7 +34,7 @@ pub enum View {
     Thread(RowKey),
 }
 
-/// The screens that have a digit, in the order of the digits from 1 on.
+/// The views with a digit key, in order from 1.
 pub const NUMBERED: [View; 9] = [
     View::Overview,
     View::Cpus,
@@ -122,7 +122,7 @@ const LATENCY: &[FieldId] = &[latency::SET, latency::STAGE, latency::WAITS];
 const NOISE: &[FieldId] =
     &[noise::CPU, noise::SET, noise::KIND, noise::COUNT, noise::TIME, noise::LONGEST, noise::CAUSE];
 
-/// The fields of sets, where these are printed as a list.
+/// The fields of sets in a printed list.
 pub const SETS: &[FieldId] = &[
     pset::ID,
     pset::NAME,
@@ -138,7 +138,7 @@ pub const SETS: &[FieldId] = &[
 ];
 
 impl View {
-    /// What its rows are about, and in which fields.
+    /// The entity and the fields of its rows.
     #[must_use]
     pub fn list(&self) -> (Entity, &'static [FieldId]) {
         match self {
@@ -153,7 +153,7 @@ impl View {
         }
     }
 
-    /// Its name in the line of screens.
+    /// Its title.
     #[must_use]
     pub fn title(&self) -> &'static str {
         match self {
@@ -171,7 +171,7 @@ impl View {
         }
     }
 
-    /// The same where there is little room.
+    /// Its title for narrow terminals.
     #[must_use]
     pub fn short_title(&self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ impl View {
         }
     }
 
-    /// The order in which it begins.
+    /// Its default order.
     #[must_use]
     pub fn order(&self) -> Order {
         match self.list().0 {
@@ -192,12 +192,12 @@ impl View {
     }
 }
 
-/// Which rows are shown.
+/// A filter of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter(String);
 
 impl Filter {
-    /// Rows that have this text in one of the fields that are shown, in capitals or not. The empty one shows everything.
+    /// Selects rows with this text in a shown field, ignoring case. An empty text selects all rows.
     #[must_use]
     pub fn new(text: &str) -> Filter {
         Filter(text.to_lowercase())
@@ -214,12 +214,12 @@ impl Filter {
     }
 }
 
-/// The order of rows.
+/// An order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
-    /// By this field: large numbers first, texts from A on; `None`: as the machine has them.
+    /// By this field, numbers descending and texts ascending; `None` for the machine's order.
     pub by: Option<FieldId>,
-    /// The other way round.
+    /// Whether the order is reversed.
     pub reversed: bool,
 }
 
@@ -231,7 +231,7 @@ impl Order {
         let found = match (a.value(field), b.value(field)) {
             (Value::Number(a), Value::Number(b)) => b.total_cmp(a),
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
-            // What is unknown comes last, in both directions.
+            // Unknown values come last in both directions.
             (Value::Unknown, Value::Unknown) => return Ordering::Equal,
             (Value::Unknown, _) => return Ordering::Greater,
             (_, Value::Unknown) => return Ordering::Less,
@@ -243,7 +243,7 @@ impl Order {
     }
 }
 
-/// The rows of a view, chosen and in order; equal ones stay as the machine has them.
+/// The selected rows of a view in order; equal ones stay in the machine's order.
 pub fn rows<'f>(frame: &'f Frame, view: &View, filter: &Filter, order: Order) -> Vec<&'f Row> {
     let (entity, shown) = view.list();
     let is_of_set = |row: &Row| match view {

@@ -1,4 +1,4 @@
-//! The screens, drawn into memory, beside screens that were written by hand.
+//! Compares screens drawn into memory with handwritten ones.
 
 use millpond_model::{Nanos, WallTime};
 use millpond_observe::catalogue::{Entity, cpu, decision, fence, machine, pool, pset, thread};
@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-/// A machine of four CPUs, two of which are the pool web's: its totals at a second.
+/// A frame of a machine of four CPUs, two of which are in the pool web: its counters at a second.
 fn frame(second: u32) -> Frame {
     let mut frame = Frame::at(Nanos::from_secs(u64::from(second)), WallTime(i64::from(second)));
     let t = f64::from(second);
@@ -87,7 +87,7 @@ fn frame(second: u32) -> Frame {
     frame
 }
 
-/// A screen after an interval of a second.
+/// A screen after one interval of a second.
 fn screen() -> Screen {
     let mut screen = Screen::new(Depth::Mono, Watched::Real);
     screen.push(frame(10));
@@ -169,7 +169,7 @@ fn lists_are_filtered_and_sorted_by_keys() {
     assert!(lines[2].ends_with("httpd") && lines[3].is_empty(), "{lines:#?}");
     assert!(lines[9].contains(" [htt]"), "{lines:#?}");
     key(&mut screen, KeyCode::Esc);
-    // By the number of the process: the largest first, then the other way round.
+    // By pid: the largest first, then reversed.
     typed(&mut screen, "s");
     assert!(drawn(&mut screen, 100, 10)[1].starts_with("PIDv "));
     typed(&mut screen, "r");
@@ -230,7 +230,7 @@ fn a_class_is_given_back_as_the_machine_says_it_was() {
     screen.done(Vec::new(), true);
     assert_eq!(words(key(&mut screen, KeyCode::Char('u'))), "priocntl -s --as TS 0 0 -i pid 7");
     screen.done(Vec::new(), true);
-    // What cannot be given back is not taken.
+    // A process without a known earlier class is not changed, because that could not be undone.
     typed(&mut screen, "pTS");
     key(&mut screen, KeyCode::Enter);
     screen.planned(Vec::new(), true, None);

@@ -1,11 +1,11 @@
-//! CPU caps and CPU shares for programs that we started ourselves, for as long as a value lives: a limit on time, not on place.
+//! CPU caps and CPU shares of processes that this program started. They last as long as a value.
 
 use crate::{Kind, Session};
 use millpond_machine::{Absent, Refusal, Writer};
 use millpond_model::{Control, ControlHolder, ControlSetting, Pid};
 
-/// A control of a process that is deleted when the value is dropped. It is journalled like every other change: of an owner that was killed nothing
-/// stays longer than until the next change after the process has ended.
+/// A control of a process, removed when the value is dropped. It is journalled like every other change. If this program is killed, the control
+/// remains at most until the next change after the process has ended.
 pub struct Cap<'s> {
     session: &'s Session,
     holder: ControlHolder,
@@ -13,16 +13,16 @@ pub struct Cap<'s> {
 }
 
 impl Session {
-    /// Limits a process that we started, and what it will start, to `percent` of one CPU's time until the cap is dropped.
+    /// Limits a process that this program started, and its later children, to `percent` of one CPU's time until the cap is dropped.
     ///
     /// # Errors
-    /// [`Absent`] where programs do not really run, where the machine has no such limit, and without the rights to set it.
+    /// [`Absent`] where programs do not really run, on a machine without such a limit, and without the privilege to set it.
     pub fn cap(&self, pid: Pid, percent: u32) -> Result<Cap<'_>, Absent> {
         self.control(pid, Control::CpuCap, percent)
     }
 
-    /// Gives a process that we started, and what it will start, so many CPU shares until the value is dropped; a process of which nothing was said
-    /// has one.
+    /// Gives a process that this program started, and its later children, this many CPU shares until the value is dropped. The default is
+    /// one.
     ///
     /// # Errors
     /// As [`Session::cap`].
@@ -53,7 +53,7 @@ impl Cap<'_> {
 
 impl Drop for Cap<'_> {
     fn drop(&mut self) {
-        // A process that has ended is forgotten by the next change.
+        // The control of a process that has ended is removed by the next change.
         let _ = self.set(ControlSetting::unset(self.control));
     }
 }

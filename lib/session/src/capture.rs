@@ -1,15 +1,15 @@
-//! Writing down a machine that has files.
+//! Capturing the files of a machine.
 
 use crate::{Session, reason};
 use millpond_linux::capture;
 use std::path::Path;
 
 impl Session {
-    /// Copies the files that describe the machine into a directory that is empty or does not exist. How many were copied, and how many
-    /// could not be read.
+    /// Copies the files that describe the machine into an empty or new directory. Returns the number of copied files, and of files that could
+    /// not be read.
     ///
     /// # Errors
-    /// The reason in words: a machine without files, or a directory that cannot be filled.
+    /// The reason in words: the machine has no files, or the directory cannot be written.
     pub fn capture(&self, into: &Path) -> Result<(usize, usize), String> {
         let Some(root) = &self.root else { return Err("a simulated machine has no files".into()) };
         let done = capture(root, into);

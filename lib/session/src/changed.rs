@@ -1,5 +1,5 @@
-//! Machine files as data: of machines that come with the program, of the user's own, and of the twin of the machine at hand; with numbers
-//! changed, what a model's parameters are tried with.
+//! Machine files as data: of the program's own machines, of the user, and of the twin of the real machine. Numbers can be changed, to try
+//! a model's parameters.
 
 use crate::text::{read_text, replace_text};
 use crate::{OpenError, Session, is_machine_file, machine_file, state_dir};
@@ -7,34 +7,34 @@ use millpond_sim::{SimError, SimMachine, catalogue};
 use serde_json::{Number, Value};
 use std::path::{Path, PathBuf};
 
-/// A number of a machine file, and what it should be instead.
+/// A number of a machine file, and its new value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldChange {
     /// The machine's name.
     pub machine: String,
-    /// Where the number stands, as a JSON pointer (`/processor/clock_mhz`).
+    /// JSON pointer to the number (`/processor/clock_mhz`).
     pub field: String,
-    /// The number. Where the file has a whole one, it is rounded.
+    /// The new value. It is rounded if the file's number is an integer.
     pub value: f64,
 }
 
-/// A number in the file of a machine that comes with the program; none where there is no such machine or number.
+/// A number in the file of one of the program's own machines; `None` if the machine or the number does not exist.
 #[must_use]
 pub fn machine_field(machine: &str, field: &str) -> Option<f64> {
     file_of(machine).ok()?.pointer(field)?.as_f64()
 }
 
 impl Session {
-    /// The machine that such data describe, just booted. `origin` names them in messages.
+    /// The machine that these data describe, freshly booted. `origin` names them in messages.
     ///
     /// # Errors
-    /// [`OpenError`] when they describe none.
+    /// [`OpenError`] for invalid data.
     pub fn described(file: &Value, origin: &str) -> Result<Session, OpenError> {
         let machine = machine_file::described(&file.to_string(), origin)?;
         Ok(Session::simulated(machine, false))
     }
 
-    /// Keeps a machine file as that of the twin of the machine at hand (`like-host`), until the machine boots. Where it is.
+    /// Saves a machine file as that of the twin of the real machine (`like-host`). It is valid until the next boot. Returns the path.
     ///
     /// # Errors
     /// The path, and the system's reason in words.
@@ -44,11 +44,11 @@ impl Session {
         replace_text(&path, &format!("{text}\n")).map(|()| path.clone()).map_err(|why| (path, why))
     }
 
-    /// Opens a simulated machine that comes with the program or has a file, with a merge patch of its file (RFC 7396; `null` changes nothing) and with
-    /// those of the changes that concern it.
+    /// Opens a simulated machine, one of the program's own or of a file, with changes: a merge patch of its file (RFC 7396;
+    /// `null` changes nothing), and those of `changes` that are for this machine.
     ///
     /// # Errors
-    /// [`OpenError`] when there is no such machine or number, or the machine is none with the changes.
+    /// [`OpenError`] when the machine or the number does not exist, or the changed file is invalid.
     pub fn open_changed(machine: &str, patch: &Value, changes: &[FieldChange]) -> Result<Session, OpenError> {
         let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
         let mut file = machine_description(machine)?;
@@ -66,10 +66,10 @@ impl Session {
     }
 }
 
-/// The machine file behind a name: a machine that comes with the program, a file of the user's own, or the twin of the machine at hand.
+/// The machine file of a name: one of the program's own machines, a file of the user, or the twin of the real machine.
 ///
 /// # Errors
-/// [`OpenError`] where there is none, or it describes no machine.
+/// [`OpenError`] when the file does not exist or is invalid.
 pub fn machine_description(name: &str) -> Result<Value, OpenError> {
     let path = match name {
         "like-host" => state_dir::twin_in(&state_dir::state_dir()),
@@ -82,7 +82,7 @@ pub fn machine_description(name: &str) -> Result<Value, OpenError> {
     let origin = path.display().to_string();
     let text = read_text(&path).map_err(|why| OpenError::MachineFile { name: origin.clone(), why })?;
     machine_file::described(&text, &origin)?;
-    // It was understood just now.
+    // Cannot fail: the text was just parsed.
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
@@ -90,11 +90,11 @@ fn file_of(machine: &str) -> Result<Value, OpenError> {
     let refused = |source| OpenError::Simulated { name: machine.to_owned(), source };
     let none = || refused(SimError::NoSuchMachine { name: machine.to_owned() });
     let text = catalogue::text(machine).ok_or_else(none)?;
-    // Files that come with the program are JSON; a test opens each.
+    // The program's own files are JSON; a test opens each.
     Ok(serde_json::from_str(text).unwrap_or_default())
 }
 
-/// Objects are merged key by key, `null` takes a key away, and everything else replaces what was there.
+/// Merges objects key by key; `null` removes a key, and any other value replaces the old one.
 fn merge(file: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *file = patch.clone();
@@ -113,7 +113,7 @@ fn merge(file: &mut Value, patch: &Value) {
     }
 }
 
-/// A number of the same kind as the one that is replaced.
+/// The new number in the kind of the old one: an integer or a fraction.
 fn like(old: &Value, new: f64) -> Value {
     let whole = || format!("{new:.0}").parse::<i64>().ok().map(Number::from);
     let number = if old.is_f64() { Number::from_f64(new) } else { whole() };

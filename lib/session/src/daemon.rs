@@ -1,4 +1,4 @@
-//! What a daemon of ours keeps in files: that it is the only one, what it remembers, the record of what it decided, and its log.
+//! Files of a daemon: its instance lock, its saved state, the record of its decisions, and its log.
 
 use crate::lossy_writer::WAITING_MAX;
 use crate::output::reason;
@@ -18,36 +18,36 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{iter, thread};
 
-/// The record goes on in a new file when it has this size; one older file is kept.
+/// Maximum size of the record before a new file is begun; one older file is kept.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 
-/// More than a daemon remembers of the most pools that a machine can have.
+/// Maximum size of the saved state: more than is needed for the most pools that a machine can have.
 const MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// A number of a process, with a line end.
+/// Maximum size of a pid with a line end.
 const PID_BYTES_MAX: u64 = 32;
 
-/// Where poold logs when its configuration says nothing (reference §13.1).
+/// Default log of poold; see poold(8).
 const LOG: &str = "/var/log/pool/poold";
 
-/// Where the system's logger listens.
+/// The socket of the system logger.
 const SYSLOG: &str = "/dev/log";
 
-/// The facility of daemons, as a number in syslog's form.
+/// Syslog's number of the facility `daemon`.
 const DAEMONS: u8 = 3;
 
-/// A daemon cannot begin.
+/// An error in starting a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DaemonError {
-    /// Another one runs.
+    /// Another instance runs.
     #[error("another one is running{}", .0.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Running(Option<u32>),
-    /// Its directory cannot be used.
+    /// Its directory is unusable.
     #[error("{path}: {why}")]
     Place {
         /// The directory or file.
         path: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
@@ -57,7 +57,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DaemonError {
     move |error| DaemonError::Place { path: path.clone(), why: reason(&error) }
 }
 
-/// The files of a daemon that runs. They are its own until the value is dropped.
+/// The files of a running daemon, locked until the value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     dir: PathBuf,
@@ -66,7 +66,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Becomes the one daemon of that name in a state directory.
+    /// Becomes the only daemon of this name in a state directory.
     ///
     /// # Errors
     /// [`DaemonError`].
@@ -75,7 +75,7 @@ impl Daemon {
         Daemon::hold(dir, name)
     }
 
-    /// The same in a directory that no other user can open, where it is made here.
+    /// The same in a private directory, which is created if needed and not accessible to other users.
     ///
     /// # Errors
     /// [`DaemonError`].
@@ -87,7 +87,7 @@ impl Daemon {
     fn hold(dir: &Path, name: &str) -> Result<Daemon, DaemonError> {
         let path = dir.join(format!("{name}.lock"));
         let mut lock = open_lock_file(&path).map_err(at(&path))?;
-        // Who only asks whether one runs has the lock for a moment.
+        // A process that checks for a running daemon holds the lock for a moment.
         let takes = || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         if !takes()
             && !iter::repeat_n((), 5).any(|()| {
@@ -107,7 +107,7 @@ impl Daemon {
         Ok(Daemon { dir: dir.to_owned(), name: name.to_owned(), lock })
     }
 
-    /// Whether a daemon of that name runs on a state directory.
+    /// Whether a daemon of this name runs in a state directory.
     #[must_use]
     pub fn runs(dir: &Path, name: &str) -> bool {
         let Ok(lock) = open_plain(&dir.join(format!("{name}.lock")), PID_BYTES_MAX) else { return false };
@@ -118,37 +118,37 @@ impl Daemon {
         self.dir.join(format!("{}.{kind}", self.name))
     }
 
-    /// Whether it still is the one: once the state directory is removed, another one can begin there.
+    /// Whether this is still the only instance. After the state directory is removed, another one can start there.
     #[must_use]
     pub fn is_the_one(&self) -> bool {
         has_name(&self.lock, &self.file("lock"))
     }
 
-    /// What it remembered when it last ran. What no daemon wrote (a FIFO, a file of gigabytes) is none, and is not waited for.
+    /// The state that the last instance saved. A file that no daemon wrote (a FIFO, a file of gigabytes) is ignored without waiting.
     #[must_use]
     pub fn memory(&self) -> Option<String> {
         let file = open_plain(&self.file("memory"), MEMORY_BYTES_MAX).ok()?;
         io::read_to_string(file.take(MEMORY_BYTES_MAX)).ok()
     }
 
-    /// Remembers, in one stroke.
+    /// Saves the state atomically.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn remember(&self, text: &str) -> io::Result<()> {
         replace_file(&self.file("memory"), text.as_bytes(), Replacing::default())
     }
 
-    /// Adds a line to the record of decisions.
+    /// Appends a line to the record of decisions.
     ///
     /// # Errors
-    /// The system's; the line is then missing whole.
+    /// The system's error; then nothing of the line is written.
     pub fn record(&self, line: &str) -> io::Result<()> {
         let file = self.file("decisions");
         if fs::metadata(&file).is_ok_and(|m| m.len() > RECORD_BYTES_MAX) {
             fs::rename(&file, self.file("decisions.1"))?;
         }
-        // A FIFO in its place is not waited for.
+        // Do not wait for a reader if the file is a FIFO.
         let flags = libc::O_NONBLOCK;
         let mut out = OpenOptions::new().append(true).create(true).custom_flags(flags).open(&file)?;
         let before = out.metadata()?.len();
@@ -160,22 +160,22 @@ impl Daemon {
     }
 }
 
-/// Where a daemon's log goes.
+/// The destination of a daemon's log.
 #[derive(Debug)]
 pub enum Log {
-    /// To a file, opened for each line, so that others may move it away.
+    /// A file, opened for each line, so that log rotation can move it.
     File(PathBuf),
-    /// To the system's logger, under a name.
+    /// The system logger.
     System {
-        /// The name.
+        /// The name in its messages.
         name: String,
-        /// The socket where the logger listens.
+        /// The logger's socket.
         socket: PathBuf,
     },
 }
 
 impl Log {
-    /// The place that a configuration names: a path or `syslog`; the usual one where it names none.
+    /// The destination in a configuration: a path or `syslog`; `None` is the default.
     #[must_use]
     pub fn at(location: Option<&str>, name: &str) -> Log {
         match location {
@@ -187,10 +187,10 @@ impl Log {
         }
     }
 
-    /// Writes a line, whatever is in the text. `severity` is syslog's, 0 (gravest) to 7.
+    /// Writes a line, for any text. `severity` is syslog's, 0 (most severe) to 7.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn line(&self, severity: u8, text: &str) -> io::Result<()> {
         let line = printable(text);
         match self {
@@ -198,7 +198,7 @@ impl Log {
                 if let Some(dir) = path.parent() {
                     fs::create_dir_all(dir)?;
                 }
-                // A pipe that no process reads is an error, not a reason to wait.
+                // A pipe without a reader is an error, not a reason to wait.
                 let open =
                     OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path);
                 let mut file = open?;
@@ -206,7 +206,7 @@ impl Log {
             }
             Log::System { name, socket: logger } => {
                 let socket = UnixDatagram::unbound()?;
-                // A logger that does not read loses a line; it does not stop a daemon.
+                // If the logger does not read, lose the line instead of blocking the daemon.
                 socket.set_nonblocking(true)?;
                 let priority = DAEMONS * 8 + severity.min(7);
                 let text = format!("<{priority}>{name}[{}]: {line}", std::process::id());
@@ -216,17 +216,17 @@ impl Log {
     }
 }
 
-/// Tells the service manager that started us that we are ready, still alive, or about to end; nobody, where none did.
+/// Notifies the service manager that started this process: ready, alive, or stopping. Does nothing without a service manager.
 pub fn tell_manager(states: &[NotifyState<'_>]) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let text: String = states.iter().map(|state| format!("{state}\n")).collect();
-    // Losing it is the manager's loss; there is nobody else to tell.
+    // Best effort: an error cannot be reported anywhere else.
     let waits = !matches!(states, [NotifyState::Watchdog]);
     let _ = tell(&socket, &text, waits);
 }
 
-/// Sends what a service manager is told. One that does not read is waited for, if at all, for [`WAITING_MAX`]: that poold is alive is said again
-/// soon, and between two turns there is no time to wait.
+/// Sends a message to a service manager. Waits at most [`WAITING_MAX`] if it does not read, and not at all for watchdog messages: the next one
+/// follows soon, and the daemon must not be delayed.
 fn tell(socket: &OsStr, text: &str, waits: bool) -> io::Result<()> {
     let address = match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -238,7 +238,7 @@ fn tell(socket: &OsStr, text: &str, waits: bool) -> io::Result<()> {
     from.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
-/// How often the service manager wants to hear that we are alive; `None` where it does not.
+/// The service manager's watchdog interval; `None` without a watchdog.
 #[must_use]
 pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
@@ -312,7 +312,7 @@ mod tests {
         let mut heard = [0; 64];
         let length = manager.recv(&mut heard).unwrap();
         assert_eq!(&heard[..length], b"READY=1\n");
-        // The queue of a socket is bounded: sooner or later it is full, and the call comes back with an error.
+        // The queue of a socket is bounded: eventually it is full, and the call returns an error.
         let refused = (0..10_000).find_map(|_| tell(path.as_os_str(), "WATCHDOG=1\n", false).err());
         assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
         let refused = tell(path.as_os_str(), "STOPPING=1\n", true).unwrap_err();

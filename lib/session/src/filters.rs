@@ -1,68 +1,68 @@
-//! Programs of the machine at hand that read what a command writes: the part of a shell's line behind a pipe.
+//! Filters: programs of the host that read a command's output, as after a pipe in a shell's command line.
 //!
-//! Only the programs of [`FILTERS`] are started, directly and without a shell. They run in the `C` locale, so that the same line gives the same text
-//! everywhere. The last one's output, and what all of them complain of, is collected while the command writes.
+//! Only the programs of [`FILTERS`] are started, directly and without a shell. They run in the `C` locale, so that the same command line gives
+//! the same text everywhere. The last one's output, and the error output of all, is collected while the command writes.
 
 use crate::output::reason;
 use std::io::{BufWriter, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// The programs that may stand behind a pipe.
+/// The programs that are allowed after a pipe.
 pub const FILTERS: [&str; 18] = [
     "awk", "cat", "column", "cut", "egrep", "fgrep", "grep", "head", "nawk", "nl", "paste", "sed", "sort",
     "tail", "tee", "tr", "uniq", "wc",
 ];
 
-/// Programs whose status 1 says that they found nothing.
+/// Programs whose status 1 means that nothing was found.
 const FINDERS: [&str; 3] = ["egrep", "fgrep", "grep"];
 
-/// What Solaris calls otherwise, as it is started here.
+/// Solaris names, with the program and options that are started instead.
 const RENAMED: [(&str, &str, &[&str]); 3] =
     [("nawk", "awk", &[]), ("egrep", "grep", &["-E"]), ("fgrep", "grep", &["-F"])];
 
 /// A program could not be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotStarted {
-    /// Which of them, from 0.
+    /// Its position in the pipeline, from 0.
     pub at: usize,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
-/// Programs that run, each reading what the one before it writes.
+/// A running pipeline.
 pub struct Filters {
     children: Vec<Child>,
     out: JoinHandle<Vec<u8>>,
     complaints: Vec<JoinHandle<Vec<u8>>>,
 }
 
-/// What came of them.
+/// The result of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filtered {
-    /// What the last one wrote.
+    /// Output of the last program.
     pub out: String,
-    /// What they complained of.
+    /// Error output of all programs.
     pub complaints: String,
-    /// The first that failed, from 0, and how. One that ended before its input did has not failed.
+    /// The first failed program, counted from 0, with its failure. A program that ended before its input did has not failed.
     pub failed: Option<(usize, String)>,
 }
 
-/// The name of a filter, if it is one. What stands before the last slash does not count: Solaris has some of them twice.
+/// The filter with this name. Only the part after the last slash counts: Solaris has some of them twice.
 #[must_use]
 pub fn filter_named(word: &str) -> Option<&'static str> {
     let last = word.rsplit('/').next().unwrap_or(word);
     FILTERS.into_iter().find(|name| *name == last)
 }
 
-/// Reads to the end on a thread of its own. Where there is no thread, the pipe is closed.
+/// Reads to the end on a thread of its own. If no thread can be started, the pipe is closed.
 ///
 /// # Errors
 /// The system's reason why no thread was started, in words.
 pub(crate) fn drained(mut from: impl Read + Send + 'static) -> Result<JoinHandle<Vec<u8>>, String> {
     let read = move || {
         let mut bytes = Vec::new();
-        // What cannot be read is not there.
+        // Ignore a read error: the rest of the output is missing.
         let _ = from.read_to_end(&mut bytes);
         bytes
     };
@@ -71,10 +71,10 @@ pub(crate) fn drained(mut from: impl Read + Send + 'static) -> Result<JoinHandle
 }
 
 impl Filters {
-    /// Starts programs, each with its arguments, and gives what the first one reads.
+    /// Starts the programs with their arguments. Returns the first one's input.
     ///
     /// # Errors
-    /// [`NotStarted`] for the first that is no filter or does not start; none runs then.
+    /// [`NotStarted`] for the first program that is not a filter or cannot be started. Then none runs.
     pub fn start(commands: &[Vec<String>]) -> Result<(Filters, BufWriter<ChildStdin>), NotStarted> {
         let mut children: Vec<Child> = Vec::new();
         let mut complaints = Vec::new();
@@ -114,7 +114,7 @@ impl Filters {
         }
     }
 
-    /// Waits until they have ended; what they read must have ended before.
+    /// Waits for all programs; the input must be closed before.
     #[must_use]
     pub fn finish(self, commands: &[Vec<String>]) -> Filtered {
         let text = |handle: JoinHandle<Vec<u8>>| {
@@ -129,7 +129,7 @@ impl Filters {
                 Ok(Some(0)) => continue,
                 Ok(Some(1)) if FINDERS.contains(&name) => continue,
                 Ok(Some(code)) => format!("status {code}"),
-                // The one behind it had read enough.
+                // A program in front ended by SIGPIPE: the one behind it had read enough.
                 Ok(None) if at + 1 < commands.len() => continue,
                 Ok(None) => "a signal ended it".to_owned(),
                 Err(error) => reason(&error),
@@ -153,7 +153,7 @@ fn spawn(words: &[String], input: Stdio) -> Result<Child, String> {
     command.spawn().map_err(|error| reason(&error))
 }
 
-/// Ends one that was started in vain.
+/// Kills a started program whose pipeline failed.
 fn stop(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -168,7 +168,7 @@ mod tests {
         let commands: Vec<Vec<String>> =
             lines.iter().map(|words| words.iter().map(|w| (*w).to_owned()).collect()).collect();
         let (filters, mut input) = Filters::start(&commands).unwrap();
-        // A reader that went away is no failure.
+        // A reader that exits early is not an error.
         let _ = input.write_all(text.as_bytes()).and_then(|()| input.flush());
         drop(input);
         filters.finish(&commands)

@@ -1,4 +1,4 @@
-//! Runs a command at each change of a pool's size, for programs that cannot subscribe themselves.
+//! Runs a command at each change of a pool's size, for programs that cannot subscribe to changes.
 
 use crate::output::reason;
 use crate::supervise::Watched;
@@ -8,42 +8,42 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, absolute};
 use std::process::{Command, Stdio};
 
-/// What runs commands.
+/// The shell for commands.
 const SHELL: &str = "/bin/sh";
 
-/// The variables that tell a command the size.
+/// The environment variables with the size.
 const SIZE_VARIABLE: &str = "MILLPOND_POOL_SIZE";
 const CPUS_VARIABLE: &str = "MILLPOND_POOL_CPUS";
 
-/// What a program in a pool finds in its environment: the pool's name, and the state directory where it is not the usual one.
+/// Environment variables of a program in a pool: the pool's name, and the state directory if it is not the default.
 #[must_use]
 pub fn pool_environment(state: Option<&Path>, pool: &str) -> Vec<(&'static str, OsString)> {
     let mut environment = vec![(POOL_VARIABLE, OsString::from(pool))];
     if let Some(state) = state.filter(|state| *state != usual_state_dir()) {
-        // The program may work in another directory.
+        // Absolute, because the program may run in another directory.
         let state = absolute(state).unwrap_or_else(|_| state.to_owned());
         environment.push((STATE_VARIABLE, state.into_os_string()));
     }
     environment
 }
 
-/// Follows a pool. No change since it was made is missed.
+/// Follows a pool. No change after its creation is missed.
 #[derive(Debug)]
 pub struct Follower {
     subscription: Subscription,
     environment: Vec<(&'static str, OsString)>,
     command: OsString,
-    /// The serial of the size that needs no command: the first one, then that of the last command.
+    /// The serial number of the last handled size: the initial one, or that of the last command.
     done: u64,
     is_followed: bool,
     running: Option<(Watched, PoolSize)>,
 }
 
 impl Follower {
-    /// Begins to follow a pool that a state directory tells of; `command` is for the shell.
+    /// Starts following a pool of a state directory; `command` is for the shell.
     ///
     /// # Errors
-    /// [`MemberError`] when there is no such pool, or it cannot be watched.
+    /// [`MemberError`] when the pool does not exist or cannot be watched.
     pub fn begin(state: &Path, pool: &str, command: &OsStr) -> Result<Follower, MemberError> {
         let mut subscription = Subscription::in_dir(state, pool)?;
         let done = subscription.size()?.serial;
@@ -52,30 +52,30 @@ impl Follower {
         Ok(Follower { subscription, environment, command, done, is_followed: true, running: None })
     }
 
-    /// Whether there is a pool that can still change.
+    /// Whether the pool still exists and can change.
     pub(crate) fn follows(&self) -> bool {
         self.is_followed
     }
 
-    /// Whether a command runs.
+    /// Whether a command is running.
     pub(crate) fn has_command(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Sees whether the command has ended.
+    /// Checks whether the command has ended.
     pub(crate) fn see_end(&mut self, tell: &mut dyn FnMut(&str)) {
         let Some((command, size)) = &self.running else { return };
         match command.ended() {
             Ok(None) => return,
             Ok(Some(0)) => {}
             Ok(Some(status)) => tell(&format!("the command for {} ended with status {status}", said(size))),
-            // One that cannot be asked after is gone.
+            // Treat a child whose status cannot be read as ended.
             Err(error) => tell(&format!("the command for {} is lost: {}", said(size), reason(&error))),
         }
         self.running = None;
     }
 
-    /// Sees whether the size is another one, and runs the command unless one runs.
+    /// Checks for a new size, and runs the command unless one is running.
     pub(crate) fn see_size(&mut self, tell: &mut dyn FnMut(&str)) {
         if !self.is_followed {
             return;
@@ -101,7 +101,7 @@ impl Follower {
     }
 }
 
-/// Can be read from when the size may have changed.
+/// Readable when the size may have changed.
 impl AsFd for Follower {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.subscription.fd()

@@ -6,10 +6,10 @@ use millpond_machine::Absent;
 use millpond_model::InterruptCount;
 
 impl Session {
-    /// How often each cause interrupted each CPU since boot.
+    /// Interrupt counts since boot, by cause and CPU.
     ///
     /// # Errors
-    /// [`Absent`] where causes have no names, and when the machine cannot be read.
+    /// [`Absent`] where causes have no names, or the machine cannot be read.
     pub fn interrupt_counts(&self) -> Result<Vec<InterruptCount>, Absent> {
         if self.kind() != Kind::Real {
             return Err(Absent::because("interrupts are told by name on the real machine only"));

@@ -1,4 +1,4 @@
-//! Where a node of Kubernetes has what its agent needs, and what the kubelet does with CPUs itself.
+//! Kubernetes: paths on a node that the agent needs, and whether the kubelet assigns CPUs itself.
 
 use millpond_linux::open_plain;
 use std::io::{self, Read};
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 /// The kubelet's directory.
 pub const KUBELET_DIR: &str = "/var/lib/kubelet";
 
-/// Where a container runtime listens for plugins.
+/// The NRI socket of a container runtime.
 pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";
 
-/// What the CPU manager keeps in the kubelet's directory.
+/// The CPU manager's state file in the kubelet's directory.
 const CPU_MANAGER: &str = "cpu_manager_state";
 
-/// A few hundred bytes for each container that has CPUs of its own.
+/// Maximum size of that file. It has a few hundred bytes for each container with exclusive CPUs.
 const CPU_MANAGER_BYTES_MAX: u64 = 4 << 20;
 
-/// The file that says that the kubelet gives CPUs to containers itself: its CPU manager has the policy `static`. `None` where it does not, or where
-/// there is no such file.
+/// The CPU manager's state file, if it shows the policy `static`: then the kubelet assigns CPUs to containers itself. `None` for other policies, or
+/// without the file.
 #[must_use]
 pub fn static_cpu_manager(kubelet: &Path) -> Option<PathBuf> {
     let file = kubelet.join(CPU_MANAGER);

@@ -1,27 +1,27 @@
-//! Opens a machine by name, and owns what a command has beside it: the state directory with the journal, the
-//! time zone, its output, and the end of the process in another program.
+//! Opens a machine by name, and provides a command's environment: the state directory with the journal, the time zone, its output, and
+//! replacing the process by another program.
 //!
 //! # Nouns
 //!
-//! A [`Session`] is one machine, open. Which machines exist is known here and nowhere else: the *real* one, a
-//! *captured* one (a directory with the files of a machine, made by `millpond capture` or by hand), and the
-//! *simulated* ones by name. An [`Output`] is where a command writes.
+//! A [`Session`] is one open machine. Only this crate knows which machines exist: the *real* one, a *captured* one (a directory
+//! with the files of a machine, written by `millpond capture` or by hand), and the *simulated* ones by name. An [`Output`] is the
+//! destination of a command's text.
 //!
-//! # What callers must know
+//! # Rules for callers
 //!
-//! * Opening reads almost nothing; each facet reads when it is asked. So a command that needs little is fast.
-//! * Reading never changes anything, and never repairs. [`Session::unfinished`] tells a reading command about
-//!   a change whose writer was killed; it warns, and goes on.
-//! * A simulated machine that was opened by name lives as long as the session:
-//!   [`Session::keeps_changes`] says so, and a command that changes it says it to the user. A file can keep it
-//!   ([`OpenOptions::kept_in`], [`Session::keep`]). What can be done to it alone is a [`Simulation`].
-//! * A configuration of pools is a file ([`Session::pools_file`]) that is locked from before it is read until after it is
-//!   replaced; that of a simulated machine is a part of the machine.
+//! * Opening reads almost nothing; each facet reads on demand. So a command that needs little is fast.
+//! * Reading never changes or repairs anything. [`Session::unfinished`] reports a change whose writer was killed; a reading
+//!   command warns and continues.
+//! * A simulated machine that was opened by name lasts as long as the session. [`Session::keeps_changes`] reports this, and a
+//!   command that changes the machine informs the user. A file can keep the machine ([`OpenOptions::kept_in`],
+//!   [`Session::keep`]). Operations that only simulated machines have are in [`Simulation`].
+//! * A pool configuration is a file ([`Session::pools_file`]). It is locked before it is read, until after it is replaced.
+//!   The configuration of a simulated machine is part of the machine.
 //!
 //! # Environment
 //!
-//! `MILLPOND_STATE` names the state directory; `TZ` the time zone; `MILLPOND_KILL_AT` a moment at which the
-//! process kills itself (fault injection, see the journal). `MILLPOND_RT` names the library for real-time programs, where an experiment needs it ([`Library`]).
+//! `MILLPOND_STATE` names the state directory, `TZ` the time zone. `MILLPOND_KILL_AT` names a fault point where the process kills
+//! itself (fault injection, see the journal). `MILLPOND_RT` names the library for real-time programs, for experiments that need it ([`Library`]).
 //!
 //! Only this crate, `linux` and `member` contain paths that begin with `/`.
 

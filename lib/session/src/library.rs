@@ -1,4 +1,4 @@
-//! The library for real-time programs, which nothing of ours is linked with: found and opened when something asks for it.
+//! The library for real-time programs. The program is not linked with it; it is loaded on demand.
 
 use millpond_machine::Absent;
 use std::env;
@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// The name that programs are linked with. The number changes when a call does.
+/// Its soname. The number changes when the interface does.
 const NAME: &str = "libmillpond_rt.so.0";
 
-/// Its name where cargo built it.
+/// Its file name in cargo's directory.
 const BUILT: &str = "libmillpond_rt.so";
 
-/// Names another one.
+/// Environment variable that names another library.
 const VARIABLE: &str = "MILLPOND_RT";
 
 const REMEDY: &str = "install it (make install), or name it: --library PATH, or MILLPOND_RT=PATH";
 
-/// The library, open. It stays so until the process ends: threads of it, or handlers, may.
+/// The loaded library. It is never unloaded, because its threads or handlers may still exist.
 #[derive(Debug)]
 pub struct Library {
     handle: NonNull<c_void>,
@@ -26,11 +26,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the library that is named; else the one that `MILLPOND_RT` names; else one beside this program (`../lib`, or where it was built); else the one that
-    /// the system's loader finds.
+    /// Loads the named library; else the one of `MILLPOND_RT`; else one near this program (`../lib`, or cargo's directory);
+    /// else the one that the dynamic loader finds.
     ///
     /// # Errors
-    /// There is none, or what is named is none.
+    /// No library was found, or the named file is not a library.
     pub fn open(named: Option<&Path>) -> Result<Library, Absent> {
         let variable = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = named.map(Path::to_owned).or(variable) {
@@ -51,10 +51,10 @@ impl Library {
         &self.name
     }
 
-    /// Where a call of it is.
+    /// The address of one of its functions.
     ///
     /// # Errors
-    /// It has none of that name.
+    /// The library has no function of that name.
     pub fn call(&self, name: &CStr) -> Result<NonNull<c_void>, Absent> {
         // SAFETY: the library is open, and the name is read.
         let found = unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) };
@@ -65,7 +65,7 @@ impl Library {
     }
 }
 
-/// Where it may lie beside a program: in a tree that was installed, and in one that was built.
+/// Possible paths near a program: in an installed tree, and in a build directory.
 fn beside(program: &Path) -> Vec<PathBuf> {
     let Some(dir) = program.parent() else { return Vec::new() };
     vec![dir.join("../lib").join(NAME), dir.join(BUILT)]
@@ -73,7 +73,8 @@ fn beside(program: &Path) -> Vec<PathBuf> {
 
 fn open(name: &OsStr) -> Result<Library, String> {
     let text = CString::new(name.as_bytes()).map_err(|_| "its name has a zero byte".to_owned())?;
-    // SAFETY: the name is read. A library may do something when it is opened: ours does nothing, and who names another one wants it done.
+    // SAFETY: the name is a valid C string. Initializers of the library may run: ours has none, and a user who names another library accepts its
+    // own.
     let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     match NonNull::new(handle) {
         Some(handle) => Ok(Library { handle, name: name.to_string_lossy().into_owned() }),
@@ -81,9 +82,9 @@ fn open(name: &OsStr) -> Result<Library, String> {
     }
 }
 
-/// What the loader said of the last failure of this thread.
+/// The dynamic loader's last error message of this thread.
 fn said() -> String {
-    // SAFETY: null, or a text that stays until this thread asks the loader for something else.
+    // SAFETY: null, or a text that stays valid until this thread's next call of the loader.
     let said = unsafe {
         let said = NonNull::new(libc::dlerror());
         said.map(|said| CStr::from_ptr(said.as_ptr()).to_string_lossy().into_owned())
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_library_without_the_call_is_of_another_version() {
-        // One that every program of these systems has open.
+        // A library that every program on these systems has loaded.
         let library = open(OsStr::new("libc.so.6")).unwrap();
         assert!(library.call(c"getpid").is_ok());
         let absent = library.call(c"rt_no_such_call").unwrap_err();

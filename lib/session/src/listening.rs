@@ -1,4 +1,4 @@
-//! Sockets on which a service listens, and the secret that opens them.
+//! Listening sockets of a service, and the secret for access.
 
 use crate::reason;
 use std::fs::{self, File};
@@ -8,30 +8,30 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// A socket that listens. It does not block.
+/// A non-blocking listening socket.
 #[derive(Debug)]
 pub enum Listening {
-    /// On a port.
+    /// A TCP port.
     Port(TcpListener),
-    /// On a path.
+    /// A Unix socket.
     Socket(UnixListener, Owned),
 }
 
 impl Listening {
-    /// Listens on a port; where that is 0, the system chooses one.
+    /// Listens on a port; for port 0 the system chooses one.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn at_port(address: SocketAddr) -> io::Result<Listening> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Listening::Port(listener))
     }
 
-    /// Listens on a path. What an instance that was killed left there is replaced. Every user may connect: look at the credentials of the peer.
+    /// Listens on a path. A socket left by a killed instance is replaced. Every user may connect, so check the peer's credentials.
     ///
     /// # Errors
-    /// The system's: the path is in use, for example.
+    /// The system's error, for example that the path is in use.
     pub fn at_path(path: &Path) -> io::Result<Listening> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
         if is_socket && UnixStream::connect(path).is_err() {
@@ -44,10 +44,10 @@ impl Listening {
         Ok(Listening::Socket(listener, owned))
     }
 
-    /// The first socket that a service manager passed. `None` where there is none.
+    /// The first socket passed by a service manager; `None` without one.
     ///
     /// # Errors
-    /// The system's, and that the socket is of another kind.
+    /// The system's error, or that the socket is of another kind.
     pub fn passed() -> io::Result<Option<Listening>> {
         let mut passed = listenfd::ListenFd::from_env();
         if passed.len() == 0 {
@@ -63,7 +63,7 @@ impl Listening {
     }
 }
 
-/// The path of a socket, which goes away with this value; none of one that was passed.
+/// The path of a Unix socket, removed when the value is dropped; `None` for a passed socket.
 #[derive(Debug)]
 pub struct Owned(Option<PathBuf>);
 
@@ -75,13 +75,13 @@ impl Drop for Owned {
     }
 }
 
-/// The longest secret.
+/// Maximum length of a secret.
 const SECRET_MAX: u64 = 4096;
 
-/// The first line of a file that nobody but its owner and its group can read.
+/// The first line of a file that only its owner and group can read.
 ///
 /// # Errors
-/// A sentence: it cannot be read, or others can.
+/// A sentence: the file cannot be read, or other users can read it.
 pub fn read_secret(path: &Path) -> Result<String, String> {
     let failed = |error: &io::Error| format!("cannot read {}: {}", path.display(), reason(error));
     let file = File::open(path).map_err(|error| failed(&error))?;

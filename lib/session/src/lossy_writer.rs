@@ -1,17 +1,17 @@
-//! Standard error of a service: where no process reads it, lines are lost, and the service goes on.
+//! Standard error of a service. If no process reads it, lines are dropped, and the service continues.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How long a service waits for a reader that does not read. It waits once, and no more until it is heard again.
+/// How long a service waits for a slow reader. After one timeout it does not wait again until the reader reads.
 pub(crate) const WAITING_MAX: Duration = Duration::from_millis(250);
 
-/// What a pipe that is ready takes without waiting (`PIPE_BUF`, pipe(7)).
+/// Bytes that a ready pipe accepts without blocking (`PIPE_BUF`, pipe(7)).
 const AT_ONCE: usize = 4096;
 
-/// A pipe, a socket or a terminal to which nothing is written that would wait. What is lost is counted, and told when it is read again.
+/// A pipe, a socket or a terminal that is never written to if that would block. Dropped lines are counted, and reported when it is read again.
 #[derive(Debug)]
 pub(crate) struct LossyWriter<W> {
     to: W,
@@ -23,7 +23,7 @@ impl<W: Write + AsFd> LossyWriter<W> {
         LossyWriter { to, lost: 0 }
     }
 
-    /// Whether it takes text within a time. An error is left for the writing to find.
+    /// Whether it becomes writable within a time. An error is left for the write to report.
     fn is_ready(&self, within: Duration) -> bool {
         let end = Instant::now() + within;
         loop {
@@ -45,7 +45,7 @@ impl<W: Write + AsFd> Write for LossyWriter<W> {
         if self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
             writeln!(self.to, "({lost} lines were lost here: no process read them)")?;
-            // That may have filled it.
+            // The report may have filled the pipe.
             return self.write(bytes);
         }
         self.to.write(&bytes[..bytes.len().min(AT_ONCE)])
@@ -65,7 +65,7 @@ mod tests {
     fn what_a_full_pipe_does_not_take_is_lost_and_told_when_it_is_read() {
         let (mut reads, writes) = io::pipe().unwrap();
         let mut lossy = LossyWriter::new(writes);
-        // A pipe holds less than 20,000 lines of 100 bytes.
+        // A pipe holds fewer than 20,000 lines of 100 bytes.
         let line = format!("{}\n", "x".repeat(99));
         for _ in 0..20_000 {
             lossy.write_all(line.as_bytes()).unwrap();

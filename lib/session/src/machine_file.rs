@@ -1,27 +1,27 @@
-//! Simulated machines from machine files of the user's own.
+//! Simulated machines from the user's machine files.
 
 use crate::OpenError;
 use crate::text::read_text;
 use millpond_sim::{SimError, SimMachine};
 use std::path::Path;
 
-/// Whether a machine's name is that of a machine file: it ends in `.json`, or has a slash in it.
+/// Whether a machine's name is a machine file: it ends in `.json` or contains a slash.
 #[must_use]
 pub fn is_machine_file(name: &str) -> bool {
     name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "json")
 }
 
-/// The machine that a file describes, just booted.
+/// The machine of a file, freshly booted.
 ///
 /// # Errors
-/// [`OpenError`] when the file cannot be read, or describes no machine: then with its place.
+/// [`OpenError`] when the file cannot be read, or is invalid: then with the place.
 pub(crate) fn read(name: &str) -> Result<SimMachine, OpenError> {
     let text =
         read_text(Path::new(name)).map_err(|why| OpenError::MachineFile { name: name.to_owned(), why })?;
     described(&text, name)
 }
 
-/// The machine that a text describes. `origin` names it in messages.
+/// The machine of a text. `origin` names it in messages.
 pub(crate) fn described(text: &str, origin: &str) -> Result<SimMachine, OpenError> {
     SimMachine::described(text, origin).map_err(|error| match error {
         SimError::Description(error) => OpenError::Described(error),

@@ -1,4 +1,4 @@
-//! Which machines there are, and opening one by its name.
+//! The known machines, and opening one by name.
 
 use crate::journal::Shared;
 use crate::session::{Holder, Kind, Session};
@@ -17,13 +17,13 @@ use std::str::FromStr;
 /// The simulated machines, by name.
 pub const SIMULATED: [&str; millpond_sim::catalogue::NAMES.len()] = millpond_sim::catalogue::NAMES;
 
-/// Which machine, by name.
+/// A machine's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MachineName {
-    /// The one that we run on.
+    /// The real machine, where this program runs.
     #[default]
     Real,
-    /// A simulated one: its name, or its machine file ([`is_machine_file`]); `like-host` stands like the real one.
+    /// A simulated machine: its name, or its machine file ([`is_machine_file`]); `like-host` has the real machine's topology.
     Simulated(String),
 }
 
@@ -35,97 +35,97 @@ impl FromStr for MachineName {
     }
 }
 
-/// What [`OpenError::Saved`] says of a file that does not exist.
+/// Text of [`OpenError::Saved`] for a file that does not exist.
 pub const NO_FILE: &str = "No such file or directory";
 
-/// Why a machine cannot be kept in a file whose directory is missing.
+/// The reason why a machine cannot be saved in a file whose directory does not exist.
 pub const NO_DIRECTORY: &str = "its directory is not there";
 
-/// What to open.
+/// The machine to open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Which machine.
+    /// Its name.
     pub machine: MachineName,
-    /// The directory of a captured machine, in place of the real one.
+    /// The directory of a captured machine, instead of the real one.
     pub root: Option<PathBuf>,
-    /// The state directory, in place of the usual one.
+    /// The state directory, instead of the default.
     pub state: Option<PathBuf>,
     /// The file that keeps a simulated machine.
     pub kept_in: Option<PathBuf>,
 }
 
-/// A machine could not be opened.
+/// An error in opening a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is none of that name.
+    /// There is no machine of that name.
     #[error("cannot open machine {name}: {source}")]
     Simulated {
         /// The name.
         name: String,
-        /// Why not.
+        /// The reason.
         source: SimError,
     },
-    /// The twin of the machine at hand has no numbers yet.
+    /// The twin of the real machine has not been calibrated.
     #[error(
         "cannot open machine like-host with its numbers: it was not measured; `millpond sim --calibrate like-host` does that"
     )]
     NotMeasured,
-    /// The twin was measured on another machine.
+    /// The twin was calibrated on another machine.
     #[error("cannot open machine like-host: {} has other CPUs than this machine; measure again: `millpond sim --calibrate like-host`", path.display())]
     OtherTwin {
         /// Its machine file.
         path: PathBuf,
     },
-    /// A machine file has no such number to be changed.
+    /// A machine file lacks a number that is to be changed.
     #[error("cannot open machine {name}: its file has no number at {field}")]
     Field {
         /// The machine.
         name: String,
-        /// Where it should be.
+        /// The number's place.
         field: String,
     },
     /// A machine file cannot be read.
     #[error("cannot read machine file {name}: {why}")]
     MachineFile {
-        /// The file, as it was named.
+        /// The file, as named by the user.
         name: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// A machine file describes no machine.
+    /// An invalid machine file.
     #[error("cannot use machine file {0}")]
     Described(DescriptionError),
-    /// A simulated machine has no directory.
+    /// A root directory for a simulated machine, which has no files.
     #[error("cannot open machine {0} under a root: only the real machine has files")]
     RootOfSimulated(String),
-    /// The state directory may hold what another user wrote.
+    /// The state directory may contain files of another user.
     #[error("cannot use state directory {}: {why}", path.display())]
     State {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The directory is not that of a captured machine.
+    /// The directory is not a captured machine.
     #[error("cannot open captured machine {}: {why}", path.display())]
     Root {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Only a simulated machine is kept in a file.
+    /// A file for a machine that is not simulated.
     #[error("cannot open machine {0} from a file: only a simulated machine is kept in one")]
     FileOfReal(String),
-    /// The file of a saved machine is none.
+    /// An invalid saved machine.
     #[error("cannot open saved machine {}: {why}", path.display())]
     Saved {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The machine to be imitated cannot be read.
+    /// The real machine cannot be read for `like-host`.
     #[error("cannot open machine like-host: {0}")]
     Host(String),
 }
@@ -134,7 +134,7 @@ impl Session {
     /// Opens a machine.
     ///
     /// # Errors
-    /// [`OpenError`] when there is no such machine.
+    /// [`OpenError`], for example for an unknown machine.
     pub fn open(options: &OpenOptions) -> Result<Session, OpenError> {
         match &options.machine {
             MachineName::Simulated(name) if options.root.is_some() => {
@@ -142,7 +142,7 @@ impl Session {
             }
             MachineName::Simulated(name) => {
                 let described = if is_machine_file(name) { Some(machine_file::read(name)?) } else { None };
-                // A file that keeps a machine knows it by the name that it has in its own file.
+                // A saved machine is identified by the name in its machine file.
                 let own =
                     described.as_ref().map_or_else(|| name.clone(), |machine| machine.name().to_owned());
                 let name = &own;
@@ -169,10 +169,10 @@ impl Session {
     }
 }
 
-/// Opens a core file as the memory of a process that stands still.
+/// Opens a core file as the memory of a stopped process.
 ///
 /// # Errors
-/// [`Absent`] for a file that is no core, or cannot be read.
+/// [`Absent`] for a file that is not a core or cannot be read.
 pub fn open_core(path: &Path) -> Result<Box<dyn Image>, Absent> {
     millpond_linux::open_core(path)
 }
@@ -193,7 +193,7 @@ fn like_host(options: &OpenOptions) -> Result<SimMachine, OpenError> {
     if !path.exists() {
         return Ok(SimMachine::like(topology));
     }
-    // It was measured.
+    // It was calibrated.
     let twin = machine_file::read(&path.display().to_string())?;
     let cpus = twin.processors().and_then(|p| p.topology().map_err(|r| Absent::because(r.to_string())));
     match cpus.map(|twin| twin.cpus() == topology.cpus()) {
@@ -227,7 +227,7 @@ fn real(options: &OpenOptions) -> Result<Session, OpenError> {
     Ok(Session { kind, journal: Some(journal), root: Some(root), dir, ..session })
 }
 
-/// A captured machine has at least the files that say which CPUs there are.
+/// Checks that a captured machine has at least the files that list its CPUs.
 fn check_captured(dir: &Path) -> Result<(), OpenError> {
     let refuse = |why| OpenError::Root { path: dir.to_path_buf(), why };
     let not_found = || io::Error::from(io::ErrorKind::NotADirectory);

@@ -1,10 +1,10 @@
-//! What a command writes: a sink that never stops the command.
+//! Output of a command. Errors do not stop the command.
 //!
-//! A command that changes a machine must finish although its output may be closed. So writing does not fail: the first failure is kept until
-//! [`Output::finish`], and later text is dropped. A reader that went away (`| head`) is no failure.
+//! A command that changes a machine must finish even if its output is closed. So writing does not fail: the first error is kept until
+//! [`Output::finish`], and later text is dropped. A closed reader (`| head`) is not an error.
 //!
-//! Control characters other than ends of lines and tabs are escaped, so that no name of a process moves the cursor of a terminal. Our own
-//! sequences go through [`Output::control`]. An end of a line in a name would make a row: machines escape it where they read the name (`millpond_model::printable`).
+//! Control characters except newlines and tabs are escaped, so that a process name cannot control the terminal. The program's own
+//! sequences use [`Output::control`]. A newline in a name would add a row: machines escape it when they read the name (`millpond_model::printable`).
 
 use crate::lossy_writer::LossyWriter;
 use millpond_model::{escaped, is_unprintable};
@@ -19,12 +19,12 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Writes to `sink`, which should be buffered.
+    /// Output to `sink`, which should be buffered.
     pub fn to(sink: impl Write + 'a) -> Self {
         Output { sink: Box::new(sink), closed: false, failure: None }
     }
 
-    /// Standard output. Written when [`Output::flush`] is called and when enough has come together.
+    /// Standard output. It is written by [`Output::flush`] and when the buffer is full.
     #[must_use]
     pub fn stdout() -> Output<'static> {
         Output::to(BufWriter::new(io::stdout()))
@@ -36,28 +36,28 @@ impl<'a> Output<'a> {
         Output::to(io::LineWriter::new(io::stderr()))
     }
 
-    /// Standard error of a service, which goes on where no process reads it: lines are then lost, and their number is told.
+    /// Standard error of a service. If no process reads it, lines are dropped, and their number is reported later.
     #[must_use]
     pub fn stderr_of_service() -> Output<'static> {
         Output::to(io::LineWriter::new(LossyWriter::new(io::stderr())))
     }
 
-    /// For somebody who writes here for a while. What goes wrong meanwhile is kept here.
+    /// A second output to the same sink. Its errors are kept here.
     pub fn lend(&mut self) -> Output<'_> {
         Output::to(Lent(self))
     }
 
-    /// One line.
+    /// Writes one line.
     pub fn line(&mut self, line: impl Display) {
         self.write(format_args!("{line}\n"));
     }
 
-    /// Text with line ends of its own.
+    /// Writes text with its own line ends.
     pub fn text(&mut self, text: &str) {
         self.write(format_args!("{text}"));
     }
 
-    /// A sequence for the terminal, as it is: of our own, with no text of anybody else in it.
+    /// Writes a terminal control sequence unchanged. It must not contain foreign text.
     pub fn control(&mut self, sequence: &'static str) {
         if !self.closed {
             let result = self.sink.write_all(sequence.as_bytes());
@@ -65,22 +65,22 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Brings everything out.
+    /// Flushes the buffer.
     pub fn flush(&mut self) {
         let result = self.sink.flush();
         self.note(result);
     }
 
-    /// Whether nobody will see what is written from now on. Commands that repeat stop then.
+    /// Whether the reader is gone. Repeating commands stop then.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Brings everything out and says what went wrong since the beginning.
+    /// Flushes the buffer and reports the first error.
     ///
     /// # Errors
-    /// The first failure that was not a reader that went away.
+    /// The first error other than a closed reader.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush();
         self.failure.take().map_or(Ok(()), Err)
@@ -109,7 +109,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Text on its way out, of which what a terminal would obey is escaped.
+/// Writes text, with control characters escaped.
 struct Escaping<'a> {
     sink: &'a mut dyn Write,
     failure: Option<io::Error>,
@@ -118,7 +118,7 @@ struct Escaping<'a> {
 impl std::fmt::Write for Escaping<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let is_obeyed = |c: char| is_unprintable(c) && c != '\n' && c != '\t';
-        // Of most texts no character need be made out.
+        // Fast path: most texts need no decoding.
         let written = if !is_plain(text.as_bytes()) && text.chars().any(is_obeyed) {
             self.sink.write_all(escaped(text, is_obeyed).as_bytes())
         } else {
@@ -131,19 +131,19 @@ impl std::fmt::Write for Escaping<'_> {
     }
 }
 
-/// Whether a text is made of printable ASCII, ends of lines and tabs. Eight bytes at a time: a report of a thousand CPUs has a hundred thousand.
+/// Whether a text consists of printable ASCII, newlines and tabs. Eight bytes at a time: a report on a thousand CPUs has a hundred thousand bytes.
 fn is_plain(text: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     let is_one = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let (words, rest) = text.as_chunks::<8>();
-    // Bits of bytes that are below a blank, DEL or not ASCII; of some others too, so each byte of such a word is looked at.
+    // Marks bytes that are below a blank, DEL or not ASCII, and some others; so each byte of a marked word is checked.
     let odd = |word: u64| (word.wrapping_sub(0x20 * ONES) | word.wrapping_add(ONES) | word) & HIGH;
     words.iter().all(|word| odd(u64::from_le_bytes(*word)) == 0 || word.iter().all(is_one))
         && rest.iter().all(is_one)
 }
 
-/// An output that writes to another one.
+/// An output that writes to another output.
 struct Lent<'b, 'a>(&'b mut Output<'a>);
 
 impl Lent<'_, '_> {
@@ -165,7 +165,7 @@ impl Write for Lent<'_, '_> {
     }
 }
 
-/// The system's reason without the number that Rust appends to it.
+/// The system's reason, without the number that Rust appends.
 #[must_use]
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();

@@ -1,23 +1,23 @@
-//! Patterns for names of files, as a shell expands them: `cpu*`, `run?.out`, `[a-c]*`.
+//! Shell patterns for file names: `cpu*`, `run?.out`, `[a-c]*`.
 
 use glob::MatchOptions;
 use std::path::Path;
 
-/// A `*` does not match a slash. The library's own rule for hidden files leaves out those of `.c*`, too: see [`is_shown`].
+/// A `*` does not match a slash. The library's rule for hidden files would also exclude matches of `.c*`: see [`is_shown`].
 const AS_A_SHELL: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
 
-/// The files that a pattern names, in order; none where there is none, or where it is no pattern. A character behind a backslash stands
-/// for itself. Names that are not UTF-8 are left out.
+/// The files that match a pattern, sorted; none for an invalid pattern. A backslash quotes the next character. Names that are not
+/// UTF-8 are left out.
 #[must_use]
 pub fn names_matching(pattern: &str) -> Vec<String> {
     let Ok(paths) = glob::glob_with(&for_glob(pattern), AS_A_SHELL) else { return Vec::new() };
     let name = |path: &Path| {
         let name = path.to_str()?;
-        // What the library leaves out.
+        // The library drops a leading `./`.
         Some(if pattern.starts_with("./") { format!("./{name}") } else { name.to_owned() })
     };
     let mut names: Vec<String> = paths.flatten().filter_map(|path| name(&path)).collect();
@@ -26,7 +26,7 @@ pub fn names_matching(pattern: &str) -> Vec<String> {
     names
 }
 
-/// Whether each hidden part of a path is meant by a part of the pattern that begins with a dot.
+/// Whether each hidden component of a path is matched by a component of the pattern that begins with a dot.
 fn is_shown(pattern: &str, name: &str) -> bool {
     pattern
         .split('/')
@@ -34,7 +34,7 @@ fn is_shown(pattern: &str, name: &str) -> bool {
         .all(|(pattern, part)| !part.starts_with('.') || pattern.starts_with('.'))
 }
 
-/// The pattern for the library, which knows no backslash, and for which `**` means directories in directories.
+/// Converts a pattern for the library, which has no backslash, and where `**` means nested directories.
 fn for_glob(pattern: &str) -> String {
     let mut of = String::new();
     let mut chars = pattern.chars();
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(names_matching(&at(".c*")), [at(".cpu")]);
         assert!(names_matching(&at("none*")).is_empty());
         assert!(names_matching(&at("none/*")).is_empty());
-        // A bracket without an end makes no pattern.
+        // A bracket without an end is not a valid pattern.
         assert!(names_matching(&at("cpu[")).is_empty());
     }
 

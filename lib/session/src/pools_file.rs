@@ -1,12 +1,13 @@
-//! Files that keep configurations of pools: read and replaced under a lock, in one stroke.
+//! Files of pool configurations: read and replaced atomically, under a lock.
 //!
-//! Every machine has one of its own ([`DEFAULT_NAME`]). That of a simulated machine lives inside of the
-//! machine, that of a captured one in its directory; every other name is a file of the user's own.
+//! Every machine has a default file ([`DEFAULT_NAME`]). For a simulated machine it is inside the machine, for a captured one in its
+//! directory. Every other name is a file of the user.
 //!
-//! A writer of a file holds a lock from before it is read: one in a directory of this user's own (the superuser's is `/run/millpond`), for any
-//! user who can read a file can hold a lock on it. The new text goes into a file beside it, with the mode and the owner of the old one, reaches the disk, and takes
-//! the name. So readers see the old text or the new one without a lock, and what a writer puts there is made of what is there; a file that another
-//! user changed meanwhile is left alone.
+//! A writer takes a lock before it reads the file. The lock file is in a directory of this user (the superuser's is
+//! `/run/millpond`), because any user who can read a file can lock it. The new text is written to a temporary file in the
+//! same directory, with the mode and owner of the old one, synced, and renamed. So readers see the old or the new text
+//! without a lock, and a writer's new text is based on the present one. If another program changed the file in the meantime,
+//! it is not replaced.
 
 use crate::output::reason;
 use crate::state_dir::usual_dir;
@@ -22,50 +23,50 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where a machine keeps its configuration (reference §8).
+/// The default configuration file of a machine; see pooladm(8).
 const DEFAULT_NAME: &str = "/etc/pooladm.conf";
 
-/// The same below the directory of a captured machine.
+/// The same, relative to the directory of a captured machine.
 const BELOW_ROOT: &str = "etc/pooladm.conf";
 
-/// Longer than any configuration; it bounds what a typing error can read.
+/// Maximum size: larger than any configuration. Bounds the memory that a typing error can allocate.
 const BYTES_MAX: u64 = 1 << 26;
 
-/// So long nothing is said about somebody who holds the file.
+/// How long to wait for another writer before reporting it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So long we wait for a writer in all.
+/// Total time to wait for another writer.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How often it is looked meanwhile.
+/// Polling interval while waiting.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The kernel's list of locks, and where it tells what a process is called.
+/// The kernel's list of locks.
 const LOCKS: &str = "/proc/locks";
 const PROCESSES: &str = "/proc";
 
-/// A file could not be used. It is as it was.
+/// An error in using a file. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// The system refuses.
+    /// A system error.
     #[error("{0}")]
     System(String),
-    /// It is there, and is no text of ours.
+    /// The file exists and is not a valid text.
     #[error("{0}")]
     NoText(String),
-    /// Another process holds it and does not end.
+    /// Another process holds the lock and does not finish.
     #[error("{} is changing it and does not end", .0.as_deref().unwrap_or("another process"))]
     Held(Option<String>),
-    /// A program that holds no lock changed it.
+    /// A program without the lock changed the file.
     #[error("another program changed it meanwhile")]
     Changed,
 }
 
-/// A file of pools, by its name.
+/// A pools file, by name.
 pub struct PoolsFile<'s> {
     name: String,
     place: Place<'s>,
-    /// Where locks of files are.
+    /// Directory of the lock files.
     locks: PathBuf,
 }
 
@@ -74,14 +75,14 @@ enum Place<'s> {
     Inside(&'s SimMachine),
 }
 
-/// A file that nobody else changes.
+/// A locked file.
 pub struct LockedPools<'f> {
     file: &'f PoolsFile<'f>,
     text: Option<String>,
     _lock: Option<PathLock>,
 }
 
-/// The lock of a file's name. Its own file goes with it.
+/// The lock of a file name. Its own file is removed with it.
 struct PathLock {
     _file: File,
     path: PathBuf,
@@ -89,16 +90,16 @@ struct PathLock {
 
 impl Drop for PathLock {
     fn drop(&mut self) {
-        // While it is held: whoever waits sees that it lost its name, and takes the next one.
+        // Remove it while locked: a waiting process notices that the lock file is gone, and creates a new one.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Told when somebody else holds the file for longer than a second: who, if that is known.
+/// Called when another process holds the lock for more than a second, with that process if known.
 pub type Waits<'w> = &'w mut dyn FnMut(Option<String>);
 
 impl Session {
-    /// The file of pools of that name; without a name, the machine's own.
+    /// The pools file with this name; without a name, the machine's own.
     #[must_use]
     pub fn pools_file(&self, name: Option<&str>) -> PoolsFile<'_> {
         let own = name.is_none_or(|name| name == DEFAULT_NAME);
@@ -118,19 +119,19 @@ impl Session {
 }
 
 impl PoolsFile<'_> {
-    /// Its name, as messages have it.
+    /// Its name for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is a part of a simulated machine, which changes with it.
+    /// Whether it is inside a simulated machine, which changes with it.
     #[must_use]
     pub fn is_inside(&self) -> bool {
         matches!(self.place, Place::Inside(_))
     }
 
-    /// What it has; `None` where there is no such file.
+    /// Its text; `None` if it does not exist.
     ///
     /// # Errors
     /// [`FileError`] when it cannot be read.
@@ -141,7 +142,7 @@ impl PoolsFile<'_> {
         }
     }
 
-    /// Holds it until the value is dropped. It need not be there.
+    /// Locks it until the value is dropped. The file need not exist.
     ///
     /// # Errors
     /// [`FileError`] when it cannot be read.
@@ -155,16 +156,16 @@ impl PoolsFile<'_> {
 }
 
 impl LockedPools<'_> {
-    /// What it has; `None` where there is no such file.
+    /// Its text; `None` if it does not exist.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// Replaces what it has.
+    /// Replaces its text.
     ///
     /// # Errors
-    /// [`FileError`]; it is as it was then.
+    /// [`FileError`]; the file is unchanged.
     pub fn write(&mut self, text: &str) -> Result<(), FileError> {
         match &self.file.place {
             Place::Inside(sim) => sim.edit(|s| {
@@ -179,10 +180,10 @@ impl LockedPools<'_> {
         Ok(())
     }
 
-    /// Removes it.
+    /// Removes the file.
     ///
     /// # Errors
-    /// [`FileError`]; it is there then.
+    /// [`FileError`]; the file still exists.
     pub fn remove(&mut self) -> Result<(), FileError> {
         match &self.file.place {
             Place::Inside(sim) => sim.edit(|s| {
@@ -197,7 +198,7 @@ impl LockedPools<'_> {
         Ok(())
     }
 
-    /// Editors of text know nothing of locks.
+    /// Detects changes by programs that do not use the lock, such as editors.
     fn check_unchanged(&self, path: &Path) -> Result<(), FileError> {
         let now = match fs::read(path) {
             Ok(bytes) => Some(bytes),
@@ -237,7 +238,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
     Ok(Some(text))
 }
 
-/// The file that stands for the lock of a file's name: one for all ways to write it.
+/// The lock file of a file name: one for all spellings of the path.
 fn lock_path(locks: &Path, path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let real = fs::canonicalize(&path).unwrap_or_else(|_| {
@@ -279,7 +280,7 @@ fn acquire(locks: &Path, path: &Path, waits: Waits<'_>) -> Result<PathLock, File
     }
 }
 
-/// Who holds a lock on a file, by the kernel's list: `1: FLOCK  ADVISORY  WRITE 812 fe:00:4711 0 EOF`. Those who wait have an arrow.
+/// The holder of a lock on a file, by the kernel's list: `1: FLOCK  ADVISORY  WRITE 812 fe:00:4711 0 EOF`. Waiting processes have an arrow.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let end = format!(":{inode}");
     locks.lines().find_map(|line| {
@@ -299,9 +300,9 @@ fn called(processes: &Path, pid: u32) -> String {
     }
 }
 
-/// Gives the name to a new file with that text. Where there was none, nobody else's is replaced.
+/// Renames a new file with this text into place. Where no file existed, a file that appeared in the meantime is not replaced.
 fn replace(path: &Path, text: &str, is_there: bool) -> Result<(), FileError> {
-    // A link stays one.
+    // Follow a symbolic link.
     let path = if is_there { fs::canonicalize(path).map_err(|e| system(&e))? } else { path.to_path_buf() };
     let how = Replacing { must_be_new: !is_there, ..Replacing::default() };
     replace_file(&path, text.as_bytes(), how).map_err(|error: io::Error| match error.kind() {
@@ -336,7 +337,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("conf");
         fs::write(&path, "old").unwrap();
-        // Any user who can read the file can do this.
+        // Any user who can read the file can hold a lock on it.
         let held = File::open(&path).unwrap();
         held.lock().unwrap();
         let file = file_at(&path);

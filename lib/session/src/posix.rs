@@ -1,14 +1,14 @@
-//! What the machine's system answers for the real-time options of POSIX.
+//! The real-time options of POSIX that the machine's system supports.
 
 use crate::{Kind, Session};
 use millpond_machine::Absent;
 use millpond_model::{PosixAnswer, PosixOption};
 
 impl Session {
-    /// What the system answers for each option, in the order of [`PosixOption::ALL`]: the one that we run on, or Solaris on a simulated machine.
+    /// The system's value of each option, in the order of [`PosixOption::ALL`]: of the real system, or of Solaris on a simulated machine.
     ///
     /// # Errors
-    /// [`Absent`] for a captured or recorded machine, of which nothing says it.
+    /// [`Absent`] for a captured or recorded machine, where the values are unknown.
     pub fn posix_answers(&self) -> Result<Vec<(PosixOption, PosixAnswer)>, Absent> {
         let ask = match self.kind() {
             Kind::Real => millpond_linux::posix_answer,
@@ -37,7 +37,7 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let captured = OpenOptions { root: Some(dir.path().to_owned()), ..OpenOptions::default() };
-        // An empty directory may be refused at once, as a machine.
+        // An empty directory may be refused as a captured machine.
         if let Ok(session) = Session::open(&captured) {
             assert!(session.posix_answers().is_err());
         }

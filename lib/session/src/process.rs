@@ -1,4 +1,4 @@
-//! This process itself: its number, and becoming another program.
+//! This process: its pid and CPU time, and executing another program in its place.
 
 use crate::output::reason;
 use millpond_model::{Nanos, Pid};
@@ -12,13 +12,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The number of this process.
+/// The pid of this process.
 #[must_use]
 pub fn own_pid() -> Pid {
     Pid(std::process::id())
 }
 
-/// The CPU time of this process so far, of all its threads.
+/// The CPU time of all threads of this process.
 #[must_use]
 pub fn own_cpu_time() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -26,7 +26,7 @@ pub fn own_cpu_time() -> Nanos {
     Nanos::from_secs(seconds) + Nanos(nanos)
 }
 
-/// The file of the program that is running: what starts another one like it.
+/// The path of the running program, to start another instance of it.
 ///
 /// # Errors
 /// The system's reason, in words.
@@ -34,33 +34,33 @@ pub fn own_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| reason(&error))
 }
 
-/// The file of a program on the search path; `None` where there is none.
+/// The file of a program on the search path; `None` if it does not exist.
 #[must_use]
 pub fn program_on_path(name: &str) -> Option<PathBuf> {
     let dirs = std::env::var_os("PATH")?;
     std::env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// `PR_SET_THP_DISABLE` of prctl(2), and `MPOL_LOCAL` of set_mempolicy(2): which libc does not name for every C library.
+/// `PR_SET_THP_DISABLE` of prctl(2), and `MPOL_LOCAL` of set_mempolicy(2). libc does not define them for every C library.
 const NO_HUGE_PAGES: libc::c_int = 41;
 const LOCAL: libc::c_int = 4;
 
-/// From now on the memory of this process, and of what it starts, is never made of huge pages that nobody asked for.
+/// Disables transparent huge pages for this process and its later children.
 ///
 /// # Errors
-/// The system's reason, in words: kernels can be built without huge pages.
+/// The system's reason, in words: a kernel can be built without huge pages.
 pub fn without_huge_pages() -> Result<(), String> {
-    // SAFETY: the call takes numbers alone.
+    // SAFETY: the call only takes numbers.
     done(unsafe { libc::prctl(NO_HUGE_PAGES, 1, 0, 0, 0) }.into())
 }
 
-/// From now on this process, and what it starts, takes memory from the node on which it runs and says so: the kernel's balancing among NUMA nodes leaves
-/// pages of who has said where they are to be.
+/// Sets the memory policy of this process and its later children to local allocation. The kernel's automatic NUMA balancing
+/// does not move pages with an explicit policy.
 ///
 /// # Errors
-/// The system's reason, in words: kernels can be built without NUMA.
+/// The system's reason, in words: a kernel can be built without NUMA.
 pub fn without_numa_balancing() -> Result<(), String> {
-    // SAFETY: a policy without nodes has none to read.
+    // SAFETY: a policy without nodes reads no memory.
     done(unsafe { libc::syscall(libc::SYS_set_mempolicy, LOCAL, std::ptr::null::<libc::c_ulong>(), 0_usize) })
 }
 
@@ -68,7 +68,7 @@ fn done(result: libc::c_long) -> Result<(), String> {
     if result == 0 { Ok(()) } else { Err(reason(&io::Error::last_os_error())) }
 }
 
-/// Becomes another program: same process, same bindings, and in its environment what is given beside. Comes back only when that fails.
+/// Executes another program in this process, with the same bindings and additional environment variables. Returns only on failure.
 ///
 /// # Errors
 /// The system's reason, in words.
@@ -81,8 +81,8 @@ pub fn exec(
     Err(reason(&Command::new(program).args(arguments).envs(environment).exec()))
 }
 
-/// Starts this program with these arguments as a process that is nobody's child: it hears nothing of what this one becomes, and outlives it.
-/// What it prints is lost.
+/// Starts this program with these arguments as a detached process, in a session of its own and without a parent here: it gets none of this process's
+/// signals, and outlives it. Its output is discarded.
 ///
 /// # Errors
 /// The system's reason, in words.
@@ -91,7 +91,7 @@ pub fn leave_behind(arguments: &[String]) -> Result<(), String> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let leave = || {
         rustix::process::setsid()?;
-        // SAFETY: the process has one thread here, and what follows in it calls nothing that is not safe in a child.
+        // SAFETY: the process has one thread here, and the code that follows is safe in a forked child.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => Ok(()),
@@ -99,13 +99,13 @@ pub fn leave_behind(arguments: &[String]) -> Result<(), String> {
             _ => unsafe { libc::_exit(0) },
         }
     };
-    // SAFETY: `leave` makes system calls alone, and allocates nothing.
+    // SAFETY: `leave` only makes system calls, and allocates nothing.
     unsafe { command.pre_exec(leave) };
     let ended = command.spawn().and_then(|mut first| first.wait());
     ended.map(drop).map_err(|error| reason(&error))
 }
 
-/// Waits until a process has ended; one that does not exist has. Meanwhile, once a second, something else is done.
+/// Waits until a process has ended, also if it never existed. Calls `meanwhile` once a second.
 ///
 /// # Errors
 /// The system's reason, in words.

@@ -1,26 +1,26 @@
-//! Profiles of fences, and fences that come back at boot: what this machine keeps of them in `/etc`.
+//! Files in `/etc`: fence profiles, and fences that are restored at boot.
 
 use crate::output::reason;
 use crate::text::{read_text, replace_text};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where they are: `NAME.toml` each.
+/// Directory of profiles: one `NAME.toml` each.
 const DIRECTORY: &str = "/etc/millpond/profiles";
 
-/// The file of a profile; `None` where this machine has none of that name.
+/// The file of a profile; `None` if this machine has no such profile.
 #[must_use]
 pub fn profile_file(name: &str) -> Option<PathBuf> {
     Some(Path::new(DIRECTORY).join(format!("{name}.toml"))).filter(|file| file.is_file())
 }
 
-/// The names of all of them, sorted.
+/// The names of all profiles, sorted.
 #[must_use]
 pub fn profile_names() -> Vec<String> {
     names_in(Path::new(DIRECTORY), ".toml")
 }
 
-/// The names of files with an ending, without it, sorted.
+/// The names of files with an extension, without it, sorted.
 fn names_in(dir: &Path, ending: &str) -> Vec<String> {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let name = |file: std::fs::DirEntry| Some(file.file_name().to_str()?.strip_suffix(ending)?.to_owned());
@@ -29,25 +29,25 @@ fn names_in(dir: &Path, ending: &str) -> Vec<String> {
     names
 }
 
-/// Where fences are that come back at boot: `NAME.json` each.
+/// Directory of fences that are restored at boot: one `NAME.json` each.
 const FENCES: &str = "/etc/millpond/fences";
 
-/// A text that is kept for a fence, or why it cannot be read.
+/// The stored text of a fence, or the reason why it cannot be read.
 pub type KeptText = Result<String, String>;
 
-/// The fences that come back at boot, sorted by name, with their texts.
+/// The fences that are restored at boot, sorted by name, with their texts.
 #[must_use]
 pub fn kept_fences() -> Vec<(String, KeptText)> {
     kept_in(Path::new(FENCES))
 }
 
-/// Whether a fence comes back at boot.
+/// Whether a fence is restored at boot.
 #[must_use]
 pub fn is_fence_kept(name: &str) -> bool {
     kept_file(Path::new(FENCES), name).exists()
 }
 
-/// Keeps a text for a fence, in one stroke; `None` forgets it. Tells whether there was one.
+/// Stores a text for a fence atomically; `None` removes it. Returns whether there was one before.
 ///
 /// # Errors
 /// The system's reason, with the file.

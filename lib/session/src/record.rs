@@ -1,7 +1,7 @@
-//! Records of decisions, read from the end: the latest ones are what people ask for, and a record may be long.
+//! Records of decisions, read from the end: users ask for the latest ones, and a record may be long.
 //!
-//! On a real machine a daemon's record is a file in the state directory ([`crate::Daemon::record`]), and the file before that. A simulated
-//! machine has it inside.
+//! On a real machine a daemon's record is a file in the state directory ([`crate::Daemon::record`]), and one older file. On a simulated
+//! machine it is inside the machine.
 
 use crate::Session;
 use crate::output::reason;
@@ -11,40 +11,40 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// So much is read from the ends of both files together.
+/// Bytes that are read from the ends of both files together.
 const END_BYTES: u64 = 8 << 20;
 
-/// So much of a record a simulated machine keeps.
+/// Maximum size of a record inside a simulated machine.
 const INSIDE_BYTES: usize = 256 << 10;
 
-/// So long may a log be that a user names.
+/// Maximum size of a log that a user names.
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
 /// The end of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Where it is or would be, as messages have it.
+    /// Its path or name for messages, even if it does not exist.
     pub place: String,
-    /// Its lines, newest first. `None` where there is no record.
+    /// Its lines, newest first. `None` without a record.
     pub lines: Option<Vec<RecordedLine>>,
 }
 
-/// One line of it.
+/// A line of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedLine {
-    /// The file, as messages have it.
+    /// The file's name for messages.
     pub file: String,
-    /// Its place, counted from the end of the file; the last line is 1.
+    /// Its line number counted from the end of the file; the last line is 1.
     pub from_end: usize,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 impl Session {
-    /// The end of the record of a daemon of that name.
+    /// The end of a daemon's record.
     ///
     /// # Errors
-    /// The system's reason, with the file, where there is one that cannot be read.
+    /// The system's reason, with the name of a file that cannot be read.
     pub fn recorded(&self, name: &str) -> Result<Recorded, String> {
         if let Some(sim) = &self.sim {
             let file = inside(name);
@@ -59,7 +59,7 @@ impl Session {
     }
 }
 
-/// Adds a line to the record of a daemon that lives on a simulated machine. Of a long record the oldest lines go.
+/// Appends a line to the record of a daemon on a simulated machine, and drops the oldest lines of a long record.
 pub(crate) fn record_on(machine: &SimMachine, name: &str, line: &str) {
     machine.edit(|s| {
         let text = s.files.entry(inside(name)).or_default();
@@ -73,7 +73,7 @@ pub(crate) fn record_on(machine: &SimMachine, name: &str, line: &str) {
     });
 }
 
-/// What a simulated machine calls the record.
+/// The record's name inside a simulated machine.
 fn inside(name: &str) -> String {
     format!("/run/millpond/{name}.decisions")
 }
@@ -96,13 +96,13 @@ fn end_of(dir: &Path, name: &str) -> Result<Recorded, String> {
     Ok(found)
 }
 
-/// The last bytes of a file, at most so many, from the beginning of a line on. What is no text in it is replaced by marks.
+/// The last bytes of a file, at most this many, from the start of a line. Invalid UTF-8 is replaced by replacement characters.
 pub(crate) fn tail(path: &Path, most: u64) -> io::Result<String> {
-    // Of a long one the end is read.
+    // No size limit: only the end is read.
     let mut file = open_plain(path, u64::MAX)?;
     let length = file.metadata()?.len();
     let from = length.saturating_sub(most);
-    // The byte before says whether the first line is whole.
+    // The byte before shows whether the first line is complete.
     file.seek(SeekFrom::Start(from.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.take(length - from.saturating_sub(1)).read_to_end(&mut bytes)?;
@@ -123,7 +123,7 @@ fn lines(file: &str, text: &str) -> Vec<RecordedLine> {
     numbered.map(line).collect()
 }
 
-/// The text of a log that the user named. What is no text in it is replaced by marks.
+/// The text of a log that the user named. Invalid UTF-8 is replaced by replacement characters.
 ///
 /// # Errors
 /// The system's reason, in words, or that the file is too long.

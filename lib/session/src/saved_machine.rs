@@ -1,7 +1,7 @@
-//! Simulated machines in files: read, and replaced in one stroke.
+//! Simulated machines in files, read and replaced atomically.
 //!
-//! A file is never half written: the new text goes into a file beside it, reaches the disk, and takes the name. What
-//! is in a file that is no machine is left alone.
+//! The new text is written to a temporary file in the same directory, synced, and renamed, so that no file is ever incomplete. A
+//! file that is not a saved machine is never overwritten.
 
 use crate::output::reason;
 use crate::session::Holder;
@@ -14,16 +14,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Longer than any machine that somebody saved; it bounds what a typing error can read.
+/// Maximum size: larger than any saved machine. Bounds the memory that a typing error can allocate.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// A machine was not saved. The file is as it was.
+/// A machine was not saved. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeepError {
-    /// The system refuses.
+    /// A system error.
     #[error("{0}")]
     System(String),
-    /// The file has another machine than the one that was opened.
+    /// The file was changed since it was opened.
     #[error("another program changed it meanwhile")]
     Changed,
 }
@@ -31,13 +31,13 @@ pub enum KeepError {
 /// The file in which a session keeps its machine.
 pub(crate) struct Kept {
     path: PathBuf,
-    /// What the file has, as far as we know; none where there is no file.
+    /// The known text of the file; `None` without a file.
     text: RefCell<Option<String>>,
-    /// The machine as it was opened, where there was no file.
+    /// The machine as it was opened, if there was no file.
     fresh: String,
 }
 
-/// What the file of that name has; none where there is no such file.
+/// The text of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -62,13 +62,13 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Replaces a file, if it still has what `expected` says (none: whatever it has).
+/// Replaces a file if it has the expected text; `None` accepts any text.
 fn replace(path: &Path, text: &str, expected: Option<&Option<String>>) -> Result<(), KeepError> {
     let system = |error: &io::Error| KeepError::System(reason(error));
     if path.file_name().is_none() {
         return Err(KeepError::System("it is no file".into()));
     }
-    // Whoever replaces files of this directory waits for the others.
+    // Writers lock the directory, one after the other.
     let dir = File::open(directory(path)).map_err(|e| system(&e))?;
     dir.lock().map_err(|e| system(&e))?;
     if let Some(expected) = expected
@@ -80,8 +80,8 @@ fn replace(path: &Path, text: &str, expected: Option<&Option<String>>) -> Result
 }
 
 impl Session {
-    /// Opens the machine that is kept in a file, or a fresh one, which the file will keep. `fresh` makes it where there is
-    /// no file; `name` is the machine that it must be.
+    /// Opens the machine in a file, or a fresh one, which the file will keep. `fresh` creates it where the file does not
+    /// exist; `name` is the expected machine.
     pub(crate) fn kept_in(
         path: &Path,
         name: Option<&str>,
@@ -107,16 +107,16 @@ impl Session {
         Ok(session)
     }
 
-    /// The file that keeps the machine, if one does.
+    /// The file that keeps the machine.
     #[must_use]
     pub fn kept_path(&self) -> Option<&Path> {
         self.kept.as_ref().map(|kept| kept.path.as_path())
     }
 
-    /// Writes the machine into the file that keeps it, if one does and something was changed.
+    /// Writes a changed machine into the file that keeps it, if there is one.
     ///
     /// # Errors
-    /// [`KeepError`]; the file is then as it was.
+    /// [`KeepError`]; the file is unchanged.
     pub fn keep(&self) -> Result<(), KeepError> {
         let (Some(kept), Some(sim)) = (&self.kept, &self.sim) else { return Ok(()) };
         let now = sim.save();
@@ -129,10 +129,10 @@ impl Session {
         Ok(())
     }
 
-    /// Saves a simulated machine into a file, in place of what was there.
+    /// Saves a simulated machine into a file, and replaces its contents.
     ///
     /// # Errors
-    /// [`KeepError`]; the file is then as it was. A machine that is not simulated cannot be saved.
+    /// [`KeepError`]; the file is unchanged. Only a simulated machine can be saved.
     pub fn save_as(&self, path: &Path) -> Result<(), KeepError> {
         let sim =
             self.sim.as_ref().ok_or_else(|| KeepError::System("the machine is not simulated".into()))?;
@@ -145,10 +145,10 @@ impl Session {
         replace(path, &sim.save(), None)
     }
 
-    /// Goes on with the machine that was saved into a file, in place of this one.
+    /// Replaces this machine by the one that a file contains.
     ///
     /// # Errors
-    /// [`OpenError`] when there is none; this one stays.
+    /// [`OpenError`] when the file has no valid machine; then this one remains.
     pub fn go_on_with(&mut self, path: &Path) -> Result<(), OpenError> {
         let saved = |why| OpenError::Saved { path: path.to_path_buf(), why };
         let text = read(path).map_err(saved)?.ok_or_else(|| saved(NO_FILE.to_owned()))?;

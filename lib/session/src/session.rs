@@ -1,4 +1,4 @@
-//! One machine, open, and what belongs to it.
+//! An open machine, with its environment.
 
 use crate::saved_machine::Kept;
 use crate::zone;
@@ -12,55 +12,54 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What sort of machine is open.
+/// The kind of an open machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The one that we run on.
+    /// The machine where this program runs.
     Real,
-    /// The files of one.
+    /// A directory with the files of a machine.
     Captured,
-    /// One in memory.
+    /// A machine in memory.
     Simulated,
-    /// The frames of one.
+    /// A recording of a machine.
     Recorded,
 }
 
-/// An operation that its writer did not end, and cannot end any more.
+/// An operation whose writer was killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// A remedy as the machine accepts it: the text, or what is advised in its place where the machine refuses a command in it; none where nothing is. The
-/// program gives it to its services, which do not know the commands.
+/// Adapts a remedy to the machine: returns the text, or a replacement where the machine refuses a command in it; `None` without one. The
+/// program passes this function to its services, which do not know the commands.
 pub type Advice = fn(&Session, &str) -> Option<String>;
 
-/// One machine, open.
+/// An open machine.
 pub struct Session {
     pub(crate) machine: Holder,
-    /// The machine itself, if it is simulated.
+    /// The same machine, if it is simulated.
     pub(crate) sim: Option<Rc<SimMachine>>,
     pub(crate) kept: Option<Kept>,
     pub(crate) kind: Kind,
     pub(crate) keeps_changes: bool,
     pub(crate) journal: Option<Rc<FileJournal>>,
-    /// Where the machine's files are, if it has any.
+    /// The root of the machine's files, if it has any.
     pub(crate) root: Option<Root>,
     /// The directory of a captured machine.
     pub(crate) dir: Option<PathBuf>,
     pub(crate) zone: OnceCell<TimeZone>,
 }
 
-/// What holds the machine.
+/// The owner of the machine.
 pub(crate) enum Holder {
     Simulated(Rc<SimMachine>),
     Other(Box<dyn Machine>),
 }
 
 impl Session {
-    /// A simulated machine that lives as long as the session.
-    /// A simulated machine whose CPUs stand so, on which nothing runs. Nothing of it is kept.
+    /// A simulated machine with this topology and no workload. It lasts as long as the session; nothing of it is kept.
     #[must_use]
     pub fn twin(topology: Topology) -> Session {
         Session::simulated(SimMachine::like(topology), false)
@@ -72,13 +71,13 @@ impl Session {
         Session { keeps_changes, ..Session::of(holder, Some(machine)) }
     }
 
-    /// A simulated machine that somebody else keeps for longer than a command: what commands see of it, and itself.
+    /// A simulated machine that another object keeps for longer than one command: its facets, and the machine itself.
     #[must_use]
     pub fn with(machine: Box<dyn Machine>, itself: Rc<SimMachine>) -> Session {
         Session::of(Holder::Other(machine), Some(itself))
     }
 
-    /// A machine that was recorded: nothing on it changes but the time.
+    /// A recorded machine: only its time changes.
     #[must_use]
     pub fn recorded_machine(machine: Box<dyn Machine>) -> Session {
         Session { kind: Kind::Recorded, ..Session::of(Holder::Other(machine), None) }
@@ -105,7 +104,7 @@ impl Session {
         self
     }
 
-    /// The same session, for somebody who keeps it from one command to the next.
+    /// The same session, marked as kept from one command to the next.
     #[must_use]
     pub fn lasting(self) -> Session {
         Session { keeps_changes: true, ..self }
@@ -120,7 +119,7 @@ impl Session {
         }
     }
 
-    /// What sort of machine it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -132,34 +131,34 @@ impl Session {
         self.keeps_changes
     }
 
-    /// The time zone in which listings show times.
+    /// The time zone of listings.
     #[must_use]
     pub fn zone(&self) -> &TimeZone {
         self.zone.get_or_init(zone::read_zone)
     }
 
-    /// The state directory of the machine; a simulated one has none.
+    /// The state directory of the machine; `None` for a simulated one.
     #[must_use]
     pub fn state_dir(&self) -> Option<&Path> {
         self.root.as_ref().map(|root| root.state.as_path())
     }
 
-    /// Where the journal is, if it is a file.
+    /// The journal's path, if it is a file.
     #[must_use]
     pub fn journal_path(&self) -> Option<&Path> {
         self.journal.as_deref().map(FileJournal::path)
     }
 
-    /// Why the journal cannot be written, if so: [`FileJournal::fault`].
+    /// The reason why the journal cannot be written, if any: [`FileJournal::fault`].
     #[must_use]
     pub fn journal_fault(&self) -> Option<JournalFault> {
         self.journal.as_ref()?.fault()
     }
 
-    /// Mends a journal that cannot be understood, as the writer: [`FileJournal::salvage`].
+    /// Repairs a corrupt journal, as the writer: [`FileJournal::salvage`].
     ///
     /// # Errors
-    /// [`Refusal`] when the writer's lock cannot be had, or the file not be replaced.
+    /// [`Refusal`] when the writer lock cannot be taken, or the file cannot be replaced.
     pub fn salvage_journal(&self) -> Result<Option<PathBuf>, Refusal> {
         let Some(journal) = &self.journal else { return Ok(None) };
         if !matches!(journal.unfinished(), Err(JournalError::Damaged(_))) {
@@ -169,8 +168,8 @@ impl Session {
         journal.salvage().map_err(|error| Refusal::operation(Reason::Journal(error.to_string())))
     }
 
-    /// The operation that somebody began and cannot end any more. One that is merely under way is none (whoever ends it holds the writer's
-    /// lock), and neither is one of another boot.
+    /// The operation whose writer was killed. An operation in progress does not count (its writer holds the writer lock), nor one of another
+    /// boot.
     ///
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.
@@ -179,7 +178,7 @@ impl Session {
         if journal.unfinished()?.is_none() {
             return Ok(None);
         }
-        // Asked again under the lock: what was under way a moment ago may have ended.
+        // Check again under the lock: the operation may have ended in the meantime.
         let seen = match self.machine().writing() {
             Writing::Now => None,
             Writing::Nobody(_quiet) => journal.unfinished()?,

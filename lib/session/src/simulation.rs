@@ -1,5 +1,5 @@
-//! What can be done to a simulated machine and to no real one: workloads start at a word, time passes at a word, and the
-//! whole of it is a text.
+//! Operations that only a simulated machine has: starting workloads on command, advancing time on command, and saving it as
+//! a text.
 
 use crate::{Achieved, Load, Session, record};
 use millpond_machine::facets::UsageWatch;
@@ -12,66 +12,66 @@ use millpond_sim::{SimMachine, SimState};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A simulated machine, beside its facets.
+/// The operations of a simulated machine, in addition to its facets.
 #[derive(Clone, Copy)]
 pub struct Simulation<'s>(pub(crate) &'s SimMachine);
 
-/// Where the configuration of a zone is.
+/// The file of a zone's configuration.
 fn zone_file(zone: &str) -> String {
     format!("/etc/zones/{zone}.cfg")
 }
 
-/// A project of it.
+/// A project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Its number.
+    /// Its id.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// The shares and the cap that it is configured with: a process that enters it sets them.
+    /// Its configured shares and cap, which a process applies when it enters.
     pub kept: ControlValues,
 }
 
-/// A process on it.
+/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Its number.
+    /// Its pid.
     pub pid: Pid,
     /// Its name.
     pub name: String,
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: usize,
-    /// The class of its most favoured thread.
+    /// The class of its highest-priority thread.
     pub class: Class,
-    /// The sets that its threads are bound to, ascending, where the first is the default one for those that are not.
+    /// The sets of its threads, ascending; the default set stands for unbound ones.
     pub sets: Vec<PsetId>,
-    /// CPU time of its threads that live.
+    /// CPU time of its existing threads.
     pub time: Nanos,
-    /// Whether it executes a program; others sleep for ever.
+    /// Whether it executes a program; other processes sleep for ever.
     pub executes: bool,
 }
 
-/// What a CPU executed in user mode since boot.
+/// User-mode execution of a CPU since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Executed {
-    /// For how long.
+    /// The time.
     pub user: Nanos,
-    /// Instructions meanwhile.
+    /// The instructions.
     pub user_instructions: u64,
 }
 
-/// Why a process was not ended.
+/// The reason why a process was not killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KillError {
-    /// There is none of that number.
+    /// There is no process with that pid.
     #[error("there is no such process")]
     NoSuchProcess,
-    /// It is a part of the kernel.
+    /// It belongs to the kernel.
     #[error("it is a part of the kernel")]
     Kernel,
 }
 
-/// There is no process of that number.
+/// There is no process with that pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no process {0}")]
 pub struct NoSuchProcess(pub Pid);
@@ -81,22 +81,22 @@ pub struct NoSuchProcess(pub Pid);
 #[error("there is no zone {0}")]
 pub struct NoSuchZone(pub String);
 
-/// The file of tunables that a simulated machine reads at boot.
+/// The file of tunables that is read at boot.
 pub const SYSTEM_FILE: &str = "/etc/system";
 
-/// The file of a simulated machine that forgets what is written to it.
+/// The file that discards what is written to it.
 pub const NULL_FILE: &str = "/dev/null";
 
-/// A daemon on a simulated machine: it acts at certain times, while the caller lets time pass.
+/// A daemon on a simulated machine: it runs at certain times, while the caller advances time.
 pub trait SimDaemon {
-    /// When it acts next.
+    /// The time of its next run.
     fn due(&self) -> Nanos;
 
-    /// It acts, now.
+    /// Runs once, at the current time.
     fn act(&self, simulation: Simulation<'_>);
 }
 
-/// A daemon as the machine knows it.
+/// Adapts a daemon to the machine's interface.
 struct Adapted(Rc<dyn SimDaemon>);
 
 impl millpond_sim::Daemon for Adapted {
@@ -109,11 +109,11 @@ impl millpond_sim::Daemon for Adapted {
     }
 }
 
-/// The machine at a moment, to go back to.
+/// A snapshot of the machine, to return to.
 pub struct Moment(SimState);
 
 impl Session {
-    /// What is special about a simulated machine; none for the others.
+    /// The operations of a simulated machine; `None` for other kinds.
     #[must_use]
     pub fn simulation(&self) -> Option<Simulation<'_>> {
         self.sim.as_deref().map(Simulation)
@@ -127,13 +127,13 @@ impl<'s> Simulation<'s> {
         self.0
     }
 
-    /// Accounting since boot, whenever it is asked for.
+    /// Accounting since boot, independent of when it is read.
     #[must_use]
     pub fn watch_since_boot(self) -> Box<dyn UsageWatch + 's> {
         self.0.watch_since_boot()
     }
 
-    /// Adds a line to the record of a daemon of it. Of a long record the oldest lines go.
+    /// Appends a line to the record of a daemon. The oldest lines of a long record are dropped.
     pub fn record(self, name: &str, line: &str) {
         record::record_on(self.0, name, line);
     }
@@ -146,30 +146,30 @@ impl Simulation<'_> {
         self.0.start_load(&load.load)
     }
 
-    /// A process of a thread that sleeps until the process executes a workload.
+    /// Creates a process with one thread that sleeps until the process executes a workload.
     #[must_use]
     pub fn prepare(&self, name: &str) -> Pid {
         self.0.edit(|s| s.prepare(name))
     }
 
-    /// A process executes a workload from now on.
+    /// Makes a process execute a workload.
     pub fn execute(&self, pid: Pid, load: &Load) {
         self.0.edit(|s| s.execute_load(pid, &load.load));
     }
 
-    /// What each program achieved that runs and reports such a figure.
+    /// Results of all running programs that report a figure.
     #[must_use]
     pub fn achievements(&self) -> Vec<Achieved> {
         self.0.view(SimState::achievements).into_iter().map(Achieved).collect()
     }
 
-    /// What each program achieved that ended since this was asked last.
+    /// Results of programs that ended since the last call.
     #[must_use]
     pub fn take_ended(&self) -> Vec<Achieved> {
         self.0.edit(SimState::take_ended).into_iter().map(Achieved).collect()
     }
 
-    /// Whether a process never ends by itself, as far as its programs say.
+    /// Whether a process never ends by itself, judged by its programs.
     #[must_use]
     pub fn is_endless(&self, pid: Pid) -> bool {
         self.0.view(|s| s.never_ends(pid))
@@ -184,7 +184,7 @@ impl Simulation<'_> {
     /// Starts a workload as a process of a zone, unbound and in TS.
     ///
     /// # Errors
-    /// [`NoSuchZone`] when the machine has none of that name; nothing is started.
+    /// [`NoSuchZone`]; nothing is started.
     pub fn start_in(&self, zone: &str, load: &Load) -> Result<Pid, NoSuchZone> {
         if !self.0.view(|s| s.zones.iter().any(|name| name == zone)) {
             return Err(NoSuchZone(zone.to_owned()));
@@ -199,10 +199,10 @@ impl Simulation<'_> {
         }))
     }
 
-    /// Starts a workload as a process of a zone that a process of the zone has started: in its pool, bound as it is, in its class.
+    /// Starts a workload as a child of a process of the zone: in its pool, with its bindings and class.
     ///
     /// # Errors
-    /// [`NoSuchZone`] when the machine has none of that name; nothing is started.
+    /// [`NoSuchZone`]; nothing is started.
     pub fn log_in(&self, zone: &str, load: &Load) -> Result<Pid, NoSuchZone> {
         let Some(parent) = self.pids_of_zone(zone).first().copied() else { return self.start_in(zone, load) };
         Ok(self.0.edit(|s| {
@@ -219,11 +219,11 @@ impl Simulation<'_> {
         }))
     }
 
-    /// Limits the time of a process, and of what it will start, to `percent` of one CPU, on whichever CPUs it
-    /// runs; a cap that it had is no more.
+    /// Limits the CPU time of a process and its later children to `percent` of one CPU, on all CPUs together. An earlier cap is
+    /// replaced.
     ///
     /// # Errors
-    /// [`NoSuchProcess`] when there is none of that number.
+    /// [`NoSuchProcess`].
     pub fn cap(&self, pid: Pid, percent: u32) -> Result<(), NoSuchProcess> {
         self.0.edit(|s| {
             let process = s.tables.processes.get_mut(&pid).ok_or(NoSuchProcess(pid))?;
@@ -232,13 +232,13 @@ impl Simulation<'_> {
         })
     }
 
-    /// The operations that the threads of a process noted as done, those included that have ended.
+    /// Operations counted by the threads of a process, including ended threads.
     #[must_use]
     pub fn operations(&self, pid: Pid) -> u64 {
         self.0.view(|s| s.operations(pid))
     }
 
-    /// The same for each of its threads that live, by number.
+    /// The same for each existing thread, in order.
     #[must_use]
     pub fn operations_by_thread(&self, pid: Pid) -> Vec<u64> {
         self.0.view(|s| {
@@ -249,35 +249,35 @@ impl Simulation<'_> {
         })
     }
 
-    /// Lets time pass until a process has ended, at most so much. `false`: it lives.
+    /// Advances time until a process has ended, at most by this much. `false`: it still runs.
     pub fn run_until_ended(&self, pid: Pid, most: Nanos) -> bool {
         self.0.run_until_ended(pid, Nanos(self.0.now().0.saturating_add(most.0)))
     }
 
-    /// How many threads run or wait for a CPU now.
+    /// Number of threads that run or wait for a CPU.
     #[must_use]
     pub fn runnable(&self) -> u64 {
         self.0.view(|s| s.kernel.runnable())
     }
 
-    /// How many messages that loads sent to each other wait for their readers now.
+    /// Number of unread messages between workloads' threads.
     #[must_use]
     pub fn messages_waiting(&self) -> u64 {
         self.0.view(|s| s.kernel.messages_waiting())
     }
 
-    /// For each stage of each log that workloads made, how often it came so many nanoseconds after its beginning.
+    /// For each stage of each workload log, a histogram of nanoseconds since its stage 0.
     #[must_use]
     pub fn logs(&self) -> Vec<Vec<BTreeMap<u64, u64>>> {
         self.0.view(|s| s.kernel.logs().iter().map(|log| log.stages.clone()).collect())
     }
 
-    /// What lots are drawn from, from now on.
+    /// Sets the seed of random choices.
     pub fn set_seed(&self, seed: u64) {
         self.0.edit(|s| s.kernel.set_seed(seed));
     }
 
-    /// What each CPU executed in user mode since boot, ascending.
+    /// User-mode execution of each CPU since boot, ascending.
     #[must_use]
     pub fn executed(&self) -> Vec<(CpuId, Executed)> {
         self.0.view(|s| {
@@ -290,10 +290,10 @@ impl Simulation<'_> {
         })
     }
 
-    /// Ends a process.
+    /// Kills a process.
     ///
     /// # Errors
-    /// [`KillError`] when there is none, or it is a part of the kernel.
+    /// [`KillError`].
     pub fn kill(&self, pid: Pid) -> Result<(), KillError> {
         match self.0.view(|s| s.tables.processes.get(&pid).map(|p| p.kernel)) {
             None => Err(KillError::NoSuchProcess),
@@ -305,7 +305,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Every process, ascending.
+    /// All processes, ascending.
     #[must_use]
     pub fn processes(&self) -> Vec<Running> {
         self.0.view(|s| {
@@ -330,14 +330,14 @@ impl Simulation<'_> {
         })
     }
 
-    /// Lets so much time pass.
+    /// Advances time by this much.
     pub fn run_for(&self, time: Nanos) -> Outcome {
         let until = self.0.now().0.saturating_add(time.0);
         self.0.sleep_until(Nanos(until));
         self.0.view(|s| s.halted.map_or(Outcome::Due, |halt| Outcome::Halted(halt.to_string())))
     }
 
-    /// Lets time pass until nothing is left to do, at most so much.
+    /// Advances time until no thread has work, at most by this much.
     pub fn run_until_idle(&self, most: Nanos) -> Outcome {
         self.0.run_until_idle(Nanos(self.0.now().0.saturating_add(most.0)))
     }
@@ -348,24 +348,24 @@ impl Simulation<'_> {
         self.0.view(SimState::waiting_for_ever)
     }
 
-    /// A file inside of the machine, with its text.
+    /// The text of a file inside the machine.
     #[must_use]
     pub fn file(&self, name: &str) -> Option<String> {
         self.0.view(|s| s.files.get(name).cloned())
     }
 
-    /// Replaces a file inside of the machine.
+    /// Replaces a file inside the machine.
     pub fn put_file(&self, name: &str, text: &str) {
         self.0.edit(|s| s.files.insert(name.to_owned(), text.to_owned()));
     }
 
-    /// The commands of `zonecfg` that a zone is configured with.
+    /// A zone's configuration, as `zonecfg` commands.
     #[must_use]
     pub fn zone_configuration(&self, zone: &str) -> Option<String> {
         self.file(&zone_file(zone))
     }
 
-    /// Configures a zone with commands of `zonecfg`; with none it has no configuration.
+    /// Configures a zone with `zonecfg` commands; an empty text removes the configuration.
     pub fn configure_zone(&self, zone: &str, commands: &str) {
         match commands {
             "" => drop(self.0.edit(|s| s.files.remove(&zone_file(zone)))),
@@ -373,7 +373,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The zones that are configured.
+    /// The configured zones.
     #[must_use]
     pub fn configured_zones(&self) -> Vec<String> {
         self.0
@@ -388,18 +388,18 @@ impl Simulation<'_> {
         self.0.edit(|s| s.halt_zone(zone))
     }
 
-    /// The zones that were halted.
+    /// The halted zones.
     #[must_use]
     pub fn halted_zones(&self) -> Vec<String> {
         self.0.view(|s| s.halted_zones.iter().cloned().collect())
     }
 
-    /// Boots the machine again. Pools are disabled until their service is started.
+    /// Reboots the machine. Pools are disabled until their service is started.
     pub fn reboot(&self) {
         self.0.edit(|s| *s = s.rebooted(SYSTEM_FILE));
     }
 
-    /// Boots a zone: what began to execute, with its number.
+    /// Boots a zone. Returns names and pids of the started processes.
     ///
     /// # Errors
     /// [`ZoneError`].
@@ -407,13 +407,13 @@ impl Simulation<'_> {
         self.0.edit(|s| s.boot_zone(zone))
     }
 
-    /// Whether what a zone holds executes.
+    /// Whether the processes of a zone execute.
     #[must_use]
     pub fn zone_runs(&self, zone: &str) -> bool {
         self.0.view(|s| s.zone_runs(zone))
     }
 
-    /// Every project, by number.
+    /// All projects, by id.
     #[must_use]
     pub fn projects(&self) -> Vec<Project> {
         let one = |(id, project): (&u32, &millpond_sim::tables::ProjectRecord)| Project {
@@ -424,7 +424,7 @@ impl Simulation<'_> {
         self.0.view(|s| s.tables.projects.iter().map(one).collect())
     }
 
-    /// The processes of a project, by its name or number, without those of the kernel; none where there is no such project.
+    /// The processes of a project, by its name or id, without kernel processes; `None` for an unknown project.
     #[must_use]
     pub fn pids_of_project(&self, word: &str) -> Option<Vec<Pid>> {
         self.0.view(|s| {
@@ -434,7 +434,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// Adds a project; its number.
+    /// Adds a project; returns its id.
     ///
     /// # Errors
     /// [`ProjectError`].
@@ -442,7 +442,7 @@ impl Simulation<'_> {
         self.0.edit(|s| s.add_project(name, id, kept))
     }
 
-    /// Configures a project, from the next process on that enters it.
+    /// Configures a project. The change applies when the next process enters it.
     ///
     /// # Errors
     /// [`ProjectError`].
@@ -450,7 +450,7 @@ impl Simulation<'_> {
         self.0.edit(|s| s.configure_project(name, kept))
     }
 
-    /// Removes a project that no process is in.
+    /// Removes a project without processes.
     ///
     /// # Errors
     /// [`ProjectError`].
@@ -458,7 +458,7 @@ impl Simulation<'_> {
         self.0.edit(|s| s.remove_project(name))
     }
 
-    /// A process enters a project.
+    /// Moves a process into a project.
     ///
     /// # Errors
     /// [`ProjectError`].
@@ -474,7 +474,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// How many CPUs a zone sees, and how many of them are on-line: those of its pool, or of the machine.
+    /// Numbers of CPUs that a zone sees, and of on-line ones among them: those of its pool, or of the machine.
     #[must_use]
     pub fn processors_of_zone(&self, zone: &str) -> [usize; 2] {
         self.0.view(|s| {
@@ -488,25 +488,25 @@ impl Simulation<'_> {
         })
     }
 
-    /// The size of its memory, in KiB; none where its machine file does not say it.
+    /// Memory size in KiB; `None` if the machine file does not give it.
     #[must_use]
     pub fn memory_kib(&self) -> Option<u64> {
         self.0.view(|s| s.topology.lgroups().iter().map(|lgroup| lgroup.memory_kib).sum())
     }
 
-    /// Averages of load over one, five and fifteen minutes, in hundredths.
+    /// Load averages over one, five and fifteen minutes, in hundredths.
     #[must_use]
     pub fn load_averages(&self) -> [u64; 3] {
         self.0.view(|s| s.load.hundredths())
     }
 
-    /// Since when a service is in its state.
+    /// When a service entered its state.
     #[must_use]
     pub fn since(&self, service: Service) -> WallTime {
         self.0.view(|s| s.since.get(&service).copied().unwrap_or(s.booted))
     }
 
-    /// A service, and those that need it, changed its state now.
+    /// Records that a service, and the services that need it, changed state now.
     pub fn changed_now(&self, service: Service) {
         self.0.edit(|s| s.changed_now(service));
     }
@@ -517,7 +517,7 @@ impl Simulation<'_> {
         self.0.view(|s| s.services.contains(&service))
     }
 
-    /// Enables a service, or disables it.
+    /// Enables or disables a service.
     pub fn enable(&self, service: Service, on: bool) {
         let changed =
             self.0.edit(|s| if on { s.services.insert(service) } else { s.services.remove(&service) });
@@ -526,18 +526,18 @@ impl Simulation<'_> {
         }
     }
 
-    /// Gives the machine a daemon in place of the one that it had, or none.
+    /// Sets or replaces the machine's daemon; `None` removes it.
     pub fn set_daemon(&self, daemon: Option<Rc<dyn SimDaemon>>) {
         self.0.set_daemon(daemon.map(|daemon| Rc::new(Adapted(daemon)) as Rc<dyn millpond_sim::Daemon>));
     }
 
-    /// The machine as it is now.
+    /// A snapshot of the machine.
     #[must_use]
     pub fn moment(&self) -> Moment {
         Moment(self.0.view(SimState::clone))
     }
 
-    /// Makes the machine what it was, as if nothing had been done since.
+    /// Restores a snapshot; later changes are lost.
     pub fn go_back(&self, moment: Moment) {
         self.0.edit(|s| *s = moment.0);
     }
@@ -570,10 +570,10 @@ mod tests {
         let capped = simulation.start(&spin);
         simulation.cap(capped, 50).unwrap();
         simulation.run_for(Nanos::from_secs(10));
-        // Half a CPU for 10 s, a tenth of a second ahead, and two ticks beyond.
+        // Half a CPU for 10 s, a tenth of a second ahead, and two ticks more.
         let alone = time(capped);
         assert!((5_000_000_000..=5_070_000_000).contains(&alone), "{alone}");
-        // A cap is no promise: beside others it may be less. They have what is left of two CPUs.
+        // A cap guarantees nothing: with competition the process may get less. The others have the rest of two CPUs.
         let free = simulation.start(&spin);
         simulation.run_for(Nanos::from_secs(10));
         let beside = time(capped) - alone;

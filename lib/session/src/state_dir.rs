@@ -1,31 +1,31 @@
-//! The state directory: where the journal and the records of the machine's state are kept.
+//! The state directory: the journal and the records of the machine's state.
 
 use millpond_member::{STATE_VARIABLE, usual_state_dir};
 use rustix::process::getuid;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The state directory of whoever runs us: the one named by `MILLPOND_STATE`, else the system's for the
-/// superuser, else the user's own.
+/// The state directory of this user: the one in `MILLPOND_STATE`, else the system's for the superuser, else the
+/// user's own.
 #[must_use]
 pub(crate) fn state_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     choose(set(STATE_VARIABLE), set("XDG_RUNTIME_DIR"), getuid().as_raw(), &env::temp_dir())
 }
 
-/// Where a state directory has the machine file of the twin.
+/// The twin's machine file in a state directory.
 pub(crate) fn twin_in(state: &Path) -> PathBuf {
     state.join("like-host.json")
 }
 
-/// The directory of whoever runs us that no variable names anew: what is locked there is locked for every command of this user.
+/// The default directory of this user, independent of the environment: a lock there is common to all commands of the user.
 #[must_use]
 pub(crate) fn usual_dir() -> PathBuf {
     let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty()).map(PathBuf::from);
     choose(None, runtime, getuid().as_raw(), &env::temp_dir())
 }
 
-/// Where recordings of this user are, unless a command or `MILLPOND_RECORDINGS` names another place: that of the superuser survives a boot.
+/// The default directory for this user's recordings, unless `MILLPOND_RECORDINGS` names another. The superuser's survives a reboot.
 #[must_use]
 pub fn recordings_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -39,7 +39,7 @@ pub fn recordings_dir() -> PathBuf {
     state.unwrap_or_else(env::temp_dir).join("millpond/recordings")
 }
 
-/// Those of the superuser.
+/// The superuser's recordings.
 const RECORDINGS: &str = "/var/lib/millpond/recordings";
 
 fn choose(named: Option<PathBuf>, runtime: Option<PathBuf>, uid: u32, temporary: &Path) -> PathBuf {

@@ -1,27 +1,27 @@
-//! Real time, for those that wait for people while a simulated machine has a time of its own.
+//! Real time, for waiting on users while a simulated machine has its own time.
 
 use millpond_model::Nanos;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Counts real time from its beginning on.
+/// Measures real time from its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// From now on.
+    /// Starts measuring.
     #[must_use]
     pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// The time since then.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(self) -> Nanos {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Sleeps until this much time has passed since then.
+    /// Sleeps until this much time has passed since the start.
     pub fn sleep_until(self, time: Nanos) {
         thread::sleep(Duration::from_nanos(time.0).saturating_sub(self.0.elapsed()));
     }

@@ -1,9 +1,9 @@
-//! Supervises a program: this process is its parent, hands on to it what it is told, stops when a terminal stops it, and ends with its status.
-//! Beside it, or alone, a pool may be followed with a command at each change of its size.
+//! Supervises a program: this process is its parent, forwards signals to it, stops when a terminal stops it, and exits with its status. It can
+//! also follow a pool, with or without a program, and run a command at each change of the pool's size.
 //!
 //! ```text
-//!   notice of the pool ──▶ ┌──────┐ ──▶ /bin/sh -c COMMAND    one at a time; while it runs the latest size waits
-//!   signals ─────────────▶ │ poll │ ──▶ the program, if the terminal did not send them to it as well
+//!   notice of the pool ──▶ ┌──────┐ ──▶ /bin/sh -c COMMAND    one at a time; the latest size waits for the end of it
+//!   signals ─────────────▶ │ poll │ ──▶ the program, unless the terminal sent them to it as well
 //!   an end of a child ───▶ └──────┘
 //! ```
 
@@ -19,19 +19,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command};
 
-/// A status that says by which signal a program ended begins here, as in shells.
+/// Exit statuses for signals begin here, as in shells.
 const BY_SIGNAL: i32 = 128;
 
-/// What stops a job of a terminal.
+/// Signals that stop a terminal's job.
 const STOPS_JOB: [libc::c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
-/// A program to stand by, which was not started yet.
+/// A program to supervise, not started yet.
 pub struct Program<'a> {
     /// Its name, and its arguments.
     pub words: &'a [OsString],
-    /// What it finds in its environment beside ours.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, OsString)>,
-    /// What it should see, and the pool whose notices say when that changes.
+    /// Its view of CPUs, and the pool whose notices update the view.
     pub view: Option<(View, &'a str)>,
 }
 
@@ -48,15 +48,15 @@ impl Program<'_> {
     }
 }
 
-/// A program that runs. Its view follows as long as this lives.
+/// A running program. Its view is updated as long as the value lives.
 struct Started {
     watched: Watched,
     _shown: Option<Shown>,
 }
 
-/// Starts the program and stands by it until it ends; without one, follows the pool until we are asked to stop or it is gone. A command at a change
-/// that still runs then is waited for, unless we are asked to stop once more. Gives the status to end with: the program's, 128 + N where signal N
-/// ended it; without a program 0. What happens beside is told in words.
+/// Starts the program and supervises it until it ends. Without a program, follows the pool until a stop is requested or the pool is gone. A command
+/// that still runs then is waited for, unless a stop is requested again. Returns the exit status: the program's, 128 + N if signal N
+/// ended it, 0 without a program. Other events are reported in words.
 ///
 /// # Errors
 /// The system's reason why the program cannot be executed, in words.
@@ -70,7 +70,7 @@ pub fn supervise(
     let mut signals = Signals::take(has_program).map_err(said)?;
     let mut program = program.map(Program::start).transpose()?;
     let (mut ended, mut stops) = (None, 0u32);
-    // Without a program the first one ends the following, and the next one the waiting for the command.
+    // Without a program, the first stop request ends the following, and the second one the wait for the command.
     let stops_enough = if has_program { 1 } else { 2 };
     loop {
         if let Some(started) = &program
@@ -105,7 +105,7 @@ pub fn supervise(
     }
 }
 
-/// Waits for either.
+/// Waits for a signal or a notice.
 fn wait(signals: BorrowedFd<'_>, notices: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let fds = [Some(signals), notices];
     let mut fds: Vec<PollFd<'_>> =
@@ -116,11 +116,11 @@ fn wait(signals: BorrowedFd<'_>, notices: Option<BorrowedFd<'_>>) -> io::Result<
     }
 }
 
-/// A child of this process that nobody else waits for.
+/// A child of this process that no other code waits for.
 #[derive(Debug)]
 pub(crate) struct Watched(Pid);
 
-/// What became of a child.
+/// A state change of a child.
 enum Seen {
     Ended(u8),
     Stopped(libc::c_int),
@@ -132,7 +132,7 @@ impl Watched {
         pid.map(Watched).ok_or_else(|| Errno::SRCH.into())
     }
 
-    /// What is to be seen next of it; nothing is a sight as well.
+    /// The next state change; `None` if there is none yet.
     fn next(&self) -> io::Result<Option<Seen>> {
         let Some((_, status)) = waitpid(Some(self.0), WaitOptions::NOHANG | WaitOptions::UNTRACED)? else {
             return Ok(None);
@@ -144,10 +144,10 @@ impl Watched {
         })
     }
 
-    /// The status, if it has ended.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(crate) fn ended(&self) -> io::Result<Option<u8>> {
         loop {
             match self.next()? {
@@ -158,7 +158,8 @@ impl Watched {
         }
     }
 
-    /// The same. If a terminal stopped it, so are we, until somebody lets us go on: a terminal stops the job, and whoever started it waits for us to stop.
+    /// The same. If a terminal stopped the child, this process stops too until it is continued: the terminal stops the whole job, and the shell
+    /// waits for that.
     fn ended_or_stopped_with_us(&self) -> io::Result<Option<u8>> {
         loop {
             match self.next()? {
@@ -175,7 +176,7 @@ impl Watched {
     fn pass(&self, signal: libc::c_int) -> io::Result<()> {
         let Some(signal) = Signal::from_named_raw(signal) else { return Ok(()) };
         match kill_process(self.0, signal) {
-            // It ended a moment ago.
+            // It just ended.
             Err(Errno::SRCH) => Ok(()),
             result => Ok(result?),
         }

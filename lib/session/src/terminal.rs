@@ -1,4 +1,4 @@
-//! Lines from standard input: typed at a terminal, with editing, history and completion, or read as they are.
+//! Lines from standard input: typed at a terminal with editing, history and completion, or read unchanged.
 
 use crate::output::reason;
 use crate::stop::asked_to_stop;
@@ -13,17 +13,17 @@ use rustyline::{Context, Editor, Helper};
 use std::io::{self, BufRead, ErrorKind, IsTerminal};
 use std::path::Path;
 
-/// More names than this are too many to choose from.
+/// Maximum number of completions to offer.
 const NAMES_MAX: usize = 1000;
 
-/// What somebody did at the terminal.
+/// The user's input at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typed {
     /// A line.
     Line(String),
-    /// They gave the line up.
+    /// The user cancelled the line.
     Dropped,
-    /// They want to leave.
+    /// The user ended the input.
     End,
 }
 
@@ -57,18 +57,18 @@ impl LineEditor {
     /// An editor with an empty history.
     ///
     /// # Errors
-    /// Why there can be none, in words.
+    /// The reason why the terminal cannot be used, in words.
     pub fn new() -> Result<LineEditor, String> {
         let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
         let editor = Editor::with_history(config, MemHistory::new()).map_err(|error| in_words(&error))?;
         Ok(LineEditor { editor })
     }
 
-    /// Reads a line. `complete` gives the beginning of the word that ends at a place, both in bytes, and what it
-    /// could become.
+    /// Reads a line. `complete` returns the start of the word that ends at a position, both in bytes, and its possible
+    /// completions.
     ///
     /// # Errors
-    /// Why the terminal cannot be read, in words.
+    /// The reason why the terminal cannot be read, in words.
     pub fn read(
         &mut self,
         prompt: &str,
@@ -92,7 +92,7 @@ fn in_words(error: &ReadlineError) -> String {
     }
 }
 
-/// Whether somebody looks at the output as it comes.
+/// Whether standard output is a terminal.
 #[must_use]
 pub fn output_is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -104,7 +104,7 @@ pub fn input_is_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Whether messages go to somebody who sits there, and may like to know how far a long work is.
+/// Whether standard error is a terminal, so that progress reports are useful.
 #[must_use]
 pub fn messages_are_seen() -> bool {
     io::stderr().is_terminal()
@@ -115,7 +115,7 @@ pub fn input_lines() -> impl Iterator<Item = Result<String, String>> {
     lines_of(io::stdin().lock())
 }
 
-/// Longer than any line that somebody means.
+/// Maximum length of a line.
 const LINE_MAX: usize = 1 << 20;
 
 fn lines_of(mut input: impl BufRead) -> impl Iterator<Item = Result<String, String>> {

@@ -1,4 +1,4 @@
-//! Files that users name: read whole, and replaced in one stroke.
+//! Files that users name: read whole, and replaced atomically.
 
 use crate::output::{Output, reason};
 use millpond_linux::{Replacing, replace_file};
@@ -8,10 +8,10 @@ use std::io::{BufWriter, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Longer than any file that a command takes; it bounds what a typing error can read.
+/// Maximum size: larger than any file that a command takes. Bounds the memory that a typing error can allocate.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The text of a file that the user named. What is no text in it is replaced by marks.
+/// The text of a file that the user named. Invalid UTF-8 is replaced by replacement characters.
 ///
 /// # Errors
 /// The system's reason, in words, or that the file is too long.
@@ -25,7 +25,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A new file for output, in place of one of that name.
+/// Creates or truncates a file for text output.
 ///
 /// # Errors
 /// The system's reason, in words.
@@ -33,7 +33,7 @@ pub fn create_output(path: &Path) -> Result<Output<'static>, String> {
     Ok(Output::to(create_file(path)?))
 }
 
-/// The same for what is no text.
+/// Creates or truncates a file for binary output.
 ///
 /// # Errors
 /// As for [`create_output`].
@@ -44,10 +44,10 @@ pub fn create_file(path: &Path) -> Result<BufWriter<File>, String> {
     File::create(path).map(BufWriter::new).map_err(|error| reason(&error))
 }
 
-/// A plain file for the output of a command: a new one in place of what it had, or with its text in front.
+/// Opens a plain file for a command's output: truncated, or for appending.
 ///
 /// # Errors
-/// The system's reason, in words; or that it is there and no plain file.
+/// The system's reason, in words; or that it exists and is not a plain file.
 pub fn open_plain(path: &Path, appends: bool) -> Result<BufWriter<File>, String> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err("it is there, and no plain file".into());
@@ -59,8 +59,8 @@ pub fn open_plain(path: &Path, appends: bool) -> Result<BufWriter<File>, String>
     opened.map(BufWriter::new).map_err(|error| reason(&error))
 }
 
-/// Gives a file that the user named a new text, in one stroke: whoever reads it sees the old one or the new one, and a full disk leaves the old
-/// one. A directory that is missing is made. What is there and no plain file (a terminal, a pipe) is written to as it stands.
+/// Replaces the text of a file that the user named, atomically: a reader sees the old or the new text, and a full disk leaves the old
+/// one. A missing directory is created. Existing terminals, pipes and other special files are written to directly.
 ///
 /// # Errors
 /// The system's reason, in words.
@@ -68,7 +68,7 @@ pub fn replace_text(path: &Path, text: &str) -> Result<(), String> {
     replace_bytes(path, text.as_bytes())
 }
 
-/// The same with what is no text.
+/// The same for binary data.
 ///
 /// # Errors
 /// As for [`replace_text`].
@@ -82,8 +82,8 @@ pub fn replace_bytes(path: &Path, bytes: &[u8]) -> Result<(), String> {
     replaced.map_err(|error| reason(&error))
 }
 
-/// Whether the name is a link that another user left in a directory where everybody can make files. The kernel refuses to follow such a link
-/// only where `fs.protected_symlinks` is set.
+/// Whether the name is a symbolic link that another user left in a world-writable directory. The kernel refuses to follow such a link
+/// only with `fs.protected_symlinks`.
 fn is_trap(path: &Path) -> bool {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (Ok(link), Ok(dir)) = (fs::symlink_metadata(path), fs::metadata(dir)) else { return false };

@@ -1,6 +1,6 @@
-//! Programs that see only the CPUs that they may use: a thread starts the program in a view, and updates the view.
+//! Programs that only see the CPUs that they may use. A thread starts the program in a view, and updates the view.
 //!
-//! Notices of the program's pool wake the thread. Where there are none, it polls.
+//! Notices of the program's pool wake the thread. Without notices it polls.
 
 use crate::output::reason;
 use crate::process::own_pid;
@@ -17,37 +17,37 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often one looks whether the CPUs are others, where nobody tells.
+/// Polling interval without notices.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the times are brought up to date, and one looks anyway: the program may have come into another pool, and a CPU may have gone
+/// Interval for updating the times, and for polling in any case: the program may have moved to another pool, and a CPU may have gone
 /// off-line.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// A view that is laid, and in which nothing runs yet. Dropping it ends it.
+/// A prepared view in which nothing runs yet. Dropping it removes it.
 pub struct View {
     state: PathBuf,
     orders: Sender<Order>,
     answers: Receiver<Result<Child, String>>,
 }
 
-/// What is to be started, who tells of its pool, and what says that nobody needs the view any more.
+/// The program to start, the source of its pool's notices, and the end of the pipe that shows that the view is no longer needed.
 struct Order {
     command: Command,
     notices: Option<Subscription>,
     end: OwnedFd,
 }
 
-/// A view in which a program runs. Dropping it ends the following; what still runs keeps the view as it is.
+/// A view in which a program runs. Dropping it ends the updates; running programs keep the view unchanged.
 #[derive(Debug)]
 pub(crate) struct Shown {
     _end: OwnedFd,
 }
 
 impl Session {
-    /// Lays a view for a program to come. Nothing of it can be seen from outside.
+    /// Prepares a view for a program. It is not visible from outside.
     ///
     /// # Errors
-    /// [`Absent`] on a machine whose programs read no files, and where the kernel or missing rights prevent it.
+    /// [`Absent`] on a machine whose programs read no files, and where the kernel or missing privileges prevent it.
     pub fn view(&self) -> Result<View, Absent> {
         let state = match (self.kind(), self.state_dir()) {
             (Kind::Real, Some(state)) => state.to_path_buf(),
@@ -76,7 +76,7 @@ impl Session {
 }
 
 impl View {
-    /// Starts a program in it. It follows the pool of that name by its notices, where there are any.
+    /// Starts a program in the view. The view follows the notices of the named pool, if there are any.
     ///
     /// # Errors
     /// The system's reason, in words, when the program cannot be started.
@@ -90,15 +90,15 @@ impl View {
     }
 }
 
-/// Who tells of a pool, if anybody does.
+/// A subscription to a pool's notices, if the pool has any.
 fn notices(state: &Path, pool: &str) -> Option<Subscription> {
     let mut notices = Subscription::in_dir(state, pool).ok()?;
-    // Known from here on: what comes later wakes.
+    // From here on a change wakes the subscription.
     notices.size().ok()?;
     Some(notices)
 }
 
-/// The thread that is in the view: starts the program, and makes the view follow until the other end is gone.
+/// The thread in the view: starts the program, and updates the view until the other end is closed.
 fn serve(mut view: CpuView, ordered: &Receiver<Order>, answer: &Sender<Result<Child, String>>) {
     let Ok(Order { mut command, mut notices, end }) = ordered.recv() else { return };
     follow(&mut view, own_pid().0);
@@ -120,14 +120,14 @@ fn serve(mut view: CpuView, ordered: &Receiver<Order>, answer: &Sender<Result<Ch
         }
         follow(&mut view, pid);
         if refreshed.elapsed() >= REFRESH {
-            // What cannot be read now stays as old as it is.
+            // On a read error the old contents remain.
             let _ = view.refresh();
             refreshed = Instant::now();
         }
     }
 }
 
-/// Waits until somebody tells, or the pause is over; `false` when nobody needs the view any more.
+/// Waits for a notice or the end of the pause; `false` when the view is no longer needed.
 fn pauses(end: &OwnedFd, notices: Option<&Subscription>, pause: Duration) -> bool {
     let mut fds = vec![PollFd::new(end, PollFlags::IN)];
     fds.extend(notices.map(|notices| PollFd::new(notices, PollFlags::IN)));
@@ -141,7 +141,7 @@ fn pauses(end: &OwnedFd, notices: Option<&Subscription>, pause: Duration) -> boo
 /// Shows what the program may use now.
 fn follow(view: &mut CpuView, pid: u32) {
     if let Some(cpus) = view.allowed(pid) {
-        // What could not follow now is tried again with the next change.
+        // On failure, try again at the next change.
         let _ = view.show(&cpus);
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         Session::open(&OpenOptions::default()).unwrap()
     }
 
-    /// A view of the machine at hand; `None` where there is none, which is told.
+    /// A view on the real machine; `None`, with a message, where views are impossible.
     fn view(test: &str) -> Option<View> {
         real().view().map_err(|absent| println!("skipped: {test}: {absent}")).ok()
     }

@@ -1,18 +1,18 @@
-//! The workloads that a simulated machine can start.
+//! The workloads for simulated machines.
 
 use millpond_model::WorkloadError;
 use millpond_sim::workloads::{self, Opt, Unit, WORKLOADS};
 
-/// A workload by name: how it is written, and what its options are.
+/// A workload, by name.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload(&'static workloads::Workload);
 
-/// A workload with its options, ready to be started.
+/// A workload with parsed options, ready to start.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The name of its process.
+    /// Its process's name.
     pub name: String,
-    /// Which options have no effect, in words.
+    /// Options without effect, in words.
     pub notes: Vec<String>,
     pub(crate) load: workloads::Load,
 }
@@ -21,7 +21,7 @@ impl Load {
     /// Parses a workload's name and options.
     ///
     /// # Errors
-    /// [`WorkloadError`] for a name that does not exist and for invalid options.
+    /// [`WorkloadError`] for an unknown name or invalid options.
     pub fn parse(words: &[String]) -> Result<Load, WorkloadError> {
         let mut load = workloads::Load::parse(words)?;
         Ok(Load { name: load.name.clone(), notes: std::mem::take(&mut load.notes), load })
@@ -29,12 +29,12 @@ impl Load {
 }
 
 impl Workload {
-    /// Every workload, by name.
+    /// All workloads, by name.
     pub fn all() -> impl Iterator<Item = Workload> {
         WORKLOADS.iter().map(Workload)
     }
 
-    /// The workload of that name, or that stands for the program of that name.
+    /// The workload with this name, or the one that models the program with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Workload> {
         workloads::Workload::named(name).map(Workload)
@@ -46,19 +46,19 @@ impl Workload {
         self.0.name
     }
 
-    /// What it does, in one line.
+    /// Its description, in one line.
     #[must_use]
     pub fn summary(self) -> &'static str {
         self.0.summary
     }
 
-    /// Its form: `spin [-t N] [--for MS]`.
+    /// Its synopsis: `spin [-t N] [--for MS]`.
     #[must_use]
     pub fn usage(self) -> String {
         self.0.usage()
     }
 
-    /// Its form, what it does, and a line for each option.
+    /// Its synopsis, description, and a line for each option.
     #[must_use]
     pub fn help(self) -> String {
         self.0.help()
@@ -69,7 +69,7 @@ impl Workload {
         self.0.options.iter().map(|option| option.flag).filter(|flag| !flag.is_empty())
     }
 
-    /// The default of a numeric option, in the unit in which it is written.
+    /// The default of a numeric option, in the option's unit.
     #[must_use]
     pub fn default_of(self, flag: &str) -> Option<f64> {
         let option = self.option(flag)?;
@@ -84,7 +84,7 @@ impl Workload {
         Some(option.default as f64 / divisor)
     }
 
-    /// A value as the option is written.
+    /// A value in the option's notation.
     #[must_use]
     pub fn written(self, flag: &str, value: f64) -> String {
         match self.option(flag).map(|option| option.unit) {

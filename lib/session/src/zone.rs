@@ -1,26 +1,26 @@
 //! The local time zone, from the environment or the machine.
 //!
-//! One file is read, and only when a time is printed. (The general data base of zones that time libraries
-//! offer looks at every zone file there is before it answers: that is more work than all of `psrinfo`.)
+//! Reads one file, and only when a time is printed. The time zone database of time libraries looks at every zone file first, which takes
+//! longer than all the rest of `psrinfo`.
 
 use jiff::tz::TimeZone;
 use millpond_linux::open_plain;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where the machine keeps its zone, and where zones are kept by name.
+/// The machine's zone file. Files of named zones are in another directory.
 const LOCAL: &str = "/etc/localtime";
 const BY_NAME: &str = "/usr/share/zoneinfo";
 
-/// The zone that `TZ` names, else the machine's, else universal time.
+/// The zone that `TZ` names, else the machine's, else UTC.
 #[must_use]
 pub fn read_zone() -> TimeZone {
     let tz = std::env::var("TZ").ok();
     zone_of(tz.as_deref(), Path::new(LOCAL), Path::new(BY_NAME))
 }
 
-/// `tz` as the environment gives it: nothing for the machine's own zone, a path, a name, or a rule such as
-/// `CET-1CEST,M3.5.0,M10.5.0/3`. A colon in front is allowed and means nothing.
+/// The zone of the variable `TZ`: `None` for the machine's own zone; otherwise a path, a name, or a rule such as
+/// `CET-1CEST,M3.5.0,M10.5.0/3`. A leading colon is allowed and ignored.
 fn zone_of(tz: Option<&str>, local: &Path, by_name: &Path) -> TimeZone {
     let found = match tz.map(|t| t.strip_prefix(':').unwrap_or(t)) {
         None => from_file(local.to_path_buf()),
@@ -35,7 +35,7 @@ fn zone_of(tz: Option<&str>, local: &Path, by_name: &Path) -> TimeZone {
     found.unwrap_or(TimeZone::UTC)
 }
 
-/// Longer than any zone file, in bytes.
+/// Maximum size in bytes: larger than any zone file.
 const BYTES_MAX: u64 = 1 << 20;
 
 fn from_file(path: PathBuf) -> Option<TimeZone> {

@@ -1,7 +1,7 @@
-//! Following a pool with commands, beside a program and alone. What a writer of the machine tells is told here by the test.
+//! Tests of following a pool with commands, with and without a program. The test itself writes the notices that a writer of the machine would.
 //!
-//! A follower has the signals of its process, so that each test starts another one of itself (`puppet`). All of them speak into a pipe with a
-//! name, from which the test reads lines.
+//! A follower uses the signals of its process, so each test starts another instance of the test program (`puppet`). All processes write to
+//! a named pipe, from which the test reads lines.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -12,10 +12,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Says that this process is a puppet, and where its place is.
+/// Set in a child of the test; its value is the test's directory.
 const PLACE: &str = "MILLPOND_TEST_FOLLOW";
 
-/// Follows the pool `web` of the place; the command and the program are files there.
+/// Follows the pool `web` of the test's directory; the command and the program are files there.
 #[test]
 fn puppet() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -64,8 +64,8 @@ impl Place {
             let made = Command::new("mkfifo").arg(dir.path().join(pipe)).status().unwrap();
             assert!(made.success());
         }
-        // Open for both, and for as long as the test runs: nobody waits for an other end that is not there yet, or reads the end of one that
-        // just goes.
+        // Open for reading and writing, for as long as the test runs: then no process waits for the other end to be opened,
+        // or reads the end of file when a writer closes.
         let both = |pipe| File::options().read(true).write(true).open(dir.path().join(pipe)).unwrap();
         let (out, gate) = (BufReader::new(both("out")), both("gate"));
         let place = Place { dir, out, gate, puppet: None };
@@ -85,7 +85,7 @@ impl Place {
         fs::remove_file(self.dir.path().join("pools/web")).unwrap();
     }
 
-    /// Begins to follow; in both texts OUT and GATE are the pipes.
+    /// Starts a follower. In both texts, OUT and GATE are the pipes.
     fn follow(&mut self, command: &str, program: Option<&[&str]>) {
         let at = |name: &str| self.dir.path().join(name).display().to_string();
         let text = |text: &str| text.replace("OUT", &at("out")).replace("GATE", &at("gate"));
@@ -94,7 +94,7 @@ impl Place {
             fs::write(at("program"), text(&words.join("\n"))).unwrap();
         }
         let mut puppet = Command::new(std::env::current_exe().unwrap());
-        // A group of processes of its own, as a shell makes one for a job.
+        // A process group of its own, as a shell creates for a job.
         puppet
             .args(["puppet", "--exact", "--quiet", "--nocapture"])
             .env(PLACE, self.dir.path())
@@ -109,7 +109,7 @@ impl Place {
         line.trim_end().to_owned()
     }
 
-    /// Lets one command go on.
+    /// Lets one command continue.
     fn open_gate(&mut self) {
         writeln!(self.gate, "go").unwrap();
     }
@@ -143,7 +143,7 @@ impl Drop for Place {
 
 const SAY: &str = "echo $MILLPOND_POOL $MILLPOND_POOL_SIZE $MILLPOND_POOL_CPUS >OUT";
 
-/// Waits for signals, and says which came; ends with 7 when it is asked to.
+/// Waits for signals and reports them; exits with 7 on SIGTERM.
 const WAITS: &str = "sleep 1000 & nap=$!; trap 'echo usr1 >OUT' USR1; trap 'kill $nap; exit 7' TERM; \
                      echo ready $MILLPOND_POOL $MILLPOND_POOL_SIZE >OUT; while :; do wait $nap; done";
 
@@ -173,7 +173,7 @@ fn one_command_runs_at_a_time_and_the_latest_size_wins() {
     place.open_gate();
     assert_eq!(place.line(), "4");
     place.send("TERM");
-    // It waits for the command that runs.
+    // It waits for the running command.
     place.open_gate();
     assert_eq!(place.status(), 0);
 }

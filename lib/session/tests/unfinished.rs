@@ -1,5 +1,5 @@
-//! Reading while others write: an operation under way is never taken for an abandoned one. A program of its own, since
-//! a child that another test starts has the lock until it has become its program.
+//! Reading during writes: an operation in progress is never taken for an abandoned one. A test program of its own, because a child
+//! that another test forks holds the lock until its exec.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many changes are made while others read.
+/// Number of changes during the reads.
 const CHANGES: u32 = 300;
 
 fn captured() -> tempfile::TempDir {

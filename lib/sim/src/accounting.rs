@@ -1,4 +1,4 @@
-//! The accounting facet: everything is counted all the time, and looking costs the machine nothing.
+//! The accounting facet. The kernel counts all the time, so reading costs the machine nothing.
 
 use crate::apply::part_of;
 use crate::kernel::{PartitionId, Table};
@@ -20,7 +20,7 @@ impl Accounting for SimMachine {
 }
 
 impl SimMachine {
-    /// Accounting that goes on since boot, whenever it is asked for.
+    /// Accounting since boot, independent of when it is read.
     #[must_use]
     pub fn watch_since_boot(&self) -> Box<dyn UsageWatch + '_> {
         Box::new(Watch { machine: self, began: Usage::default() })
@@ -77,7 +77,7 @@ fn usage(state: &SimState) -> Usage {
     Usage { at: state.now(), busy, waited }
 }
 
-/// What partitions have, by set. Those that keep aside of shared sets belong to the default one.
+/// Values of partitions, summed by set. The partition ASIDE belongs to the default set.
 fn by_set(state: &SimState, parts: &Table<PartitionId, u64>) -> BTreeMap<PsetId, u64> {
     let of = |part: PartitionId| parts.row(part).copied().unwrap_or(0);
     let mut sets: BTreeMap<PsetId, u64> =

@@ -1,4 +1,4 @@
-//! Time passes: what is due happens, and threads and processes begin and end.
+//! Advances time: due events happen, and threads and processes begin and end.
 
 use crate::kernel::{Executed, News, Program, Start, ThreadId};
 use crate::state::{Note, SimState};
@@ -8,8 +8,8 @@ use millpond_model::{ControlValues, Lwp, LwpId, Pid, PsetId};
 use std::collections::BTreeMap;
 
 impl SimState {
-    /// Lets time pass until `until`, in nanoseconds since boot, and everything happen that is due. A machine that died
-    /// gets older and does nothing.
+    /// Advances time to `until`, in nanoseconds since boot, and executes all events that are due. A halted machine's clock
+    /// advances, but nothing executes.
     pub fn advance(&mut self, until: u64) {
         while self.halted.is_none() && self.kernel.now() < until {
             self.go_on(until);
@@ -17,7 +17,7 @@ impl SimState {
         self.kernel.grow_old(until);
     }
 
-    /// Lets time pass until `until`, or until the first instant at which a thread is born or ends, and hears of it.
+    /// Advances time to `until` or to the first birth or end of a thread, and records those in the tables.
     pub(crate) fn go_on(&mut self, until: u64) {
         let end = self.ends.values().copied().min().unwrap_or(u64::MAX);
         if let Err(halt) = self.kernel.advance(until.min(end).min(self.load.due())) {
@@ -33,7 +33,7 @@ impl SimState {
         }
     }
 
-    /// Processes end whose time is over.
+    /// Ends processes whose run time is over.
     fn end_due(&mut self) {
         let now = self.kernel.now();
         let due: Vec<Pid> = self.ends.iter().filter(|(_, end)| **end <= now).map(|(pid, _)| *pid).collect();
@@ -44,7 +44,7 @@ impl SimState {
         self.apply_tables();
     }
 
-    /// What became of threads by itself, and where they ran, goes into the tables.
+    /// Copies births and ends of threads, and where threads ran, from the kernel into the tables.
     pub(crate) fn hear(&mut self) {
         for (thread, cpus) in self.kernel.take_seen() {
             let Some(lwp) = self.threads.get(&thread) else { continue };
@@ -81,7 +81,7 @@ impl SimState {
         }
     }
 
-    /// A process has another thread, which is bound as its creator is.
+    /// Adds a thread to a process, with its creator's bindings.
     fn joined(&mut self, creator: ThreadId, thread: ThreadId) {
         let Some(lwp) = self.threads.get(&creator).and_then(|creator| self.tables.add_thread(*creator))
         else {
@@ -111,7 +111,7 @@ impl SimState {
         self.count_ended(lwp, done, is_complete);
     }
 
-    /// The operations that the threads of a process noted as done, those included that have ended.
+    /// Operations counted by the threads of a process, including ended threads.
     #[must_use]
     pub fn operations(&self, pid: Pid) -> u64 {
         let living = self.threads.iter().filter(|(_, lwp)| lwp.pid == pid);
@@ -119,21 +119,21 @@ impl SimState {
         living.saturating_add(self.operations.get(&pid).copied().unwrap_or(0))
     }
 
-    /// Starts a process, a thread of the default class for each program, unbound. It runs when time passes.
+    /// Starts a process with one unbound thread of the default class for each program. It runs when time advances.
     pub fn start(&mut self, name: &str, programs: Vec<Program>) -> Pid {
         let pid = self.prepare(name);
         self.execute(pid, programs);
         pid
     }
 
-    /// A process of the default class with a thread that sleeps until the process executes something.
+    /// Makes a process of the default class with one thread, which sleeps until the process executes a workload.
     pub fn prepare(&mut self, name: &str) -> Pid {
         let mut process = crate::state::process(name, false, "global", 1);
         process.lwps.values_mut().for_each(|lwp| lwp.class = self.start_class);
         self.tables.add_process(process)
     }
 
-    /// A process executes a workload from now on. It ends when the time is over that it was given.
+    /// Makes a process execute a workload. It ends at the load's end time, if it has one.
     pub fn execute_load(&mut self, pid: Pid, load: &Load) {
         let cpus = self.cpus_of(pid);
         let programs = load.programs(&mut self.kernel, cpus);
@@ -144,7 +144,7 @@ impl SimState {
         self.count_started(pid, load);
     }
 
-    /// How many CPUs the first thread of a process may use.
+    /// Number of CPUs that the first thread of a process may use.
     fn cpus_of(&self, pid: Pid) -> u64 {
         let record = self.tables.processes.get(&pid).and_then(|process| process.lwps.values().next());
         let bound = record.and_then(|record| record.cpu.as_ref()).map(|bond| bond.to.len());
@@ -153,7 +153,7 @@ impl SimState {
         u64::try_from(cpus.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// A process executes these programs from now on, a thread for each: in the class, with the bindings of its first thread.
+    /// Makes a process execute programs, one thread for each, in the class and with the bindings of its first thread.
     pub(crate) fn execute(&mut self, pid: Pid, programs: Vec<Program>) {
         let Some(process) = self.tables.processes.get_mut(&pid) else { return };
         let record = process.lwps.values().next().cloned().unwrap_or_default();

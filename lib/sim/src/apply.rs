@@ -1,6 +1,6 @@
-//! The kernel's view of the tables. The tables are the record of what commands set; the kernel's part of that is made from them, after each change
-//! and in this direction only. It is not saved: [`SimState::load`] makes it anew. What threads do by themselves (they begin and end) comes back
-//! as events: see [`crate::advance`].
+//! The kernel's view of the tables. The tables record the settings by commands. The kernel's copy is computed from them after each
+//! change, in this direction only. It is not saved; [`SimState::load`] recomputes it. Births and ends of threads come back as
+//! events: see [`crate::advance`].
 
 use crate::kernel::{
     ASIDE, Arrangement, CpuIndex, DEFAULT, Id, PartitionId, SETS, Settings, Table, ThreadId, ThreadSettings,
@@ -16,7 +16,7 @@ pub(crate) fn part_of(set: PsetId) -> PartitionId {
     if set.is_default() { DEFAULT } else { PartitionId(SETS + set.0) }
 }
 
-/// Threads that are bound to several CPUs have a partition for each set and choice of its CPUs, numbered after those of the sets.
+/// Partitions of threads that are bound to several CPUs: one for each set and selection of its CPUs, numbered after those of the sets.
 type Choices = BTreeMap<(PsetId, CpuSet), PartitionId>;
 
 fn choices(tables: &Tables) -> Choices {
@@ -35,7 +35,7 @@ fn first_choice(tables: &Tables) -> PartitionId {
     PartitionId(last.0 + 1)
 }
 
-/// What the settings are made from.
+/// The inputs of the settings.
 struct View<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
@@ -48,7 +48,7 @@ impl View<'_> {
         self.topology.processors().iter().position(|p| p.id == cpu).map(CpuIndex::at)
     }
 
-    /// Where a thread may run.
+    /// The partition and CPU of a thread.
     fn confinement(&self, record: &LwpRecord) -> (PartitionId, Option<CpuIndex>) {
         let part = match record.set {
             Some(set) => part_of(set.to),
@@ -62,7 +62,7 @@ impl View<'_> {
         }
     }
 
-    /// How the tables share out the CPUs.
+    /// The distribution of CPUs by the tables.
     fn arrangement(&self) -> Arrangement {
         let tables = self.tables;
         let places: Vec<Option<&ProcessorRecord>> =
@@ -89,7 +89,7 @@ impl View<'_> {
         Arrangement { cpus: places.iter().map(part).collect(), parts }
     }
 
-    /// For each partition of an arrangement the lgroups that its memory comes from.
+    /// The lgroups of the memory of each partition of an arrangement.
     fn memory(&self, arrangement: &Arrangement) -> Table<PartitionId, Vec<u32>> {
         let mut memory: Table<PartitionId, Vec<u32>> = vec![Vec::new(); arrangement.parts.len()].into();
         for set in self.tables.memory.keys().filter(|set| self.tables.sets.contains_key(set)) {
@@ -102,7 +102,7 @@ impl View<'_> {
     }
 }
 
-/// Where the memory of a set comes from, by places in the topology; none for anywhere.
+/// The lgroups of a set's memory, by position in the topology; empty for all.
 fn memory_lgroups(topology: &Topology, tables: &Tables, set: PsetId) -> Vec<u32> {
     let Some(memory) = tables.memory.get(&set) else { return Vec::new() };
     let active = tables.active(set);
@@ -117,7 +117,7 @@ fn memory_lgroups(topology: &Topology, tables: &Tables, set: PsetId) -> Vec<u32>
 }
 
 impl SimState {
-    /// The tables as settings of the kernel.
+    /// The tables in the kernel's form.
     pub(crate) fn settings(&self) -> Settings {
         let SimState { topology, tables, threads, devices, .. } = self;
         let view = View { topology, tables, choices: choices(tables) };
@@ -147,7 +147,7 @@ impl SimState {
         }
     }
 
-    /// Makes the kernel's view anew, and ends the threads that the tables do not have any more. To be called after each change of the tables.
+    /// Recomputes the kernel's view, and ends threads that are no longer in the tables. Call it after each change of the tables.
     pub fn apply_tables(&mut self) {
         let settings = self.settings();
         let SimState { tables, threads, kernel, .. } = self;
@@ -160,7 +160,7 @@ impl SimState {
         self.serve_pools();
     }
 
-    /// Where the memory of a set comes from, by places in the topology; none for anywhere.
+    /// The lgroups of a set's memory, by position in the topology; empty for all.
     pub(crate) fn memory_lgroups(&self, set: PsetId) -> Vec<u32> {
         memory_lgroups(&self.topology, &self.tables, set)
     }
@@ -174,7 +174,7 @@ mod tests {
     use millpond_machine::{Clock, Psets, Threads, Writer};
     use millpond_model::{CpuId, CpuSet, Nanos};
 
-    /// A machine whose threads are in a set, and bound to some of its CPUs.
+    /// A machine with threads in a set, bound to some of its CPUs.
     fn busy() -> SimMachine {
         let machine = SimMachine::named("t2000").unwrap();
         let words: Vec<String> = ["spin", "-t", "4"].map(str::to_owned).to_vec();

@@ -1,8 +1,8 @@
-//! Booting again: what is kept over a boot, and the file that the kernel reads then.
+//! Reboot: the state that survives it, and the kernel's configuration file.
 //!
-//! Kept are the hardware, the devices, the zones with the processes that they are described with, projects with what they are configured with, files, services that are enabled, and the default
-//! class. Sets, bindings, pools that no file has, states of CPUs, dispatch tables that were set by hand and all that ran are gone. The time since
-//! boot begins anew; the clock on the wall goes on.
+//! A reboot keeps the hardware, the devices, the zones with their described processes, projects with their configuration, files,
+//! enabled services, and the default class. It loses sets, bindings, pools that are in no file, CPU states, changed dispatch
+//! tables, and all running threads. The time since boot restarts; the wall clock continues.
 
 use crate::state::{self, SimState};
 use crate::tables::Tunables;
@@ -11,14 +11,14 @@ use millpond_formats::system_file::within_bounds;
 use millpond_model::{ClassParams, ClassRequest, Pid, ZoneError};
 
 impl Tunables {
-    /// These, with what a text of the file of tunables sets.
+    /// These tunables, changed by the text of the tunables file.
     #[must_use]
     fn with_settings(mut self, text: &str) -> Tunables {
         within_bounds(text).0.iter().for_each(|setting| self.set(&setting.name, setting.value));
         self
     }
 
-    /// A value within its bounds.
+    /// Sets a value within its bounds.
     fn set(&mut self, name: &str, value: i64) {
         let unsigned = u64::try_from(value).unwrap_or(0);
         let small = u32::try_from(unsigned).unwrap_or(u32::MAX);
@@ -33,7 +33,7 @@ impl Tunables {
 }
 
 impl SimState {
-    /// The machine as it is when it has booted again with the file of tunables of this name.
+    /// The machine after a reboot with the tunables file of this name.
     #[must_use]
     pub fn rebooted(&self, system_file: &str) -> SimState {
         let own = self.own_tunables.unwrap_or(self.tunables);
@@ -51,7 +51,7 @@ impl SimState {
             let pid = new.tables.add_process(state::process(&held.name, false, &held.zone, held.threads));
             new.held.push(state::Held { pid, ..held.clone() });
         }
-        // Projects are in a file, with what they are configured with; what was set of them by hand is gone.
+        // The project file keeps the projects' configuration; controls that were set with prctl are lost.
         new.tables.projects = self.tables.projects.clone();
         new.tables.projects.values_mut().for_each(|project| project.controls = project.kept);
         new.files = self.files.clone();
@@ -71,17 +71,17 @@ impl SimState {
 }
 
 impl SimState {
-    /// Whether what a zone holds executes.
+    /// Whether the processes of a zone execute.
     #[must_use]
     pub fn zone_runs(&self, zone: &str) -> bool {
         zone == "global" || self.running_zones.contains(zone)
     }
 
-    /// Boots a zone: its processes execute what the machine's file gives them to do. What was
-    /// started: names and numbers.
+    /// Boots a zone: its processes execute the workloads of the machine file. Returns the names and pids of the started
+    /// processes.
     ///
     /// # Errors
-    /// [`ZoneError`]; nothing was started.
+    /// [`ZoneError`]; no process is started.
     pub fn boot_zone(&mut self, zone: &str) -> Result<Vec<(String, Pid)>, ZoneError> {
         if !self.zones.iter().any(|name| name == zone) {
             return Err(ZoneError::NoSuchZone);
@@ -105,7 +105,7 @@ impl SimState {
         Ok(self.start_held(zone))
     }
 
-    /// The processes of a zone execute what the machine's file gives them to do: names and numbers.
+    /// Starts the workloads of a zone's processes, as the machine file describes them; returns names and pids.
     pub(crate) fn start_held(&mut self, zone: &str) -> Vec<(String, Pid)> {
         let mut started = Vec::new();
         for held in self.held.clone().into_iter().filter(|held| held.zone == zone) {
@@ -120,10 +120,10 @@ impl SimState {
         started
     }
 
-    /// Halts a zone: its processes end, and what was set of it by hand is gone. Its configuration stays.
+    /// Halts a zone: its processes end, and its changed controls are lost. Its configuration stays.
     ///
     /// # Errors
-    /// [`ZoneError`]; nothing ended.
+    /// [`ZoneError`]; no process ends.
     pub fn halt_zone(&mut self, zone: &str) -> Result<(), ZoneError> {
         let number = self.zone_number(zone).ok_or(ZoneError::NoSuchZone)?;
         if zone == "global" {
@@ -138,7 +138,7 @@ impl SimState {
         Ok(())
     }
 
-    /// The number of a zone: what the machine's file says, else its place among them. Like that of Solaris it is assigned before the zone boots.
+    /// The id of a zone: from the machine file, else its position among the zones. As in Solaris, it is assigned before the zone boots.
     #[must_use]
     pub fn zone_id(&self, zone: &str) -> Option<u32> {
         let at = self.zones.iter().position(|name| name == zone)?;
@@ -195,7 +195,7 @@ mod tests {
             machine.sleep_until(Nanos::from_secs(10));
             machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user).sum::<u64>())
         };
-        // A tenth of a CPU for ten seconds, less what the moments themselves take of the time.
+        // A tenth of a CPU for ten seconds, less the share of the active moments themselves.
         assert!((900_000_000..=1_010_000_000).contains(&used(&machine)), "{}", used(&machine));
         assert_eq!(machine.view(|s| s.zones.clone()), ["global"]);
         let again = SimMachine::new(
@@ -248,7 +248,7 @@ mod tests {
         assert!(new.tables.processes.values().all(|p| p.name != "spin"));
         let classes = new.tables.processes.values().filter(|p| !p.kernel).flat_map(|p| p.lwps.values());
         assert!(classes.into_iter().all(|lwp| lwp.class.class() == Class::Fx));
-        // A line that is taken out again has no effect any more.
+        // A line that is removed again has no effect any more.
         let mut again = new.clone();
         again.files.clear();
         assert_eq!(again.rebooted("/etc/system").tunables, Tunables::default());

@@ -1,6 +1,6 @@
-//! The machines that come with the program.
+//! The machine files that are part of the program.
 
-/// Their names, in the order in which help shows them.
+/// Their names, in the order of help.
 pub const NAMES: [&str; 10] =
     ["t2000", "t2-64", "x4200", "smartos-2", "ff2", "dc1", "dc3", "e6900", "e25k", "u2i"];
 

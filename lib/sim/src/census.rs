@@ -1,8 +1,8 @@
-//! The census facet: what lives on a simulated machine, and where its time went, as its kernel has it. Everything is counted all the time,
-//! and looking costs the machine nothing.
+//! The census facet: processes and threads of a simulated machine, and their microstates. The kernel counts everything
+//! all the time, so reading costs the machine nothing.
 //!
-//! Exact: user and system time, waiting for a CPU (also under an interrupt, and for a cap), sleep, and sleep at a barrier, which counts as
-//! waiting for a lock; switches and calls. There are no traps, faults and signals, so that these are 0. Sizes are not known.
+//! Exact: user and system time; waiting for a CPU (also under an interrupt, and for a cap); sleep; switches and calls.
+//! Sleep at a barrier counts as waiting for a lock. Traps, faults and signals are 0, because there are none. Sizes are unknown.
 
 use crate::kernel::{CpuIndex, Id, ThreadId};
 use crate::kernel::{RunState, Thread};
@@ -17,16 +17,16 @@ use millpond_model::{
 };
 use std::collections::BTreeMap;
 
-/// The priority of a thread that has slept since boot.
+/// Priority of a thread that has slept since boot.
 const RESTED: i16 = 59;
 
-/// The priority of a part of the kernel that has slept since boot.
+/// Priority of a kernel thread that has slept since boot.
 const SYS_RESTED: i16 = 60;
 
-/// The priority of level 0 of RT.
+/// Global priority of RT level 0.
 const RT_BASE: i16 = 100;
 
-/// The first process that a user started.
+/// The pid of the first process that a user started.
 const FIRST_STARTED: u32 = 300;
 
 impl Census for SimMachine {
@@ -125,13 +125,13 @@ fn process_entry(
     })
 }
 
-/// The process that all of a task descend from; 0 for what every machine has.
+/// The oldest ancestor of a process, which identifies its task; 0 for system processes.
 fn task(state: &SimState, pid: Pid) -> u32 {
     if pid.0 < FIRST_STARTED {
         return 0;
     }
     let parent = |pid: Pid| state.tables.processes.get(&pid).and_then(|process| process.parent);
-    // A parent has a smaller number, so that this ends.
+    // Terminates: a parent has a smaller pid.
     std::iter::successors(Some(pid), |pid| parent(*pid)).last().map_or(0, |first| first.0)
 }
 
@@ -154,7 +154,7 @@ fn entry(
         class: params.class(),
         priority: thread.map_or_else(|| rested(&params), Thread::effective),
         nice: nice(&params),
-        // What ran on another CPU before is on this one although it has not used it yet.
+        // A thread that moved but has not yet run reports the new CPU.
         cpu: if let Doing::OnCpu(cpu) = doing { Some(cpu) } else { was_on },
         home: thread.and_then(|t| state.topology.lgroups().get(t.home as usize)).map(|l| l.id),
         set: record.set_id(),
@@ -231,7 +231,7 @@ fn spent(state: &SimState, thread: Option<&Thread>) -> Spent {
     spent
 }
 
-/// How long a thread waited for a lock and slept for another reason, in nanoseconds.
+/// How long a thread waited for locks, and how long it slept for other reasons, in nanoseconds.
 fn asleep(now: u64, thread: &Thread) -> (u64, u64) {
     match thread.state {
         RunState::Asleep => thread.tally.asleep_at(now),
@@ -239,7 +239,7 @@ fn asleep(now: u64, thread: &Thread) -> (u64, u64) {
     }
 }
 
-/// All locks of the model are barriers, which have no addresses, and no thread of it waits for a disk.
+/// All locks of the model are barriers, which have no addresses. No simulated thread waits for a disk.
 fn causes(state: &SimState, thread: Option<&Thread>) -> Causes {
     let locked = thread.map_or(0, |thread| asleep(state.kernel.now(), thread).0);
     let wait = Wait { time: Nanos(locked), facts: WaitFacts::Told(WaitKind::Barrier) };

@@ -1,5 +1,5 @@
-//! Builds a change: a copy of the tables on which it is tried out step by step while it is prepared, by the same
-//! code that will make it. So each rule is asked in the situation that the steps before it have led to.
+//! Builds a change on a copy of the tables. Each step is applied to the copy while it is prepared, by the code that will execute it.
+//! So each rule is checked in the state that the earlier steps produce.
 
 use crate::kernel::LgroupAffinities;
 use crate::knob_values::{TableName, affinities_value, control_value, memory_value, row_values};
@@ -16,21 +16,21 @@ use millpond_model::{
     PsetId, SetMemory, State, Transition, TransitionError, WallTime,
 };
 
-/// A change in the making.
+/// A change under construction.
 pub struct ChangeBuilder {
-    /// The tables as they will be after the steps so far.
+    /// The tables after the steps so far.
     pub tables: Tables,
     steps: Vec<Step>,
 }
 
 impl ChangeBuilder {
-    /// Starts from the tables as they are.
+    /// Starts from the present tables.
     #[must_use]
     pub fn of(tables: &Tables) -> Self {
         ChangeBuilder { tables: tables.clone(), steps: Vec::new() }
     }
 
-    /// How many steps it has so far.
+    /// Number of steps so far.
     #[must_use]
     pub fn steps_so_far(&self) -> usize {
         self.steps.len()
@@ -41,13 +41,13 @@ impl ChangeBuilder {
         Change::new(what, self.steps, outcome)
     }
 
-    /// The steps alone.
+    /// The steps only.
     #[must_use]
     pub fn into_steps(self) -> Vec<Step> {
         self.steps
     }
 
-    /// Makes or removes a set.
+    /// Creates or removes a set.
     pub fn set(&mut self, id: PsetId, record: Option<SetRecord>) -> Result<(), Refusal> {
         if record.is_none() {
             self.memory(id, &SetMemory::All)?;
@@ -56,14 +56,14 @@ impl ChangeBuilder {
         self.step(Name::Set(id), record.map(set_value), false)
     }
 
-    /// Makes a set a fence, or one like any other.
+    /// Makes a set a fence, or an ordinary set.
     pub fn fence(&mut self, id: PsetId, fence: Option<&Fencing>) -> Result<(), Refusal> {
-        // Its keys are strings and numbers, so that serialising cannot fail.
+        // Cannot fail: every key is a string or a number.
         let value = fence.map(|fence| serde_json::to_string(fence).unwrap_or_default());
         self.step(Name::SetFence(id), value, false)
     }
 
-    /// Whether a set is no fence, and may be changed by its number.
+    /// Refuses a fence, which may not be changed by its set id.
     pub fn check_no_fence(&self, set: PsetId) -> Result<(), Refusal> {
         match self.tables.fences.get(&set) {
             Some(fence) => Err(Refusal::new(Subject::Pset(set), Reason::IsFence(fence.name.clone()))),
@@ -71,18 +71,17 @@ impl ChangeBuilder {
         }
     }
 
-    /// Says where the memory of a set comes from.
+    /// Sets the memory placement of a set.
     pub fn memory(&mut self, id: PsetId, to: &SetMemory) -> Result<(), Refusal> {
         self.step(Name::SetMemory(id), memory_value(to), false)
     }
 
-    /// Says which lgroups a thread prefers.
+    /// Sets the lgroup affinities of a thread.
     pub fn prefer(&mut self, lwp: Lwp, affinities: LgroupAffinities) -> Result<(), Refusal> {
         self.step(Name::LwpLgroups(lwp), Some(affinities_value(affinities)), false)
     }
 
-    /// Binds a thread to a set, or to none. A thread may vanish before its turn comes where that does not
-    /// defeat the purpose.
+    /// Binds a thread to a set, or to none. With `may_vanish`, the thread may end before the step is applied.
     pub fn bind_set(&mut self, lwp: Lwp, to: Option<Bond<PsetId>>, may_vanish: bool) -> Result<(), Refusal> {
         self.step(Name::LwpSet(lwp), Some(bond_value(to)), may_vanish)
     }
@@ -92,17 +91,17 @@ impl ChangeBuilder {
         self.step(Name::LwpCpu(lwp), Some(bond_value(to)), may_vanish)
     }
 
-    /// Keeps a thread out of sets that push no thread out.
+    /// Makes a thread avoid shared sets.
     pub fn keep_aside(&mut self, lwp: Lwp) -> Result<(), Refusal> {
         self.step(Name::LwpAside(lwp), Some(aside_value(true)), true)
     }
 
-    /// Puts a thread into a class, with parameters that the class has.
+    /// Puts a thread into a class with these parameters.
     pub fn reclass(&mut self, lwp: Lwp, to: &ClassParams) -> Result<(), Refusal> {
         self.step(Name::LwpClass(lwp), Some(to.to_string()), false)
     }
 
-    /// Puts a table in the place of the one that is there, row by row.
+    /// Replaces a dispatch table, row by row.
     pub fn set_table(&mut self, table: &ClassTable) -> Result<(), Refusal> {
         let name = TableName::of(table);
         for (level, row) in (0..).zip(row_values(table)) {
@@ -111,12 +110,12 @@ impl ChangeBuilder {
         Ok(())
     }
 
-    /// Sets the class in which everything starts from the next boot on.
+    /// Sets the default class from the next boot on.
     pub fn set_default_class(&mut self, class: Class) -> Result<(), Refusal> {
         self.step(Name::DefaultClass, Some(default_class_value(Some(class))), false)
     }
 
-    /// Puts a process into a pool. It may end before its turn comes.
+    /// Moves a process into a pool. It may end before the step is applied.
     pub fn pool(&mut self, pid: Pid, to: PoolId) -> Result<(), Refusal> {
         self.step(Name::ProcessPool(pid), Some(to.to_string()), true)
     }
@@ -126,12 +125,12 @@ impl ChangeBuilder {
         self.step(Name::Control(holder, to.control()), control_value(to), false)
     }
 
-    /// Puts another configuration of pools in the place of the one that is there.
+    /// Replaces the pool configuration.
     pub fn pools(&mut self, to: Option<&PoolsState>) -> Result<(), Refusal> {
         self.step(Name::Pools, to.map(pools_value), false)
     }
 
-    /// Puts a CPU at the end of a set, without asking any rule.
+    /// Puts a CPU at the end of a set, without checking rules.
     pub fn place(&mut self, cpu: CpuId, to: PsetId) -> Result<(), Refusal> {
         self.place_after(cpu, to, &[])
     }
@@ -141,7 +140,7 @@ impl ChangeBuilder {
         self.step(Name::ProcessorSet(cpu), Some(place_value(to, last + 1, former)), false)
     }
 
-    /// Puts a CPU of a set that ends into the set that it was taken from, at its place there, or else into the default set.
+    /// Returns a CPU of a removed set to its former position in the set that it came from, or else to the default set.
     pub fn place_back(
         &mut self,
         cpu: CpuId,
@@ -160,9 +159,8 @@ impl ChangeBuilder {
         }
     }
 
-    /// Moves a CPU by the rules: it must be active, it may not be the last active one of the default
-    /// set or of a set that threads are firmly bound to, and threads that are firmly bound to it hold it
-    /// unless `forced`. Loose bindings give way.
+    /// Moves a CPU by the rules. It must be active. It may not be the last active CPU of the default set or of a set with hard-bound
+    /// threads. Threads with a hard binding to it prevent the move unless `forced`. Soft bindings give way.
     pub fn move_cpu(&mut self, cpu: CpuId, to: PsetId, forced: bool) -> Result<Move, Refusal> {
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
         let Some(record) = self.tables.processors.get(&cpu).cloned() else {
@@ -200,7 +198,7 @@ impl ChangeBuilder {
         Ok(Move { cpu, from, to })
     }
 
-    /// Changes a CPU's state by the rules of [`State::transition`], and those about the last one.
+    /// Changes a CPU's state by the rules of [`State::transition`] and the rules for the last CPU.
     pub fn change_state(
         &mut self,
         cpu: CpuId,
@@ -254,19 +252,19 @@ impl ChangeBuilder {
         Ok(StateChange { cpu, from, to })
     }
 
-    /// Why there is no such CPU.
+    /// The reason for an unknown CPU.
     #[must_use]
     pub fn no_such_processor(&self) -> Reason {
         Reason::NoSuchProcessor { present: self.tables.where_cpu(|_| true) }
     }
 
-    /// Threads that are bound to a set, firmly or loosely.
+    /// Threads with a soft or hard binding to a set.
     pub fn bound_to_set(&self, set: PsetId, soft: bool) -> impl Iterator<Item = Lwp> + '_ {
         let bond = Bond { to: set, soft };
         self.tables.lwps().filter(move |(_, r)| r.set == Some(bond)).map(|(lwp, _)| lwp)
     }
 
-    /// Unbinds the threads that are bound to a CPU; those that are firmly bound only by force.
+    /// Unbinds the threads that are bound to a CPU; hard bindings only if forced.
     pub fn release_cpu(&mut self, cpu: CpuId, forced: bool) -> Result<(), Refusal> {
         let bound: Vec<(Lwp, bool)> = self
             .tables
@@ -288,7 +286,7 @@ impl ChangeBuilder {
         of.is_subset(&CpuSet::from_iter([cpu]))
     }
 
-    /// Notes a step, unless it would change nothing, and takes it on the copy.
+    /// Adds a step, unless it changes nothing, and applies it to the copy.
     fn step(&mut self, name: Name, after: Option<Value>, may_refuse: bool) -> Result<(), Refusal> {
         let before = knobs::read(&self.tables, name);
         if before == after {

@@ -38,7 +38,7 @@ impl Controls for SimMachine {
 
     fn number(&self, holder: &ControlHolder) -> Option<u64> {
         self.view(|s| match holder {
-            // A zone that runs has the number of the machine's file.
+            // A running zone has the id that the machine file gives.
             ControlHolder::Zone(name) => s.zone_id(name).map(u64::from),
             ControlHolder::Project(_) | ControlHolder::Process(_) => match number(s, holder).ok()? {
                 HolderId::Project(id) | HolderId::Zone(id) => Some(u64::from(id)),
@@ -106,7 +106,7 @@ impl Controls for SimMachine {
     }
 }
 
-/// The number of a holder.
+/// The kernel's number of a holder.
 fn number(state: &SimState, holder: &ControlHolder) -> Result<HolderId, Refusal> {
     let refuse = |reason| Refusal::new(Subject::from(holder), reason);
     match holder {

@@ -1,5 +1,4 @@
-//! The counters facet: what `mpstat` shows of a simulated machine. Everything is counted all the time, and looking
-//! costs the machine nothing.
+//! The counters facet: the figures of `mpstat`. The kernel counts all the time, so reading costs the machine nothing.
 
 use crate::kernel::Cpu;
 use crate::machine::SimMachine;

@@ -1,4 +1,4 @@
-//! A daemon on the machine, started from its shell. Whatever advances time runs the daemon when it is due.
+//! A simulated daemon, started from the shell. The code that advances time runs it when it is due.
 
 use crate::machine::SimMachine;
 use crate::state::SimState;
@@ -6,28 +6,28 @@ use millpond_machine::Clock;
 use millpond_model::{Nanos, Outcome, Pid};
 use std::rc::Rc;
 
-/// It acts at moments of its own. It never sleeps: it says when it acts next.
+/// A daemon that runs at times of its own choice. It never sleeps; it names its next time instead.
 pub trait Daemon {
-    /// The moment at which it acts next.
+    /// The time of its next run.
     fn due(&self) -> Nanos;
 
-    /// It acts, now.
+    /// Runs once, at the current time.
     fn act(&self, machine: &SimMachine);
 }
 
 impl SimMachine {
-    /// Gives the machine a daemon, in place of the one that it had; or none.
+    /// Sets or replaces the machine's daemon; `None` removes it.
     pub fn set_daemon(&self, daemon: Option<Rc<dyn Daemon>>) {
         self.daemon.replace(daemon);
     }
 
-    /// Lets time pass until `until`, and runs the daemon when it is due. `go` goes to a moment, and gives what ended the way before its time.
+    /// Advances time to `until`, and runs the daemon whenever it is due. `go` advances to a given time; it returns a value if it stopped early.
     fn pass<T>(&self, until: Nanos, mut go: impl FnMut(&mut SimState, Nanos) -> Option<T>) -> Option<T> {
         let mut acted: Option<Nanos> = None;
         loop {
             let now = self.now();
             let daemon = self.daemon.borrow().clone();
-            // A daemon that acted at this moment acts again at a later one.
+            // The next run is later than the last one.
             let earliest = if acted == Some(now) { now + Nanos(1) } else { now };
             let due = daemon.as_ref().map(|daemon| daemon.due().max(earliest));
             let next = due.filter(|due| *due < until).unwrap_or(until);
@@ -52,7 +52,7 @@ impl SimMachine {
         debug_assert!(gone.is_none());
     }
 
-    /// Lets time pass until something is noted of threads, at most until `until`.
+    /// Advances time until the next note about a thread, at most to `until`.
     pub(crate) fn pass_until_noted(&self, until: Nanos) {
         let _noted: Option<()> = self.pass(until, |s, next| {
             while s.halted.is_none() && s.kernel.now() < next.0 {
@@ -66,7 +66,7 @@ impl SimMachine {
         });
     }
 
-    /// Lets time pass until a process has ended, at most until `until`. `false`: it lives.
+    /// Advances time until a process has ended, at most to `until`. `false`: it still runs.
     pub fn run_until_ended(&self, pid: Pid, until: Nanos) -> bool {
         let ended = self.pass(until, |s, next| {
             let ended = s.advance_until_ended(pid, next.0);
@@ -75,7 +75,7 @@ impl SimMachine {
         ended.unwrap_or(false)
     }
 
-    /// Lets time pass until nothing is left to do, at most until `until`. What the daemon may do later is not waited for.
+    /// Advances time until no thread has work, at most to `until`. Does not wait for later runs of the daemon.
     pub fn run_until_idle(&self, until: Nanos) -> Outcome {
         let end = self.pass(until, |s, next| match s.advance_until_idle(next.0) {
             Outcome::Due => None,
@@ -91,7 +91,7 @@ mod tests {
     use crate::workloads::Load;
     use std::cell::RefCell;
 
-    /// Acts each 10 ms, and writes down when.
+    /// Runs every 10 ms and records the times.
     #[derive(Default)]
     struct Clerk(RefCell<Vec<u64>>);
 
@@ -120,7 +120,7 @@ mod tests {
             (machine.now(), clerk.0.borrow().as_slice()),
             (Nanos::from_millis(25), &[ms(10), ms(20)][..])
         );
-        // The moment at which a sleeper wakes up is the sleeper's; the daemon acts when time goes on.
+        // `sleep_until` itself ends the sleep; the daemon runs when time advances further.
         machine.sleep_until(Nanos::from_millis(30));
         assert_eq!(clerk.0.borrow().len(), 2);
         let words: Vec<String> = ["nap", "--run", "1", "--sleep", "1"].map(str::to_owned).to_vec();

@@ -1,4 +1,4 @@
-//! The dispatcher facet: tables and classes as they are set. Where each thread stands in the dispatcher is no part of it.
+//! The dispatcher facet: dispatch tables and classes as set. The position of threads in queues is not part of it.
 
 use crate::knob_values::TableName;
 use crate::machine::SimMachine;

@@ -1,5 +1,5 @@
-//! The disturbances facet: what the model has of them, exactly: handlers of devices and timers, calls from other CPUs, the clock, and threads
-//! that are not the job's. Nothing that the model lacks (soft interrupts, workers, faults) is ever shown.
+//! The disturbances facet. The model knows its OS noise exactly: interrupt handlers of devices and timers, cross calls, the clock, and threads of
+//! other jobs. Noise that the model lacks (soft interrupts, workers, faults) is never reported.
 
 use crate::kernel::Id;
 use crate::kernel::{Origin, SpellOf, Spells};
@@ -90,7 +90,7 @@ fn row(cpu: CpuId, cause: &Cause, pid: Option<Pid>, spells: &Spells) -> Disturba
 }
 
 impl SimState {
-    /// What the kernel put down gets the names that its threads have now.
+    /// Collects the kernel's recorded spells under the present names of threads.
     pub(crate) fn put_down(&mut self) {
         if !self.kernel.records_spells() {
             return;
@@ -103,7 +103,7 @@ impl SimState {
         }
     }
 
-    /// What it is in words; `None` for the job.
+    /// The cause of a spell; `None` for the job itself.
     fn cause_of(&self, source: SpellOf) -> Option<(Cause, Option<Pid>)> {
         let cause = |kind, name: String, by, doer| Cause { kind, name, by, doer };
         match source {
@@ -120,7 +120,7 @@ impl SimState {
             SpellOf::Thread(thread) if self.kernel.thread(thread).level > 0 => {
                 let (kind, name) = match self.kernel.thread(thread).origin {
                     Origin::Network => (DisturbanceKind::Device, self.network()),
-                    // It is told with the clock's.
+                    // It is reported with the clock's.
                     Origin::Look(_) => return None,
                     Origin::Timer(_) => (DisturbanceKind::Timer, "cyclic".to_owned()),
                     Origin::None => (DisturbanceKind::Device, "interrupt".to_owned()),

@@ -1,4 +1,4 @@
-//! The Fences facet. A simulated machine has other programs, interrupts and memory; there is nothing else that a fence could keep away.
+//! The Fences facet. A simulated machine only has other programs, interrupts and memory to keep away from a fence.
 
 use crate::change_builder::ChangeBuilder;
 use crate::machine::{SimMachine, named_twice};
@@ -143,7 +143,7 @@ impl Fences for SimMachine {
     }
 }
 
-/// The fence of a name, with its set.
+/// The fence with this name, and its set.
 fn found(builder: &ChangeBuilder, name: &FenceName) -> Result<(PsetId, Fencing), Refusal> {
     let fences = &builder.tables.fences;
     let found = fences.iter().find(|(_, fence)| fence.name == *name);

@@ -1,5 +1,5 @@
-//! The facet of hardware's counters: cycles and instructions, by CPU and by thread. They are counted all the time; to start a set is to
-//! remember what they were.
+//! The hardware counters facet: cycles and instructions, by CPU and by thread. The kernel counts all the time; starting a set only stores
+//! the present values.
 
 use crate::kernel::Executed;
 use crate::machine::SimMachine;
@@ -13,9 +13,9 @@ use millpond_machine::{Absent, Clock, HardwareCounters, Reason, Refusal, Subject
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Every counter can count everything.
+/// Every counter can count both events.
 const BOTH: u32 = 0b11;
-/// Femtoseconds of a nanosecond.
+/// Femtoseconds per nanosecond.
 const FS: u128 = 1_000_000;
 
 const GENERIC: [&str; 4] = ["PAPI_tot_cyc", "PAPI_tot_ins", "cycles", "instructions"];
@@ -112,7 +112,7 @@ impl HardwareCounters for SimMachine {
     }
 }
 
-/// Why a CPU's counters cannot be read.
+/// The reason why a CPU's counters cannot be read.
 fn unreadable(state: &SimState, cpu: CpuId) -> Option<String> {
     match state.tables.processors.get(&cpu) {
         None => Some("there is no such CPU".to_owned()),
@@ -121,7 +121,7 @@ fn unreadable(state: &SimState, cpu: CpuId) -> Option<String> {
     }
 }
 
-/// What a CPU has executed since boot.
+/// CPU time and instructions of a CPU since boot.
 fn of_cpu(state: &SimState, cpu: CpuId) -> Executed {
     let at = state.topology.processors().iter().position(|p| p.id == cpu);
     let cpu = at.and_then(|at| state.kernel.cpus().get(at));
@@ -133,7 +133,7 @@ fn of_cpu(state: &SimState, cpu: CpuId) -> Executed {
     })
 }
 
-/// What a thread has executed since it began. One that sleeps for ever has executed nothing.
+/// CPU time and instructions of a thread since it began. A thread that sleeps for ever has none.
 fn of_lwp(state: &SimState, lwp: Lwp) -> Executed {
     let thread = state.threads.iter().find(|(_, other)| **other == lwp).map(|(thread, _)| *thread);
     thread.map_or_else(Executed::default, |thread| state.kernel.thread(thread).executed())
@@ -143,7 +143,7 @@ fn cycles(nanos: u64, cycle_fs: u64) -> u64 {
     u64::try_from(u128::from(nanos) * FS / u128::from(cycle_fs.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The counters of a set for what was executed between two moments.
+/// The counters of a set between two readings.
 fn values(set: &[Wanted], from: Executed, to: Executed, cycle_fs: u64) -> Vec<u64> {
     let one = |wanted: &Wanted| {
         let (user, sys) = if counts_cycles(&wanted.event) {
@@ -163,7 +163,7 @@ struct Cpus<'a> {
     sets: Vec<Vec<Wanted>>,
     set: usize,
     started: Nanos,
-    /// What each had executed when the set was started.
+    /// The readings at the start of the set.
     from: Vec<Executed>,
     lost: BTreeMap<CpuId, String>,
 }
@@ -204,7 +204,7 @@ impl CpuCounting for Cpus<'_> {
     }
 }
 
-/// What a thread counted between two moments.
+/// A thread's counters between two readings.
 fn lwp_reading(machine: &SimMachine, lwp: Lwp, set: &[Wanted], from: Executed, to: Executed) -> LwpReading {
     let cycle_fs = machine.view(|s| s.kernel.hardware().cycle_fs);
     let ran = (to.user - from.user) + (to.sys - from.sys);
@@ -213,7 +213,7 @@ fn lwp_reading(machine: &SimMachine, lwp: Lwp, set: &[Wanted], from: Executed, t
     LwpReading { lwp, tick: cycles(ran, cycle_fs), counted }
 }
 
-/// Threads that are counted and not followed, with what they had executed before.
+/// Counted threads that are not followed, with their earlier readings.
 struct Lwps<'a> {
     machine: &'a SimMachine,
     set: Vec<Wanted>,
@@ -235,7 +235,7 @@ struct Threads<'a> {
     sets: Vec<Vec<Wanted>>,
     set: usize,
     follow: Follow,
-    /// The threads that are followed, with what they had executed when the set was started.
+    /// Followed threads, with their readings at the start of the set.
     from: BTreeMap<Lwp, Executed>,
     told: VecDeque<Happening>,
 }
@@ -253,7 +253,7 @@ impl Threads<'_> {
         lwp_reading(self.machine, lwp, set, from, to)
     }
 
-    /// What the machine noted becomes what is told.
+    /// Converts the machine's notes to events.
     fn hear(&mut self) {
         let notes = self.machine.edit(|s| s.notes.replace(Vec::new())).unwrap_or_default();
         for note in notes {
@@ -261,7 +261,7 @@ impl Threads<'_> {
                 Note::Born { parent, child } if self.from.contains_key(&parent) => {
                     self.told.push_back(Happening::Forked { lwp: parent, child });
                     if self.follow.forks {
-                        // A child of a child that ended at once is gone already.
+                        // A grandchild that ended at once is already gone.
                         self.begin(Lwp { pid: child, lwp: millpond_model::LwpId(1) }, false);
                     }
                 }
@@ -277,7 +277,7 @@ impl Threads<'_> {
         }
     }
 
-    /// Threads that never run are in the tables alone: they end without a note.
+    /// Reports the end of threads that never ran: they are only in the tables and end without a note.
     fn bury(&mut self) {
         let lives = |lwp: &Lwp| self.machine.view(|s| s.tables.lwp(*lwp).is_some());
         let gone: Vec<Lwp> = self.from.keys().filter(|lwp| !lives(lwp)).copied().collect();

@@ -1,7 +1,7 @@
-//! What holds threads, with shares and caps: projects, zones and processes of the tables become holders of the kernel.
+//! Maps projects, zones and processes of the tables to the kernel's holders of shares and caps.
 //!
-//! A process with a control of its own holds itself and what it starts from then on, until the last of these has ended. Everything else is held by its
-//! project, and projects by their zone. The same project in two zones is two, as on Solaris.
+//! A process with its own control holds itself and its later children, until the last of these has ended. All other processes are held by their
+//! project, and projects by their zone. A project in two zones has two holders, as on Solaris.
 
 use crate::kernel::{HolderIndex, HolderSettings, Level, Taken, ThreadId};
 use crate::state::SimState;
@@ -10,21 +10,21 @@ use millpond_model::{ControlValues, CpuCap, Nanos, Pid, Shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Holders of the kernel by what they are, and what of their time is past.
+/// The kernel's holders by identity, and the CPU time of ended threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HolderMap {
-    /// By the number of the zone.
+    /// By zone id.
     zones: BTreeMap<u32, HolderIndex>,
-    /// By the number of the zone, times 2^32, and that of the project.
+    /// By zone id times 2^32, plus project id.
     projects: BTreeMap<u64, HolderIndex>,
     /// By process.
     processes: BTreeMap<Pid, HolderIndex>,
-    /// What ended threads had used, in nanoseconds, by the number of the holder.
+    /// CPU time of ended threads by holder, in nanoseconds.
     used: BTreeMap<HolderIndex, u64>,
 }
 
-/// What holds a process: its zone and its project there, and a process with controls of its own, if there is one.
+/// The holders of a process: its zone, its project there, and its nearest process with own controls, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Above {
     zone: u32,
@@ -37,7 +37,7 @@ fn key(zone: u32, project: u32) -> u64 {
 }
 
 impl SimState {
-    /// The number of a zone.
+    /// The id of a zone.
     pub(crate) fn zone_number(&self, name: &str) -> Option<u32> {
         let at = self.zones.iter().position(|zone| zone == name)?;
         u32::try_from(at).ok()
@@ -48,7 +48,7 @@ impl SimState {
         Above { zone: self.zone_number(&process.zone).unwrap_or(0), project: process.project, process: own }
     }
 
-    /// Lets the kernel hold threads as the tables say. Controls of holders are applied before.
+    /// Sets the kernel's holders of threads from the tables. The holders' controls must be applied before.
     pub(crate) fn hold(&mut self) {
         let threads: Vec<(ThreadId, Pid)> =
             self.threads.iter().map(|(thread, lwp)| (*thread, lwp.pid)).collect();
@@ -69,7 +69,7 @@ impl SimState {
         self.drop_holders();
     }
 
-    /// The kernel's number of what holds a process, which is made where it is new.
+    /// The kernel's holder of a process, created if needed.
     fn holder(&mut self, above: Above) -> HolderIndex {
         let SimState { kernel, holder_map, tables, .. } = self;
         let controls = |c: ControlValues| (c.shares.map(Shares::get), c.cap.map(CpuCap::get));
@@ -98,7 +98,7 @@ impl SimState {
         process
     }
 
-    /// Shares and caps that the tables have of the holders that there are.
+    /// Shares and caps of the existing holders, from the tables.
     pub(crate) fn holder_settings(&self) -> Vec<HolderSettings> {
         let SimState { holder_map, tables, .. } = self;
         let zones = holder_map.zones.iter().map(|(zone, number)| {
@@ -119,7 +119,7 @@ impl SimState {
         zones.chain(projects).chain(processes).filter_map(of).collect()
     }
 
-    /// What holds a process, if that is a holder already.
+    /// The holder of a process, if it exists already.
     pub(crate) fn known_holder(&self, pid: Pid) -> Option<HolderIndex> {
         let above = self.above(pid, self.tables.processes.get(&pid)?);
         let HolderMap { projects, processes, .. } = &self.holder_map;
@@ -129,7 +129,7 @@ impl SimState {
         }
     }
 
-    /// Processes that hold nothing any more are no holders.
+    /// Deletes holders of processes that hold no process any more.
     fn drop_holders(&mut self) {
         let SimState { kernel, holder_map, tables, .. } = self;
         holder_map.processes.retain(|pid, number| {
@@ -143,7 +143,7 @@ impl SimState {
         });
     }
 
-    /// A project that nothing is in is removed: what was used in it counts no more.
+    /// Forgets the usage of a project that is removed.
     pub(crate) fn forget_project(&mut self, id: u32) {
         let SimState { kernel, holder_map, .. } = self;
         holder_map.projects.retain(|key, number| {
@@ -156,7 +156,7 @@ impl SimState {
         });
     }
 
-    /// A thread of a process ended that had used so much: it counts with what held it.
+    /// Adds the CPU time of an ended thread to its holders.
     pub(crate) fn keep_used(&mut self, pid: Pid, used: u64) {
         let Some(process) = self.tables.processes.get(&pid) else { return };
         let above = self.above(pid, process);
@@ -172,7 +172,7 @@ impl SimState {
         }
     }
 
-    /// The kernel's number of a holder; `None` while nothing ran there yet.
+    /// The kernel's holder; `None` before its first thread has run.
     fn number_of(&self, holder: HolderId) -> Option<HolderIndex> {
         match holder {
             HolderId::Zone(zone) => self.holder_map.zones.get(&zone),
@@ -182,7 +182,7 @@ impl SimState {
         .copied()
     }
 
-    /// CPU time that the processes of a holder used, those included that ended.
+    /// CPU time of a holder's processes, including ended ones.
     pub(crate) fn used(&self, holder: HolderId) -> Nanos {
         let past =
             self.number_of(holder).and_then(|number| self.holder_map.used.get(&number)).copied().unwrap_or(0);
@@ -202,12 +202,12 @@ impl SimState {
         Nanos(past.saturating_add(living.sum()))
     }
 
-    /// What the cap of a holder took away; `None` where it has none.
+    /// Effect of a holder's cap; `None` without a cap.
     pub(crate) fn taken(&self, holder: HolderId) -> Option<Taken> {
         self.kernel.taken(self.number_of(holder)?)
     }
 
-    /// Whether holders are those of the kernel, each once.
+    /// Checks that the map contains each kernel holder exactly once.
     pub(crate) fn check_holder_map(&self) -> Result<(), String> {
         let HolderMap { zones, projects, processes, .. } = &self.holder_map;
         let are = |mut numbers: Vec<HolderIndex>, level: Level| {

@@ -1,5 +1,5 @@
-//! The interrupts facet: each device's interrupts go to its own CPU while that takes any, else to the
-//! next one by number that does.
+//! The interrupts facet: a device's interrupts go to its own CPU while that takes any, else to the next one by number that
+//! does.
 
 use crate::machine::SimMachine;
 use millpond_machine::facets::{Interrupt, InterruptKind};
@@ -23,7 +23,7 @@ impl Interrupts for SimMachine {
         }))
     }
 
-    /// Every interrupt of a simulated machine can be moved.
+    /// All interrupts of a simulated machine can be moved.
     fn staying(&self) -> Result<Vec<String>, Refusal> {
         Ok(Vec::new())
     }

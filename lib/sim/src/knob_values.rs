@@ -1,4 +1,4 @@
-//! Values of knobs whose text is more than a word: controls, rows of dispatch tables, and what sets and threads want of lgroups.
+//! Knob values that are more than one word: controls, rows of dispatch tables, and lgroup preferences of sets and threads.
 
 use crate::kernel::LgroupAffinities;
 use millpond_machine::Value;
@@ -9,7 +9,7 @@ use millpond_model::{
 use std::fmt;
 use std::str::FromStr;
 
-/// Which table. That of TS is that of IA.
+/// A dispatch table. TS and IA share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TableName {
     /// Of TS and IA.
@@ -18,7 +18,7 @@ pub enum TableName {
     Rt,
     /// Of FX.
     Fx,
-    /// Of FSS: one slice.
+    /// Of FSS: one quantum.
     Fss,
 }
 
@@ -58,7 +58,7 @@ impl FromStr for TableName {
     }
 }
 
-/// The rows of a table as knobs have them.
+/// The rows of a table as knob values.
 pub(crate) fn row_values(table: &ClassTable) -> Vec<String> {
     match table {
         ClassTable::Ts(table) => table.rows().iter().map(ts_value).collect(),
@@ -79,7 +79,7 @@ fn quantum_value(quantum: &Quantum) -> String {
     }
 }
 
-/// One row; `None` where the table has no such level.
+/// One row; `None` if the table has no such level.
 pub(crate) fn read_row(tables: &DispatchTables, table: TableName, level: u8) -> Option<String> {
     let at = usize::from(level);
     match table {
@@ -90,7 +90,7 @@ pub(crate) fn read_row(tables: &DispatchTables, table: TableName, level: u8) -> 
     }
 }
 
-/// Sets one row; `None` where the table has no such level, or takes no such row.
+/// Sets one row; `None` if the table has no such level or the row is invalid.
 pub(crate) fn write_row(tables: &mut DispatchTables, table: TableName, level: u8, value: &str) -> Option<()> {
     let at = usize::from(level);
     match table {
@@ -125,7 +125,7 @@ fn with_quantum(table: &QuantumTable, at: usize, value: &str) -> Option<QuantumT
     QuantumTable::new(rows).ok()
 }
 
-/// The value of a control in a knob; `None` where it is not set.
+/// The knob value of a control; `None` if it is not set.
 pub(crate) fn control_value(setting: ControlSetting) -> Option<String> {
     setting.value().map(|value| value.to_string())
 }
@@ -138,12 +138,12 @@ pub(crate) fn parse_control(control: Control, value: &str) -> Option<ControlSett
     })
 }
 
-/// A control by its name without the holder.
+/// Parses a control's name without the holder.
 pub(crate) fn parse_control_name(text: &str) -> Option<Control> {
     CONTROLS.into_iter().find(|control| control.to_string() == text)
 }
 
-/// The value of where the memory of a set comes from; none for anywhere.
+/// The knob value of a set's memory placement; `None` for memory anywhere.
 #[must_use]
 pub fn memory_value(memory: &SetMemory) -> Option<Value> {
     match memory {
@@ -161,7 +161,7 @@ pub(crate) fn parse_memory(value: &str) -> Option<SetMemory> {
     value.split(',').map(|node| node.parse().ok()).collect::<Option<_>>().map(SetMemory::Nodes)
 }
 
-/// The value of which lgroups a thread prefers.
+/// The knob value of a thread's preferred lgroups.
 #[must_use]
 pub fn affinities_value(affinities: LgroupAffinities) -> Value {
     let list = |bits: u64| {

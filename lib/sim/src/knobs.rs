@@ -1,24 +1,24 @@
-//! Knobs: the names and values by which the executor changes a simulated machine.
+//! Knobs: the names and values through which the executor changes a simulated machine.
 //!
 //! | Knob | Value |
 //! |---|---|
-//! | `set/1` | `exclusive 4` or `shared 4`: how it is enforced, and its number in the order of creation |
+//! | `set/1` | `exclusive 4` or `shared 4`: its enforcement, and its number in the order of creation |
 //! | `processor/3/set` | `0`, or `1 17`: its set, and its number in the order of arrival |
 //! | `processor/3/state` | `on-line since 1732090442`: seconds of the wall clock |
 //! | `lwp/204/1/set` | `none`, `1` or `1 soft` |
 //! | `lwp/204/1/cpu` | `none`, `3`, `1-3,5` or `3 soft` |
 //! | `lwp/204/1/class` | `TS 0 -10`: its class and parameters |
-//! | `dispatch/TS/12` | `16 2 51 0 51`, for RT and FX `8` or `infinite`: a row of a table, slices in ticks |
+//! | `dispatch/TS/12` | `16 2 51 0 51`, for RT and FX `8` or `infinite`: a row of a table, quanta in ticks |
 //! | `dispatch/default` | `none` or `FX` |
-//! | `pools` | pools as they were last committed, as JSON; absent while they are disabled |
-//! | `process/204/pool` | `0`: the pool it is in |
-//! | `set/1/memory` | `local`, or `0,1`: where its memory comes from; absent where nothing was said |
-//! | `lwp/204/1/lgroups` | `none`, `strong 0`, `weak 1,2`, `strong 0 weak 1`: which it prefers |
-//! | `zone/1/cpu-shares`, `project/100/cpu-cap`, `process/204/cpu-cap` | `20`: shares, or percent of one CPU; absent where it was not set |
-//! | `lwp/204/1/aside` | `no`, or `yes`: it keeps out of sets that push no thread out |
+//! | `pools` | the last committed pool configuration, as JSON; absent while pools are disabled |
+//! | `process/204/pool` | `0`: its pool |
+//! | `set/1/memory` | `local`, or `0,1`: the lgroups of its memory; absent if not set |
+//! | `lwp/204/1/lgroups` | `none`, `strong 0`, `weak 1,2`, `strong 0 weak 1`: its lgroup affinities |
+//! | `zone/1/cpu-shares`, `project/100/cpu-cap`, `process/204/cpu-cap` | `20`: shares, or percent of one CPU; absent if not set |
+//! | `lwp/204/1/aside` | `no`, or `yes`: it avoids shared sets |
 //!
-//! Order and time stand in the values, so that putting a value back puts everything back. Writing checks what
-//! must hold at every moment of a change; what must hold at its end is checked while it is prepared.
+//! The values include order and time, so that restoring a value restores everything. A write checks the rules that must hold at
+//! every moment of a change. The rules for its end are checked during preparation.
 
 use crate::knob_values::{
     TableName, affinities_value, control_value, memory_value, parse_affinities, parse_control,
@@ -36,14 +36,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A knob's name, understood.
+/// A parsed knob name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// Whether a set exists.
     Set(PsetId),
-    /// Where the memory of a set comes from.
+    /// The memory placement of a set.
     SetMemory(PsetId),
-    /// What makes a set a fence.
+    /// The fence settings of a set.
     SetFence(PsetId),
     /// The set that a CPU is in.
     ProcessorSet(CpuId),
@@ -53,15 +53,15 @@ pub enum Name {
     LwpSet(Lwp),
     /// The CPUs that a thread is bound to.
     LwpCpu(Lwp),
-    /// Whether a thread keeps out of sets that push no thread out.
+    /// Whether a thread avoids shared sets.
     LwpAside(Lwp),
-    /// Which lgroups a thread prefers.
+    /// The lgroup affinities of a thread.
     LwpLgroups(Lwp),
-    /// The class of a thread, and its parameters in it.
+    /// The class and parameters of a thread.
     LwpClass(Lwp),
     /// A row of a dispatch table.
     DispatchRow(TableName, u8),
-    /// The class in which everything starts from the next boot on.
+    /// The default class from the next boot on.
     DefaultClass,
     /// The configuration of pools.
     Pools,
@@ -72,13 +72,13 @@ pub enum Name {
 }
 
 impl Name {
-    /// As the executor carries it.
+    /// The executor's form of the name.
     #[must_use]
     pub fn knob(self) -> Knob {
         Knob(self.to_string())
     }
 
-    /// What people call it.
+    /// The name in messages.
     #[must_use]
     pub fn called(self) -> String {
         match self {
@@ -198,7 +198,7 @@ pub fn bond_value<T: fmt::Display>(bond: Option<Bond<T>>) -> Value {
     }
 }
 
-/// The value of whether a thread keeps aside.
+/// The value of whether a thread avoids shared sets.
 #[must_use]
 pub fn aside_value(aside: bool) -> Value {
     if aside { "yes".into() } else { "no".into() }
@@ -210,20 +210,20 @@ pub fn default_class_value(class: Option<Class>) -> Value {
     class.map_or_else(|| "none".into(), |class| class.word().into())
 }
 
-/// The value of the configuration of pools.
+/// The value of the pool configuration.
 #[must_use]
 pub fn pools_value(state: &PoolsState) -> Value {
-    // Every key is a string or a number, so that serialising cannot fail.
+    // Cannot fail: every key is a string or a number.
     serde_json::to_string(&Record::from(state)).unwrap_or_default()
 }
 
-/// The present value; `None` when there is no such set, CPU or thread.
+/// The present value; `None` if the set, CPU or thread does not exist.
 #[must_use]
 pub fn read(tables: &Tables, name: Name) -> Option<Value> {
     match name {
         Name::Set(set) => tables.sets.get(&set).map(|s| set_value(*s)),
         Name::SetMemory(set) => tables.memory.get(&set).and_then(memory_value),
-        // Its keys are strings and numbers, so that serialising cannot fail.
+        // Cannot fail: every key is a string or a number.
         Name::SetFence(set) => {
             tables.fences.get(&set).map(|fence| serde_json::to_string(fence).unwrap_or_default())
         }
@@ -247,7 +247,7 @@ pub fn read(tables: &Tables, name: Name) -> Option<Value> {
 /// Sets a value.
 ///
 /// # Errors
-/// [`KnobError`]; nothing is changed then.
+/// [`KnobError`]; nothing changes.
 pub fn write(tables: &mut Tables, name: Name, value: Option<&Value>) -> Result<(), KnobError> {
     match (name, value) {
         (Name::Set(set), None) => remove_set(tables, set),
@@ -413,7 +413,7 @@ fn write_state(tables: &mut Tables, cpu: CpuId, value: &str) -> Result<(), KnobE
     Ok(())
 }
 
-/// System threads live in the default set: at no moment may it be without a CPU that runs.
+/// Refuses a value that leaves the default set without a running CPU. System threads are there at every moment.
 fn keep_default_running(tables: &Tables, cpu: CpuId, state: State, set: PsetId) -> Result<(), KnobError> {
     let others = tables.processors.iter().filter(|(id, _)| **id != cpu);
     let runs = |state: State, set: PsetId| set.is_default() && state.runs_threads();
@@ -457,7 +457,7 @@ fn parse_state(value: &str) -> Option<(State, WallTime)> {
     Some((state.parse().ok()?, WallTime(since.parse().ok()?)))
 }
 
-/// The outer option is whether it can be understood, the inner one whether there is a binding.
+/// `None`: invalid text. `Some(None)`: no binding.
 fn parse_bond<T: FromStr>(value: &str) -> Option<Option<Bond<T>>> {
     if value == "none" {
         return Some(None);

@@ -1,10 +1,10 @@
-//! How the CPUs of a topology stand for the kernel, and what its tunables are.
+//! The kernel's layout and tunables for a topology.
 
 use crate::kernel::{Hardware, Layout, Tunables};
 use crate::tables;
 use millpond_model::Topology;
 
-/// How the CPUs of a topology stand, for the kernel: indices ascend with numbers.
+/// The kernel's layout of a topology's CPUs; indices ascend with CPU ids.
 #[must_use]
 pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     let lgroup = |id| topology.lgroups().iter().position(|l| l.id == id).unwrap_or(0);
@@ -16,7 +16,7 @@ pub fn layout(topology: &Topology, hardware: Hardware) -> Layout {
     }
 }
 
-/// What the kernel is tuned to.
+/// The kernel's form of the tunables.
 #[must_use]
 pub fn tunables(tuned: &tables::Tunables) -> Tunables {
     let usual = Tunables::default();

@@ -1,4 +1,4 @@
-//! The lgroups facet: the topology's lgroups are the nodes, and homes are what the kernel has chosen.
+//! The lgroups facet: the topology's lgroups are the nodes, and the kernel chooses the homes of threads.
 
 use crate::kernel::SegmentId;
 use crate::kernel::{LgroupAffinities, Placed};
@@ -11,7 +11,7 @@ use millpond_machine::{Change, Reason, Refusal, Subject};
 use millpond_model::{Affinity, CpuSet, Lgroup, LgroupTree, LgrpId, Lwp, LwpId, Pid, PsetId, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Picoseconds of the unit in which latencies are shown.
+/// Picoseconds per displayed unit of latency.
 const PS: u64 = 1_000;
 
 impl SimState {
@@ -25,13 +25,13 @@ impl SimState {
         self.topology.lgroups().get(at as usize).map_or(LgrpId(0), |l| l.id)
     }
 
-    /// What an lgroup has of the segments that are in use, in KiB.
+    /// Segment memory in use in an lgroup, in KiB.
     fn used_kib<'p>(&self, segments: impl Iterator<Item = &'p Placed>) -> BTreeMap<LgrpId, u64> {
         let mut used: BTreeMap<LgrpId, u64> = BTreeMap::new();
         for segment in segments {
             let parts = segment.lgroups.len().max(1) as u64;
             for (lgroup, at) in segment.lgroups.iter().zip(0u64..) {
-                // What cannot be divided lies in the first ones.
+                // The remainder goes to the first ones.
                 let share = segment.kib / parts + u64::from(at < segment.kib % parts);
                 *used.entry(self.node(*lgroup)).or_default() += share;
             }
@@ -55,7 +55,7 @@ impl SimState {
         Homed { lwp, home: self.node(home), affinities }
     }
 
-    /// The home of a thread that has never run: what it prefers most of where it may run.
+    /// The home of a thread that has never run: the most preferred lgroup where it may run.
     fn first_home(&self, record: &LwpRecord) -> u32 {
         let allowed = self.tables.allowed(record);
         let lgroups = (0u32..).zip(self.topology.lgroups()).filter(|(_, l)| !l.cpus.is_disjoint(&allowed));
@@ -80,7 +80,7 @@ impl SimState {
     }
 }
 
-/// What a thread prefers after `node` is preferred so much.
+/// A thread's affinities with the one for `at` changed.
 fn with(affinities: LgroupAffinities, at: u32, affinity: Affinity) -> LgroupAffinities {
     let bit = 1u64 << at;
     let (strong, weak) = (affinities.strong & !bit, affinities.weak & !bit);
@@ -122,7 +122,7 @@ impl Lgroups for SimMachine {
         }))
     }
 
-    /// The user who types commands is bound to nothing.
+    /// The user of the commands is not bound.
     fn own_reach(&self) -> Result<Reach, Refusal> {
         Ok(self.view(|s| Reach {
             cpus: s.tables.allowed(&LwpRecord::default()),

@@ -1,17 +1,17 @@
-//! A simulated machine: the fake that commands, laws, goldens and experiments run on.
+//! A simulated machine, on which commands, laws, golden transcripts and experiments run.
 //!
 //! # Why
 //!
-//! A processor set is dear to try out: it takes a machine with many CPUs, the rights to change it, and
-//! no other users. Here any machine of the last thirty years is a value in memory. The same commands run on
-//! it, by the same interface (`millpond_machine::Machine`), under the same laws as on a real kernel.
+//! Trying a processor set on real hardware is expensive: it takes a machine with many CPUs, the privileges to change it,
+//! and no other users. Here any machine of the last thirty years is a value in memory. The same commands run on it, through
+//! the same interface (`millpond_machine::Machine`), under the same laws as on a real kernel.
 //!
 //! # How
 //!
 //! ```text
 //!   machines/t2000.json ──description──▶ SimState ◀──save, load──▶ text
 //!                                          │ topology, devices, zones
-//!                                          ├ kernel: time, what runs and what waits
+//!                                          ├ kernel: time, running and waiting threads
 //!                                          │    ▲ apply: the kernel's view of the tables
 //!                                          └ tables: CPUs, sets, processes with threads
 //!                                               ▲                    │
@@ -20,50 +20,49 @@
 //!                                          Writer::commit ◀── steps ─┘
 //! ```
 //!
-//! [`SimState`] is plain data and the whole truth; [`SimMachine`] is a cell around it that answers by facet.
-//! A facet prepares a change on a [`change_builder::ChangeBuilder`], a copy of the tables, with the very function that will
-//! later write the knobs; so the rules see each CPU move in turn, and what was prepared is what will be.
+//! [`SimState`] is the complete state, as plain data. [`SimMachine`] is a cell around it that implements the facets. A facet
+//! prepares a change on a [`change_builder::ChangeBuilder`], a copy of the tables. The preparation uses the function that later
+//! writes the knobs. So the rules check each CPU move in sequence, and the prepared result is the final one.
 //!
-//! What commands set is in the tables alone. The kernel has it in a form of its own, for speed ([`kernel::Settings`]): made from the tables
-//! after each change, never read back, not saved, and made anew when a machine is loaded. Dispatch tables are one value for both.
-//! What the kernel does by itself, the tables get as events; what links them is which thread and which holder is which.
+//! Settings by commands are only in the tables. The kernel has its own copy, for speed ([`kernel::Settings`]). It is computed from
+//! the tables after each change and when a machine is loaded; it is never read back and not saved. Both share one value for the
+//! dispatch tables. Births and ends of threads reach the tables as events; maps link the threads and holders of both.
 //!
-//! Order of arrival in a set, order of creation of sets, and times are parts of the knobs' values. Undo of
-//! a value therefore puts back the order and the time with it, and an undone change leaves no trace.
+//! Knob values include order of arrival in a set, order of creation of sets, and times. Restoring a value therefore
+//! restores order and time too, and an undone change leaves no trace.
 //!
-//! # What follows
+//! # Consequences
 //!
-//! * The machine has no memory of its own about where a thread was before it was bound: as on Solaris, to
-//!   unbind is to return to the default set. Nothing here ever needs a baseline in the journal.
-//! * Time passes only while a caller sleeps on the machine's clock, and then everything happens that is due
-//!   ([`kernel`]). Two runs of one script give the same text.
-//! * Process numbers are never given twice, so that a knob of a thread never comes to mean another thread.
+//! * The machine does not remember where a thread was before it was bound. As on Solaris, unbinding returns it to the
+//!   default set. So the journal needs no baselines.
+//! * Time advances only while a caller sleeps on the machine's clock; then all due events happen ([`kernel`]). Two runs
+//!   of one script produce the same text.
+//! * Pids are never reused, so that a knob of a thread always refers to the same thread.
 //!
 //! # Fidelity
 //!
-//! | What | How true |
+//! | What | Fidelity |
 //! |---|---|
-//! | rules of states, sets and bindings (hard and soft), numbers, order, inheritance | exact (reference §1, §2, §4, §5), except below |
-//! | a set whose creation fails half-way | never made: a change is all or nothing |
+//! | rules of states, sets and bindings (hard and soft), numbers, order, inheritance | exact: psrset(8), psradm(8), psrinfo(8), pbind(8), except below |
+//! | a set whose creation fails half-way | never exists: a change is all or nothing |
 //! | a loop of five clock ticks before bound threads refuse a change | refused at once |
-//! | sets that push no thread out, and what is started aside of them | an addition of ours, with the same meaning as on Linux |
-//! | privileges, zones' own views, pools switched on | absent: everybody is root in the global zone |
-//! | where a device interrupts | approximate: its own CPU, else the next that takes interrupts; the stream's network and the clock act, other devices are names |
-//! | classes and parameters of threads, dispatch tables | exact (reference §1, §2), except that everybody is root |
-//! | parents, process groups, sessions, users of processes | absent: everything is the superuser's |
+//! | shared sets, whose CPUs other threads may use too, and threads that avoid them | an addition, with the same meaning as on Linux |
+//! | privileges, zones' own views | absent: every user is root in the global zone |
+//! | the CPU of a device's interrupts | approximate: its own CPU, else the next one that takes interrupts; the stream's network and the clock are active, other devices are only names |
+//! | classes and parameters of threads, dispatch tables | exact: priocntl(1), dispadmin(8), except that every user is root |
+//! | parents, process groups, sessions, users of processes | absent: root owns all processes |
 //! | classes, dispatch queues, choice of a CPU, preemption, stealing, CPU caps | see the table of [`kernel`] |
-//! | processes of a machine that was just booted | approximate: they are there and sleep for ever |
-//! | events of `mpstat` | switches, involuntary ones, migrations, system calls, interrupts, interrupts as threads and cross calls are counted; faults (minf, mjf) and locks (smtx, srw) stay 0: there are neither pages nor locks |
-//! | counters of cycles and instructions | exact for the model: what is measured by time counts as one instruction in a cycle |
-//! | lgroups, homes, affinities | exact as to which lgroup is chosen by affinity (reference §3.10), approximate as to load: it is what runs or waits now, at home, and does not age |
-//! | memory of lgroups | approximate: segments that threads share have a size and a place; what a thread has for itself has a place and no size |
-//! | counters of cycles and instructions, per CPU and per thread | exact for the model: what is measured by time counts as one instruction in a cycle; a CPU that idles counts nothing, where a real one counts its idle loop in the kernel (`cpustat` counts user mode by itself); every machine has two counters, each of which can count both |
-//! | workloads | approximate: few kinds of steps, whose instructions and times are assumed, or fitted to one published figure; see [`workloads`] |
-//! | pipelines, caches, memory near and far, costs of switches | approximate, by a formula of a line or two each: see the table of [`kernel`] |
-//! | machines | each figure has its source in the machine's file: published, taken, or fitted |
-//! | locks of programs, pages, disks, other machines on the network | absent: sleeping for a time drawn by lot stands for a disk or a peer |
-//! | averages of load | exact: exponential, each second, of the time that threads ran or waited |
-//! | services of the pools | that they are enabled is remembered; what moves CPUs is a daemon of the machine while a shell is open on it |
+//! | processes of a freshly booted machine | approximate: they exist and sleep for ever |
+//! | events of `mpstat` | counted: switches, involuntary switches, migrations, system calls, interrupts, interrupts as threads, cross calls. Faults (minf, mjf) and locks (smtx, srw) stay 0: there are neither pages nor locks |
+//! | lgroups, homes, affinities | exact in the choice of an lgroup by affinity; approximate in load, which is the number of threads that run or wait now, at home, without aging |
+//! | memory of lgroups | approximate: shared segments have a size and a place; a thread's private memory has a place and no size |
+//! | counters of cycles and instructions, per CPU and per thread | exact for the model: work that is measured in time counts one instruction per cycle. An idle CPU counts nothing; a real one counts its idle loop in the kernel (`cpustat` counts user mode by default). Every machine has two counters, each of which can count both |
+//! | workloads | approximate: few kinds of steps, with instructions and times that are assumed, or fitted to one published figure; see [`workloads`] |
+//! | pipelines, caches, memory latency, costs of switches | approximate, by a short formula each: see the table of [`kernel`] |
+//! | machines | each figure has its source in the machine file: published, adopted, or fitted |
+//! | locks of programs, pages, disks, other machines on the network | absent: sleeps of random length model disks and peers |
+//! | load averages | exact: exponential, each second, over the time that threads ran or waited |
+//! | services of the pools | their enabled state is stored; CPUs move only while a shell with a daemon is open on the machine |
 
 mod accounting;
 mod advance;

@@ -1,50 +1,51 @@
-//! Averages of load: how many threads ran or waited for a CPU, over one, five and fifteen minutes.
+//! Load averages: threads that ran or waited for a CPU, over one, five and fifteen minutes.
 //!
-//! Each second the number of threads that ran or waited, on average over that second, goes into three exponential averages:
+//! Each second, the mean number of threads that ran or waited during that second enters three exponential averages:
 //!
 //! ```text
 //!   average = average e^(-1/T) + number (1 - e^(-1/T)),  T = 60, 300 and 900 seconds
 //! ```
 //!
-//! as Unix has computed them since 4.2BSD, and Solaris since release 10 from times instead of samples. All numbers are fixed-point, so that every machine gives the same.
+//! as in Unix since 4.2BSD. Solaris computes them from times instead of samples since release 10. All numbers are fixed-point, so that every host
+//! computes the same.
 
 use crate::state::SimState;
 use serde::{Deserialize, Serialize};
 
-/// One, in the averages and factors.
+/// 1.0, in averages and factors.
 const ONE: u128 = 1 << 32;
 
 /// e^(-1/60), e^(-1/300), e^(-1/900).
 const DECAY: [u128; 3] = [4_223_977_731, 4_280_674_573, 4_290_197_760];
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// The averages, and until when they were computed.
+/// The averages, and the time up to which they are computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadAverage {
-    /// The last second that is in them, in nanoseconds since boot.
+    /// The last second that they include, in nanoseconds since boot.
     at: u64,
-    /// Nanoseconds that threads had run or waited until then.
+    /// Nanoseconds of running and waiting up to then.
     spent: u64,
-    /// Each in parts of 2^32.
+    /// In units of 2^-32.
     averages: [u64; 3],
 }
 
 impl LoadAverage {
-    /// Whether no second is over yet.
+    /// Whether the first second is not over yet.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.at == 0
     }
 
-    /// The next moment at which they change.
+    /// The time of their next update.
     pub(crate) fn due(&self) -> u64 {
         self.at.saturating_add(SECOND)
     }
 
-    /// The seconds that are over since then; threads had run or waited for so many nanoseconds until now.
+    /// Includes the seconds that have passed. `spent` is the total time of running and waiting up to now, in nanoseconds.
     pub(crate) fn go_on(&mut self, now: u64, spent: u64) {
         let seconds = now.saturating_sub(self.at) / SECOND;
         if seconds == 0 {
@@ -54,7 +55,7 @@ impl LoadAverage {
         let number = u128::from(spent.saturating_sub(self.spent)) * ONE / passed;
         for (average, decay) in self.averages.iter_mut().zip(DECAY) {
             let mut value = u128::from(*average);
-            // After an hour without a change an average is what it will be.
+            // 36,000 steps reach the limit of an average, so longer gaps need no more.
             for _ in 0..seconds.min(36_000) {
                 value = (value * decay + number * (ONE - decay) + ONE / 2) / ONE;
             }
@@ -64,7 +65,7 @@ impl LoadAverage {
         self.spent = spent;
     }
 
-    /// Hundredths of each, rounded.
+    /// The averages in hundredths, rounded.
     #[must_use]
     pub fn hundredths(&self) -> [u64; 3] {
         self.averages
@@ -73,7 +74,7 @@ impl LoadAverage {
 }
 
 impl SimState {
-    /// How long threads have run and waited for CPUs since boot, all together, in nanoseconds.
+    /// Total time that threads ran or waited for CPUs since boot, in nanoseconds.
     pub(crate) fn run_and_waited(&self) -> u64 {
         let ran: u64 = self.kernel.cpus().iter().map(|cpu| cpu.user + cpu.sys).sum();
         self.kernel.waited().iter().fold(ran, |sum, waited| sum.saturating_add(*waited))
@@ -101,7 +102,7 @@ mod tests {
     fn six_who_never_sleep_come_near_to_six_by_the_minute() {
         // 6 (1 - e^-1), 6 (1 - e^(-1/5)), 6 (1 - e^(-1/15)).
         assert_eq!(after("spin -t 6", &[60]), [379, 109, 39]);
-        // Two CPUs are enough for them, or not: a thread that waits counts as one that runs.
+        // With two CPUs or more than enough: a waiting thread counts as a running one.
         assert_eq!(after("spin -t 2", &[60]), [126, 36, 13]);
     }
 

@@ -1,5 +1,4 @@
-//! The machine itself: its constructors, its clock and lock, and what happens on it by itself (processes come,
-//! divide and go).
+//! The simulated machine: constructors, clock, lock, and births and ends of processes and threads.
 
 use crate::change_builder::ChangeBuilder;
 use crate::daemon::Daemon;
@@ -27,10 +26,10 @@ pub struct SimMachine {
     pub(crate) daemon: RefCell<Option<Rc<dyn Daemon>>>,
 }
 
-/// A simulated machine cannot be had.
+/// An error in opening a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// No machine of that name comes with the program.
+    /// The program has no machine of that name.
     #[error("there is no simulated machine `{name}` (there are {})", catalogue::NAMES.join(", "))]
     NoSuchMachine {
         /// The name.
@@ -45,7 +44,7 @@ pub enum SimError {
 }
 
 impl SimMachine {
-    /// The machine that is in `state`, with a journal.
+    /// The machine with this state and journal.
     #[must_use]
     pub fn new(state: SimState, journal: Box<dyn Journal>) -> Self {
         SimMachine {
@@ -57,16 +56,16 @@ impl SimMachine {
         }
     }
 
-    /// One of the machines that come with the program, just booted: see [`catalogue::NAMES`].
+    /// One of the machines that are part of the program, freshly booted: see [`catalogue::NAMES`].
     ///
     /// # Errors
-    /// [`SimError`] when there is none of that name.
+    /// [`SimError`] for an unknown name.
     pub fn named(name: &str) -> Result<Self, SimError> {
         let text = catalogue::text(name).ok_or_else(|| SimError::NoSuchMachine { name: name.to_owned() })?;
         Self::described(text, &format!("{name}.json"))
     }
 
-    /// The machine that a machine file describes, just booted. `origin` names the file in messages.
+    /// The machine of a machine file, freshly booted. `origin` names the file in messages.
     ///
     /// # Errors
     /// [`SimError::Description`] with the place.
@@ -75,7 +74,7 @@ impl SimMachine {
         Ok(Self::new(state, Box::new(MemoryJournal::default())))
     }
 
-    /// A machine whose CPUs stand as those of another one do (`like-host`).
+    /// A machine with the topology of another one (`like-host`).
     #[must_use]
     pub fn like(topology: Topology) -> Self {
         let hardware = description::hardware::like(&topology);
@@ -83,26 +82,26 @@ impl SimMachine {
         Self::new(state, Box::new(MemoryJournal::default()))
     }
 
-    /// The machine as text, to be continued later.
+    /// The machine as text, for a later [`SimMachine::load`].
     #[must_use]
     pub fn save(&self) -> String {
         self.view(SimState::save)
     }
 
-    /// Continues a machine that was saved.
+    /// Restores a saved machine.
     ///
     /// # Errors
-    /// [`SimError::Load`] when the text is no saved machine.
+    /// [`SimError::Load`] when the text is not a saved machine.
     pub fn load(text: &str) -> Result<Self, SimError> {
         Ok(Self::new(SimState::load(text)?, Box::new(MemoryJournal::default())))
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub fn view<T>(&self, look: impl FnOnce(&SimState) -> T) -> T {
         look(&self.state.borrow())
     }
 
-    /// Changes the state behind the back of everybody, as a foreign hand would: for tests and set-ups.
+    /// Changes the state directly, without the writer, as another program would: for tests and set-up.
     pub fn edit<T>(&self, change: impl FnOnce(&mut SimState) -> T) -> T {
         let mut state = self.state.borrow_mut();
         let outcome = change(&mut state);
@@ -110,12 +109,12 @@ impl SimMachine {
         outcome
     }
 
-    /// Starts a process that runs, a thread for each program, unbound.
+    /// Starts a process with one unbound running thread for each program.
     pub fn start(&self, name: &str, programs: Vec<Program>) -> Pid {
         self.edit(|s| s.start(name, programs))
     }
 
-    /// Starts a workload as a process of its name, which ends when the time is over that it was given.
+    /// Starts a workload as a process with the workload's name. It ends after its run time, if that is limited.
     pub fn start_load(&self, load: &Load) -> Pid {
         self.edit(|s| {
             let pid = s.prepare(&load.name);
@@ -124,13 +123,12 @@ impl SimMachine {
         })
     }
 
-    /// Starts an unbound process with so many threads in the global zone. They sleep for ever.
+    /// Starts an unbound process with this many threads in the global zone. They sleep for ever.
     pub fn spawn(&self, name: &str, threads: u32) -> Pid {
         self.edit(|s| s.tables.add_process(state::process(name, false, "global", threads.max(1))))
     }
 
-    /// A thread divides its process: the child has one thread, which is bound as its parent is. `None` when
-    /// there is no such thread.
+    /// A thread forks: the child has one thread with its parent's bindings. `None` if the thread does not exist.
     pub fn fork(&self, parent: Lwp) -> Option<Pid> {
         self.edit(|s| {
             let lwp = s.tables.lwp(parent)?.clone();
@@ -144,13 +142,12 @@ impl SimMachine {
         })
     }
 
-    /// A thread starts another one in its process, which is bound as it is. `None` when there is no such
-    /// thread.
+    /// A thread creates another one in its process, with the same bindings. `None` if the thread does not exist.
     pub fn add_thread(&self, creator: Lwp) -> Option<Lwp> {
         self.edit(|s| s.tables.add_thread(creator))
     }
 
-    /// A process ends. `false` when there is none, or it is a part of the kernel.
+    /// Ends a process. `false` if it does not exist or belongs to the kernel.
     pub fn exit(&self, pid: Pid) -> bool {
         self.edit(|s| {
             let ours = s.tables.processes.get(&pid).is_some_and(|p| !p.kernel);
@@ -158,8 +155,8 @@ impl SimMachine {
         })
     }
 
-    /// Makes the bindings of a thread give way instead of holding. No command can, as on Solaris; programs
-    /// could. `false` when there is no such thread.
+    /// Makes the bindings of a thread soft: they give way. No command can, as on Solaris; programs could. `false` if the thread
+    /// does not exist.
     pub fn soften(&self, lwp: Lwp) -> bool {
         self.edit(|s| match s.tables.lwp_mut(lwp) {
             None => false,
@@ -176,7 +173,7 @@ impl SimMachine {
     }
 }
 
-/// No CPU may be named twice in one operation.
+/// Refuses an operation that names a CPU twice.
 pub(crate) fn named_twice(cpus: &[CpuId]) -> Result<(), Refusal> {
     let mut seen = millpond_model::CpuSet::new();
     match cpus.iter().find(|cpu| !seen.insert(**cpu)) {
@@ -236,8 +233,8 @@ impl Knobs for SimMachine {
         self.edit(|s| knobs::write(&mut s.tables, name, value))
     }
 
-    /// A thread that was born or bound while a change was under way may be left bound to a set that is gone,
-    /// or to a CPU where it may not run: such bindings end.
+    /// Removes stale bindings: a thread that was created or bound during a change may still be bound to a removed set, or to a CPU
+    /// where it may not run.
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
         let lost = self.view(|s| {
             let t = &s.tables;

@@ -1,8 +1,8 @@
 //! The pools facet.
 //!
-//! A process carries the number of its pool, its threads are firmly bound to the pool's set; both are inherited. A commit is
-//! written down in an order in which no step breaks a rule: sets that come, CPUs on their way into the default set, those
-//! between others, those out of the default set, processes after their pools, sets that go, and the configuration.
+//! A process carries the id of its pool, and its threads are firmly bound to the pool's set; both are inherited. The steps of
+//! a commit are in an order in which none breaks a rule: new sets, CPUs on their way into the default set, CPUs between other
+//! sets, CPUs out of the default set, processes, removed sets, and the configuration.
 
 use crate::change_builder::ChangeBuilder;
 use crate::machine::SimMachine;
@@ -16,7 +16,7 @@ use millpond_model::{CpuId, CpuSet, Lwp, Pid, PoolId, PsetId, SetMemory, State};
 use std::collections::BTreeMap;
 
 impl SimMachine {
-    /// Whether sets may be changed by themselves.
+    /// Refuses changes of single sets while pools are enabled.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
         match self.view(|s| s.tables.pools.is_some()) {
             true => Err(Refusal::operation(Reason::PoolsEnabled)),
@@ -128,13 +128,13 @@ impl Pools for SimMachine {
     }
 }
 
-/// Zones of simulated machines are there from the beginning.
+/// Zones of simulated machines exist from the beginning.
 fn never_starts() -> Reason {
     Reason::Machine("zones of simulated machines are not started".to_owned())
 }
 
 impl SimMachine {
-    /// Binds the zones that were not bound so before. One that there is not yet is remembered.
+    /// Binds zones whose binding changes. The binding of a zone that does not exist yet is stored.
     fn bind_zones(
         &self,
         builder: &mut ChangeBuilder,
@@ -181,14 +181,14 @@ impl SimMachine {
     }
 }
 
-/// The configuration with CPUs as the tables have them.
+/// The configuration, with the present CPUs of its sets.
 pub(crate) fn present(tables: &Tables) -> Option<PoolsState> {
     let mut state = tables.pools.clone()?;
     state.catch_up(&tables.processors.iter().map(|(id, p)| (*id, (p.set, p.state))).collect());
     Some(state)
 }
 
-/// What a configuration wants of CPUs.
+/// The CPUs that a configuration asks for.
 struct WantedCpus {
     sets: BTreeMap<PsetId, CpuSet>,
     states: Vec<(CpuId, State)>,
@@ -219,7 +219,7 @@ fn wanted(builder: &ChangeBuilder, to: Option<&PoolsState>) -> Result<WantedCpus
     Ok(wanted)
 }
 
-/// Puts every CPU where it is wanted. The default set gets before it gives, for it may never be without one.
+/// Moves every CPU to its set. The default set receives before it gives, because it must never be without a CPU.
 fn move_processors(builder: &mut ChangeBuilder, wanted: &BTreeMap<PsetId, CpuSet>) -> Result<(), Refusal> {
     let from = |cpu: CpuId, builder: &ChangeBuilder| builder.tables.processors.get(&cpu).map(|p| p.set);
     let mut moves: Vec<(u8, CpuId, PsetId)> = Vec::new();
@@ -240,7 +240,7 @@ fn move_processors(builder: &mut ChangeBuilder, wanted: &BTreeMap<PsetId, CpuSet
     Ok(())
 }
 
-/// Puts every process into the set of its pool; one whose pool is gone into the default pool.
+/// Moves every process into the set of its pool; if the pool is gone, into the default pool.
 pub(crate) fn follow(builder: &mut ChangeBuilder, pools: &BTreeMap<PoolId, PsetId>) -> Result<(), Refusal> {
     let inside = builder.tables.processes.iter().filter(|(_, p)| !p.pool.is_default());
     let members: Vec<(Pid, PoolId)> = inside.map(|(pid, p)| (*pid, p.pool)).collect();
@@ -253,7 +253,8 @@ pub(crate) fn follow(builder: &mut ChangeBuilder, pools: &BTreeMap<PoolId, PsetI
     Ok(())
 }
 
-/// Puts a process into a pool with a set. Its threads that are bound to a CPU outside of it hold it back where it was named.
+/// Moves a process into a pool with a set. Refuses if one of its threads is bound to a CPU outside the set. `named` is the subject of
+/// that refusal; without it, the process may end before the step is applied.
 fn join(
     builder: &mut ChangeBuilder,
     pid: Pid,
@@ -275,7 +276,7 @@ fn join(
     Ok(())
 }
 
-/// What must hold at the end: where something runs there is a CPU.
+/// Checks the final state: every set with threads has a CPU.
 fn check(tables: &Tables) -> Result<(), Refusal> {
     let used = tables.lwps().map(|(_, l)| l.set_id()).find(|set| tables.active(*set).is_empty());
     match used {

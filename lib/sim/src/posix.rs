@@ -1,11 +1,11 @@
-//! What Solaris answers for the real-time options of POSIX, on all its machines.
+//! Values of the real-time options of POSIX on Solaris, the same on all its machines.
 
 use millpond_model::{PosixAnswer, PosixOption};
 
-/// The version for which a program asks that is made by the Single UNIX Specification, version 3.
+/// The version that programs written for the Single UNIX Specification, version 3, ask for.
 const VERSION: u32 = 200_112;
 
-/// What `sysconf` answers there.
+/// The result of `sysconf` there.
 #[must_use]
 pub fn posix_answer(option: PosixOption) -> PosixAnswer {
     match option {

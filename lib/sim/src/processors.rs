@@ -52,7 +52,7 @@ impl Processors for SimMachine {
         forced: bool,
     ) -> Result<Change<Vec<Result<StateChange, Refusal>>>, Refusal> {
         let (mut builder, now) = self.view(|s| (ChangeBuilder::of(&s.tables), s.wall()));
-        // What is refused has changed nothing in the builder.
+        // A refused change leaves the builder as it was.
         let outcome: Vec<_> = cpus.iter().map(|cpu| builder.change_state(*cpu, to, forced, now)).collect();
         let which: CpuSet = outcome.iter().flatten().map(|change| change.cpu).collect();
         Ok(builder.finish(format!("make CPUs {which} {to}"), outcome))

@@ -1,4 +1,4 @@
-//! Workloads as programs that are started in a set.
+//! Workloads started as programs in a set.
 
 use crate::machine::SimMachine;
 use crate::workloads::Load;
@@ -6,7 +6,7 @@ use millpond_machine::facets::{Launch, LaunchMode, Program, ProgramExit};
 use millpond_machine::{Reason, Refusal, bind_at_start};
 use millpond_model::{Nanos, Pid};
 
-/// A workload that was started. It goes on when this is dropped: its time passes with the machine's.
+/// A started workload. Dropping the value does not end it: it advances with the machine's time.
 struct Started<'m> {
     machine: &'m SimMachine,
     pid: Pid,

@@ -1,11 +1,11 @@
-//! Running until nothing is left to do, and why that may never come.
+//! Running until no thread has work, and the reasons why that never happens.
 
 use crate::kernel::{Stuck, WaitsFor};
 use crate::state::SimState;
 use millpond_model::{EndlessProcess, Outcome, Pid, StuckThread};
 
 impl SimState {
-    /// The threads that wait for ever, those at channels first, each by number and in order of arrival.
+    /// Threads that wait for ever: first those at channels, by thread number, in order of arrival.
     #[must_use]
     pub fn waiting_for_ever(&self) -> Vec<StuckThread> {
         self.named(&self.kernel.stuck())
@@ -21,7 +21,7 @@ impl SimState {
         stuck.iter().filter_map(known).collect()
     }
 
-    /// The processes that never end by themselves and were given no time, ascending. Those threads do not count that are stuck.
+    /// Processes that never end by themselves and have no end time, ascending. Stuck threads do not count.
     fn endless(&self, stuck: &[Stuck]) -> Vec<EndlessProcess> {
         let threads = self.kernel.endless().into_iter();
         let threads = threads.filter(|thread| stuck.iter().all(|s| s.thread != *thread));
@@ -34,13 +34,13 @@ impl SimState {
         pids.into_iter().map(|pid| EndlessProcess { pid, name: name(pid) }).collect()
     }
 
-    /// Whether a process never ends by itself and was given no time.
+    /// Whether a process never ends by itself and has no end time.
     #[must_use]
     pub fn never_ends(&self, pid: Pid) -> bool {
         self.endless(&[]).iter().any(|endless| endless.pid == pid)
     }
 
-    /// Lets time pass until no thread runs or sleeps for a time, at most until `until`, in nanoseconds since boot.
+    /// Advances time until no thread runs or sleeps for a limited time, at most to `until`, in nanoseconds since boot.
     pub fn advance_until_idle(&mut self, until: u64) -> Outcome {
         loop {
             if let Some(halt) = self.halted {
@@ -50,7 +50,7 @@ impl SimState {
                 return Outcome::Idle;
             }
             let stuck = self.kernel.stuck();
-            // Devices and handlers may wait for ever too, and are threads of no process.
+            // Devices and handlers may wait for ever too; they are threads without a process.
             let waiting = self.named(&stuck);
             let ends = waiting.iter().any(|one| self.ends.contains_key(&one.lwp.pid));
             if waiting.len() == self.threads.len() && !ends {
@@ -67,7 +67,7 @@ impl SimState {
         }
     }
 
-    /// Lets time pass until a process has ended, at most until `until`, in nanoseconds since boot. `false`: it lives.
+    /// Advances time until a process has ended, at most to `until`, in nanoseconds since boot. `false`: it still runs.
     pub fn advance_until_ended(&mut self, pid: Pid, until: u64) -> bool {
         while self.tables.processes.contains_key(&pid) {
             if self.halted.is_some() || self.kernel.now() >= until {
@@ -119,7 +119,7 @@ mod tests {
         let gone = load(&machine, "latstat");
         machine.sleep_until(Nanos::from_millis(10));
         assert!(machine.exit(gone));
-        // What served it waits for ever, and is a thread of no process.
+        // Its server thread waits for ever, and has no process.
         let pid = load(&machine, "build --files 2");
         machine.sleep_until(Nanos::from_millis(20));
         assert!(machine.exit(Pid(pid.0 + 1)));
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(machine.now(), Nanos::from_millis(20));
     }
 
-    /// Three processes of one thread each that compute for 5 ms and meet, again and again.
+    /// Three processes of one thread each that repeatedly compute for 5 ms and meet at a barrier.
     fn three_who_meet(machine: &SimMachine, how: How) -> [Pid; 3] {
         machine.edit(|s| {
             let barrier = s.kernel.barrier(3);
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(machine.run_until_idle(Nanos::from_secs(9)), Outcome::Endless(endless.to_vec()));
             machine.sleep_until(Nanos::from_millis(12));
             assert!(machine.exit(pids[1]));
-            // The two others are still on their way to the barrier.
+            // The other two have not reached the barrier yet.
             assert_eq!(machine.view(SimState::waiting_for_ever), []);
             machine.sleep_until(Nanos::from_millis(20));
             let waiting = |pid| StuckThread {

@@ -1,13 +1,14 @@
-//! Projects: added and removed, configured, and entered by processes (`projadd`, `projdel`, `projmod`, `newtask`).
+//! Projects: added, removed, configured, and entered by processes (`projadd`, `projdel`, `projmod`, `newtask`).
 //!
-//! What a project is configured with is in its file, and so kept over a boot; a process that enters the project sets it, over what was set by hand (`prctl`) meanwhile.
+//! A project's configuration is in its file, and so survives a reboot. A process that enters the project applies it, and overwrites values set by
+//! `prctl`.
 
 use crate::state::SimState;
 use crate::tables::ProjectRecord;
 use millpond_model::{ControlValues, FIRST_PROJECT, PROJECT_MAX, PROJECT_NAME_MAX, Pid, ProjectError};
 
 impl SimState {
-    /// The number of a project, by name or by number.
+    /// The id of a project, from a name or a number.
     #[must_use]
     pub fn project_number(&self, word: &str) -> Option<u32> {
         let projects = &self.tables.projects;
@@ -15,10 +16,10 @@ impl SimState {
         by_name.or_else(|| word.parse().ok().filter(|id| projects.contains_key(id)))
     }
 
-    /// Adds a project, with the first free number from 100 on where none is given.
+    /// Adds a project; its default id is the first free one from 100 on.
     ///
     /// # Errors
-    /// [`ProjectError`]; nothing is added.
+    /// [`ProjectError`]; no project is added.
     pub fn add_project(
         &mut self,
         name: &str,
@@ -55,10 +56,10 @@ impl SimState {
         Ok(id)
     }
 
-    /// Removes a project that nothing is in.
+    /// Removes a project without processes.
     ///
     /// # Errors
-    /// [`ProjectError`]; nothing is removed.
+    /// [`ProjectError`]; no project is removed.
     pub fn remove_project(&mut self, name: &str) -> Result<(), ProjectError> {
         let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
         if id < FIRST_PROJECT {
@@ -72,10 +73,10 @@ impl SimState {
         Ok(())
     }
 
-    /// Configures a project, from the next process on that enters it.
+    /// Configures a project. The change applies when the next process enters it.
     ///
     /// # Errors
-    /// [`ProjectError`] when there is none of that name.
+    /// [`ProjectError`] for an unknown name.
     pub fn configure_project(&mut self, name: &str, kept: ControlValues) -> Result<(), ProjectError> {
         let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
         if let Some(project) = self.tables.projects.get_mut(&id) {
@@ -84,10 +85,10 @@ impl SimState {
         Ok(())
     }
 
-    /// A process enters a project, which gets what it is configured with.
+    /// Moves a process into a project, and applies the project's configuration.
     ///
     /// # Errors
-    /// [`ProjectError`]; nothing is changed.
+    /// [`ProjectError`]; nothing changes.
     pub fn enter_project(&mut self, pid: Pid, name: &str) -> Result<(), ProjectError> {
         let id = self.project_number(name).ok_or(ProjectError::NoSuchProject)?;
         match self.tables.processes.get_mut(&pid) {
@@ -144,7 +145,7 @@ mod tests {
                 (s.tables.processes[&pid].project, s.tables.projects[&100].controls),
                 (100, shares(3))
             );
-            // Set by hand: the cap stays, and the shares until the next process enters.
+            // As by prctl: the cap stays; the shares stay until the next process enters.
             s.tables.projects.get_mut(&100).unwrap().controls =
                 ControlValues { cap: CpuCap::new(50).ok(), ..shares(7) };
             s.enter_project(pid, "100").unwrap();
@@ -178,7 +179,7 @@ mod tests {
         machine.edit(|s| s.remove_project("web")).unwrap();
         machine.edit(|s| s.advance(2_000_000_000));
         assert_eq!(machine.view(SimState::check), Ok(()));
-        // The number is another project's by then, which has used nothing.
+        // The id belongs to another project by then, which has no usage.
         machine.edit(|s| s.add_project("db", Some(100), shares(1))).unwrap();
         assert_eq!(machine.view(|s| s.used(crate::tables::HolderId::Project(100))).0, 0);
     }

@@ -72,7 +72,7 @@ pub(crate) fn add_set(
     id: Option<PsetId>,
 ) -> Result<PsetId, Refusal> {
     let taken: Vec<PsetId> = builder.tables.sets.keys().copied().collect();
-    // Solaris: twice the CPUs and one more, the default set included.
+    // Limit of Solaris: 2 * CPUs + 1 sets, including the default set.
     let possible = 2 * builder.tables.processors.len();
     if taken.len() >= possible {
         return Err(Refusal::operation(Reason::TooManySets(possible)));
@@ -83,9 +83,9 @@ pub(crate) fn add_set(
     Ok(id)
 }
 
-/// Ends a set.
+/// Destroys a set.
 pub(crate) fn dissolve(builder: &mut ChangeBuilder, set: PsetId) -> Result<(), Refusal> {
-    // CPUs first: a thread that is bound to one of them too is then never bound outside its set.
+    // CPUs first, so that a thread that is also bound to one of them is never bound outside its set.
     give_back(builder, set, |_, _| true)?;
     let bound: Vec<Lwp> = builder.bound_to_set(set, false).chain(builder.bound_to_set(set, true)).collect();
     for lwp in bound {
@@ -94,7 +94,7 @@ pub(crate) fn dissolve(builder: &mut ChangeBuilder, set: PsetId) -> Result<(), R
     builder.set(set, None)
 }
 
-/// The CPUs of a set return to the sets that they were taken from, where those are still there and `may_take` them.
+/// Returns the CPUs of a set to the sets that they came from, if those still exist and `may_take` them.
 pub(crate) fn give_back(
     builder: &mut ChangeBuilder,
     set: PsetId,

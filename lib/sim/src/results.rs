@@ -1,8 +1,8 @@
-//! What programs achieved, in their own units: the figure that each would print at its end.
+//! Results of programs, in their own units: the figure that each would print at its end.
 //!
-//! A workload notes operations as done. From these, and from the time since it began, follows what the program that it stands for
-//! reports: `iperf` bits each way, `cg` floating-point operations, a Java server and a database transactions, all per second.
-//! `hackbench` reports how long it took, from the moment when all its processes were there.
+//! A workload counts operations. From these, and from the time since its start, follows the figure that the real program reports:
+//! `iperf` bits in each direction, `cg` floating-point operations, a Java server and a database transactions, all per second.
+//! `hackbench` reports its run time from the moment when all its processes exist.
 
 use crate::state::SimState;
 use crate::workloads::{Load, iperf};
@@ -10,24 +10,24 @@ use millpond_model::{Lwp, LwpId, Nanos, Pid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How the operations of a workload become what its program reports.
+/// Converts a workload's operations to the figure that its program reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// What one operation a second is, in the unit.
+    /// The unit's value of one operation per second.
     pub per_operation: f64,
-    /// The unit, as the program writes it.
+    /// The unit, as the program prints it.
     pub unit: &'static str,
-    /// Digits after the point, as the program writes them.
+    /// Decimals, as the program prints them.
     pub digits: usize,
-    /// What its first threads count apart, in order; nothing where only the sum counts.
+    /// Names of the first threads whose counts are reported separately, in order; empty if only the sum is reported.
     pub ways: &'static [&'static str],
 }
 
-/// Bits of what an operation of the stream moves.
+/// Bits per operation of the stream.
 #[expect(clippy::cast_precision_loss, reason = "two frames are 23,360 bits")]
 const PAIR_BITS: f64 = (iperf::PAIR_BYTES * 8) as f64;
 
-/// The programs that report a rate, by the name of the workload.
+/// Programs that report a rate, by workload name.
 const RATES: [(&str, Rate); 4] = [
     ("cg", Rate { per_operation: 1e-6, unit: "Mop/s", digits: 2, ways: &[] }),
     ("iperf", Rate { per_operation: PAIR_BITS / 1e6, unit: "Mbits/sec", digits: 1, ways: &["out", "in"] }),
@@ -35,51 +35,51 @@ const RATES: [(&str, Rate); 4] = [
     ("tpce", Rate { per_operation: 1.0, unit: "transactions/s", digits: 2, ways: &[] }),
 ];
 
-/// The workload that reports how long it took.
+/// The workload that reports a time.
 const TIMED: &str = "hackbench";
 
-/// The rate that a workload's program reports, if it reports one.
+/// The rate of a workload's program, if it reports one.
 #[must_use]
 pub fn rate_of(workload: &str) -> Option<Rate> {
     RATES.into_iter().find(|(name, _)| *name == workload).map(|(_, rate)| rate)
 }
 
 impl Rate {
-    /// So many operations in so much time; 0 where no time passed.
+    /// The rate of this many operations in this time; 0 for no time.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts are far from the 53 bits that are exact")]
     pub fn of(self, operations: u64, time: Nanos) -> f64 {
         if time.0 == 0 { 0.0 } else { operations as f64 * self.per_operation / time.as_secs_f64() }
     }
 
-    /// What the program writes: `1000.25 Mop/s`, or `out 584.1 Mbits/sec, in 519.0 Mbits/sec`.
+    /// The figure as the program prints it: `1000.25 Mop/s`, or `out 584.1 Mbits/sec, in 519.0 Mbits/sec`.
     #[must_use]
     pub fn text(self, by_thread: &[u64], time: Nanos) -> String {
         let figure = |operations| format!("{:.*} {}", self.digits, self.of(operations, time), self.unit);
         if self.ways.is_empty() {
             return figure(by_thread.iter().sum());
         }
-        // A one-way stream has no thread for the other way; the last thread only looks at the time.
+        // A one-way stream has no thread for the other direction. The last thread only polls the clock.
         let ways = self.ways.iter().zip(by_thread.iter().take(by_thread.len().saturating_sub(1)));
         ways.map(|(way, done)| format!("{way} {}", figure(*done))).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A program that reports what it achieved.
+/// Counts of a program that reports results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counted {
-    /// The workload that it is.
+    /// Its workload.
     pub workload: String,
-    /// What its process is called.
+    /// Its process's name.
     pub name: String,
-    /// Since when it counts, in nanoseconds since boot; not yet where it gets ready.
+    /// Start of counting, in nanoseconds since boot; `None` while it initializes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
-    /// When it ended.
+    /// Its end time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Whether it came to its own end.
+    /// Whether it ended by itself.
     #[serde(default)]
     pub is_complete: bool,
     /// Operations of its threads that have ended.
@@ -87,25 +87,25 @@ pub struct Counted {
     pub done: BTreeMap<LwpId, u64>,
 }
 
-/// What a program achieved in a time.
+/// Results of a program over a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Achieved {
     /// Its process.
     pub pid: Pid,
-    /// The workload that it is.
+    /// Its workload.
     pub workload: String,
-    /// What its process is called.
+    /// Its process's name.
     pub name: String,
-    /// How long it counted.
+    /// The period.
     pub time: Nanos,
     /// Operations by thread.
     pub done: BTreeMap<LwpId, u64>,
-    /// Whether it came to its own end.
+    /// Whether it ended by itself.
     pub is_complete: bool,
 }
 
 impl Achieved {
-    /// What it achieved since an earlier look at the same program.
+    /// The results since an earlier reading of the same program.
     #[must_use]
     pub fn since(&self, before: &Achieved) -> Achieved {
         let earlier = |lwp: &LwpId| before.done.get(lwp).copied().unwrap_or(0);
@@ -113,7 +113,7 @@ impl Achieved {
         Achieved { time: Nanos(self.time.0.saturating_sub(before.time.0)), done, ..self.clone() }
     }
 
-    /// The figure as the program writes it; nothing where it has none yet.
+    /// The figure as the program prints it; `None` if it has none yet.
     #[must_use]
     pub fn figure(&self) -> Option<String> {
         if self.workload == TIMED {
@@ -123,7 +123,7 @@ impl Achieved {
         Some(rate.text(&self.done.values().copied().collect::<Vec<_>>(), self.time))
     }
 
-    /// What the program says at its end.
+    /// The program's output at its end.
     #[must_use]
     pub fn report(&self) -> String {
         match self.figure() {
@@ -135,7 +135,7 @@ impl Achieved {
 }
 
 impl SimState {
-    /// A process executes a workload now.
+    /// Starts counting for a process that executes a workload.
     pub(crate) fn count_started(&mut self, pid: Pid, load: &Load) {
         let workload = load.workload.name;
         if workload != TIMED && rate_of(workload).is_none() {
@@ -153,7 +153,7 @@ impl SimState {
         self.results.insert(pid, counted);
     }
 
-    /// A thread noted its first operation: one that got ready begins.
+    /// A thread counted its first operation: the initialization is over.
     pub(crate) fn counts(&mut self, lwp: Lwp) {
         let now = self.now().0;
         if let Some(counted) = self.results.get_mut(&lwp.pid) {
@@ -161,7 +161,7 @@ impl SimState {
         }
     }
 
-    /// A thread ended, and its process too where that is gone.
+    /// A thread ended; its process too, if that is gone.
     pub(crate) fn count_ended(&mut self, lwp: Lwp, done: u64, is_complete: bool) {
         let (now, lives) = (self.now().0, self.tables.processes.contains_key(&lwp.pid));
         let Some(counted) = self.results.get_mut(&lwp.pid) else { return };
@@ -187,14 +187,14 @@ impl SimState {
         }
     }
 
-    /// What each program achieved that runs.
+    /// Results of all running programs.
     #[must_use]
     pub fn achievements(&self) -> Vec<Achieved> {
         let living = self.results.iter().filter(|(_, counted)| counted.ended.is_none());
         living.map(|(pid, counted)| self.achieved(*pid, counted)).collect()
     }
 
-    /// What each program achieved that ended since this was asked last.
+    /// Results of programs that ended since the last call.
     pub fn take_ended(&mut self) -> Vec<Achieved> {
         let is_over = |(_, counted): &(&Pid, &Counted)| counted.ended.is_some();
         let ended: Vec<Achieved> =
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_program_says_what_it_achieved_when_it_ends_or_is_killed() {
         let machine = plain();
-        // An operation takes a nanosecond: 1,000 Mop/s for each thread. The last part of a step has not been noted when it ends.
+        // An operation takes 1 ns: 1,000 Mop/s per thread. The unfinished step at the end is not counted.
         let cg = "cg --op-instructions 1 --op-reach 0 --barrier-instructions 0";
         let killed = started(&machine, &format!("{cg} -t 1"));
         let timed = started(&machine, &format!("{cg} -t 2 --seconds 2"));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn hackbench_counts_from_the_moment_when_all_its_processes_are_there() {
-        // Forty processes are started in a millisecond each; then 20 x 20 messages pass.
+        // Forty processes are started, 1 ms each; then 20 x 20 messages pass.
         let machine = plain();
         let words = "hackbench 1 -l 1 --instructions 1000";
         let pid = started(&machine, words);
@@ -270,7 +270,7 @@ mod tests {
         let [(is, time, Some(figure))] = &ended(&machine)[..] else { panic!("one has ended") };
         assert_eq!(*is, pid);
         assert_eq!(*figure, format!("Time: {:.3}", time.as_secs_f64()));
-        // 400 messages of two calls of a microsecond by 40 processes on 32 CPUs.
+        // 400 messages of two calls of 1 us by 40 processes on 32 CPUs.
         assert!((20_000..5_000_000).contains(&time.0), "{time}");
     }
 

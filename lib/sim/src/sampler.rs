@@ -1,4 +1,4 @@
-//! The sampler facet: where the threads of programs ran. A simulated machine need not sample: it knows.
+//! The sampler facet: where threads of programs ran. The simulator knows this exactly and does not sample.
 
 use crate::kernel::{CpuIndex, Id};
 use crate::machine::SimMachine;
@@ -40,7 +40,7 @@ impl OccupancyWatch for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// What the watched programs spent where, on each CPU.
+    /// Time of the watched programs on each CPU.
     fn residence(
         &self,
         tables: &Tables,
@@ -68,7 +68,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The watched process that a process is, or the nearest that it descends from.
+    /// The process itself if it is watched, else its nearest watched ancestor.
     fn nearest(&self, tables: &Tables, pid: Pid) -> Option<Pid> {
         let parent = |pid: &Pid| tables.processes.get(pid).and_then(|p| p.parent).filter(|above| above < pid);
         std::iter::successors(Some(pid), parent).find(|pid| self.pids.contains(pid))

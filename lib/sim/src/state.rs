@@ -1,4 +1,4 @@
-//! The whole of a simulated machine as plain data, saved and loaded as JSON.
+//! The complete state of a simulated machine as plain data, saved and loaded as JSON.
 
 use crate::holder_map::HolderMap;
 use crate::kernel::{CpuIndex, Executed, HZ_MAX, Halt, Hardware, Kernel, Recalled, Spells, ThreadId};
@@ -17,145 +17,145 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The version of the saved form. Raised when an older program could not understand a newer file.
+/// Version of the saved form. It is raised when an older program could not read a newer file.
 pub const FORMAT: u32 = 5;
 
-/// The version before, which is understood too. There the kernel had its form of the tables in the file.
+/// The previous version, which can be read too. Its files contain the kernel's copy of the tables.
 const FORMAT_BEFORE: u32 = 4;
 
-/// The highest number of a set in a file: the kernel has a place for each number up to the highest.
+/// The highest set id in a file. The kernel allocates an entry for each id up to the highest.
 const SET_MAX: u32 = 65_536;
 
-/// The default moment at which a simulated machine is booted: 2024-11-20 08:14:02 UTC.
+/// Default boot time of a simulated machine: 2024-11-20 08:14:02 UTC.
 pub const BOOTED: WallTime = WallTime(1_732_090_442);
 
-/// The number that the first process started on a fresh machine gets.
+/// The pid of the first process that is started on a new machine.
 const FIRST_PID: Pid = Pid(300);
 
-/// Everything that a simulated machine is.
+/// The state of a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimState {
     /// [`FORMAT`].
     pub format: u32,
-    /// What users call the machine.
+    /// The machine's name.
     pub name: String,
-    /// Which boot of it this is.
+    /// Boot id.
     pub boot: String,
-    /// When it was booted, on the wall.
+    /// Wall-clock time of the boot.
     pub booted: WallTime,
-    /// Where its CPUs stand.
+    /// CPUs, caches and lgroups.
     pub topology: Topology,
-    /// What interrupts it.
+    /// Devices that raise interrupts.
     pub devices: Vec<Device>,
-    /// What was set before it booted.
+    /// Tunables of this boot.
     #[serde(default)]
     pub tunables: Tunables,
-    /// Its zones, `global` first. Processes name theirs.
+    /// Its zones, `global` first. Processes refer to them by name.
     pub zones: Vec<String>,
-    /// What commands can change.
+    /// State that commands change.
     pub tables: Tables,
-    /// What runs, and its time.
+    /// Threads, CPUs and simulated time.
     pub kernel: Kernel,
-    /// The threads that run, by their number in the kernel. Others sleep for ever and cost nothing.
+    /// Threads that execute, by their number in the kernel. Other threads sleep for ever and cost nothing.
     pub threads: BTreeMap<ThreadId, Lwp>,
-    /// Where processes ran while they are watched: nanoseconds by process and CPU's index.
+    /// Run time of watched processes: nanoseconds by process and CPU index.
     pub residence: BTreeMap<Pid, BTreeMap<CpuIndex, u64>>,
-    /// What holds threads, with shares and caps.
+    /// Holders of shares and caps: projects, zones and processes.
     #[serde(rename = "holdings", default)]
     pub holder_map: HolderMap,
-    /// What disturbed the job, while that is asked for.
+    /// Noise of the watched job, while it is watched.
     #[serde(skip)]
     pub account: Option<Account>,
-    /// Operations that threads noted as done before they ended, by process.
+    /// Operations counted by threads that have ended, by process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<Pid, u64>,
-    /// What programs report that run, or that ended and were not asked since.
+    /// Results of programs that run, or that ended and whose results have not been read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<Pid, Counted>,
-    /// What became of threads, while they are followed.
+    /// Births and ends of threads, while they are followed.
     #[serde(skip)]
     pub notes: Option<Vec<Note>>,
-    /// What it died of, if it did.
+    /// The reason of a halt.
     pub halted: Option<Halt>,
-    /// The services that are enabled.
+    /// Enabled services.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub services: BTreeSet<Service>,
-    /// How often it booted again.
+    /// Number of reboots.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub boots: u32,
-    /// Its tunables where no file sets others, once it booted again.
+    /// The machine's own tunables, which a reboot restores where no file sets others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_tunables: Option<Tunables>,
-    /// The class and parameters of what is started.
+    /// Scheduling class and parameters of started processes.
     #[serde(default, skip_serializing_if = "is_usual_class")]
     pub start_class: ClassParams,
-    /// The processes of its zones as they are described.
+    /// The described processes of its zones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
-    /// The zones whose processes execute.
+    /// Zones whose processes execute.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub running_zones: BTreeSet<String>,
-    /// The zones that were halted, and have no processes until they boot.
+    /// Halted zones. They have no processes until they boot.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub halted_zones: BTreeSet<String>,
-    /// The numbers that zones have when they run, where they are described.
+    /// Described zone ids of running zones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub zone_ids: BTreeMap<String, u32>,
-    /// Averages of load.
+    /// Load averages.
     #[serde(default, skip_serializing_if = "LoadAverage::is_none")]
     pub load: LoadAverage,
-    /// Since when services are in their states, where that is not since boot.
+    /// When services entered their states, unless at boot.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub since: BTreeMap<Service, WallTime>,
-    /// When processes end that were given a time, in nanoseconds since boot.
+    /// End times of processes with a limited run time, in nanoseconds since boot.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ends: BTreeMap<Pid, u64>,
-    /// Its files that commands know by name, with their text.
+    /// Files that commands refer to by name, with their text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
 }
 
-/// What became of a thread.
+/// A birth or an end of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
-    /// It started a process of one thread.
+    /// A thread forked a process of one thread.
     Born {
         /// The thread.
         parent: Lwp,
         /// The process.
         child: Pid,
     },
-    /// It ended.
+    /// A thread ended.
     Ended {
         /// The thread.
         lwp: Lwp,
-        /// What it had executed.
+        /// The instructions that it executed.
         executed: Executed,
     },
 }
 
-/// What was seen so far, and for which job.
+/// Noise so far, and the job that it is counted for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub(crate) job: Job,
-    /// By the CPU's index, cause and process.
+    /// By CPU index, cause and process.
     pub(crate) seen: BTreeMap<(CpuIndex, Cause, Option<Pid>), Spells>,
 }
 
-/// A process of a zone as the machine's file describes it.
+/// A process of a zone as the machine file describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
-    /// Its number.
+    /// Its pid.
     pub pid: Pid,
-    /// The zone.
+    /// Its zone.
     pub zone: String,
     /// Its name.
     pub name: String,
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: u32,
-    /// The workload that it executes when the zone has booted (`cg -t 2`); empty for one that sleeps.
+    /// The workload that it executes after the zone has booted (`cg -t 2`); empty for a sleeping process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub load: String,
 }
@@ -169,59 +169,58 @@ fn is_usual_class(class: &ClassParams) -> bool {
     *class == ClassParams::default()
 }
 
-/// A device and the CPU that its interrupts go to by themselves.
+/// A device and the default CPU of its interrupts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Its name and instance (`e1000g0`).
     pub name: String,
-    /// Where its interrupts go while that CPU takes any; else to the next one that does.
+    /// The CPU that takes its interrupts; if that CPU takes none, the next one that does.
     pub processor: CpuId,
-    /// What it is for.
+    /// Its kind.
     #[serde(default)]
     pub kind: DeviceKind,
 }
 
-/// What a device is for.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
-    /// Frames.
+    /// A network interface.
     Network,
-    /// Blocks.
+    /// A disk.
     Disk,
     /// Anything else.
     #[default]
     Other,
 }
 
-/// A text that is no saved machine.
+/// A text that is not a valid saved machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// It is not of the form.
+    /// A syntax error.
     #[error("line {line}, column {column}: {what}")]
     Malformed {
-        /// Where.
+        /// The line.
         line: usize,
-        /// Where.
+        /// The column.
         column: usize,
-        /// What is wrong there.
+        /// The error.
         what: String,
     },
-    /// It is of another version.
+    /// Another version of the format.
     #[error("it was saved in format {found}; this program understands formats {FORMAT_BEFORE} and {FORMAT}")]
     Format {
         /// Its version.
         found: u32,
     },
-    /// It contradicts itself.
+    /// Inconsistent state.
     #[error("{0}")]
     Contradiction(String),
 }
 
 impl SimState {
-    /// A machine that was just booted: all CPUs on-line, in the default set, and the processes that
-    /// every machine of the family has.
+    /// A freshly booted machine: all CPUs on-line in the default set, and the usual system processes.
     #[must_use]
     pub fn booted(
         name: &str,
@@ -286,20 +285,20 @@ impl SimState {
         }
     }
 
-    /// Since boot.
+    /// Nanoseconds since boot.
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos(self.kernel.now())
     }
 
-    /// Now, on the wall.
+    /// The current wall-clock time.
     #[must_use]
     pub fn wall(&self) -> WallTime {
         let passed = i64::try_from(self.kernel.now() / 1_000_000_000).unwrap_or(i64::MAX);
         WallTime(self.booted.0.saturating_add(passed))
     }
 
-    /// The service of the pools is on while they are enabled, whichever command did that.
+    /// Sets the pools service's state from whether pools are enabled, whichever command enabled them.
     pub(crate) fn serve_pools(&mut self) {
         let is_on = self.tables.pools.is_some();
         if is_on != self.services.contains(&Service::Pools) {
@@ -311,7 +310,7 @@ impl SimState {
         }
     }
 
-    /// A service, and those that are enabled and need it, changed its state now.
+    /// Records that a service, and the enabled services that need it, changed state now.
     pub fn changed_now(&mut self, service: Service) {
         let now = self.wall();
         let others = SERVICES.into_iter().filter(|other| other.needs() == Some(service));
@@ -319,19 +318,19 @@ impl SimState {
         self.since.extend(changed.map(|one| (one, now)));
     }
 
-    /// As JSON. What the kernel has of the tables is left out.
+    /// The state as JSON, without the kernel's copy of the tables.
     #[must_use]
     pub fn save(&self) -> String {
         let mut saved = self.clone();
         saved.kernel.forget(&self.settings());
-        // Every key is a string or a number, so that serialising cannot fail.
+        // Cannot fail: every key is a string or a number.
         serde_json::to_string(&saved).unwrap_or_default()
     }
 
     /// The inverse of [`SimState::save`].
     ///
     /// # Errors
-    /// [`LoadError`] when the text is no saved machine, or one that contradicts itself.
+    /// [`LoadError`] when the text is not a saved machine or is inconsistent.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let mut state: SimState = serde_json::from_str(text).map_err(|error| {
             let what = error.to_string();
@@ -352,7 +351,7 @@ impl SimState {
         Ok(state)
     }
 
-    /// Gives the kernel what it has of the tables, after it was read from a file.
+    /// Rebuilds the kernel's copy of the tables after loading.
     fn recall(&mut self) {
         let mut settings = self.settings();
         for t in &mut settings.threads {
@@ -362,10 +361,10 @@ impl SimState {
         self.kernel.recall(&Recalled { layout, tunables: layout::tunables(&self.tunables), settings });
     }
 
-    /// Whether the parts fit together.
+    /// Checks the consistency of the parts.
     ///
     /// # Errors
-    /// A sentence that names the first thing that does not fit.
+    /// A sentence that names the first inconsistency.
     pub fn check(&self) -> Result<(), String> {
         self.check_tables()?;
         self.check_kernel()
@@ -443,7 +442,7 @@ impl SimState {
     }
 }
 
-/// A process with so many threads, none of them bound; those of the kernel are in SYS, others in TS.
+/// A process with this many threads, none of them bound. Kernel processes are in SYS, others in TS.
 #[must_use]
 pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRecord {
     let class = if kernel { ClassParams::Sys } else { ClassParams::default() };
@@ -462,7 +461,7 @@ pub fn process(name: &str, kernel: bool, zone: &str, threads: u32) -> ProcessRec
     }
 }
 
-/// The system processes of every machine. Their numbers are those that the manuals' examples use.
+/// The system processes of every machine, with the pids of the manuals' examples.
 fn usual() -> BTreeMap<Pid, ProcessRecord> {
     [
         (0, "sched", true, 1),

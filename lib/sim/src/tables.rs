@@ -1,5 +1,5 @@
-//! What commands can change: CPUs, sets, and processes with their threads. Plain data and questions
-//! about it; the rules of change are elsewhere.
+//! State that commands change: CPUs, sets, and processes with their threads. Plain data and queries; the rules of changes are
+//! elsewhere.
 
 use crate::kernel::{LgroupAffinities, dispatch_tables};
 use millpond_formats::dispadmin::{HZ_DEFAULT, default_tables};
@@ -19,70 +19,70 @@ use std::sync::Arc;
 pub struct Tables {
     /// Every CPU of the topology.
     pub processors: BTreeMap<CpuId, ProcessorRecord>,
-    /// Every set but the default one.
+    /// Every set except the default one.
     pub sets: BTreeMap<PsetId, SetRecord>,
     /// Every process.
     pub processes: BTreeMap<Pid, ProcessRecord>,
-    /// The number that the next process gets. Numbers are never given twice.
+    /// The next pid. Pids are never reused.
     pub next_pid: Pid,
     /// The dispatch tables, in ticks.
     #[serde(default = "dispatch_tables::standard", with = "dispatch_tables")]
     pub dispatch: Arc<DispatchTables>,
-    /// The class in which everything starts from the next boot on, where it was set.
+    /// The default class from the next boot on, if set.
     #[serde(default)]
     pub default_class: Option<Class>,
-    /// Pools as they were last committed, while they are enabled.
+    /// The last committed pool configuration, while pools are enabled.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "millpond_formats::pools::record::optional"
     )]
     pub pools: Option<PoolsState>,
-    /// Where the memory of sets comes from, for those of which that was said.
+    /// Memory placement of sets, where set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<PsetId, SetMemory>,
-    /// What makes sets fences.
+    /// Fence settings of the sets that are fences.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fences: BTreeMap<PsetId, Fencing>,
-    /// Every project, by number.
+    /// Projects by id.
     #[serde(default = "usual_projects")]
     pub projects: BTreeMap<u32, ProjectRecord>,
-    /// Shares and caps of zones, by their place among them, for those of which that was said.
+    /// Shares and caps of zones, by position, where set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub zone_controls: BTreeMap<u32, ControlValues>,
 }
 
-/// A project. Its processes name it.
+/// A project. Its processes refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectRecord {
     /// Its name.
     pub name: String,
-    /// Its shares and its cap in the global zone.
+    /// Its current shares and cap in the global zone.
     #[serde(default, skip_serializing_if = "ControlValues::is_none")]
     pub controls: ControlValues,
-    /// What it is configured with: a process that enters it sets this, and so does a boot.
+    /// Its configuration, which is applied at boot and when a process enters it.
     #[serde(default, skip_serializing_if = "ControlValues::is_none")]
     pub kept: ControlValues,
 }
 
-/// A holder by its number in the tables.
+/// A holder, identified as in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HolderId {
-    /// A zone, by its place among them.
+    /// A zone, by position.
     Zone(u32),
-    /// A project of the global zone, by its number.
+    /// A project of the global zone, by id.
     Project(u32),
     /// A process.
     Process(Pid),
 }
 
-/// The project of what runs before any user logs in.
+/// The project of system processes.
 pub const SYSTEM_PROJECT: u32 = 0;
-/// The project of what the superuser starts.
+/// The project of processes that the superuser starts.
 pub const ROOT_PROJECT: u32 = 1;
 
-/// The projects that every machine of the family has, as their manuals list them.
+/// The projects of a newly installed machine, as the manuals list them.
 #[must_use]
 pub fn usual_projects() -> BTreeMap<u32, ProjectRecord> {
     let usual = [
@@ -99,24 +99,23 @@ pub fn usual_projects() -> BTreeMap<u32, ProjectRecord> {
     usual.into_iter().map(one).collect()
 }
 
-/// What is set before a machine boots.
+/// Boot-time tunables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tunables {
-    /// Clock ticks in a second, 1 to [`crate::kernel::HZ_MAX`].
+    /// Clock ticks per second, 1 to [`crate::kernel::HZ_MAX`].
     pub hz: u32,
-    /// -1, as it stands before boot, or 0: the standard time-sharing table. Anything else: the one for large servers.
+    /// -1 (the initial value) or 0: the standard time-sharing table. Any other value: the table for large servers.
     pub ts_dispatch_extended: i32,
-    /// 1: large shared segments of memory are placed within the processor set of the thread that makes them.
+    /// 1: large shared memory segments are placed within the processor set of the thread that creates them.
     pub lgrp_mem_pset_aware: u32,
-    /// A thread is at home in a CPU's cache for so many ticks after it left; 3 where it is not set.
+    /// Ticks for which a thread's data counts as cached after it left a CPU; default 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rechoose_interval: Option<u64>,
-    /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds; 100,000 where it is not set.
+    /// Nanoseconds for which a thread that waits on its last CPU is not stolen; default 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nosteal_nsec: Option<u64>,
-    /// Threads of the class TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where it is not
-    /// set.
+    /// Slice in nanoseconds for TS under the rules of Linux; `None` for the rules of Solaris.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eevdf_slice_ns: Option<u64>,
 }
@@ -135,7 +134,7 @@ impl Default for Tunables {
 }
 
 impl Tunables {
-    /// The dispatch tables of a machine that was booted with them.
+    /// The dispatch tables of a machine with these tunables.
     #[must_use]
     pub fn tables(&self) -> DispatchTables {
         let extended = !matches!(self.ts_dispatch_extended, -1 | 0);
@@ -143,30 +142,30 @@ impl Tunables {
     }
 }
 
-/// A CPU's place and state.
+/// A CPU's set and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorRecord {
     /// Its state.
     pub state: State,
-    /// Since when.
+    /// Time of the last state change.
     pub since: WallTime,
-    /// The set it is in.
+    /// Its set.
     pub set: PsetId,
-    /// The order of members of a set is the order of these; 0 in the default set, which has no order.
+    /// Orders the members of a set; 0 in the default set, which has no order.
     pub arrival: u64,
-    /// The sets from which it was taken, the last one last.
+    /// The sets from which it was taken, most recent last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<Former>,
 }
 
-/// A set. Its members are told by the CPUs.
+/// A set. Its members are in the CPUs' records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRecord {
-    /// Others may run on its CPUs too.
+    /// Whether other threads may use its CPUs too.
     pub shared: bool,
-    /// The order of creation is the order of these.
+    /// Orders sets by creation.
     pub serial: u64,
 }
 
@@ -176,25 +175,25 @@ pub struct SetRecord {
 pub struct ProcessRecord {
     /// Its short name.
     pub name: String,
-    /// Whether it is a part of the kernel.
+    /// Whether it belongs to the kernel.
     pub kernel: bool,
-    /// The zone it lives in.
+    /// Its zone.
     pub zone: String,
-    /// Its threads; never none.
+    /// Its threads; at least one.
     pub lwps: BTreeMap<LwpId, LwpRecord>,
-    /// The process that it descends from, where that was another one's doing.
+    /// The process that forked it; `None` if it was started from outside.
     #[serde(default)]
     pub parent: Option<Pid>,
-    /// The pool it is in; its children are born there.
+    /// Its pool, which its children inherit.
     #[serde(default = "default_pool", skip_serializing_if = "is_default_pool")]
     pub pool: PoolId,
-    /// The project it is in, by number; its children are born there.
+    /// Its project's id, which its children inherit.
     #[serde(default = "root_project")]
     pub project: u32,
-    /// Shares and a cap of its own.
+    /// Its own shares and cap.
     #[serde(default, skip_serializing_if = "ControlValues::is_none")]
     pub controls: ControlValues,
-    /// The process that it descends from and whose shares and cap it shares, where it has none of its own.
+    /// The ancestor whose shares and cap it shares, if it has none of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Pid>,
 }
@@ -212,30 +211,30 @@ fn is_default_pool(pool: &PoolId) -> bool {
     pool.is_default()
 }
 
-/// A thread's class and bindings. Bindings that are *hard* keep a CPU where it is, those that are *soft* give way.
+/// A thread's class and bindings. A *hard* binding prevents its CPU from being taken; a *soft* one gives way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LwpRecord {
-    /// The set it is bound to, if any.
+    /// The set that it is bound to.
     pub set: Option<Bond<PsetId>>,
-    /// The CPUs it is bound to, if any.
+    /// The CPUs that it is bound to.
     pub cpu: Option<Bond<CpuSet>>,
-    /// Whether it keeps out of sets that push no thread out.
+    /// Whether it avoids shared sets.
     #[serde(default)]
     pub aside: bool,
-    /// Its class, and its parameters in it.
+    /// Its class and parameters.
     #[serde(default)]
     pub class: ClassParams,
-    /// Which lgroups it prefers, by their place in the topology.
+    /// Its lgroup affinities, by position in the topology.
     #[serde(rename = "wish", default, skip_serializing_if = "LgroupAffinities::is_none")]
     pub affinities: LgroupAffinities,
 }
 
-/// What a thread is bound to, and how firmly.
+/// A binding, hard or soft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bond<T> {
-    /// What.
+    /// The target.
     pub to: T,
     /// Whether it gives way.
     #[serde(default)]
@@ -243,20 +242,20 @@ pub struct Bond<T> {
 }
 
 impl<T> Bond<T> {
-    /// A binding of the ordinary sort.
+    /// A hard binding.
     pub fn hard(to: T) -> Self {
         Bond { to, soft: false }
     }
 }
 
 impl LwpRecord {
-    /// The set it is bound to, the default one for none.
+    /// Its set; the default one if unbound.
     #[must_use]
     pub fn set_id(&self) -> PsetId {
         self.set.map_or(PsetId::DEFAULT, |b| b.to)
     }
 
-    /// Whether it is bound at all.
+    /// Whether it is bound.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.set.is_some() || self.cpu.is_some()
@@ -264,7 +263,7 @@ impl LwpRecord {
 }
 
 impl Tables {
-    /// Whether there is such a set; the default one always is.
+    /// Whether a set exists; the default one always does.
     #[must_use]
     pub fn has_set(&self, set: PsetId) -> bool {
         set.is_default() || self.sets.contains_key(&set)
@@ -281,7 +280,7 @@ impl Tables {
         .unwrap_or_default()
     }
 
-    /// Adds a process under the next number.
+    /// Adds a process with the next pid.
     pub fn add_process(&mut self, process: ProcessRecord) -> Pid {
         let pid = self.next_pid;
         self.next_pid = Pid(pid.0 + 1);
@@ -289,7 +288,7 @@ impl Tables {
         pid
     }
 
-    /// Adds a thread to a process under the next number, bound as its creator is. `None` when there is no such creator.
+    /// Adds a thread to a process with its creator's bindings. `None` if the creator does not exist.
     pub fn add_thread(&mut self, creator: Lwp) -> Option<Lwp> {
         let record = self.lwp(creator)?.clone();
         let process = self.processes.get_mut(&creator.pid)?;
@@ -298,7 +297,7 @@ impl Tables {
         Some(Lwp { pid: creator.pid, lwp })
     }
 
-    /// The members of a set in order of arrival (of the default set: ascending).
+    /// The members of a set in order of arrival; ascending for the default set.
     #[must_use]
     pub fn members(&self, set: PsetId) -> Vec<CpuId> {
         let mut found: Vec<(u64, CpuId)> =
@@ -313,7 +312,7 @@ impl Tables {
         self.where_cpu(|p| p.set == set && p.state.runs_threads())
     }
 
-    /// The CPUs that threads of a set may use. Those of the default set also use shared sets.
+    /// The CPUs that threads of a set may use. For the default set this includes shared sets.
     #[must_use]
     pub fn usable(&self, set: PsetId) -> CpuSet {
         let shares = |p: &ProcessorRecord| {
@@ -328,7 +327,7 @@ impl Tables {
         self.where_cpu(|p| p.state.takes_interrupts())
     }
 
-    /// The CPU that takes the interrupts of a device: its own, or the next one that takes any.
+    /// The CPU that takes a device's interrupts: its own, or the next one that takes any.
     #[must_use]
     pub fn interrupted(&self, own: CpuId) -> Option<CpuId> {
         let takers = self.interruptible();
@@ -340,13 +339,13 @@ impl Tables {
         self.processors.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect()
     }
 
-    /// Whether a set from which a CPU was taken is still there.
+    /// Whether the set from which a CPU was taken still exists.
     #[must_use]
     pub fn has_former(&self, stay: &Former) -> bool {
         self.sets.get(&stay.set).is_some_and(|set| set.serial == stay.serial)
     }
 
-    /// A set as the facet shows it.
+    /// A set in the facet's form.
     #[must_use]
     pub fn pset(&self, id: PsetId) -> Option<Pset> {
         let record = self.sets.get(&id)?;
@@ -375,19 +374,19 @@ impl Tables {
             .flat_map(|(pid, p)| p.lwps.iter().map(|(lwp, r)| (Lwp { pid: *pid, lwp: *lwp }, r)))
     }
 
-    /// One thread.
+    /// A thread.
     #[must_use]
     pub fn lwp(&self, lwp: Lwp) -> Option<&LwpRecord> {
         self.processes.get(&lwp.pid)?.lwps.get(&lwp.lwp)
     }
 
-    /// One thread, to change.
+    /// A thread, mutable.
     pub fn lwp_mut(&mut self, lwp: Lwp) -> Option<&mut LwpRecord> {
         self.processes.get_mut(&lwp.pid)?.lwps.get_mut(&lwp.lwp)
     }
 
-    /// Where a thread may run: its CPU, the active members of its set, or, unbound, every active
-    /// CPU of the default set and (unless it keeps aside) of the sets that are shared.
+    /// The CPUs where a thread may run: its CPU, or the active members of its set. An unbound thread may use all active CPUs of the
+    /// default set and, unless it avoids them, of shared sets.
     #[must_use]
     pub fn allowed(&self, record: &LwpRecord) -> CpuSet {
         match (&record.cpu, record.set) {
@@ -401,22 +400,22 @@ impl Tables {
         }
     }
 
-    /// A thread as the facet shows it.
+    /// A thread in the facet's form.
     #[must_use]
     pub fn status(&self, lwp: Lwp, record: &LwpRecord) -> LwpStatus {
         let cpus = record.cpu.as_ref().map(|bond| bond.to.clone()).unwrap_or_default();
         LwpStatus { lwp, set: record.set_id(), cpus, allowed: self.allowed(record) }
     }
 
-    /// A process as the facet shows it.
+    /// A process in the facet's form.
     #[must_use]
     pub fn process(&self, pid: Pid) -> Option<Process> {
         let p = self.processes.get(&pid)?;
         Some(Process { pid, name: p.name.clone(), kernel: p.kernel })
     }
 
-    /// Threads that are not in the set of their pool although something runs there, with the binding that they should have. A set whose last
-    /// CPU failed loses its threads, and gets them back with the next one.
+    /// Threads that are not in the set of their pool although it has a running CPU, with their proper binding. A set whose last CPU
+    /// failed loses its threads, and gets them back with its next CPU.
     #[must_use]
     pub fn strays(&self) -> Vec<(Lwp, Option<Bond<PsetId>>)> {
         let Some(state) = &self.pools else { return Vec::new() };

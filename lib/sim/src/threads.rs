@@ -37,7 +37,7 @@ impl Threads for SimMachine {
         check_set(&builder.tables, to)?;
         let targets = Targets::find(&builder.tables, pid, lwps)?;
         let outcome = targets.outcome(to, |found| {
-            // Asked about a whole process, the kernel answers with the last thread of its list.
+            // For a whole process, the kernel reports the last thread of its list.
             found.last().and_then(|r| r.set).map(|b| b.to)
         });
         for (lwp, record) in &targets.found {
@@ -76,7 +76,7 @@ impl Threads for SimMachine {
         let targets = Targets::find(&builder.tables, pid, lwps)?;
         let bound = Some(to.clone()).filter(|to| !to.is_empty());
         let outcome = targets.outcome(bound.clone(), |found| {
-            // Asked about a whole process, the kernel answers with any thread that is bound.
+            // For a whole process, the kernel reports any bound thread.
             found.iter().find_map(|r| r.cpu.as_ref()).map(|b| b.to.clone())
         });
         for (lwp, record) in &targets.found {
@@ -93,7 +93,7 @@ impl Threads for SimMachine {
     }
 }
 
-/// The threads that a change of binding is about.
+/// The threads whose binding is to change.
 pub(crate) struct Targets {
     pid: Pid,
     named: bool,
@@ -135,7 +135,7 @@ impl Targets {
         }
     }
 
-    /// One line for the process, or one for each thread that was named.
+    /// One result for the process, or one for each named thread.
     fn outcome<T: Clone>(
         &self,
         to: Option<T>,
@@ -155,7 +155,7 @@ impl Targets {
     }
 }
 
-/// A set that can be bound to exists and has a CPU that runs.
+/// Checks that a set exists and has a running CPU.
 pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refusal> {
     let Some(set) = to else { return Ok(()) };
     let refuse = |reason| Refusal::new(Subject::Pset(set), reason);
@@ -171,7 +171,7 @@ pub(crate) fn check_set(tables: &Tables, to: Option<PsetId>) -> Result<(), Refus
     Ok(())
 }
 
-/// A thread that is bound to a CPU goes to the set of that CPU only.
+/// Refuses to bind a thread that is bound to a CPU to another set than that CPU's.
 pub(crate) fn check_cpu_stays_inside(
     tables: &Tables,
     subject: Subject,

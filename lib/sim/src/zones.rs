@@ -46,12 +46,12 @@ impl Zones for SimMachine {
     }
 }
 
-/// Those that were halted are no zones until they boot.
+/// Halted zones are not listed until they boot.
 fn runs(state: &SimState, name: &str) -> bool {
     !state.halted_zones.contains(name)
 }
 
-/// A zone is in a set when all its threads are.
+/// A zone counts as in a set when all its threads are.
 fn zone(state: &SimState, name: &str) -> Zone {
     let mut sets = threads(state, name).into_iter().map(|(_, r)| r.set_id());
     let first = sets.next().unwrap_or(PsetId::DEFAULT);
@@ -59,7 +59,7 @@ fn zone(state: &SimState, name: &str) -> Zone {
     Zone { id: state.zone_id(name).unwrap_or_default(), name: name.to_owned(), kind: "zone".into(), set }
 }
 
-/// The threads of a zone that can be bound.
+/// The bindable threads of a zone.
 fn threads(state: &SimState, name: &str) -> Vec<(Lwp, LwpRecord)> {
     let inside = state.tables.processes.iter().filter(|(_, p)| p.zone == name && !p.kernel);
     inside

@@ -1,6 +1,6 @@
-//! What live classes give and cost, in a virtual machine with one CPU whose clock counts instructions: there a time is a time. One boot measures
-//! the same things under the kernel's own scheduler, under that with a short slice for the thread that wakes up, and under schedd with that thread in TS and
-//! in IA, with the standard and with the extended table. Such a machine has no caches: what a long slice saves by a warm cache does not show.
+//! Live classes, in a virtual machine with one CPU whose clock counts instructions, so that times are reproducible. One boot measures the
+//! same under the kernel's scheduler, under that with a short slice for the waking thread, and under schedd with that thread in TS and in IA, with
+//! the standard and with the extended table. The machine has no caches, so the gain of long slices from warm caches does not show.
 
 use super::inside::{kernel, numbers, said};
 use crate::line::{Goal, Line, Pairs};
@@ -12,17 +12,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Linux promises schedulers of a whole machine from 7.0 on.
+/// From 7.0 on, Linux promises whole-system schedulers.
 const KERNEL: &str = "7.3";
 const LIMIT: Duration = Duration::from_secs(3000);
 const BUSY: [u32; 5] = [0, 1, 4, 16, 300];
 const EEVDF: &str = "EEVDF";
-/// Which thread wakes up: its name in the script, and in words.
+/// The waking thread: its name in the script, and its description.
 const WAKING: [(&str, &str); 2] =
     [("schedd", "wake-ups"), ("ia", "wake-ups of a thread of IA in the foreground")];
 const PLACE: &str = "(1 CPU in a virtual machine, time by instructions)";
 
-/// What costs time: its name in the script and in words, its unit, and what it may cost.
+/// Costs: name in the script, description, unit, and goal.
 const COSTS: [(&str, &str, &str, Goal); 6] = [
     ("exchange", "a byte to another process and back", "us", Goal::RatioAtMost(1.1)),
     ("hackbench", "hackbench of one group", "ms", Goal::RatioAtMost(1.15)),
@@ -32,10 +32,10 @@ const COSTS: [(&str, &str, &str, Goal); 6] = [
     ("service", "p99 of requests to 16 threads that work 90 % of the time", "ms", Goal::None),
 ];
 
-/// What the guest said, by scheduler and name.
+/// The guest's output, by scheduler and name.
 type Said = BTreeMap<(String, String), Value>;
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     match boot(bench) {
         Ok(all) => {
@@ -50,7 +50,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     }
 }
 
-/// What forks when its parent does not pay.
+/// A fork-heavy load where the parent is not charged.
 fn spared(all: &Said) -> Vec<Line> {
     let forks = COSTS.into_iter().filter(|(name, ..)| ["hackbench", "start-0", "start-4"].contains(name));
     let line = |(name, what, unit, goal): (&str, &str, &'static str, Goal)| {
@@ -60,7 +60,7 @@ fn spared(all: &Said) -> Vec<Line> {
     forks.map(line).collect()
 }
 
-/// What the extended table changes: slices up to twice as long at the bottom, and slower ways up.
+/// The effect of the extended table: slices up to twice as long at the lowest levels, and slower promotion.
 fn tables(all: &Said) -> Vec<Line> {
     let wakes = [4, 16, 300]
         .map(|busy| (format!("wakes-{busy}"), format!("p99 of wake-ups beside {busy} busy threads"), "us"));
@@ -78,7 +78,7 @@ fn tables(all: &Said) -> Vec<Line> {
     wakes.into_iter().chain(costs).map(line).collect()
 }
 
-/// The same measurement by two schedulers: of wake-ups the p99 of each round, of requests that of each run.
+/// One measurement under two schedulers: for wake-ups the p99 of each round, for requests that of each run.
 fn pairs(all: &Said, name: &str, [ours, peer]: [&str; 2]) -> Result<Pairs, Trouble> {
     let of = |scheduler| {
         let rounds = value(all, scheduler, name)?.as_array();
@@ -96,12 +96,12 @@ fn name_of(what: &str, busy: u32) -> String {
     format!("p99 of {what} beside {busy} busy threads under schedd {PLACE}")
 }
 
-/// What is promised beside so many busy threads.
+/// The goal with this many busy threads.
 fn beside(busy: u32) -> Goal {
     if busy == 0 { Goal::RatioAtMost(1.1) } else { Goal::RatioAtMost(0.1) }
 }
 
-/// A line beside the kernel's own scheduler, and one beside a machine on which nothing else runs.
+/// One line compared with the kernel's scheduler, and one compared with an idle machine.
 fn wakes(all: &Said, (by, what): (&str, &str), busy: u32) -> Vec<Line> {
     let title = name_of(what, busy);
     let found = || {
@@ -126,14 +126,14 @@ fn wakes(all: &Said, (by, what): (&str, &str), busy: u32) -> Vec<Line> {
     if busy == 0 { vec![first] } else { vec![first, idle] }
 }
 
-/// Of all rounds together, with the number of wake-ups.
+/// Percentiles over all rounds, with the number of wake-ups.
 fn spread(rounds: &Value) -> String {
     let all: Vec<f64> = rounds.as_array().into_iter().flatten().flat_map(numbers).collect();
     let parts = [500, 990, 999, 1000].map(|permille| format!("{:.0}", quantile(&all, permille)));
     format!("{} us ({})", parts.join("/"), all.len())
 }
 
-/// The value that so many of a thousand values do not exceed; 0 of none.
+/// A quantile in thousandths; 0 without values.
 pub(super) fn quantile(values: &[f64], permille: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -146,7 +146,7 @@ fn value<'a>(all: &'a Said, scheduler: &str, name: &str) -> Result<&'a Value, Tr
     all.get(&key).ok_or_else(|| format!("the virtual machine could not measure {name}"))
 }
 
-/// Lines of `SCHEDULER NAME JSON`. What is none is passed over.
+/// Parses lines of `SCHEDULER NAME JSON`. Other lines are skipped.
 fn parse(text: &str) -> Said {
     let line = |line: &str| {
         let mut words = line.splitn(3, ' ');
@@ -178,7 +178,7 @@ fn boot(bench: &Bench) -> Result<Said, Trouble> {
     said(case).map(|text| parse(&text))
 }
 
-/// The compiler proper, and a unit for it whose headers are in it.
+/// The compiler proper, and a preprocessed source file for it.
 fn compiler(bench: &Bench) -> Result<(PathBuf, PathBuf), Trouble> {
     let said = told("ask the compiler", Command::new("cc").arg("-print-prog-name=cc1").output())?;
     let compiler = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());

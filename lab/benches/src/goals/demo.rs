@@ -1,20 +1,20 @@
-//! The demo: how much faster two programs are apart than fighting, and how near each is to being alone.
+//! The demo: the speed-up of two programs that are separated instead of mixed, and their speed relative to running alone.
 //!
-//! A pair is one run of the whole demo with short arms: the arms that are compared stand next to each other in it.
+//! A pair is one run of the whole demo with short arms; the compared arms follow each other in it.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, told};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// Seconds of each arm: enough for two programs that fight to get through several iterations.
+/// Seconds of each arm: enough for several iterations of two mixed programs.
 const ARM_SECONDS: &str = "1";
 
 const FIGHTING: (&str, &str, Goal) = ("demo: both jobs apart", "both fighting", Goal::RatioAtLeast(10.0));
 const ALONE: (&str, &str, Goal) = ("demo: the slower job apart", "a job alone", Goal::RatioAtLeast(0.97));
 const CAPPED: (&str, &str, Goal) = ("demo: both jobs apart", "both capped", Goal::None);
 
-/// The lines of this goal.
+/// Measures this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut all = [Pairs::default(), Pairs::default(), Pairs::default()];
     let mut trouble = None;
@@ -90,7 +90,7 @@ fn parse(demo: &Value) -> Option<Arms> {
     };
     let sum = |kind: &str| jobs(kind).first().map(|jobs| jobs.iter().sum::<f64>());
     let alone: Vec<f64> = jobs("alone").into_iter().flatten().collect();
-    // In pools, or in sets where there can be none.
+    // Sets replace pools where pools are impossible.
     let kind = if jobs("pools").is_empty() { "apart" } else { "pools" };
     let apart = jobs(kind);
     let slower = apart.first()?.iter().copied().fold(f64::INFINITY, f64::min);

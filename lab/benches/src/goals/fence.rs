@@ -1,5 +1,6 @@
-//! How long a fence takes: 4 of 64 CPUs of a virtual machine, by a program that keeps the machine open. The clock of that machine counts instructions, 2 ns
-//! each, so that its milliseconds are the same in each run; a machine of today does several instructions in that time.
+//! Time to create and remove a fence: 4 of 64 CPUs of a virtual machine, by a program that keeps the machine open. The
+//! machine's clock counts instructions, 2 ns each, so that its milliseconds are reproducible; a present machine executes
+//! several instructions in that time.
 
 use super::inside::{kernel, pairs_in, said};
 use crate::line::{Goal, Line};
@@ -16,7 +17,7 @@ const DOWN: &str = "the same fence is taken down";
 const PEER: &str = "the same values by system calls alone";
 const GOAL: Goal = Goal::OursAtMost(100.0);
 
-/// The lines of this goal.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let found = boot(bench);
     let line = |name, key: &str, goal| {

@@ -1,7 +1,8 @@
-//! What `millpond gauge` costs: a second with two thousand threads more, asked for its metrics once, beside an exporter of processes and one of the machine.
+//! Cost of `millpond gauge` with two thousand additional threads and one request for its metrics per second, compared with a process exporter and a
+//! machine exporter.
 //!
-//! The own CPU time of a second, as the mean of five: threads and their places are read once in so many. The exporters read the machine when they are asked,
-//! gauge each second.
+//! Own CPU time per second, as the mean of five seconds, because threads and their placement are only read every few seconds.
+//! The exporters read the machine on request, gauge each second.
 
 use super::prstat::Crowd;
 use super::sample::{ROUND, each};
@@ -16,10 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-/// Threads that do nothing.
+/// Number of sleeping threads.
 const THREADS: usize = 2_000;
 
-/// Half a percent of a CPU is 5 ms of a second.
+/// Half a percent of a CPU is 5 ms per second.
 const GOAL: Goal = Goal::OursAtMost(5_000.0);
 
 const NAME: &str = "gauge: a second with 2,000 threads, scraped";
@@ -27,13 +28,13 @@ const NAME: &str = "gauge: a second with 2,000 threads, scraped";
 const OURS: &str = "127.0.0.1:19187";
 const THEIRS: &str = "127.0.0.1:19188";
 
-/// So many tenths of a second it may take until one answers.
+/// Timeout of an exporter's start, in tenths of a second.
 const PATIENCE: u32 = 100;
 
-/// Every process by its name, with its threads.
+/// All processes by name, with their threads.
 const ALL: &str = "process_names:\n  - name: \"{{.Comm}}\"\n    cmdline: ['.+']\n";
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let processes = ("prometheus-process-exporter", "-web.listen-address");
     let machine = ("prometheus-node-exporter", "--web.listen-address");
@@ -46,7 +47,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     lines.map(line).to_vec()
 }
 
-/// Both for as many seconds as there are pairs, each asked once a second.
+/// Runs both for one second per pair, with one request to each per second.
 fn scraped(bench: &Bench, program: &str, option: &str) -> Result<Pairs, Trouble> {
     let config = bench.scratch.join("exporter.yml");
     told("write a file", fs::write(&config, ALL))?;
@@ -64,14 +65,14 @@ fn scraped(bench: &Bench, program: &str, option: &str) -> Result<Pairs, Trouble>
     pairs
 }
 
-/// Asks for metrics once a second.
+/// Requests metrics once a second.
 struct Scraper {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<(), Trouble>>,
 }
 
 impl Scraper {
-    /// Who does not answer within some seconds is no peer.
+    /// Fails if an exporter does not answer within some seconds.
     fn start(addresses: &'static [&'static str]) -> Result<Scraper, Trouble> {
         for address in addresses {
             let mut left = PATIENCE;

@@ -1,10 +1,10 @@
-//! How the cost of an event of the simulated kernel grows with the machine and with what runs on it.
+//! Growth of the cost of a simulated event with the size of the machine and of its load.
 //!
-//! # What is promised
+//! # Goal
 //!
-//! An event moves an entry or two in trees and heaps of as many as there are threads and CPUs, so that its cost should
-//! grow with the logarithm of their number: twice as many, so much more, always the same. Beside it stands what moving one
-//! entry in a heap of as many costs, which grows in the same way, and by what caches of this machine do not hold, too.
+//! An event moves one or two entries in trees and heaps whose size is the number of threads and CPUs. So its cost should
+//! grow with the logarithm of that number: each doubling adds the same amount. It is compared with the cost of moving one
+//! entry in a heap of the same size, which grows in the same way, and with misses of the host's caches too.
 
 use super::sim::{Load, beside_heap, machine};
 use crate::line::{Goal, Line, Pairs};
@@ -12,21 +12,21 @@ use crate::stats::median_of;
 use crate::trial::Bench;
 use millpond_report::{Line as Drawn, Lines};
 
-/// Two threads for each CPU, which compute for 100 us and sleep for 50.
+/// Two threads per CPU, which compute for 100 us and sleep for 50.
 const PROCESSORS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-/// On 128 CPUs, each computes for 10 us and sleeps for 10 ms.
+/// On 128 CPUs, each thread computes for 10 us and sleeps for 10 ms.
 const THREADS: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
-/// Ten such threads on machines of so many: what CPUs cost that do nothing.
+/// Ten such threads on machines with this many CPUs: the cost of idle CPUs.
 const IDLE: [u32; 4] = [16, 64, 256, 1_024];
 
 /// One line of the picture.
 struct Series {
     name: &'static str,
-    /// Things that can be in a heap, and nanoseconds for an event and for a move in a heap of as many.
+    /// Number of event sources, and nanoseconds per event and per move in a heap of that size.
     points: Vec<(f64, f64, f64)>,
 }
 
-/// The lines, and the picture where one is wanted.
+/// Measures these goals, and draws the picture if requested.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = Vec::new();
     let by_processors = PROCESSORS.map(|cpus| Load {
@@ -66,7 +66,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// Nanoseconds for an event, each beside a move in a heap.
+/// Nanoseconds per event, each paired with a move in a heap.
 fn point(load: &Load, pairs: usize) -> Pairs {
     beside_heap(&mut machine(load), load, pairs, |rate| 1e3 / rate)
 }

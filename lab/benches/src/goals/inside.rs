@@ -1,5 +1,5 @@
-//! What is measured in a virtual machine: exclusive sets, which on the machine at hand would push others out. What a neighbour feels
-//! of sets that push no thread out is measured on the machine itself (`neighbour`).
+//! Goals measured in a virtual machine: exclusive sets, which on the real machine would evict other programs. The effect of shared sets on
+//! a neighbour is measured on the real machine (`neighbour`).
 //!
 //! One boot of Debian's 6.17 kernel with 4 emulated CPUs and cgroup v2 serves both goals.
 
@@ -36,7 +36,7 @@ const QUIET_INTERRUPTS: &str =
 const KERNEL: &str = "6.17";
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     match boot(bench) {
         Ok((values, quiet)) => [lines_of(&values), quiet_lines(quiet)].concat(),
@@ -50,7 +50,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     }
 }
 
-/// What three measurements said in the guest as JSON, and the fourth as lines.
+/// The guest's output: JSON of three measurements, and lines of the fourth.
 type Said = ([Result<Value, Trouble>; 3], Result<String, Trouble>);
 
 fn boot(bench: &Bench) -> Result<Said, Trouble> {
@@ -82,10 +82,10 @@ fn boot(bench: &Bench) -> Result<Said, Trouble> {
     }
 }
 
-/// A kernel to boot, and the cache that it is in.
+/// A kernel to boot, and its cache.
 ///
 /// # Errors
-/// There are no virtual machines here, or the kernel cannot be had.
+/// Virtual machines are unavailable here, or the kernel cannot be obtained.
 pub fn kernel(series: &str) -> Result<(Cache, Kernel), Trouble> {
     told("use virtual machines", available())?;
     let cache = told("find the cache", Cache::from_environment())?;
@@ -94,10 +94,10 @@ pub fn kernel(series: &str) -> Result<(Cache, Kernel), Trouble> {
     Ok((cache, kernel))
 }
 
-/// What a case printed.
+/// The output of a case.
 ///
 /// # Errors
-/// It failed: with the last line that it complained.
+/// The case failed: with the last line of its error output.
 pub fn said(case: &CaseResult) -> Result<String, Trouble> {
     match &case.verdict {
         Verdict::Passed => Ok(case.stdout.clone()),
@@ -108,7 +108,7 @@ pub fn said(case: &CaseResult) -> Result<String, Trouble> {
     }
 }
 
-/// One round of the script: in ticks, and the last foreign thread's name.
+/// One round of the script: times in ticks, and the name of the last foreign thread.
 struct Round {
     threads: f64,
     interrupts: f64,
@@ -176,12 +176,12 @@ fn lines_of(values: &[Result<Value, Trouble>; 3]) -> Vec<Line> {
     vec![change, library, felt]
 }
 
-/// Pairs as a guest says them.
+/// Pairs from a guest's output.
 pub fn pairs_in(value: &Value) -> Pairs {
     Pairs { ours: numbers(&value["ours"]), peer: numbers(&value["peer"]) }
 }
 
-/// The numbers of a list.
+/// The numbers of a JSON list.
 pub fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }

@@ -1,13 +1,14 @@
-//! What still comes to CPUs that are kept for four jobs, by each way to keep them: a virtual machine with 8 CPUs, of which 4 to 7 are kept, and beside the jobs
-//! a load of hackbench, builds and a network stream that may run anywhere. One boot for each way; the load is there before.
+//! Disturbances of CPUs that are reserved for four jobs, for each way to reserve them: a virtual machine with 8 CPUs, of
+//! which 4 to 7 are reserved, with a background load of hackbench, builds and a network stream that may run anywhere. One
+//! boot per way; the load starts before the reservation.
 //!
-//! # What is counted
+//! # Counters
 //!
-//! Nothing of ours counts: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler) and, on the kernel that has it, the tracer `osnoise`. A job
-//! never sleeps, so each call of the scheduler on its CPU is a disturbance. Local timer interrupts are told apart: ticks end only where the kernel
-//! was booted to end them (`nohz_full=`).
+//! The counters are independent of Millpond: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler) and, on the
+//! kernel that has it, the tracer `osnoise`. A job never sleeps, so each call of the scheduler on its CPU is a disturbance.
+//! Local timer interrupts are reported separately: ticks only stop where the kernel was booted with `nohz_full=`.
 //!
-//! One is added to each count of a pair, so that nothing is divided by none; the note of a line has the rates as they were counted.
+//! One is added to each count of a pair, to avoid a division by zero; the note of a line has the original rates.
 
 use super::inside::{kernel, said};
 use crate::line::{Goal, Line, Pairs};
@@ -20,32 +21,32 @@ use std::path::Path;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(2000);
-/// CPUs that are kept.
+/// Reserved CPUs.
 const KEPT: RangeInclusive<usize> = 4..=7;
 const WINDOW_S: u32 = 10;
 const ROUNDS: usize = 10;
 
-/// Whose way it is, which says what ours promises beside it.
+/// The kind of a way, which decides Millpond's goal against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Ours.
+    /// Millpond.
     Ours,
-    /// Nothing that one would choose.
+    /// No protection: the lower bound.
     Floor,
-    /// Of others, while the machine runs.
+    /// Another tool, at run time.
     AtRunTime,
-    /// On the kernel's command line.
+    /// Kernel command line options.
     AtBoot,
 }
 
-/// A way to keep CPUs.
+/// A way to reserve CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Way {
-    /// In the script.
+    /// Its name in the script.
     name: &'static str,
-    /// What one types.
+    /// The command.
     words: &'static str,
-    /// More words for the kernel's command line.
+    /// Additional words of the kernel command line.
     command_line: &'static str,
     kind: Kind,
 }
@@ -90,7 +91,7 @@ const WAYS: [Way; 9] = [
     },
 ];
 
-/// A kernel, its cgroups, and the ways that are tried there. cset needs cpusets of cgroup v1.
+/// A kernel, its cgroup version, and the ways that are tried there. cset needs cpusets of cgroup v1.
 const GROUNDS: [(&str, Cgroup, &[&str]); 4] = [
     (
         "6.17",
@@ -102,7 +103,7 @@ const GROUNDS: [(&str, Cgroup, &[&str]); 4] = [
     ("6.1", Cgroup::V1Hybrid, &["nothing", "cset", "fence", "boot"]),
 ];
 
-/// What was counted on all kept CPUs in one window.
+/// Counts on all reserved CPUs in one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Window {
     seconds: f64,
@@ -112,7 +113,7 @@ struct Window {
 }
 
 impl Window {
-    /// A count, in a second on one CPU.
+    /// A count per second and CPU.
     fn rate(&self, count: f64) -> f64 {
         let cpus = KEPT.count();
         count / self.seconds / f64::from(u32::try_from(cpus).unwrap_or(1))
@@ -123,15 +124,15 @@ impl Window {
     }
 }
 
-/// What came of one way.
+/// Results of one way.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Found {
     windows: Vec<Window>,
-    /// What `osnoise` counted of soft interrupts and threads in a second on one CPU.
+    /// Soft interrupts and threads per second and CPU, as counted by `osnoise`.
     osnoise: Option<f64>,
 }
 
-/// The lines of this goal, and its picture where one is wanted.
+/// Measures this goal, and draws the picture if requested.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut drawn: Vec<(&str, Vec<(&str, f64)>)> = Vec::new();
@@ -158,7 +159,7 @@ fn title(id: &str) -> String {
     format!("what comes to a fenced CPU, without ticks (Linux {id}, 8 CPUs in a virtual machine)")
 }
 
-/// A line for each way beside ours, and one for ticks.
+/// A line for each way compared with Millpond, and one for ticks.
 fn lines_of(id: &str, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
     let title = title(id);
     let ours = found.iter().find(|(way, _)| way.kind == Kind::Ours);
@@ -206,7 +207,7 @@ fn goal(kind: Kind) -> Goal {
     }
 }
 
-/// The rates as they were counted.
+/// The original rates.
 fn told_of(name: &str, found: &Found) -> String {
     let median = |count: fn(&Window) -> f64| {
         median_of(&found.windows.iter().map(|window| window.rate(count(window))).collect::<Vec<_>>())
@@ -220,7 +221,7 @@ fn told_of(name: &str, found: &Found) -> String {
     )
 }
 
-/// For each way that worked its median rate without ticks.
+/// The median rate without ticks of each way that worked.
 fn rates<'a>(found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)> {
     let rate = |(way, found): &(&'a Way, Result<Found, Trouble>)| {
         let windows = &found.as_ref().ok()?.windows;
@@ -230,7 +231,7 @@ fn rates<'a>(found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)>
     found.iter().filter_map(rate).collect()
 }
 
-/// Bars in groups by way, one for each kernel. What is many times as much as the rest hides it: the value is told where the bar is pointed at.
+/// Bars in groups by way, one for each kernel. Very large values are cut off; a tooltip shows them.
 fn picture(drawn: &[(&str, Vec<(&str, f64)>)]) -> String {
     let value = |rates: &[(&str, f64)], words: &str| {
         rates.iter().find(|(way, _)| *way == words).map(|(_, rate)| (rate * 100.0).round() / 100.0)
@@ -248,7 +249,7 @@ fn picture(drawn: &[(&str, Vec<(&str, f64)>)]) -> String {
     .svg()
 }
 
-/// Where ways are tried.
+/// The virtual machine where ways are tried.
 struct Ground {
     cache: Cache,
     kernel: Kernel,
@@ -296,7 +297,7 @@ impl Ground {
     }
 }
 
-/// What the script printed.
+/// Parses the script's output.
 fn parse(text: &str) -> Result<Found, Trouble> {
     let mut looks = Vec::new();
     let mut osnoise = None;
@@ -320,8 +321,8 @@ fn parse(text: &str) -> Result<Found, Trouble> {
     Ok(Found { windows: looks.windows(2).map(window).collect(), osnoise })
 }
 
-/// The counters of the kept CPUs, from the beginning: `/proc/interrupts`, then lines of `/proc/schedstat`, whose third number is the calls of the
-/// scheduler (Documentation/scheduler/sched-stats).
+/// The cumulative counters of the reserved CPUs: `/proc/interrupts`, then lines of `/proc/schedstat`, whose third number is
+/// the number of calls of the scheduler (Documentation/scheduler/sched-stats).
 fn counts(text: &str) -> Option<Window> {
     let mut all = Window::default();
     let mut columns = Vec::new();
@@ -349,8 +350,8 @@ fn counts(text: &str) -> Option<Window> {
     (!columns.is_empty()).then_some(all)
 }
 
-/// Lines of the tracer: `osnoise/4-961 [004] ..... 81.637220: RUNTIME_US NOISE_US %AVAILABLE MAX HW NMI IRQ SIRQ THREAD`. Of a second on one CPU the
-/// soft interrupts and threads: of the interrupts most are ticks.
+/// Parses lines of the tracer: `osnoise/4-961 [004] ..... 81.637220: RUNTIME_US NOISE_US %AVAILABLE MAX HW NMI IRQ SIRQ THREAD`. Returns soft
+/// interrupts and threads per second and CPU; IRQs are excluded, because most of them are ticks.
 fn noise(text: &str) -> Option<f64> {
     let line = |line: &str| {
         let (_, numbers) = line.split_once(": ")?;

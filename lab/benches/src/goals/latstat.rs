@@ -1,21 +1,21 @@
-//! How soon a program runs after its timer was due: `latstat` beside cyclictest, interleaved on the same CPU with the same priority.
+//! Timer wake-up latency: `latstat` compared with cyclictest, interleaved on the same CPU with the same priority.
 //!
-//! A pair is a run of `latstat --compare cyclictest`, which alternates between both, so that neither has a moment of its own. Cyclictest counts whole
-//! microseconds, rounded down; ours has nanoseconds. With stages a wait is stamped by programs in the kernel, which is part of the wait; plain it is
-//! measured just as cyclictest does it.
+//! A pair is a run of `latstat --compare cyclictest`, which alternates between both, so that both see the same conditions.
+//! Cyclictest counts whole microseconds, rounded down; latstat has nanoseconds. With stages, BPF programs take timestamps,
+//! which adds to the latency. Without stages, latstat measures exactly as cyclictest does.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program, told};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// How long a pair takes, both together.
+/// Length of a pair, both programs together.
 const DURATION: &str = "24s";
 const FIGURES: [&str; 4] = ["median", "p99", "p99.99", "max"];
 const PEER: &str = "cyclictest";
 const GOAL: Goal = Goal::RatioAtMost(1.0);
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let ways: [(&str, &[&str]); 2] = [("latstat", &[]), ("latstat --plain", &["--plain"])];
     ways.iter().flat_map(|(name, words)| way(bench, name, words)).collect()
@@ -50,7 +50,7 @@ fn turns(bench: &Bench, words: &[&str]) -> Result<[Pairs; FIGURES.len()], Troubl
         let value: Value = told("read what latstat says", serde_json::from_slice(&output.stdout))?;
         for (figure, pairs) in FIGURES.iter().zip(&mut found) {
             let of = |whose: &str| value["compare"]["figures"][figure][whose].as_f64();
-            // A figure that so few samples do not have.
+            // A quantile may be undefined for so few samples.
             if let (Some(ours), Some(theirs)) = (of("ours"), of("theirs")) {
                 pairs.push(ours / 1e3, theirs / 1e3);
             }

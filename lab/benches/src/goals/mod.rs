@@ -34,7 +34,7 @@ pub struct Group {
     pub measure: fn(&Bench) -> Vec<Line>,
 }
 
-/// All of them, in the order in which they are run.
+/// All groups, in the order of a run.
 pub const GROUPS: [Group; 21] = [
     Group { name: "start", measure: start::measure },
     Group { name: "tools", measure: tools::measure },

@@ -1,8 +1,8 @@
-//! What a neighbour on this machine feels: a thread of the real-time class that wakes up each millisecond on the last CPU, while
-//! sets of the first one are made and destroyed by commands that run there.
+//! Effect on a neighbour on the real machine: a real-time thread that wakes up each millisecond on the last CPU, while sets of the
+//! first CPU are created and destroyed by commands that run there.
 //!
-//! A machine that is not ours keeps its threads where they are, so the neighbour's CPU is not fenced off, and the sets push no thread
-//! out either. Interleaved: our commands; programs that do only the writes, as many and for as long; nothing, for as long.
+//! On a shared machine threads stay where they are, so the neighbour's CPU is not fenced, and the sets evict no thread.
+//! Interleaved: Millpond's commands; programs that only make the writes, as many and for as long; no activity, for as long.
 
 use crate::guest::neighbour::Sleeper;
 use crate::line::{Goal, Line, Pairs};
@@ -18,14 +18,14 @@ use std::time::Instant;
 const NAME: &str = "worst wake-up of a neighbour while sets come and go (on this machine)";
 const PEER: &str = "as many sets by bare writes";
 const GOAL: Goal = Goal::RatioAtMost(1.0);
-/// Sets in all.
+/// Total number of sets.
 const SETS: usize = 1000;
 /// The version 1 hierarchy.
 const ROOT: &str = "/sys/fs/cgroup/cpuset";
-/// One that no other thread has.
+/// A cgroup without other threads.
 const GROUP: &str = "millpond-bench";
 
-/// The lines of this goal.
+/// Measures this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     match felt(bench) {
         Ok((pairs, idle)) => {
@@ -55,7 +55,7 @@ fn felt(bench: &Bench) -> Result<(Pairs, Vec<f64>), Trouble> {
     let taskset = find_program("taskset")?;
     let bare = build_bare(&bench.scratch)?;
     let mut sleeper = Sleeper::start(Command::new(&bench.own), last)?;
-    // What we start stays away from the neighbour.
+    // Our programs stay away from the neighbour's CPU.
     let away = |program: &Path, words: &[&str]| {
         let mut command = Command::new(&taskset);
         command.arg("-c").arg(first.to_string()).arg(program).args(words);
@@ -73,7 +73,7 @@ fn felt(bench: &Bench) -> Result<(Pairs, Vec<f64>), Trouble> {
     turns(bench.pairs, &mut sleeper, &sets, &bare)
 }
 
-/// In turns: sets by our commands; as many by bare writes, spread over as much time; nothing, for as long.
+/// Interleaves: sets by Millpond's commands; as many by bare writes, over the same time; no activity, for as long.
 fn turns(
     rounds: usize,
     sleeper: &mut Sleeper,

@@ -1,5 +1,5 @@
-//! A service in a pod beside a batch in another one, in a virtual machine whose clock counts instructions: a pool that grows, weights alone, and the
-//! lists of CPUs that a kubelet with a static CPU manager writes. And how soon a container has the CPUs that it wants.
+//! A service and a batch job in two pods, in a virtual machine whose clock counts instructions: a growing pool, weights only, and the
+//! CPU lists that a kubelet with a static CPU manager writes. And how soon a container gets the CPUs that it needs.
 
 use super::inside::{kernel, said};
 use crate::line::{Goal, Line, Pairs};
@@ -20,19 +20,19 @@ const DEMAND_GOAL: Goal = Goal::OursAtMost(250.0);
 const STEADY_GOAL: Goal = Goal::OursAtMost(0.0);
 const KERNEL: &str = "6.17";
 const LIMIT: Duration = Duration::from_secs(3_000);
-/// Each takes a minute and more of a guest.
+/// Each round takes a minute or more in the guest.
 const ROUNDS: usize = 7;
 
-/// What the guest says.
+/// The guest's output.
 #[derive(Debug, Clone, Deserialize)]
 struct Found {
-    /// For each round and each of pool, weights and lists: milliseconds, and millions of iterations a second.
+    /// For each round, for pool, weights and lists: milliseconds, and millions of iterations per second.
     arms: Vec<[(f64, f64); 3]>,
-    /// For each round milliseconds by poold, and by hand.
+    /// For each round: milliseconds by poold, and by hand.
     demand: Vec<(f64, f64)>,
-    /// For each minute changes, and looks of poold.
+    /// For each minute: number of changes, and of poold's decisions.
     steady: Vec<(f64, f64)>,
-    /// Why.
+    /// The reasons.
     why: Vec<String>,
 }
 

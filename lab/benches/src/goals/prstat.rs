@@ -1,8 +1,8 @@
-//! What `prstat` costs: one refresh on a machine with ten thousand threads more, beside `top` and `pidstat`; and what its accounts cost threads that are
-//! watched.
+//! Cost of `prstat`: one refresh with ten thousand additional threads, compared with `top` and `pidstat`; and the cost of accounting for the watched
+//! threads.
 //!
-//! A refresh is measured as a sample of `mpstat` is: own CPU time from the middle of one second to the middle of the next. What accounts
-//! cost is the time of a load with `prstat -m` beside it, and without, interleaved.
+//! A refresh is measured like a sample of `mpstat`: own CPU time from the middle of one second to the middle of the next. The cost of accounting is
+//! the run time of a load with and without `prstat -m`, interleaved.
 
 use super::sample::each;
 use crate::line::{Goal, Line, Pairs};
@@ -12,16 +12,16 @@ use std::sync::{Arc, Barrier};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::Duration;
 
-/// Threads that do nothing.
+/// Number of sleeping threads.
 const THREADS: usize = 10_000;
-/// Each of them needs next to nothing.
+/// Stack size of each; they need almost nothing.
 const STACK_BYTES: usize = 16 * 1024;
 
 const REFRESH: Goal = Goal::RatioAtMost(0.5);
 const REFRESHED: &str = "prstat -L: one refresh with 10,000 threads";
 const MEASURED: &str = "prstat -mL: the same with microstates";
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = match Crowd::gather(THREADS) {
         Ok(_crowd) => refreshes(bench),
@@ -41,7 +41,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// Threads of ours that wait until this is dropped.
+/// Threads that wait until this is dropped.
 pub(super) struct Crowd {
     gate: Arc<Barrier>,
     threads: Vec<JoinHandle<()>>,
@@ -56,7 +56,7 @@ impl Crowd {
             let begun = Builder::new().stack_size(STACK_BYTES).spawn(move || {
                 its.wait();
             });
-            // If one cannot be started the barrier never opens, and those that wait end with the program.
+            // If a thread cannot be started, the barrier never opens; the waiting threads end with the program.
             threads.push(told("start a thread", begun)?);
         }
         Ok(Crowd { gate, threads })
@@ -86,7 +86,7 @@ fn refreshes(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// What ours and the peer use a second while both list threads: a pair each `span` seconds.
+/// CPU time per second of both programs while they list threads: a pair every `span` seconds.
 pub(super) fn refresh(
     span: u32,
     bench: &Bench,
@@ -97,12 +97,12 @@ pub(super) fn refresh(
     let peer = find_program(program)?;
     let ours = Beside::start(&mut bench.command(words))?;
     let peer = Beside::start(Command::new(peer).args(arguments))?;
-    // Both are past their start, and between two refreshes.
+    // Both have started, and are between two refreshes.
     sleep(Duration::from_millis(2500));
     each(span, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
-/// The load with prstat beside it, and without, interleaved: now this first, now that.
+/// Run times of the load with and without prstat, interleaved in alternating order.
 fn watched(bench: &Bench, words: &[&str], options: &[&str]) -> Result<Pairs, Trouble> {
     let beside = || -> Result<f64, Trouble> {
         let _watcher = Beside::start(&mut bench.command(&[&["prstat"], options, &["-c", "60"]].concat()))?;

@@ -1,7 +1,7 @@
-//! What `millpond record` costs and how much it writes, with two thousand threads more, beside programs that record.
+//! Cost and output size of `millpond record` with two thousand additional threads, compared with other recorders.
 //!
-//! Costs are means of five seconds, since threads and their places are read once in so many. The peers write what they write each second:
-//! `atop -w` all processes, `sadc -S ALL` figures of the machine and no process.
+//! Costs are means of five seconds, because threads and their placement are only read every few seconds. The peers write each second:
+//! `atop -w` all processes, `sadc -S ALL` figures of the machine without processes.
 
 use super::prstat::{Crowd, refresh};
 use super::sample::ROUND;
@@ -11,26 +11,26 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Threads that do nothing.
+/// Number of sleeping threads.
 const THREADS: usize = 2_000;
 
-/// Half a percent of a CPU is 5 ms of a second.
+/// Half a percent of a CPU is 5 ms per second.
 const CPU: Goal = Goal::OursAtMost(5_000.0);
-/// A week of seconds in 1 GiB.
+/// One week, one frame per second, in 1 GiB.
 const BYTES: Goal = Goal::OursAtMost(1_073_741_824.0 / 604_800.0);
 
 const SECOND: &str = "record: CPU time of a second with 2,000 threads";
 const FRAME: &str = "record: bytes a second with 2,000 threads";
 
-/// So long is recorded for a size.
+/// Seconds of recording per measured size.
 const SECONDS: u32 = 60;
-/// How often.
+/// Number of size measurements.
 const SIZES: usize = 3;
 
-/// Where the collector of sysstat is, which no search path has.
+/// Path of sysstat's collector, which is on no search path.
 const SADC: &str = "/usr/lib/sysstat/sadc";
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let crowd = match Crowd::gather(THREADS) {
         Ok(crowd) => crowd,
@@ -58,7 +58,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// Bytes a second of both, recorded at the same time.
+/// Bytes per second of both, recorded at the same time.
 fn sizes(bench: &Bench, peer: &str) -> Result<Pairs, Trouble> {
     let mut pairs = Pairs::default();
     for turn in 0..SIZES {
@@ -96,7 +96,7 @@ fn start(command: &mut Command) -> Result<Child, Trouble> {
     )
 }
 
-/// Bytes of a file, or of all files of a directory.
+/// Size of a file, or of all files of a directory.
 fn size(path: &Path) -> Result<f64, Trouble> {
     let data = told("read a size", fs::metadata(path))?;
     let mut bytes = data.len();

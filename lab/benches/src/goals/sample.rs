@@ -1,8 +1,8 @@
-//! What one sample of `mpstat` costs: its own CPU time, without its start.
+//! Cost of one sample of `mpstat`: its own CPU time, without start-up.
 //!
-//! Both programs run side by side with an interval of a second. In the middle of each second, when both sleep, the kernel
-//! is asked what CPU time each has used; the difference to the second before is what one sample cost. So start and
-//! end are outside, and each second is a pair.
+//! Both programs run in parallel with an interval of a second. In the middle of each second, when both sleep, the CPU time of
+//! each is read; the difference from the second before is the cost of one sample. So start and end are excluded, and each
+//! second is a pair.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, find_program, run_ms, told};
@@ -19,7 +19,7 @@ const HERE: &str = "mpstat: one sample on this machine";
 const SYSSTAT: &str = "mpstat -P ALL of sysstat";
 const FLOOR: &str = "reading the same files";
 
-/// The lines of this goal.
+/// Measures this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let here = Line::found(HERE, SYSSTAT, "us", beside_sysstat(bench), GOAL);
     let mut lines = vec![here];
@@ -44,8 +44,8 @@ fn beside_sysstat(bench: &Bench) -> Result<Pairs, Trouble> {
     each(1, bench.pairs, &ours, || peer.cpu_time().map(|time| time.0))
 }
 
-/// A captured machine has only its one report since boot, so what is counted is that report: a whole run, less a run on a
-/// machine of one CPU, which is the start of the program.
+/// A captured machine only has one report since boot, so the cost is that of a whole run minus that of a run on a machine with one CPU,
+/// which is the start-up of the program.
 fn beside_floor(bench: &Bench, cpus: u32) -> Result<Pairs, Trouble> {
     let (root, small) = (bench.scratch.join(format!("machine-{cpus}")), bench.scratch.join("machine-1"));
     told("make up a machine", make_up(&root, cpus))?;
@@ -65,7 +65,7 @@ fn report_us(bench: &Bench, root: &Path) -> Result<f64, Trouble> {
     Ok(children_us() - before)
 }
 
-/// CPU time of all children that have ended and were waited for.
+/// CPU time of all children that have ended and been waited for.
 fn children_us() -> f64 {
     // SAFETY: all zeroes is a valid value of this structure of integers, and it is live while it is filled.
     let usage = unsafe {
@@ -84,10 +84,10 @@ fn us(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64() * 1e6
 }
 
-/// So many seconds go by until the slowest tables of a frame are read again.
+/// Seconds until the least frequently read tables of a frame are read again.
 pub(super) const ROUND: u32 = 5;
 
-/// A pair each `span` seconds: what ours and the peer used a second meanwhile, in microseconds.
+/// A pair every `span` seconds: microseconds per second that both used.
 pub(super) fn each(
     span: u32,
     pairs: usize,
@@ -102,7 +102,7 @@ pub(super) fn each(
         due += Duration::from_secs(span.into());
         sleep(due.saturating_duration_since(Instant::now()));
         let (ours_now, peer_now) = (ours.cpu_time()?.0, peer()?);
-        // On a crowded machine a sample may come after its span. Then the two are one pair.
+        // On a busy machine a sample may be late. Then two samples form one pair.
         if ours_now > ours_before && peer_now > peer_before {
             let a_second = |used: u64| us(used) / f64::from(span);
             result.push(a_second(ours_now - ours_before), a_second(peer_now - peer_before));
@@ -117,7 +117,7 @@ pub(super) fn each(
 
 const TABLES: [&str; 4] = ["stat", "interrupts", "softirqs", "schedstat"];
 
-/// Reads the tables from end to end, as plainly as one can; tells the nanoseconds of CPU time that it took.
+/// Reads the tables completely in the simplest way; returns the CPU time in nanoseconds.
 fn read_all(root: &Path) -> Result<u64, Trouble> {
     let mut buffer = vec![0_u8; 1 << 20];
     let begin = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -130,7 +130,7 @@ fn read_all(root: &Path) -> Result<u64, Trouble> {
     u64::try_from(ns).map_err(|_| "the clock went backwards".into())
 }
 
-/// The files of a machine with so many CPUs: its topology, and the tables as a kernel writes them, with 120
+/// Creates the files of a machine with this many CPUs: its topology, and the tables as a kernel writes them, with 120
 /// interrupts.
 fn make_up(root: &Path, cpus: u32) -> std::io::Result<()> {
     let system = root.join("sys/devices/system/cpu");

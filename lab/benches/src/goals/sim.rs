@@ -1,5 +1,5 @@
-//! The kernel of simulated machines: how fast it goes on one CPU, and how the cost of an event grows with the machine and with
-//! what runs on it. The peer is the least that an event can cost: one entry moved in the standard library's heap of as many.
+//! The kernel of simulated machines: its speed on one CPU, and the growth of an event's cost with the machine and its load. The peer is
+//! the minimum cost of an event: one entry moved in the standard library's heap of the same size.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, told};
@@ -13,13 +13,13 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// How long each trial takes, in time of a CPU.
+/// CPU time of each trial.
 const TRIAL: Duration = Duration::from_millis(200);
 
-/// Nanoseconds that a simulated machine runs at a time.
+/// Simulated nanoseconds per call.
 const STRIDE: u64 = 10_000_000;
 
-/// A machine and what runs on it.
+/// A machine and its load.
 pub(super) struct Load {
     pub what: &'static str,
     pub cpus: u32,
@@ -55,7 +55,7 @@ const LOADS: [Load; 5] = [
     },
 ];
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines: Vec<Line> = LOADS.iter().map(|load| speed(load, bench.pairs)).collect();
     lines.push(idling(bench.pairs));
@@ -72,7 +72,7 @@ fn speed(load: &Load, pairs: usize) -> Line {
     line.noting(format!("{simulated} ms simulated in {} ms", TRIAL.as_millis() * pairs as u128))
 }
 
-/// Millions of events a second of a kernel, each trial beside moves in a heap of as many; both as `shown` makes of them.
+/// Millions of events per second of a kernel, each trial paired with moves in a heap of the same size; `shown` converts both.
 pub(super) fn beside_heap(kernel: &mut Kernel, load: &Load, pairs: usize, shown: fn(f64) -> f64) -> Pairs {
     let mut found = Pairs::default();
     for _ in 0..pairs {
@@ -84,8 +84,8 @@ pub(super) fn beside_heap(kernel: &mut Kernel, load: &Load, pairs: usize, shown:
     found
 }
 
-/// A machine of 128 CPUs with memory, caches and strands that share pipelines, whose threads are all at work, or four of
-/// them. It is the one of experiment e4, with as many servers.
+/// A machine of 128 CPUs with memory, caches and strands that share pipelines, with all threads busy, or with four of them. It is the
+/// machine of experiment e4, with as many servers.
 fn servers(pairs: usize) -> Vec<Line> {
     let names = ["128 CPUs of dc3 serve: 8 servers of 16 threads", "4 CPUs of dc3 serve: one server"];
     let goals = [Goal::OursAtLeast(1.0), Goal::OursAtLeast(100.0)];
@@ -115,7 +115,7 @@ fn serving(words: &str, servers: u32) -> Result<SimMachine, Trouble> {
     Ok(machine)
 }
 
-/// Seconds that pass there in a second here.
+/// Simulated seconds per real second.
 fn serve_for(machine: &SimMachine) -> f64 {
     let (begin, before) = (processor_time(), machine.now());
     while processor_time() - begin < TRIAL {
@@ -124,7 +124,7 @@ fn serve_for(machine: &SimMachine) -> f64 {
     (machine.now().0 - before.0) as f64 / 1e9 / (processor_time() - begin).as_secs_f64()
 }
 
-/// CPUs that all compute need nothing but the clock; those that idle not even that.
+/// Busy CPUs only need clock ticks; idle ones not even these.
 fn idling(pairs: usize) -> Line {
     let hogs = |threads: u32| {
         let load = Load { what: "", cpus: 128, threads: 0, cycle_us: (0, 0), goal: Goal::None };
@@ -152,12 +152,12 @@ pub(super) fn machine(load: &Load) -> Kernel {
     let tunables = Tunables::default();
     let mut kernel = Kernel::new(&Layout::flat(load.cpus), default_tables(false), tunables);
     for number in 0..u64::from(load.threads) {
-        // No two in step.
+        // No two threads in step.
         let (run, sleep) = (load.cycle_us.0 * 1_000 + number, load.cycle_us.1 * 1_000 + number);
         let program = Program::repeat(vec![Action::User(run), Action::Sleep(sleep)]);
         kernel.start(Start::new(kernel.entry(ClassParams::default()), program));
     }
-    // What a beginning costs is another matter.
+    // Exclude the start-up.
     let _ = kernel.run_until(1_000_000_000);
     kernel
 }
@@ -173,13 +173,13 @@ fn run_for(kernel: &mut Kernel) -> Duration {
     processor_time() - begin
 }
 
-/// What this thread has had of CPUs: others that run here meanwhile do not count.
+/// CPU time of this thread, which excludes other programs on the host.
 pub(super) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Millions in a second.
+/// Millions per second.
 fn rate(events: u64, took: Duration) -> f64 {
     events as f64 / 1e6 / took.as_secs_f64()
 }

@@ -1,4 +1,5 @@
-//! Stacks of `rt/rt`: one out of the cache compared with a new mapping, and threads on our stacks compared with threads that fault their own stacks in.
+//! Stacks of `rt/rt`: one from the cache compared with a new mapping, and threads on these stacks compared with threads that fault in their own
+//! stacks.
 
 use super::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};
@@ -15,18 +16,18 @@ use std::time::Instant;
 const FASTER: Goal = Goal::RatioAtMost(0.02);
 /// In nanoseconds, for both calls together.
 const SOON: Goal = Goal::OursAtMost(20.0);
-/// What of a size is mapped in a trial, in bytes.
+/// Bytes mapped per size in a trial.
 const MAPPED: usize = 64 << 20;
 /// Pairs of calls in a trial.
 const CALLS: usize = 100_000;
 /// Threads in a trial, one after the other.
 const THREADS: usize = 200;
-/// Of the threads' stacks that are compared, in bytes.
+/// Size of the compared stacks of threads, in bytes.
 const SIZE: usize = 256 << 10;
-/// At the upper end of its stack a thread has what it uses anyway, in bytes.
+/// Bytes at the upper end of a stack that a thread uses anyway.
 const IN_USE: usize = 16 << 10;
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let sizes = fetch_stack_sizes();
     let ends = [sizes.first(), sizes.last()].into_iter().flatten();
@@ -35,12 +36,12 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// One of a size out of the cache.
+/// Stacks of one size from the cache.
 fn cached(bench: &Bench, size: usize) -> Vec<Line> {
     let name = format!("stack_alloc, stack_free of {} KB, cached", size >> 10);
     let peer = "mmap, mprotect of both guards, a write to each page, munmap";
     let mut found = Pairs::default();
-    // The first one is thrown away: no stack is in the cache yet.
+    // Discard the first trial: the cache is empty.
     for trial in 0..=bench.pairs {
         let measured = each(CALLS, || by_calls(size))
             .and_then(|ours| Ok((ours, each(MAPPED / size, || by_mapping(size))?)));
@@ -57,7 +58,7 @@ fn cached(bench: &Bench, size: usize) -> Vec<Line> {
     [FASTER, SOON].map(line).into()
 }
 
-/// Nanoseconds of this thread's CPU time for one of `count`.
+/// Nanoseconds of this thread's CPU time per operation.
 fn each(count: usize, mut once: impl FnMut() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     let begin = processor_time();
     for _ in 0..count {
@@ -72,12 +73,13 @@ fn by_calls(size: usize) -> Result<(), Trouble> {
     unsafe { stack_free(black_box(stack).as_ptr(), size) }.map_err(|error| error.to_string())
 }
 
-/// The same stack as a program makes it that has no library: gone in the end.
+/// Creates and removes the same stack without the library.
 fn by_mapping(size: usize) -> Result<(), Trouble> {
     let page = rustix::param::page_size();
     let whole = size + 2 * page;
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping where the kernel likes; only it is written to, within its guards; no thread has a pointer into it when it goes.
+    // SAFETY: a new mapping at an address of the kernel's choice; only memory within its guards is written; no thread has a pointer into it when it
+    // is unmapped.
     unsafe {
         let begin = libc::mmap(ptr::null_mut(), whole, access, flags | libc::MAP_STACK, -1, 0);
         if begin == libc::MAP_FAILED {
@@ -121,10 +123,10 @@ fn threads(bench: &Bench) -> Vec<Line> {
     .collect()
 }
 
-/// Pairs of microseconds for a thread on ours and on a default stack, of that size if one is given; and the page faults of one of each.
+/// Pairs of microseconds for a thread on our stack and on a default stack, of this size if given; and the page faults of one of each.
 fn beside(pairs: usize, size: Option<usize>, touched: usize) -> Result<(Pairs, [usize; 2]), Trouble> {
     let mut found = Pairs::default();
-    // The first one is thrown away: it finds no stack in either cache.
+    // Discard the first trial: both caches are empty.
     for trial in 0..=pairs {
         let ours = many(|| on_ours(work).map(drop))?;
         let peer = many(|| thread(None, size, work, touched).map(drop))?;
@@ -136,7 +138,7 @@ fn beside(pairs: usize, size: Option<usize>, touched: usize) -> Result<(Pairs, [
     Ok((found, faults))
 }
 
-/// Microseconds for one of many.
+/// Microseconds per operation of many.
 fn many(mut once: impl FnMut() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     let begin = Instant::now();
     for _ in 0..THREADS {
@@ -145,28 +147,28 @@ fn many(mut once: impl FnMut() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     Ok(begin.elapsed().as_secs_f64() * 1e6 / THREADS as f64)
 }
 
-/// Page faults of a thread that tells its own, with those of its creator.
+/// Page faults of a thread that returns its own, plus those of its creator.
 fn faults_of(once: impl FnOnce() -> Result<usize, Trouble>) -> Result<usize, Trouble> {
     let before = faults();
     let of_thread = once()?;
     Ok(of_thread + faults() - before)
 }
 
-/// What a thread begins with.
+/// A thread's start routine.
 type Begin = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// A thread on a stack of ours; what it gives.
+/// Runs a thread on our stack; returns its result.
 fn on_ours(begin: Begin) -> Result<usize, Trouble> {
     let stack = stack_alloc(SIZE).map_err(|error| error.to_string())?;
     let done = thread(Some(stack.as_ptr()), Some(SIZE), begin, 0);
-    // SAFETY: its thread was joined, or there was none.
+    // SAFETY: its thread was joined, or was never started.
     unsafe { stack_free(stack.as_ptr(), SIZE) }.map_err(|error| error.to_string())?;
     done
 }
 
-/// A thread from its creation until it was joined, on a stack that is given, else on one of the C library's: it is told a number and gives one.
+/// Creates and joins a thread, on the given stack or on one of the C library's. It gets a number and returns one.
 fn thread(stack: Option<*mut u8>, size: Option<usize>, begin: Begin, told: usize) -> Result<usize, Trouble> {
-    // SAFETY: the attributes are initialised before they are used; a stack that is given is as long as it is said to be, and the thread is joined.
+    // SAFETY: the attributes are initialised before use; a given stack has the given length, and the thread is joined.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         succeeded("initialise attributes", libc::pthread_attr_init(&raw mut attributes))?;
@@ -190,26 +192,26 @@ fn succeeded(what: &str, errno: c_int) -> Result<(), Trouble> {
     told(what, if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) })
 }
 
-/// Touches each page of so many bytes below itself.
+/// Touches each page of this many bytes below its frame.
 extern "C" fn work(touched: *mut c_void) -> *mut c_void {
     let here = 0u8;
     let (here, page) = ((&raw const here).expose_provenance(), rustix::param::page_size());
     for below in (page..touched.addr()).step_by(page) {
-        // SAFETY: it is on this thread's stack, below everything that is in use.
+        // SAFETY: it is on this thread's stack, below all memory in use.
         unsafe { ptr::with_exposed_provenance_mut::<u8>(here - below).write_volatile(1) };
     }
     ptr::null_mut()
 }
 
-/// The same, and gives the page faults of the thread.
+/// The same; returns the thread's page faults.
 extern "C" fn count(touched: *mut c_void) -> *mut c_void {
     work(touched);
     ptr::without_provenance_mut(faults())
 }
 
-/// Page faults of this thread that needed no disk.
+/// Minor page faults of this thread.
 fn faults() -> usize {
-    // SAFETY: a record of zeros is one, and the call writes to it.
+    // SAFETY: all zeros is a valid value, and the call writes to it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -218,10 +220,10 @@ fn faults() -> usize {
     usize::try_from(usage.ru_minflt).unwrap_or(0)
 }
 
-/// How large a stack is by default, in bytes.
+/// The default stack size in bytes.
 fn usual_size() -> usize {
     let mut size = 0;
-    // SAFETY: the attributes are initialised before they are used, and a number is written.
+    // SAFETY: the attributes are initialised before use, and a number is written.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         if libc::pthread_attr_init(&raw mut attributes) == 0 {
@@ -246,11 +248,11 @@ mod tests {
     #[test]
     fn a_thread_touches_the_pages_it_is_told_and_none_on_a_stack_of_ours() {
         let pages = (SIZE - IN_USE) / rustix::param::page_size();
-        // Once for nothing: code of both, and a stack of ours.
+        // Discard the first runs: code of both, and one of our stacks.
         let told = |touched| faults_of(|| thread(None, Some(SIZE), count, touched)).unwrap();
         faults_of(|| on_ours(count)).unwrap();
         told(0);
-        // The C library keeps some more of them from one thread to the next.
+        // The C library keeps some stack pages resident from one thread to the next.
         assert!(told(SIZE - IN_USE) > told(0) + pages / 2);
         assert_eq!(faults_of(|| on_ours(count)).unwrap(), 0);
         assert!(usual_size() >= SIZE);

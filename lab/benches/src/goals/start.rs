@@ -1,4 +1,4 @@
-//! Start-up: from the start of the binary to the first byte that it says, beside the least that a start can cost.
+//! Start-up: from the start of the binary to the first byte of output, compared with the minimum cost of a start.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Trouble, find_program, run_ms, told};
@@ -10,7 +10,7 @@ const NAME: &str = "psrinfo: start to first output";
 const PEER: &str = "true, start to end";
 const GOAL: Goal = Goal::OursAtMost(5.0);
 
-/// The lines of this goal.
+/// Measures this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let line = Line::found(NAME, PEER, "ms", pairs(bench), GOAL);
     vec![line]
@@ -19,7 +19,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 fn pairs(bench: &Bench) -> Result<Pairs, Trouble> {
     let floor = find_program("true")?;
     let mut pairs = Pairs::default();
-    // Both are in memory already when it counts.
+    // Load both into memory before measuring.
     first_output_ms(bench)?;
     run_ms(&mut Command::new(&floor))?;
     for _ in 0..bench.pairs {

@@ -1,8 +1,8 @@
-//! Making and destroying a set on this machine, beside the tools that Linux administrators use for it.
+//! Creating and destroying a set on the real machine, compared with the tools that Linux administrators use for it.
 //!
-//! The sets are empty, have names of their own and keep others in; nothing that we did not start is moved. `cset` makes
-//! and destroys a cpuset. `tuna` has no sets: the nearest that it does without touching others is to move one thread, ours, to a
-//! CPU and back.
+//! The sets are empty, have unique names and shared CPUs; no foreign thread is moved. `cset` creates and destroys a cpuset. `tuna`
+//! has no sets: the nearest operation without effect on others is to move one thread of this program to a CPU and
+//! back.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::trial::{Bench, Beside, Trouble, build_bare, find_program, run_ms};
@@ -14,21 +14,21 @@ const CSET: &str = "cset set -c, cset set -d";
 const BARE: &str = "the bare writes, as a static program";
 const V1: &str = "/sys/fs/cgroup/cpuset";
 const TUNA: &str = "tuna -m of one thread, there and back";
-/// One that no other thread has.
+/// A cpuset without other threads.
 const CPUSET: &str = "millpond-bench";
 
-/// The lines of this goal.
+/// Measures this goal.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let line = |peer, goal, result: Result<Pairs, Trouble>| Line::found(NAME, peer, "ms", result, goal);
     vec![
         line(CSET, GOAL, beside_cset(bench)),
         line(TUNA, GOAL, beside_tuna(bench)),
-        // The goal beside bare writes is about exclusive sets; this is how near the start and the reading bring us on real CPUs.
+        // The goal against bare writes is for exclusive sets; this measures start-up and reading on real CPUs.
         line(BARE, Goal::None, beside_bare(bench)),
     ]
 }
 
-/// The last of the CPUs that this process may use: a set of it leaves the others where they are.
+/// The last of the CPUs that this process may use: a set of it leaves the others unchanged.
 pub(super) fn processor() -> Result<String, Trouble> {
     let mine = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|&cpu| mine.is_set(cpu));
@@ -40,7 +40,7 @@ fn ours_ms(bench: &Bench, cpu: &str) -> Result<f64, Trouble> {
     Ok(made + run_ms(&mut bench.command(&["psrset", "-d", "1"]))?)
 }
 
-/// No sets may be there: ours would not be the first, and would not be number 1.
+/// Refuses if sets exist: ours would not be the first one, with number 1.
 pub(super) fn must_be_free(bench: &Bench) -> Result<(), Trouble> {
     let output = bench.command(&["psrset"]).output().map_err(|error| error.to_string())?;
     if output.stdout.is_empty() { Ok(()) } else { Err("there are processor sets already".into()) }

@@ -1,7 +1,7 @@
-//! What `millpond top` costs: a second with two thousand threads more, beside programs that list threads.
+//! Cost of `millpond top` with two thousand additional threads, compared with programs that list threads.
 //!
-//! The own CPU time from the middle of one second to the middle of the next, as text; and on terminals beside programs that draw, as the mean of four
-//! seconds: `btop` reads every two seconds, and processes, not threads.
+//! As text: own CPU time from the middle of one second to the middle of the next. On a terminal, compared with programs that draw: the mean of four
+//! seconds, because `btop` reads every two seconds, and reads processes, not threads.
 
 use super::prstat::{Crowd, refresh};
 use super::sample::each;
@@ -10,15 +10,15 @@ use crate::trial::{Bench, Beside, Trouble, find_program};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Threads that do nothing.
+/// Number of sleeping threads.
 const THREADS: usize = 2_000;
 
-/// Half a percent of a CPU is 5 ms of a second.
+/// Half a percent of a CPU is 5 ms per second.
 const GOAL: Goal = Goal::OursAtMost(5_000.0);
 
 const NAME: &str = "top: a second with 2,000 threads";
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let peers: [(&str, &[&str], Goal); 3] = [
         ("top", &["-b", "-H", "-d", "1"], GOAL),
@@ -49,7 +49,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
 
 const DRAWN: &str = "top: a second with 2,000 threads on a terminal";
 
-/// Two reports of the slowest.
+/// Two reports of the slowest program.
 const SPAN: u32 = 4;
 
 fn drawn(bench: &Bench, program: &str, words: &str) -> Result<Pairs, Trouble> {

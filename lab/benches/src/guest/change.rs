@@ -1,13 +1,13 @@
-//! `psrset -c` and `-d` as whole programs, beside a small static program that does only the writes that the kernel needs.
+//! `psrset -c` and `-d` as whole programs, compared with a small static program that only makes the writes that the kernel needs.
 
 use crate::line::Pairs;
 use crate::trial::{CGROUP, Trouble, run_ms};
 use std::process::Command;
 
-/// Pairs of milliseconds. Both leave the machine as they found it.
+/// Pairs of milliseconds. Both restore the machine.
 pub fn measure(pairs: usize) -> Result<Pairs, Trouble> {
     let mut result = Pairs::default();
-    // Once for nothing: both are in memory when it counts.
+    // Discard the first round, which loads both into memory.
     for round in 0..=pairs {
         let ours = run_ms(Command::new("psrset").args(["-c", "2", "3"]))?
             + run_ms(Command::new("psrset").args(["-d", "1"]))?;

@@ -1,5 +1,5 @@
-//! What a scheduler gives to one thread and takes from others: how late a thread wakes up beside threads that only compute, what a byte
-//! costs that goes to another process and back, and how long programs take that run side by side.
+//! Measurements of a scheduler: wake-up latency of one thread while other threads only compute, the cost of a byte to another process and
+//! back, and the run time of programs that run in parallel.
 
 use super::period::{Period, now};
 use crate::trial::{Trouble, told};
@@ -8,22 +8,22 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A thread that is interactive wants the CPU so often, for so long.
+/// Period of an interactive thread; see `WORK` for its run time.
 const PERIOD: Duration = Duration::from_millis(5);
 const WORK: Duration = Duration::from_micros(100);
-/// Wake-ups of a round, unless it takes too long.
+/// Wake-ups per round, unless that takes too long.
 const WAKES: usize = 100;
 const ROUND: Duration = Duration::from_secs(10);
-/// In which levels settle.
+/// Time for levels to settle.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Bytes that go to and fro in a round.
+/// Bytes exchanged per round.
 const BYTES: u32 = 2000;
 
-/// Microseconds from the moment at which a thread is due until it runs, round by round. Beside it so many threads only compute. `slice` is what
-/// it asks the kernel's own scheduler for.
+/// Wake-up latencies in microseconds, round by round, while `busy` threads only compute. `slice` is the slice that the waking
+/// thread requests from the kernel's scheduler.
 ///
 /// # Errors
-/// The slice cannot be had.
+/// The slice cannot be set.
 pub fn wakes(busy: usize, rounds: usize, slice: Option<Duration>) -> Result<Vec<Vec<f64>>, Trouble> {
     compute(busy);
     if let Some(slice) = slice {
@@ -44,10 +44,10 @@ pub fn wakes(busy: usize, rounds: usize, slice: Option<Duration>) -> Result<Vec<
     Ok((0..rounds).map(round).collect())
 }
 
-/// Milliseconds until all copies of a command have ended that are started at once, for each round, beside threads that only compute.
+/// Milliseconds until all of several simultaneous copies of a command have ended, for each round, while `busy` threads only compute.
 ///
 /// # Errors
-/// It cannot be started, or fails.
+/// The command cannot be started, or fails.
 pub fn together(busy: usize, rounds: usize, copies: usize, words: &[String]) -> Result<Vec<f64>, Trouble> {
     let Some((program, words)) = words.split_first() else { return Err("there is no command".into()) };
     compute(busy);
@@ -67,14 +67,14 @@ pub fn together(busy: usize, rounds: usize, copies: usize, words: &[String]) -> 
         }
         Ok(begin.elapsed().as_secs_f64() * 1e3)
     };
-    // Once for nothing: it is in memory when it counts.
+    // Discard the first round, which loads it into memory.
     (0..=rounds).map(round).skip(1).collect()
 }
 
-/// Microseconds of a byte that goes to another process and comes back, round by round.
+/// Microseconds of a byte to another process and back, round by round.
 ///
 /// # Errors
-/// The other process cannot be started, or ends.
+/// The other process cannot be started, or ends early.
 pub fn exchange(rounds: usize) -> Result<Vec<f64>, Trouble> {
     let mut command = Command::new(told("find this program", std::env::current_exe())?);
     command.args(["guest", "echo"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -109,7 +109,7 @@ pub fn echo() -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Threads that only compute, until this program ends.
+/// Starts threads that only compute until this program ends.
 fn compute(threads: usize) {
     for _ in 0..threads {
         std::thread::spawn(|| {
@@ -121,7 +121,7 @@ fn compute(threads: usize) {
     }
 }
 
-/// Wakes up, works, and gives how late it was.
+/// Wakes up and works; returns the latency.
 fn wake(period: &mut Period) -> Duration {
     let late = period.wake();
     let until = now(ClockId::ThreadCPUTime) + WORK;
@@ -129,7 +129,7 @@ fn wake(period: &mut Period) -> Duration {
     late
 }
 
-/// Asks the kernel's own scheduler for slices of that length (`sched_runtime` of a thread that is not of the deadline class, from Linux 6.12 on).
+/// Requests slices of this length from the kernel's scheduler (`sched_runtime` of a thread outside the deadline class, from Linux 6.12 on).
 fn ask_for(slice: Duration) -> Result<(), Trouble> {
     let mut wish = libc::sched_attr {
         size: 0,
@@ -142,7 +142,7 @@ fn ask_for(slice: Duration) -> Result<(), Trouble> {
         sched_period: 0,
     };
     wish.size = u32::try_from(size_of_val(&wish)).unwrap_or(0);
-    // SAFETY: the structure is live, initialised and tells its size; 0 is the calling thread.
+    // SAFETY: the structure is live, initialised and contains its size; 0 is the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) };
     if result == 0 {
         Ok(())

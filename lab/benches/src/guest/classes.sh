@@ -1,5 +1,5 @@
-# Measures the same things under the kernel's own scheduler, and under schedd with the standard and with the extended table. One line for each:
-# SCHEDULER NAME JSON. ROUNDS is set by the caller; COMPILER is yes where there is one, with /unit.i to compile.
+# Measures the same under the kernel's scheduler, and under schedd with the standard and with the extended table. Prints one line for each:
+# SCHEDULER NAME JSON. The caller sets ROUNDS; COMPILER is yes if there is a compiler, with /unit.i to compile.
 set -u
 mount -t bpf bpf /sys/fs/bpf 2>/dev/null || true
 state() { cat /sys/kernel/sched_ext/state; }
@@ -7,7 +7,7 @@ WAKING_BY=
 measure() {
     by=$1 name=$2
     shift 2
-    # What cannot be measured is missing, and what it complained is told.
+    # A failed measurement is left out; its error output is shown.
     if said=$($WAKING_BY millpond-benches guest "$@"); then echo "$by $name $said"; fi
 }
 wakes() {
@@ -15,7 +15,7 @@ wakes() {
     shift 2
     for busy in "$@"; do measure "$by" "wakes-$busy" wakes "$busy" "$ROUNDS" "$slice_us"; done
 }
-# The same for a thread of IA in the foreground; those that only compute stay in TS.
+# The same for a foreground thread of IA; compute-bound threads stay in TS.
 wakes_of_ia() {
     WAKING_BY='millpond priocntl -e -c IA -t 1'
     measure ia wakes-0 wakes 0 "$ROUNDS" 0
@@ -26,7 +26,7 @@ wakes_of_ia() {
     done
     WAKING_BY=
 }
-# More threads than CPUs, which have work for nine tenths of the time.
+# More threads than CPUs, at a load of 90 %.
 service() {
     all=
     for seed in $(seq "$ROUNDS"); do
@@ -62,7 +62,7 @@ begin
 wakes schedd 0 0 1 4 16 300
 wakes_of_ia 1 4 16 300
 costs schedd
-# The extended table is that of machines of this kind.
+# Machine dc3 has the extended table.
 millpond dispadmin -c TS -g >standard.txt
 millpond dispadmin --machine dc3 -c TS -g >extended.txt
 if millpond dispadmin -c TS -s extended.txt; then

@@ -1,4 +1,4 @@
-//! A fence that is put up and taken down by a program which keeps the machine open, beside the same values written by nothing but system calls.
+//! Creating and removing a fence by a program that keeps the machine open, compared with writing the same values by system calls only.
 
 use crate::line::Pairs;
 use crate::trial::{CGROUP, Trouble, told};
@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 
 const PROFILE: &str = include_str!("../../../../docs/profiles/low-latency.toml");
 
-/// What was measured: milliseconds, and how many values a fence changes.
+/// Measured: milliseconds, and the number of values that a fence changes.
 pub struct Fenced {
     pub up: Pairs,
     pub down: Pairs,
     pub writes: usize,
 }
 
-/// Fences the CPUs so often. Both leave the machine as they found it.
+/// Fences the CPUs this many times. Both restore the machine.
 ///
 /// # Errors
-/// A fence cannot be put up or taken down.
+/// A fence cannot be created or removed.
 pub fn measure(pairs: usize, cpus: &str) -> Result<Fenced, Trouble> {
     let session = told("open the machine", Session::open(&OpenOptions::default()))?;
     let machine = session.machine();
@@ -33,7 +33,7 @@ pub fn measure(pairs: usize, cpus: &str) -> Result<Fenced, Trouble> {
     let list: CpuSet = told("read the CPUs", cpus.parse())?;
     let cpus: Vec<CpuId> = list.iter().collect();
     let mut found = Fenced { up: Pairs::default(), down: Pairs::default(), writes: 0 };
-    // Once for nothing: everything is in memory when it counts.
+    // Discard the first round, which loads everything into memory.
     for round in 0..=pairs {
         let ours = (up(machine, fences, &cpus)?, down(machine, fences)?);
         let steps = told("plan a fence", fences.prepare_fence(&wish(&cpus)?, false))?.steps;
@@ -78,14 +78,14 @@ fn down(machine: &dyn Machine, fences: &dyn Fences) -> Result<f64, Trouble> {
     })
 }
 
-/// Milliseconds.
+/// Milliseconds of an operation.
 fn timed(work: impl FnOnce() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     let begin = Instant::now();
     work()?;
     Ok(begin.elapsed().max(Duration::from_nanos(1)).as_secs_f64() * 1e3)
 }
 
-/// Brings what a step is about to a value. Records of fences and marks on cgroups are ours alone: they are passed over.
+/// Sets the target of a step to a value. Fence records and cgroup marks are Millpond's own, and are skipped.
 fn put(step: &Step, value: Option<&str>) -> Result<(), Trouble> {
     let Some((kind, rest)) = step.knob.0.split_once(':') else { return Ok(()) };
     let below = |root: &str| PathBuf::from(root).join(rest.trim_start_matches('/'));
@@ -105,7 +105,7 @@ fn put(step: &Step, value: Option<&str>) -> Result<(), Trouble> {
     if step.may_refuse { Ok(()) } else { told(&format!("bring {} to {value:?}", step.knob), done) }
 }
 
-/// A thread, as `PID@BEGAN`, and the CPUs that it may use.
+/// Sets the affinity of a thread, given as `PID@BEGAN`.
 fn run_on(task: &str, cpus: &str) -> io::Result<()> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, format!("{task} on {cpus}"));
     let pid = task.split('@').next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);

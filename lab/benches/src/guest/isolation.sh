@@ -1,7 +1,8 @@
-# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute, beside a load that may run anywhere, and what the kernel itself
-# counts there. METHOD, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
-# window and after each, then what the kernel's own tracer of noise says, where there is one.
-# What fails is said where it matters.
+# Reserves CPUs 4 to 7 of a machine with 8 for four compute-bound jobs, by one method, with a background load that may run
+# anywhere, and reads the kernel's counters there. The caller sets METHOD, ROUNDS and WINDOW_S; /peers is a Debian tree with
+# the other tools. Prints the counters before the first window and after each, then the output of the tracer osnoise, if the
+# kernel has it.
+# No -e: commands whose failure matters are checked individually.
 set +e -u
 for dir in proc sys dev; do
     mkdir -p /peers/$dir
@@ -11,13 +12,13 @@ mkdir -p /peers/tmp /peers/run /peers/var/log /peers/root
 peer() { chroot /peers "$@"; }
 echo 1 >/proc/sys/kernel/sched_schedstats
 
-# The load begins first: it is there already, as on a machine that works.
+# The load begins before the reservation, as on a machine in use.
 load() { while :; do "$@" >/dev/null 2>&1; done; }
 load millpond load hackbench --groups 1 --loops 100 &
 load millpond load build --jobs 2 --seconds 3600 &
 load millpond load stream --nic eth0,eth1 --seconds 3600 &
 sleep 4
-# Who looks is not to disturb.
+# The measuring shell must not disturb the reserved CPUs.
 taskset -p f $$ >/dev/null
 
 busy='while :; do :; done'
@@ -40,7 +41,7 @@ taskset | boot | boot_nohz) jobs '' ;;
 cset)
     pids=
     peer cset shield --cpu=4-7 --kthread=on || exit 1
-    # This shell is in the set of the others now: from there no CPU of the shield can be asked for.
+    # This shell is now in the set of the other CPUs, from where it cannot set an affinity to the shield.
     for cpu in 4 5 6 7; do
         sh -c "$busy" &
         pids="$pids${pids:+ }$!"
@@ -93,7 +94,7 @@ echo "== end 0"
 echo "jobs: ticks before $before, after $(spent)" >&2
 echo "$METHOD: CPUs on which jobs ran last: $(cut -d ' ' -f 39 $(printf '/proc/%s/stat ' $pids) | tr '\n' ' ')" >&2
 
-# Its threads compute in place of the jobs.
+# The tracer's threads compute instead of the jobs.
 cd /sys/kernel/tracing
 if grep -q osnoise available_tracers; then
     kill $pids

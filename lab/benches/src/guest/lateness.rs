@@ -1,4 +1,4 @@
-//! A thread that wants to wake up at each millisecond, and the worst that it was late.
+//! A thread that wakes up each millisecond, and its maximum lateness.
 
 use super::period::Period;
 use crate::trial::{Trouble, told};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const PERIOD: Duration = Duration::from_millis(1);
-/// Above everything but the kernel's own.
+/// Above all threads except the kernel's own.
 const PRIORITY: i32 = 80;
 
-/// Wakes up on `cpu` for good, in the FIFO class. For each line of standard input it says the worst lateness in
-/// nanoseconds since the line before, and ends with its input.
+/// Wakes up periodically on `cpu`, in the FIFO class. For each line of standard input it prints the maximum lateness in nanoseconds since the
+/// line before. It ends with its input.
 ///
 /// # Errors
-/// The CPU or the class cannot be had.
+/// The CPU or the class cannot be set.
 pub fn serve(cpu: usize) -> Result<(), Trouble> {
     let worst_ns = Arc::new(AtomicU64::new(0));
     let shared = Arc::clone(&worst_ns);

@@ -1,4 +1,4 @@
-//! Making a set and removing it as a program does that keeps the machine open (a pool daemon), beside the same bare writes by the same
+//! Creating and removing a set by a program that keeps the machine open, such as a pool daemon, compared with the same bare writes in the same
 //! program: no program is started.
 
 use crate::line::Pairs;
@@ -11,14 +11,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// Pairs of milliseconds. Both leave the machine as they found it.
+/// Pairs of milliseconds. Both restore the machine.
 ///
 /// # Errors
-/// A set cannot be made or removed.
+/// A set cannot be created or removed.
 pub fn measure(pairs: usize) -> Result<Pairs, Trouble> {
     let session = told("open the machine", Session::open(&OpenOptions::default()))?;
     let mut result = Pairs::default();
-    // Once for nothing: both are in memory when it counts.
+    // Discard the first round, which loads both into memory.
     for round in 0..=pairs {
         let begin = Instant::now();
         told("make a set and remove it", by_library(session.machine()))?;

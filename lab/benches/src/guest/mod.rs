@@ -1,15 +1,15 @@
-//! What runs inside a virtual machine: this same program, asked to measure something there and to say pairs as JSON.
+//! The part that runs inside a virtual machine: this same program, which measures there and prints pairs as JSON.
 //!
 //! ```text
-//! millpond-benches guest change PAIRS       psrset -c and -d as programs, beside the bare writes as a program
-//! millpond-benches guest library PAIRS      the same without a start of programs: a machine that is kept open
-//! millpond-benches guest fence PAIRS CPUS      a fence put up and taken down, beside the same writes by system calls alone
+//! millpond-benches guest change PAIRS       psrset -c and -d as programs, compared with the bare writes as a program
+//! millpond-benches guest library PAIRS      the same without starting programs: the machine is kept open
+//! millpond-benches guest fence PAIRS CPUS      creating and removing a fence, compared with the same writes by system calls
 //! millpond-benches guest neighbour PAIRS    wake-ups on a fenced CPU while sets change elsewhere
-//! millpond-benches guest lateness CPU       wakes up at each millisecond; tells the worst lateness for each line read
-//! millpond-benches guest wakes BUSY ROUNDS SLICE_US         how late a thread wakes up beside threads that only compute
-//! millpond-benches guest together BUSY ROUNDS COPIES WORDS  how long copies of a command take that start at once
+//! millpond-benches guest lateness CPU       wakes up each millisecond; prints the maximum lateness for each line read
+//! millpond-benches guest wakes BUSY ROUNDS SLICE_US         wake-up latency of a thread while others only compute
+//! millpond-benches guest together BUSY ROUNDS COPIES WORDS  run time of simultaneous copies of a command
 //! millpond-benches guest exchange ROUNDS                    a byte to another process and back
-//! millpond-benches guest pods ROUNDS                        services and batches in pods, by pools, weights and lists
+//! millpond-benches guest pods ROUNDS                        services and batch jobs in pods, by pools, weights and lists
 //! ```
 
 mod change;
@@ -25,10 +25,10 @@ use crate::line::Pairs;
 use crate::trial::Trouble;
 use serde_json::{Value, json};
 
-/// Does what the words say, and gives what is to be printed.
+/// Runs the measurement that the words name; returns its output.
 ///
 /// # Errors
-/// It could not be measured.
+/// The measurement failed.
 pub fn run(words: &[String]) -> Result<Option<Value>, Trouble> {
     let number = |word: &str| word.parse::<usize>().map_err(|error| format!("{word}: {error}"));
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {

@@ -1,10 +1,10 @@
-//! What a fenced CPU feels while sets are made, resized and destroyed elsewhere.
+//! Effect on a fenced CPU while sets are created, resized and destroyed elsewhere.
 //!
-//! CPU 3 is a set of its own with a thread in it that wakes up each millisecond. Meanwhile, interleaved: sets of CPUs 1
-//! and 2 are made, resized and destroyed, by our commands; a bare partition of the same CPUs is resized by
-//! bare writes, as many as there were commands and for as long; as many commands only look (`psrset -q`); nothing happens, for
-//! as long. A pair is the worst lateness of the first and the second. Emulated CPUs share few real ones, so that a thread that
-//! computes anywhere delays all: the third turn says how much of the first one's lateness is that.
+//! CPU 3 is a set of its own with a thread that wakes up each millisecond. Meanwhile, interleaved: (1) Millpond's commands
+//! create, resize and destroy sets of CPUs 1 and 2; (2) bare writes resize a bare partition of the same CPUs, as many as
+//! there were commands and for as long; (3) as many commands only read (`psrset -q`); (4) no activity, for as long. A pair is
+//! the maximum lateness of the first and the second. Emulated CPUs share few real ones, so that a thread that computes
+//! anywhere delays all. The third shows how much of the first one's lateness is due to that.
 
 use crate::line::Pairs;
 use crate::trial::{CGROUP, Trouble, run_ms, told};
@@ -15,27 +15,27 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Sets that are made in all, if there is time.
+/// Maximum total number of created sets.
 const SETS: usize = 1000;
-/// An emulated machine may be slow: how long sets are made in all.
+/// Maximum total time of creating sets: an emulated machine may be slow.
 const BUDGET: Duration = Duration::from_secs(25);
 
-/// What was felt.
+/// The measurements.
 pub struct Felt {
-    /// Worst lateness in microseconds: beside our commands, and beside bare writes.
+    /// Maximum lateness in microseconds: during Millpond's commands, and during bare writes.
     pub pairs: Pairs,
-    /// The worst of each turn with commands that only look, in microseconds.
+    /// The maximum of each round with commands that only read, in microseconds.
     pub looking: Vec<f64>,
-    /// The worst of each idle turn, in microseconds.
+    /// The maximum of each idle round, in microseconds.
     pub idle: Vec<f64>,
-    /// Sets that were made, resized and destroyed.
+    /// Number of sets that were created, resized and destroyed.
     pub sets: usize,
 }
 
-/// Measures it in so many turns.
+/// Measures this many rounds.
 ///
 /// # Errors
-/// A set cannot be made, or the thread that wakes up cannot be asked.
+/// A set cannot be created, or the waking thread does not answer.
 pub fn measure(pairs: usize) -> Result<Felt, Trouble> {
     run_ms(Command::new("psrset").args(["-c", "3"]))?;
     let mut command = Command::new("psrset");
@@ -76,7 +76,7 @@ fn change_set() -> Result<(), Trouble> {
     Ok(())
 }
 
-/// As many writes in the same time: `cpuset.cpus` of a partition, one CPU more, one less.
+/// As many writes in the same time: `cpuset.cpus` of a partition, alternately one CPU more and one less.
 fn with_bare_writes(writes: usize, took: Duration, sleeper: &mut Sleeper) -> Result<f64, Trouble> {
     let dir = Path::new(CGROUP).join("bare");
     told("make a cgroup", fs::create_dir(&dir))?;
@@ -96,7 +96,7 @@ fn with_bare_writes(writes: usize, took: Duration, sleeper: &mut Sleeper) -> Res
     Ok(worst)
 }
 
-/// The thread that wakes up, in a program of its own.
+/// The waking thread, in a program of its own.
 pub struct Sleeper {
     child: Child,
     input: ChildStdin,
@@ -104,7 +104,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Starts it on a CPU. `command` is this program, or what becomes it.
+    /// Starts it on a CPU. `command` is this program, or a command that executes it.
     ///
     /// # Errors
     /// It cannot be started.
@@ -117,7 +117,7 @@ impl Sleeper {
         }
     }
 
-    /// The worst lateness since this was asked last, in microseconds.
+    /// The maximum lateness since the last call, in microseconds.
     ///
     /// # Errors
     /// It does not answer.

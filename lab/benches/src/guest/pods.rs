@@ -1,6 +1,6 @@
-//! Pods that run loads of Millpond's, together. The programs are those of `millpond experiment service --machine real`: requests arrive at random, each
-//! wants the same time of a CPU, and the batch has a thread for each CPU. The service requests a CPU and the batch a hundredth of one, which is
-//! what weights are made of.
+//! Pods that run Millpond's loads together. The programs are those of `millpond experiment service --machine real`: requests
+//! arrive at random, all need the same CPU time, and the batch job has a thread for each CPU. The service requests one CPU
+//! and the batch job a hundredth of one, from which the runtime derives weights.
 
 use crate::trial::{Trouble, find_program, ms, told};
 use millpond_model::CpuSet;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 const IMAGE: &str = "localhost/millpond:local";
 const PROGRAM: &str = "/bin/millpond";
 
-/// Of them two seconds are not counted.
+/// Run time; the first two seconds are not counted.
 const SECONDS: u32 = 12;
 
-/// What a container runs.
+/// A container's command.
 const SPIN: [&str; 8] = [PROGRAM, "load", "spin", "--threads", "4", "--seconds", "12", "--json"];
 const SERVICE: [&str; 14] = [
     PROGRAM,
@@ -40,7 +40,7 @@ const FOUR: [&str; 7] = [PROGRAM, "load", "spin", "--threads", "4", "--seconds",
 const TWO: [&str; 7] = [PROGRAM, "load", "spin", "--threads", "2", "--seconds", "100"];
 const THREE: [&str; 7] = [PROGRAM, "load", "spin", "--threads", "3", "--seconds", "100"];
 
-/// How the service is kept apart from the batch.
+/// How the service is separated from the batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arm {
     Pool,
@@ -48,17 +48,17 @@ enum Arm {
     Lists,
 }
 
-/// A machine with containers, and a pool web of one to three CPUs.
+/// A machine with containers, and a pool `web` of one to three CPUs.
 struct Ground {
     millpond: PathBuf,
     runtime: Runtime,
     cri: Cri,
 }
 
-/// Changes in a minute and its seconds, and what poold said of each.
+/// Number of changes in a minute, its seconds, and poold's reason for each change.
 type Steady = ((f64, f64), Vec<String>);
 
-/// poold and the agent, while pools are there.
+/// poold and the agent, while pools are enabled.
 struct Managed<'g> {
     ground: &'g Ground,
     poold: Daemon,
@@ -114,11 +114,11 @@ impl Ground {
     }
 
     fn remove(&self, pod: &RunningPod) -> Result<(), Trouble> {
-        // A runtime that has little of a CPU gives up what would have ended.
+        // The runtime may time out when it gets little CPU time.
         eventually(|| self.cri.remove(pod).map_err(said("remove a pod")))
     }
 
-    /// 99 of 100 response times in milliseconds, and millions of iterations of the batch a second.
+    /// p99 of response times in milliseconds, and millions of iterations of the batch job per second.
     fn play(&self, arm: Arm) -> Result<(f64, f64), Trouble> {
         let pods = [self.pod("service", arm == Arm::Pool)?, self.pod("batch", false)?];
         let batch = self.start(&pods[1], &SPIN, 10)?;
@@ -135,7 +135,7 @@ impl Ground {
         Ok((number(&served["p99_ms"])?, iterations / number(&batched["seconds"])? / 1e6))
     }
 
-    /// What the load in a pod printed at its end.
+    /// The final output of the load in a pod.
     fn result(&self, pod: &RunningPod) -> Result<Value, Trouble> {
         let begun = Instant::now();
         loop {
@@ -153,8 +153,8 @@ impl Ground {
 }
 
 impl Managed<'_> {
-    /// Milliseconds from when three threads in the pool are let go to its second CPU, while four compute in the default one, and what the same change
-    /// takes by hand.
+    /// Milliseconds from releasing three threads in the pool until it has its second CPU, while four threads compute in the
+    /// default pool; and the time of the same change by hand.
     fn demand(&self) -> Result<(f64, f64), Trouble> {
         let ground = self.ground;
         let others = ground.pod("others", false)?;
@@ -164,7 +164,7 @@ impl Managed<'_> {
         let asks = ground.cri.start(&pod, "asks", (IMAGE, &idle), 10).map_err(said("start a container"))?;
         until(&pod, &asks, |cpus| cpus == 1)?;
         let main = ground.start(&pod, &THREE, 10)?;
-        // They are there before they want anything, which making a container is not quick enough for.
+        // Stop the threads until the measurement, because creating a container is slow.
         signal(&pod, &main, Signal::STOP)?;
         until(&pod, &asks, |cpus| cpus == 1)?;
         sleep(Duration::from_secs(2));
@@ -184,9 +184,9 @@ impl Managed<'_> {
         Ok((ours, peer))
     }
 
-    /// A minute in which two threads compute on two CPUs. poold looks once in each second of it.
+    /// A minute in which two threads compute on two CPUs, with one decision of poold per second.
     fn steady(&self) -> Result<Steady, Trouble> {
-        // The runtime works, too: it has two CPUs for that.
+        // Two CPUs remain for the runtime, which also works.
         self.ground.edit("modify pset webset ( uint pset.max = 2 )")?;
         let pod = self.ground.pod("steady", true)?;
         let main = self.ground.start(&pod, &TWO, 10)?;
@@ -206,7 +206,7 @@ impl Managed<'_> {
     }
 }
 
-/// To the processes of a container.
+/// Sends a signal to the processes of a container.
 fn signal(pod: &RunningPod, container: &str, signal: Signal) -> Result<(), Trouble> {
     let file = format!("/sys/fs/cgroup{}/cgroup.procs", pod.group_of(container));
     let text = told(&format!("read {file}"), std::fs::read_to_string(&file))?;
@@ -240,7 +240,7 @@ fn number(value: &Value) -> Result<f64, Trouble> {
     value.as_f64().ok_or_else(|| format!("{value} is no number"))
 }
 
-/// So many rounds of each.
+/// This many rounds of each arm.
 pub(super) fn measure(rounds: usize) -> Result<Value, Trouble> {
     let ground = Ground::begin()?;
     let (mut arms, mut demand, mut steady, mut why) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -248,7 +248,7 @@ pub(super) fn measure(rounds: usize) -> Result<Value, Trouble> {
         let managed = ground.manage()?;
         demand.push(managed.demand()?);
         if round == 0 {
-            // Once: it takes long.
+            // Only once, because it is slow.
             let (found, said) = managed.steady()?;
             steady.push(found);
             why = said;

@@ -1,4 +1,4 @@
-# A place for containers, and the measurement in it.
+# Prepares directories for containers, and runs the measurement.
 mkdir -p /containers /etc /var/lib /var/log
 mount -t tmpfs tmpfs /containers
 echo '127.0.0.1 localhost' >/etc/hosts

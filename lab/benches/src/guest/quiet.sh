@@ -1,8 +1,8 @@
-# Counts, in a guest, how many scheduler ticks pass from the command that makes a set to the last foreign thread that came
-# to run there, and to the last interrupt of a device there. One line for each round, in ticks:
-# THREADS INTERRUPTS MADE STILL NAME, where MADE is when `psrset -c` had ended, STILL when `psrset -f` had, and NAME
-# that last foreign thread.
-# ROUNDS is set by the caller.
+# In a guest, counts scheduler ticks from the command that creates a set until the last foreign thread ran there, and until
+# the last device interrupt there. Prints one line per round, in ticks:
+# THREADS INTERRUPTS MADE STILL NAME, where MADE is the end of `psrset -c`, STILL the end of `psrset -f`, and NAME
+# the last foreign thread.
+# The caller sets ROUNDS.
 set -u
 jiffies() { awk '/^timestamp/ { print $2; exit }' /proc/schedstat; }
 uptime_cs() { awk '{ print $1 * 100 }' /proc/uptime; }
@@ -14,7 +14,7 @@ done
 for card in eth0 eth1; do ip link set $card up 2>/dev/null || true; done
 ip addr add 192.0.2.1/24 dev eth0 2>/dev/null && ping -i 0.01 -I eth0 224.0.0.1 >/dev/null 2>&1 &
 
-# How long a tick is, in microseconds.
+# Length of a tick in microseconds.
 from=$(jiffies) since=$(uptime_cs)
 sleep 2
 tick_us=$(( ($(uptime_cs) - since) * 10000 / ($(jiffies) - from) ))
@@ -37,7 +37,7 @@ while [ $round -lt "$ROUNDS" ]; do
     sleep 1
     echo 0 >events/sched/sched_switch/enable
     echo 0 >events/irq/irq_handler_entry/enable
-    # What a CPU cannot do without is no foreigner: threads named NAME/N and the idle one.
+    # Per-CPU kernel threads (named NAME/N) and the idle thread do not count as foreign.
     awk -v tick="$tick_us" '
         /^#/ { next }
         { at = 0; for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+:$/) { at = $i + 0; break } }

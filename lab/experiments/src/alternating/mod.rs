@@ -1,33 +1,34 @@
-//! What pools are worth when demand changes sides: two programs, of which now the one wants everything and now the other.
+//! Pools under alternating demand: two programs, one of which wants all CPUs at a time.
 //!
 //! # Claim
 //!
-//! Pools that are resized follow a load that changes sides. They do no less than the best split that stays as it is, less 3 %, however
-//! demand changes; where it is uneven they do more. Programs whose threads do not wait for each other lose nothing by sharing: there no
-//! pools at all do most, and pools cost what it takes to follow. Threads that spin for each other (`--job cg`) are another matter.
+//! Resized pools follow a load that changes sides. They do at least as much work as the best fixed split, less 3 %, for every
+//! demand; where demand is uneven they do more. Programs whose threads do not wait for each other lose nothing by sharing: no pools at
+//! all are best for them, and pools cost the time to follow. Threads that spin for each other (`--job cg`) behave differently.
 //!
 //! # Arms
 //!
 //! ```text
 //!   nothing          both programs on all CPUs
-//!   split N + M      each in a pool, of so many CPUs, which stay as they are
-//!   pools, POLICY    each in a pool that begins with half of them; poold moves CPUs by this policy, in its own rhythm
+//!   split N + M      each in a pool with N or M CPUs, which stay fixed
+//!   pools, POLICY    each in a pool that begins with half of the CPUs; poold moves CPUs by this policy, at its own intervals
 //!   pools, POLICY, < 80   the same; both sets have the objective utilization < 80, the example of the guide
 //! ```
 //!
-//! each with demand that changes sides every so many seconds, and with *even* demand: both want everything all the time. The program that wants
-//! everything runs a thread for each of the machine's CPUs; the other one runs one thread that sleeps two thirds of its time. Threads of `batch` do one
-//! operation of a millisecond of CPU time after the other. Programs of `cg` are malleable: they have as many threads as their pool
-//! has CPUs.
+//! Each arm runs with demand that changes sides at several intervals, and with *even* demand: both programs want all CPUs all the time.
+//! The program that wants all CPUs runs a thread for each of the machine's CPUs. The other one runs one thread that sleeps two thirds
+//! of its time. Threads of `batch` repeat an operation of a millisecond of CPU time. Programs of `cg` are malleable: they have
+//! as many threads as their pool has CPUs.
 //!
-//! # What is measured
+//! # Measurements
 //!
-//! The work that both did together, from the first moment on: so many CPUs' worth of operations, or Mop/s of `cg`. Beside it stand its
-//! ratios to the best split and to no pools, and how many CPUs were moved in how many changes. What is not modelled on a simulated machine:
-//! caches that are cold after a move (only `cg` has any), and the time that a change takes.
+//! The work of both programs together, from the start: the number of CPUs that their operations are equivalent to, or Mop/s of
+//! `cg`. Its ratios to the best split and to no pools, and the numbers of moved CPUs and of changes. Not modelled on a simulated
+//! machine: cold caches after a move (except for `cg`), and the time that a change takes.
 //!
-//! With `--machine real` programs of ours do this on the machine at hand (`millpond load spin`), in pools that push no thread out. The speed of a CPU is measured before; and
-//! how much of the machine was to be had then, since others may use it, too.
+//! With `--machine real` the programs run on the real machine (`millpond load spin`), in pools whose CPUs other threads may
+//! use too. Before that, the experiment measures the speed of a CPU, and which part of the machine was available, because
+//! other programs may use it.
 
 pub mod real;
 mod simulated;
@@ -70,29 +71,29 @@ const JOBS: [&str; 2] = ["batch", "cg"];
 /// Seconds between two changes of sides.
 const EVERY: [u64; 3] = [1, 5, 30];
 
-/// The quantities.
+/// The measured quantities.
 const WORK: &str = "work of both";
 const MOPS: &str = "work of both programs";
 const OF_SPLIT: &str = "of the best split";
 const OF_NOTHING: &str = "of no pools";
 
-/// Less of the best split is missing the goal.
+/// The goal, as a fraction of the best split.
 const GOAL: f64 = 0.97;
 
-/// What programs are like.
+/// The kind of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
-    /// Threads that know nothing of each other.
+    /// Independent threads.
     Batch,
-    /// Threads that spin for each other, as many as the pool has CPUs.
+    /// Threads that spin for each other, one per CPU of the pool.
     Cg,
 }
 
-/// What is done in an arm.
+/// The configuration of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Arm {
     Nothing,
-    /// The first program has so many of so many CPUs.
+    /// CPUs of the first program, of all CPUs.
     Split(usize, usize),
     /// A policy of poold, and the objective of both sets.
     Pools(String, Option<&'static str>),
@@ -113,7 +114,7 @@ impl Arm {
         }
     }
 
-    /// Makes the pools of this arm, the first with a set of these CPUs.
+    /// Creates the pools of this arm, the first with a set of these CPUs.
     fn edit(&self, editor: &mut Editor, cpus: &[CpuId]) -> Result<(), PoolError> {
         own_set(editor, POOLS[0], cpus, 1)?;
         editor.create_pool(POOLS[1])?;
@@ -126,16 +127,16 @@ impl Arm {
     }
 }
 
-/// What came of an arm.
+/// Result of an arm.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Played {
-    /// Work of both in a second, in the unit of the job.
+    /// Work of both programs per second, in the unit of the job.
     work: f64,
     moves: u64,
     changes: u64,
 }
 
-/// How demand changes: seconds between two changes of sides; none for even demand.
+/// Seconds between two changes of sides; `None` for even demand.
 type Every = Option<u64>;
 
 fn demands(choices: &Choices) -> Vec<Every> {
@@ -145,7 +146,7 @@ fn demands(choices: &Choices) -> Vec<Every> {
     every.iter().copied().map(Some).chain(even.then_some(None)).collect()
 }
 
-/// The arms on so many CPUs.
+/// The arms for this many CPUs.
 fn arms(choices: &Choices, all: usize) -> Result<Vec<Arm>, Failure> {
     let usual = [all / 8, all / 4, all / 2, all - all / 4, all - all / 8];
     let chosen =
@@ -186,12 +187,12 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// `every 5 s`, `even`.
+/// The demand as text: `every 5 s`, `even`.
 fn sentence(every: Every) -> String {
     every.map_or("even".to_owned(), |seconds| format!("every {seconds} s"))
 }
 
-/// The split with which most was done; of those that differ by less than a thousandth the most even one.
+/// The split with the most work; among those within a thousandth, the most even one.
 fn best_split(played: &[(Arm, Played)]) -> Option<&(Arm, Played)> {
     let splits = || played.iter().filter(|(arm, _)| matches!(arm, Arm::Split(..)));
     let most = splits().map(|(_, played)| played.work).fold(0.0, f64::max);
@@ -199,7 +200,7 @@ fn best_split(played: &[(Arm, Played)]) -> Option<&(Arm, Played)> {
     splits().filter(|(_, played)| played.work >= most * 0.999).min_by_key(|(arm, _)| lean(arm))
 }
 
-/// Adds what came of all arms under one demand: points, a table, and what it means.
+/// Adds the results of all arms under one demand: points, a table, and a conclusion.
 fn judge(findings: &mut Findings, every: Every, job: Job, played: &[(Arm, Played)]) {
     let (quantity, unit, decimals) = match job {
         Job::Cg => (MOPS, "Mop/s", 0),
@@ -241,7 +242,7 @@ fn judge(findings: &mut Findings, every: Every, job: Job, played: &[(Arm, Played
     findings.tables.push((format!("demand {demand}"), table));
 }
 
-/// What ratios mean, in words.
+/// The conclusion from the ratios, in words.
 fn verdict(
     demand: &str,
     name: &str,

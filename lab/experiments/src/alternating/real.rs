@@ -1,4 +1,4 @@
-//! The same on the machine at hand: programs of ours start and end when demand changes sides.
+//! The experiment on the real machine: programs start and end when demand changes sides.
 
 use super::simulated::{turns, wants};
 use super::{Arm, Every, Job, POOLS, Played, arms, demands, judge, sentence};
@@ -11,13 +11,13 @@ use crate::published::{Choices, Findings, real};
 use millpond_machine::Absent;
 use millpond_model::{CpuId, Nanos};
 
-/// What a program does that wants little: a third of a CPU.
+/// Load of the program that wants little: a third of a CPU.
 const LITTLE: &str = "spin --threads 1 --duty 33";
 
-/// Does what was chosen.
+/// Runs the chosen arms.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     if choices.word("job").is_some_and(|job| job != "batch") {
         let why = "on a real machine programs of cg take longer to get ready than a turn may last";
@@ -48,7 +48,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Fields are dropped in this order: pools go when no thread is in them any more.
+/// Fields are dropped in this order: pools are removed after the programs in them.
 struct Stage<'h, 'a> {
     here: &'h Here<'a>,
     bursts: [Option<Program>; 2],
@@ -119,7 +119,7 @@ impl Stage<'_, '_> {
         Ok(started)
     }
 
-    /// Demand changes: the program that wants less ends first.
+    /// Changes sides: the program that wants less ends first.
     fn change(&mut self, wants: [bool; 2]) -> Result<(), Failure> {
         for (program, wants) in wants.into_iter().enumerate() {
             if !wants && let Some(burst) = self.bursts[program].take() {

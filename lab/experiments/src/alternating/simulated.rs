@@ -1,4 +1,4 @@
-//! The arms on simulated machines: programs that start and end when demand changes sides.
+//! The arms on simulated machines: programs start and end when demand changes sides.
 
 use super::{Arm, Every, Job, POOLS, Played};
 use crate::Failure;
@@ -7,13 +7,13 @@ use crate::pools::MadePools;
 use crate::published::{Bench, Lab, real};
 use millpond_model::{Nanos, Pid};
 
-/// What a program does that wants little.
+/// Load of the program that wants little.
 const LITTLE: &str = "batch --op 1 --sleep 2";
 
-/// Operations a second of a CPU.
+/// Operations per second of a CPU.
 const OPS: f64 = 1e3;
 
-/// The program that wants everything in a turn, both turns of a cycle.
+/// Which programs want all CPUs in a turn; two turns are a cycle.
 pub(super) fn wants(every: Every, turn: u64) -> [bool; 2] {
     match every {
         None => [true, true],
@@ -21,7 +21,7 @@ pub(super) fn wants(every: Every, turn: u64) -> [bool; 2] {
     }
 }
 
-/// Turns of so many seconds: whole cycles, so many seconds at least.
+/// Seconds per turn and number of turns: whole cycles, for at least this many seconds.
 pub(super) fn turns(every: Every, seconds: u64) -> (u64, u64) {
     match every {
         None => (seconds, 1),
@@ -33,13 +33,13 @@ struct Stage<'a> {
     bench: &'a Bench,
     job: Job,
     pools: Option<MadePools<'a>>,
-    /// The programs that want everything now, with their threads.
+    /// The programs that want all CPUs now, with their number of threads.
     bursts: [Option<(Pid, u64)>; 2],
-    /// Operations of those that are gone.
+    /// Operations of programs that have ended.
     done: u64,
 }
 
-/// Plays one arm.
+/// Runs one arm.
 pub(super) fn play(
     lab: &Lab<'_>,
     machine: &str,
@@ -102,7 +102,7 @@ impl Stage<'_> {
         self.pools.as_ref().map_or(Ok(()), |pools| pools.bind(pid, pool))
     }
 
-    /// Demand changes.
+    /// Changes sides.
     fn change(&mut self, wants: [bool; 2]) -> Result<(), Failure> {
         for (program, wants) in wants.into_iter().enumerate() {
             match (self.bursts[program], wants) {
@@ -114,7 +114,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// How many threads a program has that wants everything.
+    /// Number of threads of a program that wants all CPUs.
     fn threads(&self, program: usize) -> Result<u64, Failure> {
         match &self.pools {
             Some(pools) if self.job == Job::Cg => Ok(pools.size(POOLS[program])?.max(1)),
@@ -140,7 +140,7 @@ impl Stage<'_> {
         self.bench.kill(pid)
     }
 
-    /// Programs that are malleable follow their pools.
+    /// Malleable programs follow the size of their pools.
     fn follow(&mut self) -> Result<(), Failure> {
         for program in 0..POOLS.len() {
             if let Some((_, threads)) = self.bursts[program]

@@ -1,4 +1,4 @@
-//! What is chosen, and what comes of it on a simulated machine.
+//! Tests of the choices, and of the results on a simulated machine.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -84,14 +84,14 @@ fn verdicts_say_who_loses() {
 fn pools_follow_demand_that_changes_sides() {
     let found = found(&[("every", "1,5"), ("seconds", "10"), ("split", "32"), ("policy", "millpond")]);
     for demand in ["every 1 s", "every 5 s"] {
-        // The program that wants everything has half of the machine, and the other a third of a CPU.
+        // The program that wants all CPUs has half of the machine, and the other one a third of a CPU.
         let split = ours(&found, WORK, &format!("{demand}: split 32 + 32"));
         assert!((32.0..32.5).contains(&split), "{split}");
         let nothing = ours(&found, WORK, &format!("{demand}: nothing"));
         assert!((63.0..=64.0).contains(&nothing), "{nothing}");
         let of_split = ours(&found, OF_SPLIT, &format!("{demand}: pools, millpond"));
         assert!(of_split > 1.6, "{demand}: {of_split}");
-        // An objective of both takes nothing that is needed.
+        // An objective of both takes no CPU that is needed.
         let preferring = ours(&found, OF_SPLIT, &format!("{demand}: pools, millpond, < 80"));
         assert!(preferring >= 0.99 * of_split, "{demand}: {preferring} and {of_split}");
     }

@@ -1,4 +1,4 @@
-//! The arms: programs started, placed, begun together, watched and ended; then everything is put back.
+//! The arms: programs are started, placed, begun together, watched and ended; then all changes are undone.
 
 use super::homes::Home;
 use super::watch::Watch;
@@ -13,21 +13,21 @@ use millpond_session::{Cap, Session};
 use millpond_workloads::cg::{CgResult, Verification};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longer than any arm: the jobs are ended, not awaited.
+/// Longer than any arm: the jobs are ended explicitly.
 pub(super) const JOB_WORDS: [&str; 5] = ["cg", "--class", "S", "--seconds", "3600"];
 
-/// What all arms have in common.
+/// Common data of all arms.
 pub(super) struct Stage<'a, 't> {
     pub session: &'a Session,
     pub options: &'a Options<'a>,
     pub homes: [Home; 2],
     pub free: Vec<CpuId>,
-    /// Whether there can be pools; else jobs are kept apart by sets.
+    /// Whether pools can be created; otherwise jobs are separated by sets.
     pub pools: Result<(), Absent>,
     pub tell: &'t mut dyn FnMut(Event<'_>),
 }
 
-/// What was done for the programs of an arm. Fields are dropped in this order: a set goes when no thread is in it any more.
+/// The placement of an arm's programs. Fields are dropped in this order: a set is removed after its programs.
 #[derive(Default)]
 struct Placed<'m> {
     programs: Vec<Program>,
@@ -37,7 +37,7 @@ struct Placed<'m> {
 }
 
 impl<'a> Stage<'a, '_> {
-    /// Plays one arm and puts everything back.
+    /// Runs one arm and undoes its changes.
     pub fn play(&mut self, act: Act) -> Result<Arm, Failure> {
         let sentence = sentence(act, &self.homes, &self.free);
         (self.tell)(Event::Begin(&sentence));
@@ -49,7 +49,7 @@ impl<'a> Stage<'a, '_> {
         Ok(arm)
     }
 
-    /// Starts the programs of an arm and places them; or says why the arm is not possible here.
+    /// Starts and places the programs of an arm; or the reason why the arm is impossible here.
     fn place(&mut self, act: Act) -> Result<Result<Placed<'a>, Absent>, Failure> {
         let mut placed = Placed::default();
         for name in act.kind.jobs() {
@@ -96,7 +96,7 @@ impl<'a> Stage<'a, '_> {
     }
 
     /// A pool for each of these jobs, as published: one has a set of its own (with more than two CPUs, each), the other has the
-    /// default set. A set of its own keeps at least `min`.
+    /// default set. A set of its own keeps at least `min` CPUs.
     pub(super) fn make_pools(&self, names: &[&str], min: u64) -> Result<MadePools<'a>, Failure> {
         MadePools::make(self.session.machine(), true, |editor| {
             for (name, home) in names.iter().zip(&self.homes) {
@@ -109,7 +109,7 @@ impl<'a> Stage<'a, '_> {
         })
     }
 
-    /// Runs what was placed, and takes it away again.
+    /// Runs the placed programs, and removes the placement.
     fn perform(&mut self, act: Act, sentence: String, mut placed: Placed<'a>) -> Result<Arm, Failure> {
         let stop = self.options.stop;
         let programs = &mut placed.programs;
@@ -158,7 +158,7 @@ impl<'a> Stage<'a, '_> {
         Ok(Arm { kind: act.kind, blocks: act.blocks, sentence, jobs, left_out: None, unseen })
     }
 
-    /// Lets the programs run, and looks each second where.
+    /// Lets the programs run, and samples each second where they ran.
     fn wait(&mut self, seconds: u64, watch: &mut Watch<'_>) -> Result<(), Failure> {
         let clock = self.session.machine().clock();
         watch.restart();
@@ -177,7 +177,7 @@ impl<'a> Stage<'a, '_> {
     }
 }
 
-/// What is done in an arm, in a sentence.
+/// The description of an arm.
 pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
     let all: CpuSet = free.iter().copied().collect();
     let [a, b] = homes;
@@ -203,7 +203,7 @@ pub(super) fn sentence(act: Act, homes: &[Home; 2], free: &[CpuId]) -> String {
     if act.blocks { format!("{text}; threads block at barriers") } else { text }
 }
 
-/// As much time as the CPUs of a home have.
+/// A cap equivalent to the CPUs of a home.
 fn cap_percent(homes: &[Home; 2]) -> u32 {
     u32::try_from(homes[0].cpus().len()).unwrap_or(u32::MAX / 100) * 100
 }

@@ -1,13 +1,13 @@
-//! CPUs of each job when both are apart.
+//! CPUs of each job when the jobs are separated.
 
 use millpond_model::{CpuId, CpuSet};
 
-/// Where a job lives when both are apart.
+/// The place of a job when the jobs are separated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Home {
-    /// In a set of these CPUs.
+    /// A set with these CPUs.
     Set(Vec<CpuId>),
-    /// In the default set, which then has these.
+    /// The default set, which then has these CPUs.
     Default(Vec<CpuId>),
 }
 
@@ -20,9 +20,9 @@ impl Home {
     }
 }
 
-/// Homes of equal size for two jobs, from CPUs in the order of where they stand; none for fewer than two. From three on both
-/// are sets, at opposite ends, and at least one CPU stays for everything else: the first, which is most likely to have
-/// the interrupts.
+/// Homes of equal size for two jobs, from CPUs in topology order; `None` for fewer than two CPUs. From three CPUs on both
+/// are sets, at opposite ends. At least one CPU remains for other programs: the first, which most likely has the
+/// interrupts.
 #[must_use]
 pub fn plan_homes(free: &[CpuId]) -> Option<[Home; 2]> {
     match free {

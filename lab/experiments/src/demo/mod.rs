@@ -2,39 +2,38 @@
 //!
 //! # Claim
 //!
-//! Threads that spin for each other need CPUs of their own. Two such programs on all CPUs of a machine hinder
-//! each other many times over, since each wait for a thread that is not running lasts for time slices. Caps on the time that
-//! each gets do not help, because the trouble is where threads run and not how much time they have. Apart, each on half of the
-//! machine, each is about as fast as if it were alone there. Published: about 80 Mop/s per program mixed, about 1,000 apart, on a
-//! machine of two CPUs.
+//! Threads that spin for each other need CPUs of their own. Two such programs on all CPUs of a machine slow each other down many
+//! times, because each wait for a thread that is not running lasts for time slices. Caps on their CPU time do not help: the problem is
+//! where threads run, not how much time they have. Separated, each on half of the machine, each is about as fast as
+//! alone there. Published: about 80 Mop/s per program mixed, about 1,000 separated, on a machine of two CPUs.
 //!
 //! # Arms
 //!
 //! ```text
-//!   alone      one job in a set of its own, nothing else going on          k threads on k CPUs
+//!   alone      one job in a set of its own, with no other job              k threads on k CPUs
 //!   fighting   both jobs on all CPUs                                       n threads each on n
 //!   capped     the same, each limited to the time of k CPUs                n threads each on n
 //!   pools      each job in a pool with k CPUs                              k threads each on k
 //!   alone      once more, so that a drift of the machine shows
 //! ```
 //!
-//! With two CPUs k is 1: the pool of one job gets a set, that of the other has the default set, and so what is left. With more, both get sets of
-//! the same size, at opposite ends of the topology, and the default set keeps at least one CPU. Pools are enabled with *keep
-//! others*: no other thread is pushed out, slowed or moved. Where there can be none, jobs are kept *apart* by sets. Where pools or sets are in use
-//! nothing is done.
+//! With two CPUs k is 1: the pool of one job gets a set, and the pool of the other has the default set with the remaining
+//! CPU. With more CPUs, both get sets of equal size, at opposite ends of the topology, and the default set keeps at least one
+//! CPU. Pools are enabled with *keep others*: no other thread is evicted, slowed or moved. Where pools are impossible, jobs
+//! are kept *apart* by sets. Where pools or sets are already in use, the demo refuses to run.
 //!
-//! In each arm the programs are started, bound or capped while they are a single thread, told to get ready, and begun
-//! together; they run until told to end, and each tells its own Mop/s of the time since it began. Meanwhile samples show
+//! In each arm the programs are started, and bound or capped while they are single-threaded. Then they initialize, and begin
+//! together. They run until they are ended, and each reports its own Mop/s since its beginning. Samples meanwhile show
 //! where they run.
 //!
 //! # The story
 //!
-//! Then both run in pools as programs that are malleable (`story`): one stops, and the other's pool grows; it starts again, and they share.
+//! Then both run in pools as malleable programs (`story`): one stops, and the other's pool grows; it starts again, and they share.
 //!
-//! # What follows
+//! # Result
 //!
-//! The speed-up is the sum of Mop/s in pools over that of the fight. *Of alone* is the slower job in pools over the mean of both
-//! runs alone. A machine of one CPU has nothing to share out, and the demo says so.
+//! The speed-up is the sum of Mop/s in pools divided by that in the arm *fighting*. *Of alone* is the slower job in pools divided by the mean
+//! of both runs alone. On a machine with one CPU the demo is impossible, and says so.
 
 mod arms;
 mod homes;
@@ -58,31 +57,31 @@ use std::sync::atomic::AtomicBool;
 
 use arms::Stage;
 
-/// How the demo is run.
+/// Options of the demo.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// The program that has `load cg`: ours.
+    /// The program with the command `load cg`: this one.
     pub program: &'a Path,
-    /// Set from outside when it should stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
-    /// The arms, in the order in which they are played.
+    /// The arms, in order.
     pub acts: &'a [Act],
-    /// How long both jobs run together, in each arm.
+    /// Run time of both jobs together, in each arm.
     pub together_seconds: u64,
-    /// How long one runs alone, each time.
+    /// Run time of one job alone, each time.
     pub alone_seconds: u64,
-    /// How long each of the three phases of the story lasts; 0 leaves it out.
+    /// Length of each of the three phases of the story; 0 leaves it out.
     pub phase_seconds: u64,
 }
 
 impl<'a> Options<'a> {
-    /// The usual times: less than a minute in all.
+    /// The default times: less than a minute in total.
     #[must_use]
     pub fn new(program: &'a Path, stop: &'a AtomicBool) -> Self {
         Options { program, stop, acts: &ACTS, together_seconds: 8, alone_seconds: 4, phase_seconds: 5 }
     }
 
-    /// How long the jobs will run in all.
+    /// Total run time of the jobs.
     #[must_use]
     pub fn total_seconds(&self) -> u64 {
         let of = |act: &Act| match act.kind {
@@ -93,26 +92,26 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The jobs, in a line.
+/// The jobs, in one line.
 pub const JOBS: &str =
     "a and b, NPB CG class S, whose threads spin for each other; one thread per CPU they may use";
 
-/// What happens while it runs.
+/// Progress of the demo.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// The machine was looked at.
+    /// The facts about the machine are known.
     Machine(&'a Facts),
-    /// An arm begins, or the story; its sentence.
+    /// An arm or the story begins; its description.
     Begin(&'a str),
-    /// An arm is over, or was left out.
+    /// An arm is finished, or was left out.
     Done(&'a Arm),
-    /// The story is over, or was left out.
+    /// The story is finished, or was left out.
     Story(&'a Story),
-    /// Something that a user should know.
+    /// A note for the user.
     Note(&'a str),
 }
 
-/// What is played when nothing else is asked for.
+/// The default arms.
 const ACTS: [Act; 5] = [
     Act::spinning(ArmKind::Alone),
     Act::spinning(ArmKind::Fighting),
@@ -121,7 +120,7 @@ const ACTS: [Act; 5] = [
     Act::spinning(ArmKind::Alone),
 ];
 
-/// The same where there can be no pools.
+/// The same arm, adapted to machines without pools.
 fn possible(act: Act, pools: &Result<(), Absent>) -> Act {
     match act.kind {
         ArmKind::Pools if pools.is_err() => Act { kind: ArmKind::Apart, ..act },
@@ -129,10 +128,10 @@ fn possible(act: Act, pools: &Result<(), Absent>) -> Act {
     }
 }
 
-/// What would be done here: the machine, and a sentence for each arm. Nothing is started and nothing changed.
+/// The machine, and the description of each arm. Starts and changes nothing.
 ///
 /// # Errors
-/// [`Failure`] when the demo is not possible here.
+/// [`Failure`] when the demo is impossible here.
 pub fn outline(session: &Session, options: &Options<'_>) -> Result<(Facts, Vec<String>), Failure> {
     let (facts, free) = look(session)?;
     let pools = pools::are_free(session.machine())?;
@@ -148,7 +147,7 @@ pub fn outline(session: &Session, options: &Options<'_>) -> Result<(Facts, Vec<S
 /// Runs the demo.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub fn run(
     session: &Session,
     options: &Options<'_>,

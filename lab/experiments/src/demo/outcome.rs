@@ -1,4 +1,4 @@
-//! What came of the story: sizes of both pools over time, speeds, and how long changes took.
+//! Results of the story: sizes of both pools over time, speeds, and how long changes took.
 
 use crate::timeline::{Sizes, text};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The jobs.
 pub(super) const NAMES: [&str; 2] = ["a", "b"];
 
-/// A figure, and how many digits of it a person should see.
+/// A figure, and its number of decimals for display.
 pub(super) type Told = Option<(f64, usize)>;
 
 /// What came of it. Times are seconds since both jobs were begun.
@@ -56,7 +56,7 @@ pub struct Moved {
 }
 
 impl Story {
-    /// It is not possible here.
+    /// A story that is impossible here.
     #[must_use]
     pub fn left_out(why: &str) -> Story {
         Story { left_out: Some(why.to_owned()), ..Story::default() }
@@ -68,7 +68,7 @@ impl Story {
         self.phases.iter().map(|phase| (phase.name.clone(), told(phase.a), told(phase.b))).collect()
     }
 
-    /// What came of it, below its sentence.
+    /// The results as text, below the description.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(why) = &self.left_out {

@@ -1,4 +1,4 @@
-//! What came of the demo: arms, jobs, and the one line at the end.
+//! Results of the demo: arms, jobs, and the final line.
 
 use super::outcome::Story;
 use crate::ground::Facts;
@@ -24,23 +24,23 @@ pub enum ArmKind {
     Apart,
 }
 
-/// What is done in an arm.
+/// The configuration of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Act {
-    /// Which arm.
+    /// The kind of arm.
     pub kind: ArmKind,
-    /// Threads block at barriers, and do not spin.
+    /// Threads block at barriers instead of spinning.
     pub blocks: bool,
 }
 
 impl Act {
-    /// With threads that spin.
+    /// An arm with spinning threads.
     #[must_use]
     pub const fn spinning(kind: ArmKind) -> Act {
         Act { kind, blocks: false }
     }
 
-    /// How threads wait, in the words of the load.
+    /// The load's option value for the barriers.
     pub(super) fn barrier(self) -> &'static str {
         if self.blocks { "block" } else { "spin" }
     }
@@ -138,7 +138,7 @@ impl ArmKind {
 }
 
 impl Seen {
-    /// From the percents of each second.
+    /// The summary of the percentages of each second.
     #[must_use]
     pub fn over(cpu: CpuId, seconds: &[f64]) -> Seen {
         let count = u32::try_from(seconds.len().max(1)).map_or(f64::MAX, f64::from);
@@ -152,26 +152,26 @@ impl Seen {
 }
 
 impl Arm {
-    /// An arm that is not possible here.
+    /// An arm that is impossible here.
     #[must_use]
     pub fn left_out(act: Act, sentence: String, absent: &Absent) -> Arm {
         let left_out = Some(absent.to_string());
         Arm { kind: act.kind, blocks: act.blocks, sentence, jobs: Vec::new(), left_out, unseen: None }
     }
 
-    /// `pools, blocking`
+    /// Its name: `pools, blocking`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}{}", self.kind.word(), if self.blocks { ", blocking" } else { "" })
     }
 
-    /// Mop/s of all jobs; none when it was left out.
+    /// Mop/s of all jobs; `None` if it was left out.
     #[must_use]
     pub fn mops(&self) -> Option<f64> {
         self.left_out.is_none().then(|| self.jobs.iter().map(|job| job.mops).sum())
     }
 
-    /// What came of it, below its sentence.
+    /// The results as text, below the description.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(why) = &self.left_out {
@@ -194,19 +194,19 @@ impl Arm {
     }
 }
 
-/// A job alone that has less of its CPUs than this is not alone.
+/// A job alone that gets less than this percentage of its CPUs was not alone.
 const IDLE_PERCENT: f64 = 90.0;
 
-/// Most CPUs that are listed one by one.
+/// Maximum number of CPUs that are listed individually.
 const LISTED_MAX: usize = 8;
 
-/// `0: 21-51, 1: 22-49`; of many CPUs the range over all of them.
+/// Percentages by CPU: `0: 21-51, 1: 22-49`; for many CPUs the range over all of them.
 fn places(seen: &[Seen]) -> String {
     let range = |least: f64, most: f64| {
         let (least, most) = (format!("{least:.0}"), format!("{most:.0}"));
         if least == most { most } else { format!("{least}-{most}") }
     };
-    // Less than half a percent in every second is the start of a program, or its end.
+    // CPUs with less than half a percent in every second are only the start or the end of a program.
     let seen: Vec<&Seen> = seen.iter().filter(|place| place.most >= 0.5).collect();
     if seen.len() > LISTED_MAX {
         let cpus: millpond_model::CpuSet = seen.iter().map(|place| place.cpu).collect();
@@ -227,7 +227,7 @@ impl Demo {
         Demo { machine, arms, story, speed_up }
     }
 
-    /// The last table and the last line.
+    /// The final table and line.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut table = Table::of(&["arm"], &["a Mop/s", "b Mop/s", "of alone"]);
@@ -260,14 +260,14 @@ impl Demo {
         text
     }
 
-    /// How fast the slower job of an arm was beside the job alone that waited in the same way.
+    /// Speed of the slower job of an arm, relative to the job alone with the same kind of waiting.
     #[must_use]
     pub fn of_alone(&self, arm: &Arm) -> Option<f64> {
         let slower = arm.jobs.iter().map(|job| job.mops).reduce(f64::min)?;
         Some(slower / alone(&self.arms, arm.blocks)?)
     }
 
-    /// Sizes of both pools over time.
+    /// A picture of the sizes of both pools over time.
     #[must_use]
     pub fn sizes_svg(&self) -> String {
         let sizes = self.story.as_ref().map(|story| story.sizes.as_slice()).unwrap_or_default();
@@ -275,7 +275,7 @@ impl Demo {
         crate::timeline::svg("Two pools: a stops, and starts again", ["pool of a", "pool of b"], sizes, end)
     }
 
-    /// How much of its CPUs the job that ran alone had, on average.
+    /// The average percentage of its CPUs that the job alone had.
     fn idle_percent(&self) -> Option<f64> {
         let alone = self.arms.iter().filter(|arm| arm.kind == ArmKind::Alone && arm.unseen.is_none());
         let seen: Vec<f64> =
@@ -284,7 +284,7 @@ impl Demo {
         Some(seen.iter().sum::<f64>() / f64::from(count))
     }
 
-    /// Mop/s of each job in each arm.
+    /// A picture of the Mop/s of each job in each arm.
     #[must_use]
     pub fn svg(&self) -> String {
         let groups = self.arms.iter().map(|arm| Group {
@@ -304,7 +304,7 @@ impl Demo {
     }
 }
 
-/// The mean Mop/s of the arms in which one job ran alone and waited in that way.
+/// The mean Mop/s of the arms in which one job ran alone, with this kind of waiting.
 fn alone(arms: &[Arm], blocks: bool) -> Option<f64> {
     let is_it = |arm: &&Arm| arm.kind == ArmKind::Alone && arm.blocks == blocks;
     let alone: Vec<f64> = arms.iter().filter(is_it).filter_map(Arm::mops).collect();

@@ -1,8 +1,8 @@
 //! The story: both jobs in pools; one stops, and the other's pool grows; it starts again, and they share.
 //!
-//! Both jobs are malleable: they run as many threads as their pools have CPUs, and look after each iteration. What moves
-//! CPUs is the manager of poold with the policy *millpond*, asked ten times a second. A set may be left without a CPU
-//! while no thread is in it (`pset.min` is 0); a job that comes back asks for one (`pset.min` is 1).
+//! Both jobs are malleable: they run as many threads as their pools have CPUs, which they check after each iteration. The manager
+//! of poold with the policy *millpond* moves CPUs; it is called ten times a second. A set may be left without CPUs
+//! while no thread is in it (`pset.min` is 0). A job that comes back asks for one CPU (`pset.min` is 1).
 
 use super::Event;
 use super::arms::{JOB_WORDS, Stage, cg_result};
@@ -17,27 +17,27 @@ use millpond_planner::policy;
 use millpond_pools::{Done, Manager};
 use std::sync::atomic::Ordering;
 
-/// The policy.
+/// The policy of poold.
 const POLICY: &str = "millpond";
 
-/// Between two turns of the manager.
+/// Interval of the manager.
 const TURN: Nanos = Nanos::from_millis(100);
 
-/// How long a set may be without the CPU that its minimum asks for.
+/// Timeout until a set has the CPU that its minimum asks for.
 const FOR_MINIMUM: Nanos = Nanos::from_secs(10);
 
-/// What is left out at the beginning of a phase when its speed is told: CPUs still move then.
+/// Seconds at the beginning of a phase that its speed excludes, because CPUs still move.
 const SETTLING: f64 = 1.0;
 
-/// What is done.
+/// The description of the story.
 pub(super) const SENTENCE: &str = "resized: both in pools, with as many threads as CPUs; a stops, and starts again; poold's policy moves CPUs";
 
-/// What a job told of its iterations: when each ended, and with how many threads, in seconds since the story began.
+/// A job's reported iterations: end time and number of threads of each, in seconds since the story began.
 #[derive(Debug, Default)]
 struct Heard {
     began: f64,
     iterations: Vec<(f64, u64)>,
-    /// Mop in an iteration; known in the end.
+    /// Mop per iteration; known at the end.
     mop: f64,
 }
 
@@ -50,14 +50,14 @@ impl Heard {
         }
     }
 
-    /// Mop/s between two moments.
+    /// Mop/s between two times.
     fn speed(&self, from: f64, to: f64) -> Option<f64> {
         let count = self.iterations.iter().filter(|(at, _)| (from..to).contains(at)).count();
         let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
         Some(f64::from(count) * self.mop / (to - from))
     }
 
-    /// Its threads at a moment's end, and when it began to run so many after another one.
+    /// Its number of threads at `until`, and when it first ran that many after `after`.
     fn threads(&self, after: f64, until: f64) -> Option<(u64, f64)> {
         let within = || self.iterations.iter().filter(|(at, _)| (after..until).contains(at));
         let last = within().next_back()?.1;
@@ -66,7 +66,7 @@ impl Heard {
     }
 }
 
-/// All that goes on. Fields are dropped in this order: pools go when no thread is in them any more.
+/// The running jobs and pools. Fields are dropped in this order: pools are removed after the programs in them.
 struct Scene<'s, 'a, 't> {
     stage: &'s mut Stage<'a, 't>,
     jobs: [Option<Program>; 2],
@@ -79,7 +79,7 @@ struct Scene<'s, 'a, 't> {
 }
 
 impl<'a> Stage<'a, '_> {
-    /// Tells the story.
+    /// Plays the story.
     pub fn tell_story(&mut self) -> Result<Story, Failure> {
         (self.tell)(Event::Begin(SENTENCE));
         let story = match self.pools.clone() {
@@ -174,12 +174,12 @@ impl Scene<'_, '_, '_> {
         })
     }
 
-    /// Seconds since it began.
+    /// Seconds since the start.
     fn now(&self) -> f64 {
         Nanos(self.stage.session.machine().clock().now().0.saturating_sub(self.began.0)).as_secs_f64()
     }
 
-    /// Notes the sizes, if they are others.
+    /// Records the sizes, if they changed.
     fn look(&mut self) -> Result<Sizes, Failure> {
         let seconds = self.now();
         let sizes = Sizes { seconds, a: self.pools.size(NAMES[0])?, b: self.pools.size(NAMES[1])? };
@@ -189,7 +189,7 @@ impl Scene<'_, '_, '_> {
         Ok(sizes)
     }
 
-    /// One turn of the manager, and what the jobs told.
+    /// One run of the manager, and the jobs' reports.
     fn turn(&mut self) -> Result<Sizes, Failure> {
         let machine = self.stage.session.machine();
         let turn = self.manager.turn(machine, self.watch.as_mut()).map_err(Failure::pools("manage pools"))?;
@@ -204,7 +204,7 @@ impl Scene<'_, '_, '_> {
         self.look()
     }
 
-    /// Turns for so many seconds.
+    /// Runs the manager for this many seconds.
     fn pass(&mut self, seconds: u64) -> Result<(), Failure> {
         let clock = self.stage.session.machine().clock();
         let end = clock.now() + Nanos::from_secs(seconds);
@@ -216,7 +216,7 @@ impl Scene<'_, '_, '_> {
         Ok(())
     }
 
-    /// Turns until the set of the job that comes back has a CPU.
+    /// Runs the manager until the set of the returning job has a CPU.
     fn until_it_has_one(&mut self) -> Result<(), Failure> {
         let clock = self.stage.session.machine().clock();
         let end = clock.now() + FOR_MINIMUM;
@@ -243,7 +243,7 @@ impl Scene<'_, '_, '_> {
         if self.stage.options.stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { Ok(()) }
     }
 
-    /// Starts a job in its pool, and gets it ready.
+    /// Starts a job in its pool, and initializes it.
     fn start(&mut self, job: usize) -> Result<(), Failure> {
         let words = [&JOB_WORDS[..], &["--barrier", "spin", "--malleable"]].concat();
         let name = NAMES[job];
@@ -254,7 +254,7 @@ impl Scene<'_, '_, '_> {
         program.wait_for("ready", self.stage.options.stop).map(drop)
     }
 
-    /// Begins it.
+    /// Begins a job.
     fn begin(&mut self, job: usize) -> Result<(), Failure> {
         let Some(program) = &mut self.jobs[job] else { return Ok(()) };
         program.go()?;
@@ -263,7 +263,7 @@ impl Scene<'_, '_, '_> {
         Ok(())
     }
 
-    /// Ends it, and waits until it has.
+    /// Ends a job, and waits for its end.
     fn end(&mut self, job: usize) -> Result<(), Failure> {
         let Some(mut program) = self.jobs[job].take() else { return Ok(()) };
         self.heard[job].hear(&mut program);
@@ -275,7 +275,7 @@ impl Scene<'_, '_, '_> {
         Ok(())
     }
 
-    /// What sizes came to be since then.
+    /// The change of sizes since `at`.
     fn moved(&self, at: f64, is_right: impl Fn([u64; 2], u64) -> bool) -> Moved {
         let last = self.sizes.last().copied().unwrap_or_default();
         let all = u64::try_from(self.stage.free.len()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Where programs run, second by second.
+//! Samples where programs run, second by second.
 
 use super::Seen;
 use crate::program::Program;
@@ -7,13 +7,13 @@ use millpond_machine::{Absent, Machine};
 use millpond_model::{CpuId, Nanos, Pid};
 use std::collections::BTreeMap;
 
-/// Out of step with every clock and tick.
+/// A frequency that does not coincide with any clock or tick.
 const FREQUENCY_HZ: u64 = 4_997;
 
-/// Percent of samples on one CPU, one number a second.
+/// Percentage of samples on one CPU, one value per second.
 type Seconds = Vec<f64>;
 
-/// Samples of several programs, for as long as the machine gives any.
+/// Samples of several programs, as long as the machine provides them.
 pub(super) struct Watch<'m> {
     source: Result<Box<dyn OccupancyWatch + 'm>, Absent>,
     seen: BTreeMap<(Pid, CpuId), Seconds>,
@@ -21,7 +21,7 @@ pub(super) struct Watch<'m> {
 }
 
 impl<'m> Watch<'m> {
-    /// Begins to watch.
+    /// Starts sampling.
     pub fn begin(machine: &'m dyn Machine, programs: &[Program]) -> Watch<'m> {
         let pids: Vec<Pid> = programs.iter().map(Program::pid).collect();
         let source =
@@ -29,19 +29,19 @@ impl<'m> Watch<'m> {
         Watch { source, seen: BTreeMap::new(), seconds: 0 }
     }
 
-    /// Why nothing is seen, if nothing is.
+    /// The reason why there are no samples, if so.
     pub fn unseen(&self) -> Option<String> {
         self.source.as_ref().err().map(ToString::to_string)
     }
 
-    /// Forgets what was seen until now.
+    /// Discards the samples so far.
     pub fn restart(&mut self) {
         let _ = self.take();
         self.seen.clear();
         self.seconds = 0;
     }
 
-    /// Takes what was seen since the last time, which should be about a second.
+    /// Adds the samples since the last call, which should be about a second ago.
     pub fn collect(&mut self) {
         let Some(residence) = self.take().filter(|residence| residence.elapsed.0 > 0) else { return };
         for sighting in residence.sightings {
@@ -63,7 +63,7 @@ impl<'m> Watch<'m> {
         }
     }
 
-    /// Where one program was seen.
+    /// The samples of one program.
     pub fn of(&self, pid: Pid) -> Vec<Seen> {
         let of_pid = self.seen.range((pid, CpuId(0))..=(pid, CpuId(u32::MAX)));
         of_pid
@@ -76,7 +76,7 @@ impl<'m> Watch<'m> {
     }
 }
 
-/// A share in percent. More than 100 are possible only by the moments that reading takes.
+/// A share in percent. It can exceed 100 only because reading takes time.
 fn percent(time: Nanos, elapsed: Nanos) -> f64 {
     (time.as_secs_f64() * 100.0 / elapsed.as_secs_f64()).min(100.0)
 }

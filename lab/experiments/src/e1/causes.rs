@@ -1,4 +1,4 @@
-//! Interrupts of the set's CPUs, by source: an answer to the question that the published text leaves open.
+//! Interrupts of the set's CPUs, by source. This answers the question that the published text leaves open.
 
 use millpond_model::{CpuSet, InterruptCount};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub struct Cause {
     pub elsewhere: f64,
 }
 
-/// What interrupted the CPUs of `set` between two looks, and the devices that interrupted others; most on the set first.
+/// Interrupts of the CPUs of `set` between two readings, and of devices on other CPUs; most frequent on the set first.
 #[must_use]
 pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet, seconds: f64) -> Vec<Cause> {
     let total = |counts: &[InterruptCount], name: &str, on_set: bool| -> u64 {
@@ -43,7 +43,7 @@ pub fn causes(before: &[InterruptCount], after: &[InterruptCount], set: &CpuSet,
     causes
 }
 
-/// Why CPUs of a no-intr set show interrupts, from what was counted while a program ran in the set.
+/// Why CPUs of a no-intr set show interrupts, from the counts while a program ran in the set.
 #[must_use]
 pub fn answer(causes: &[Cause]) -> String {
     let total: f64 = causes.iter().map(|cause| cause.rate).sum();

@@ -1,14 +1,14 @@
-//! E1: processor sets and interrupts, beside the published experiment on a machine of 32 CPUs (2006).
+//! E1: processor sets and interrupts, compared with the published experiment on a machine of 32 CPUs (2006).
 //!
 //! # Claim
 //!
-//! Sheltering the CPUs of a set from interrupts leaves them still: no interrupt, no switch, all idle. A program that is
-//! then run inside the set has its CPUs for itself, while the network's work is done outside. The price is a slower stream,
-//! since fewer CPUs do the rest.
+//! CPUs of a set that takes no interrupts are idle: no interrupts, no switches. A program that then runs inside the set has its
+//! CPUs for itself, while the network's work is done outside. The price is a slower stream, because fewer CPUs do
+//! the rest.
 //!
 //! # Phases
 //!
-//! A two-way stream runs, with `mpstat` beside it, three times:
+//! A two-way stream runs three times, with `mpstat`:
 //!
 //! ```text
 //!   1  all CPUs take interrupts, no set
@@ -16,21 +16,21 @@
 //!   3  psrset -e: the stream runs inside
 //! ```
 //!
-//! Then everything is put back, and the states of all CPUs are looked at.
+//! Then all changes are undone, and the states of all CPUs are checked.
 //!
-//! # On whose machine
+//! # Shared and dedicated machines
 //!
-//! A machine that is not the experiment's own keeps its interrupts: the set pushes no thread out, and the steps of `-f` are shown
-//! and not taken. On one that is its own (a virtual one, or with `full`) the set is exclusive and interrupts are moved. The
-//! stream goes over the loopback, or, given two network devices, between these, each in a namespace of its own. The far
-//! end of the stream, which was another machine in the published experiment, is a program of its own in the default set.
+//! On a shared machine the interrupts stay where they are: the set evicts no thread, and the steps of `-f` are shown and not
+//! executed. On a dedicated machine (a virtual one, or with `full`) the set is exclusive and interrupts are moved. The stream goes
+//! over the loopback, or between two given network devices, each in a network namespace of its own. The far end of the stream was
+//! another machine in the published experiment; here it is a separate program in the default set.
 //!
-//! # What is compared
+//! # Comparison
 //!
-//! The network's CPU (most work of devices), the stream's (most system calls), the set's and the others, each beside the
+//! The network's CPU (most device work), the stream's CPU (most system calls), the set's CPUs and the others, each with the
 //! published figures. Phase 3's throughput was not published; it is predicted. The published text asks why CPUs of a no-intr
-//! set show interrupts in phase 3: here they are counted by name. And devices are followed from phase to phase: where each interrupted,
-//! on the set or elsewhere. Looking where the stream runs adds some fifty interrupts a second where it does.
+//! set show interrupts in phase 3: here they are counted by name. And each device's interrupts are followed from phase to phase, on the set
+//! and elsewhere. Sampling the stream's CPU adds about fifty interrupts a second there.
 
 mod causes;
 mod phases;
@@ -54,38 +54,38 @@ use phases::Lab;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How the experiment is run.
+/// Options of the experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// The program that has `load stream`: ours.
+    /// The program with the command `load stream`: this one.
     pub program: &'a Path,
-    /// Set from outside when it should stop.
+    /// Set to request a stop.
     pub stop: &'a AtomicBool,
-    /// How long each phase is measured.
+    /// Seconds of measurement per phase.
     pub seconds: u64,
-    /// The near and the far network device; none for the loopback.
+    /// The near and the far network device; `None` for the loopback.
     pub nics: Option<[&'a str; 2]>,
-    /// The machine is the experiment's own.
+    /// Whether the machine is dedicated to the experiment.
     pub full: bool,
 }
 
-/// What happens while it runs.
+/// Progress of the experiment.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// The machine was looked at; these CPUs will be in the set.
+    /// The facts about the machine are known; these CPUs will be in the set.
     Machine(&'a Facts, &'a str),
-    /// A phase begins; its sentence.
+    /// A phase begins; its description.
     Begin(&'a str),
-    /// A phase is over; its number, counted from 0.
+    /// A phase is finished; its number, from 0.
     Done(usize, &'a Phase),
-    /// The machine said something about a change.
+    /// A message of the machine about a change.
     Note(&'a str),
 }
 
 /// Runs the three phases.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub fn run(session: &Session, options: &Options<'_>, tell: &mut dyn FnMut(Event<'_>)) -> Result<E1, Failure> {
     if session.kind() != Kind::Real {
         let why = format!("machine {} runs no programs of ours", session.machine().name());

@@ -1,4 +1,4 @@
-//! The three phases: what is done to the machine, the stream, and what is counted meanwhile.
+//! The three phases: changes of the machine, the stream, and the measurements.
 
 use super::causes::{Cause, causes};
 use super::report::{Afterwards, E1, Phase, listing};
@@ -16,31 +16,31 @@ use millpond_session::Session;
 use millpond_workloads::stream::{StreamResult, await_return};
 use std::sync::atomic::Ordering;
 
-/// Addresses of the near and the far device, in namespaces of their own.
+/// Addresses of the near and the far device, in separate network namespaces.
 const NEAR: &str = "10.0.0.2/30";
 const FAR: &str = "10.0.0.1/30";
-/// Where the far end waits: on the far device, or on the loopback.
+/// Address of the far end: on the far device, or on the loopback.
 const FAR_PORT: &str = "10.0.0.1:5001";
 const LOOPBACK_PORT: &str = "127.0.0.1:0";
 
-/// Small writes that never sleep: some hundred thousand system calls a second, as the published stream made.
+/// Size of the writes: small, without sleeps, for some hundred thousand system calls a second, like the published stream.
 const WRITE_BYTES: &str = "1024";
 
-/// The stream is ended, not awaited.
+/// Longer than any phase: the stream is ended explicitly.
 const STREAM_SECONDS: &str = "86400";
 
-/// How long the stream runs before it is measured.
+/// Run time of the stream before the measurement.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
-/// How often a second it is looked where the stream runs: out of step with every clock and tick, and seldom, since each look
-/// is an interrupt on a CPU whose interrupts are counted.
+/// Sampling frequency for the stream's CPU. It does not coincide with any clock or tick, and is low, because each sample is an
+/// interrupt on a CPU whose interrupts are counted.
 const FREQUENCY_HZ: u64 = 47;
 
-/// Most steps of a change that are shown.
+/// Maximum number of displayed steps of a change.
 const STEPS_SHOWN_MAX: usize = 12;
 
-/// Network devices that programs take into namespaces of their own. Dropped, on any way out after those programs, it waits until the machine
-/// has its devices again, so that what is read afterwards is whole.
+/// Network devices that programs move into namespaces of their own. When it is dropped, after those programs, it waits until the machine
+/// has its devices again, so that later readings are complete.
 struct Lent<'a>(Option<[&'a str; 2]>);
 
 impl Lent<'_> {
@@ -54,12 +54,12 @@ impl Lent<'_> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        // The caller has an error to report already, or has waited before.
+        // The caller already has an error to report, or has waited before.
         let _ = self.come_back();
     }
 }
 
-/// Where the experiment is done.
+/// The state of the experiment.
 pub(super) struct Lab<'a, 't> {
     pub session: &'a Session,
     pub options: &'a Options<'a>,
@@ -68,7 +68,7 @@ pub(super) struct Lab<'a, 't> {
 }
 
 impl Lab<'_, '_> {
-    /// All three phases. What is made is dropped, on any way out, in the reverse order of its making.
+    /// Runs all three phases. On every exit, created objects are dropped in reverse order of creation.
     pub fn run(mut self, facts: Facts) -> Result<E1, Failure> {
         let machine = self.session.machine();
         let before = self.states()?;
@@ -117,7 +117,7 @@ impl Lab<'_, '_> {
         self.set.iter().copied().collect()
     }
 
-    /// Starts the far end and gives the address where it waits.
+    /// Starts the far end; returns its address.
     fn start_far_end(&self) -> Result<(Program, String), Failure> {
         let mut words = vec!["stream", "--server"];
         match self.options.nics {
@@ -132,7 +132,7 @@ impl Lab<'_, '_> {
         Ok((far, address))
     }
 
-    /// One phase, with the stream's near end in the set named, if one is.
+    /// Runs one phase, with the stream's near end in the named set, if any.
     fn phase(
         &mut self,
         number: usize,
@@ -162,7 +162,7 @@ impl Lab<'_, '_> {
         }
         near.go()?;
         near.wait_for("ready", self.options.stop)?;
-        // Beginning to watch takes its time, and interrupts every CPU: before there is a stream.
+        // Starting the counters takes time and interrupts every CPU, so do it before the stream.
         let watches = self.watches(near.pid())?;
         near.go()?;
         near.wait_for("started", self.options.stop)?;
@@ -180,15 +180,15 @@ impl Lab<'_, '_> {
         Ok(phase)
     }
 
-    /// Begins to watch CPUs, and the stream's near end.
+    /// Starts the counters of CPUs, and the sampling of the stream's near end.
     fn watches(&self, near: Pid) -> Result<Watches<'_>, Failure> {
         let machine = self.session.machine();
         let counters = machine.counters().map_err(Failure::NotHere)?;
-        // Read twice in a phase: that costs a sheltered CPU two interrupts, which is less than not knowing.
+        // Two readings per phase cost a fenced CPU two interrupts, which is acceptable.
         let counts = counters
             .watch(WatchOptions { touch_fenced: true, ..WatchOptions::default() })
             .map_err(Failure::NotHere)?;
-        // Where there are no samples, the system calls tell where it ran.
+        // Without samples, system calls identify the stream's CPU.
         let sightings = machine
             .sampler()
             .and_then(|sampler| sampler.watch(&[near], Method::MeasureOrSample(FREQUENCY_HZ)))
@@ -196,12 +196,12 @@ impl Lab<'_, '_> {
         Ok(Watches { counts, sightings })
     }
 
-    /// Counts what CPUs do while the stream runs.
+    /// Measures the CPUs while the stream runs.
     fn measure(&self, watches: Watches<'_>) -> Result<Measured, Failure> {
         let Watches { mut counts, mut sightings } = watches;
         self.wait(WARM_UP)?;
         let names_before = self.session.interrupt_counts().map_err(Failure::NotHere)?;
-        // Where it ran until now is of no interest; what cannot be collected now cannot be later.
+        // Discard the samples so far. An error here would occur again later.
         let _ = sightings.as_mut().map(|watch| watch.collect());
         let before = counts.sample().map_err(Failure::refused("read counters"))?;
         self.wait(Nanos::from_secs(self.options.seconds))?;
@@ -228,7 +228,7 @@ impl Lab<'_, '_> {
         Ok(())
     }
 
-    /// On a machine that is not ours: what `psrset -f` would do.
+    /// The steps that `psrset -f` would execute, on a shared machine.
     fn would_be_steered(&self) -> Result<Vec<String>, Failure> {
         let steps = sets::shelter_steps(self.session.machine(), &self.set)?;
         let why = "interrupts are not moved on a machine that is not the experiment's own (--full says that it is); \
@@ -246,7 +246,7 @@ impl Lab<'_, '_> {
         processors.states().map_err(Failure::refused("read CPUs"))
     }
 
-    /// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.
+    /// The published experiment ends with a listing: all CPUs on-line, with new times only on the set's CPUs.
     fn afterwards(&self, before: &[ProcessorStatus]) -> Result<Afterwards, Failure> {
         let after = self.states()?;
         let as_before = |status: &ProcessorStatus| {
@@ -257,13 +257,13 @@ impl Lab<'_, '_> {
     }
 }
 
-/// What counts in a phase.
+/// The counters of a phase.
 struct Watches<'m> {
     counts: Box<dyn CounterWatch + 'm>,
     sightings: Option<Box<dyn OccupancyWatch + 'm>>,
 }
 
-/// What was counted in a phase.
+/// The measurements of a phase.
 struct Measured {
     figures: Figures,
     mpstat: String,

@@ -1,11 +1,11 @@
-//! The published numbers, as data.
+//! The published figures, as data.
 
 use serde::{Deserialize, Serialize};
 
-/// What was published.
+/// The published figures.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Published {
-    /// Of which machine.
+    /// The machine.
     pub machine: String,
     /// The three phases.
     pub phases: Vec<Figures>,
@@ -68,17 +68,17 @@ pub struct Range {
 }
 
 impl Published {
-    /// Reads the data. They are a part of the program.
+    /// Parses the data, which are part of the program.
     #[must_use]
     pub fn read() -> Published {
         let text = include_str!("published.json");
-        // Proven by a test: the text is a part of the program too.
+        // A test proves that the text is valid.
         serde_json::from_str(text).unwrap_or(Published { machine: String::new(), phases: Vec::new() })
     }
 }
 
 impl Figures {
-    /// Each figure under its name, in the order of the report.
+    /// Each figure with its name, in the order of the report.
     #[must_use]
     pub fn listed(&self) -> Vec<(&'static str, Option<f64>)> {
         let (network, stream, set, others) = (&self.network, &self.stream, &self.set, &self.others);

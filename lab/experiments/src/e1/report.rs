@@ -1,4 +1,4 @@
-//! What came of it: each phase beside the published one.
+//! Results: each phase compared with the published one.
 
 use super::causes::{self, Cause};
 use super::published::{Figures, Published};
@@ -63,7 +63,7 @@ pub struct Afterwards {
 }
 
 impl Afterwards {
-    /// In a line.
+    /// The machine and the set, in one line.
     #[must_use]
     pub fn text(&self) -> String {
         let states = if self.same_states { "the same states as before" } else { "OTHER states than before" };
@@ -93,7 +93,7 @@ pub(super) fn listing(frame: &Rates) -> String {
     text
 }
 
-/// Most causes of interrupts that are shown in a phase.
+/// Maximum number of displayed interrupt causes per phase.
 const CAUSES_SHOWN_MAX: usize = 16;
 
 impl Phase {
@@ -102,7 +102,7 @@ impl Phase {
         self.causes.iter().filter(|cause| !cause.is_internal)
     }
 
-    /// What interrupted the CPUs of the set, and where devices interrupted; nothing where none did.
+    /// The interrupts of the set's CPUs, and the CPUs of device interrupts; empty without any.
     fn places(&self) -> String {
         let mut table = Table::of(&["interrupts a second, by cause"], &["on the set", "elsewhere"]);
         for cause in self.causes.iter().take(CAUSES_SHOWN_MAX) {
@@ -118,7 +118,7 @@ impl Phase {
         }
     }
 
-    /// The phase beside the published one.
+    /// The phase compared with the published one.
     #[must_use]
     pub fn text(&self, published: &Figures) -> String {
         let mut text = self.stream.report();
@@ -138,7 +138,7 @@ impl Phase {
     }
 }
 
-/// Published and ours, with their ratio; figures that neither has are left out.
+/// Published and measured figures, with their ratio; figures that neither has are left out.
 fn beside(published: &Figures, here: &Figures) -> Table {
     let mut table = Table::of(&["figure"], &["published", "here", "here/published"]);
     for ((name, theirs), (_, ours)) in published.listed().into_iter().zip(here.listed()) {
@@ -154,7 +154,7 @@ fn beside(published: &Figures, here: &Figures) -> Table {
 }
 
 impl E1 {
-    /// What follows from the phases together.
+    /// The conclusions from all phases.
     #[must_use]
     pub fn summary(&self, published: &Published) -> String {
         let mut text = format!("published: {}\n", published.machine);
@@ -178,7 +178,7 @@ impl E1 {
         text + &self.afterwards.text()
     }
 
-    /// How fast each way of phase 3 was, as a share of phase 2.
+    /// The speed of each direction of phase 3, as a fraction of phase 2.
     fn slow_down(&self) -> Option<[f64; 2]> {
         let ways =
             |phase: &Phase| [phase.stream.out_flow, phase.stream.in_flow].map(|flow| flow.mbits_per_second());
@@ -186,7 +186,7 @@ impl E1 {
         (second[0] > 0.0 && second[1] > 0.0).then(|| [third[0] / second[0], third[1] / second[1]])
     }
 
-    /// The published claims, and whether they hold here. Those about interrupts are made only where these were steered.
+    /// The published claims, and whether they hold here. Those about interrupts are included only if interrupts were moved.
     #[must_use]
     pub fn claims(&self) -> Vec<(&'static str, bool)> {
         let mut claims = Vec::new();
@@ -200,7 +200,7 @@ impl E1 {
             claims.push(("in phase 2 the CPUs of the set are idle", quiet));
             let no_device = |phase: &Phase| phase.devices().all(|device| device.rate <= 0.0);
             claims.push(("in phase 2 no device interrupts them", no_device(second)));
-            // A card may take other queues for another stream, so it is not asked by name.
+            // A card may use other queues for another stream, so it is not identified by name.
             if !no_device(first) {
                 let moved = no_device(second) && second.devices().any(|device| device.elsewhere > 0.0);
                 claims.push(("in phase 2 devices that interrupted them interrupt others", moved));
@@ -222,13 +222,13 @@ impl E1 {
         claims
     }
 
-    /// Everything, for programs.
+    /// Everything, for JSON output.
     #[must_use]
     pub fn json<'a>(&'a self, published: &'a Published) -> Judged<'a> {
         Judged { e1: self, published: &published.phases, claims: self.claims().into_iter().collect() }
     }
 
-    /// The stream's ways in each phase, here.
+    /// A picture of the stream's rates in each phase, as measured.
     #[must_use]
     pub fn svg(&self) -> String {
         let groups = self.phases.iter().zip(1..).map(|(phase, number)| Group {
@@ -248,7 +248,7 @@ impl E1 {
 }
 
 impl Published {
-    /// Both ways of a phase, counted from 0.
+    /// Both directions of a phase, from 0.
     fn ways(&self, phase: usize) -> Option<[f64; 2]> {
         let phase = self.phases.get(phase)?;
         Some([phase.out_mbits?, phase.in_mbits?])

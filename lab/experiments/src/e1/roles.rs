@@ -4,15 +4,15 @@ use super::published::{Figures, Range, Row};
 use millpond_model::{Column, CpuId, CpuSet};
 use millpond_observe::{CpuRates, Rates};
 
-/// Fewer system calls a second than this are no stream.
+/// Fewer system calls per second than this do not count as a stream.
 const STREAM_CALLS_MIN: f64 = 1_000.0;
 
-/// Less work of devices a second than this is no network.
+/// Less device work per second than this does not count as a network.
 const NETWORK_WORK_MIN: f64 = 100.0;
 
-/// The figures of an interval. The network's CPU is the one with most work of devices, if one is busy with it at all. The
-/// stream's is the one where the stream was `seen` most; where that is not known, the one with most system calls. A
-/// CPU may have several roles; the others have none.
+/// The figures of an interval. The network's CPU is the one with the most device work, if any has enough. The stream's CPU is
+/// the one where the stream was `seen` most; if that is unknown, the one with the most system calls. A CPU may have
+/// several roles; the others have none.
 #[must_use]
 pub fn observed(frame: &Rates, set: &CpuSet, seen: Option<CpuId>) -> Figures {
     let network = busiest(frame, Column::Ithr, NETWORK_WORK_MIN);
@@ -87,7 +87,7 @@ pub(super) mod tests {
         CpuRates { cpu: CpuId(id), set: PsetId::DEFAULT, interval }
     }
 
-    /// Four CPUs like those of the second phase: 0 and 1 in the set and still.
+    /// Four CPUs like those of the second phase: 0 and 1 in the set, and idle.
     pub(in crate::e1) fn frame() -> Rates {
         let cpus = vec![
             cpu(0, [1.0, 0.0, 0.0, 0.0], 100),

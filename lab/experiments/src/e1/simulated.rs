@@ -2,10 +2,10 @@
 //!
 //! # Claim
 //!
-//! CPUs of a set that takes no interrupts are still while nothing runs in it; the network's interrupts are elsewhere, also when the
-//! stream that causes them runs inside. What interrupts a CPU of such a set then are other CPUs.
+//! CPUs of a set that takes no interrupts are idle while nothing runs in it. The network's interrupts are elsewhere, even when the
+//! stream that causes them runs inside. Then CPUs of such a set are only interrupted by other CPUs.
 //!
-//! # What is done
+//! # Method
 //!
 //! ```text
 //!   phase 1   every CPU takes interrupts; the stream runs anywhere
@@ -13,7 +13,7 @@
 //!   phase 3   the stream runs inside
 //! ```
 //!
-//! In each the stream runs anew, with `mpstat` beside it. Afterwards CPUs take interrupts again and the set is destroyed: all are
+//! Each phase starts a new stream, with `mpstat`. Afterwards the CPUs take interrupts again and the set is destroyed: all are
 //! on-line, and those of the set have new times.
 
 use super::roles::observed;
@@ -48,7 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MACHINE: &str = "t2000";
-/// Until windows are full and all threads have a place.
+/// Time until windows are full and all threads have a place.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
@@ -64,7 +64,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// Plays a phase, adds its points, and gives the stream's speed both ways together, in Mbit/s.
+/// Runs a phase, adds its points, and returns the stream's speed, the sum of both directions, in Mbit/s.
 fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Findings) -> Result<f64, Failure> {
     let name = format!("phase {phase}");
     lab.tell(&name);
@@ -144,7 +144,7 @@ fn play(lab: &mut Lab<'_>, choices: &Choices, phase: u64, findings: &mut Finding
     Ok(out_mbits + in_mbits)
 }
 
-/// What interrupts CPUs that take no interrupts.
+/// The causes of interrupts on CPUs that take no device interrupts.
 fn why(frame: &Rates, members: &CpuSet) -> String {
     let inside = || frame.cpus.iter().filter(|cpu| members.contains(cpu.cpu));
     let total = |column| inside().filter_map(|cpu| cpu.interval.rate(column)).sum::<f64>();
@@ -157,7 +157,7 @@ fn why(frame: &Rates, members: &CpuSet) -> String {
     )
 }
 
-/// The published experiment ends with a listing: all on-line, with new times on the set's CPUs only.
+/// The published experiment ends with a listing: all CPUs on-line, with new times only on the set's CPUs.
 fn afterwards(bench: &Bench, members: &CpuSet) -> Result<String, Failure> {
     let processors = bench.machine().processors().map_err(Failure::NotHere)?;
     let states = processors.states().map_err(Failure::refused("read CPUs"))?;

@@ -1,11 +1,11 @@
-//! Two jobs share a machine: mixed, and each on CPUs of its own.
+//! E2: two jobs on one machine, mixed, and each on CPUs of its own.
 //!
 //! # Claim
 //!
-//! A job whose threads spin for each other loses most of its speed when another job has a part of every CPU: while
-//! one of its threads waits for a CPU, the others burn theirs. Each job on CPUs of its own does what it
-//! would do alone, on so many. A limit on the time of each job does not help, since the trouble is where threads run, and not how much time they
-//! get. A job that blocks at its barriers does not suffer so.
+//! A job whose threads spin for each other loses most of its speed when another job has a part of every CPU: while one of its
+//! threads waits for a CPU, the others waste theirs. Each job on CPUs of its own is as fast as it would be alone on that many.
+//! A cap on the CPU time of each job does not help, because the problem is where threads run, not how much time they
+//! get. A job that blocks at its barriers is not affected.
 //!
 //! # Arms
 //!
@@ -14,11 +14,12 @@
 //!   nothing   both jobs, and each starts a thread for each CPU
 //!   caps      as nothing, and each job under a cap of 100 % of one CPU
 //!   pools     each job in a pool, with a thread for each of its CPUs: one pool has a set of half of them, the other stays on the default set
-//!   psets     the same without pools: one job in a set, the other on what is left
+//!   psets     the same without pools: one job in a set, the other on the remaining CPUs
 //! ```
 //!
-//! each with spinning and with blocking barriers, but *caps* with spinning ones only. Published were *nothing* and *pools* with spinning ones, that caps do not help, without a figure, and where the jobs were
-//! seen: in how many of 100 samples a second, on each CPU.
+//! Each arm runs with spinning and with blocking barriers, *caps* only with spinning ones. Published figures exist for *nothing* and *pools* with
+//! spinning barriers. It was also published, without a figure, that caps do not help, and where the jobs ran: the number of samples on each
+//! CPU, of 100 per second.
 
 pub mod real;
 
@@ -51,14 +52,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     here: None,
 };
 
-/// What a zone does by itself beside its job, with what watches it, in every arm. It is bound where the job is.
+/// A zone's other activity, with its monitor, in every arm. It is bound like the job.
 pub(crate) const DAEMONS: &str = "daemons";
 
-/// What a reader should know about jobs that share all CPUs.
+/// A note about jobs that share all CPUs.
 pub(crate) const IN_STEP: &str = "with nothing, two jobs that change places in step stay so for a while: nearly half of the time on all CPUs together, \
      or hardly ever. Daemons bring them from the one to the other, by chance: one run says little, and --seeds how little";
 
-/// What a reader should know about caps.
+/// A note about caps.
 const AHEAD: &str = "with caps, ours depends on how far ahead of its cap a job may be, which was not published: here a tenth of a second; \
      with a whole second, caps change next to nothing";
 
@@ -68,21 +69,21 @@ const SAMPLES: &str = "samples on a CPU";
 pub(crate) const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
 const ZONES: [&str; 2] = ["zone1", "zone2"];
 
-/// How long jobs on the same CPUs run before they are measured: until nothing is left of how they started.
+/// Settling time of jobs on the same CPUs before the measurement: long enough to forget how they started.
 const SETTLING: Nanos = Nanos::from_secs(30);
-/// How long jobs that have their CPUs for themselves do.
+/// The same for jobs with CPUs of their own.
 const WARM_UP: Nanos = Nanos::from_millis(100);
 
-/// What is done in an arm.
+/// The configuration of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Arm {
     word: &'static str,
     jobs: usize,
-    /// Each job on CPUs of its own.
+    /// Each job has CPUs of its own.
     apart: bool,
-    /// By pools, not by a set alone.
+    /// Separated by pools, not only by a set.
     pools: bool,
-    /// Each job under a cap of so many percent of one CPU.
+    /// Each job has a cap of this percentage of one CPU.
     cap: Option<u32>,
     wait: &'static str,
 }
@@ -101,7 +102,7 @@ const ARMS: [Arm; 9] = [
     Arm { word: "psets, blocking", jobs: 2, apart: true, wait: "block", ..ALONE },
 ];
 
-/// Those that can be chosen; the job alone is beside each.
+/// Names of the arms that can be chosen. The job alone always runs too.
 const ARM_WORDS: [&str; 7] =
     ["nothing", "caps", "pools", "psets", "nothing-blocking", "pools-blocking", "psets-blocking"];
 
@@ -149,7 +150,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// The published claim about caps, and whether this run agrees. With one seed: over several, compare the medians in the table.
+/// The published claim about caps, and whether this run agrees. This is for one seed; with several, compare the medians in the table.
 fn caps_claim(nothing: f64, caps: f64) -> String {
     let agrees = if caps <= nothing { "as published" } else { "not as published" };
     format!(
@@ -166,7 +167,7 @@ fn is_chosen(arm: &Arm, choices: &Choices) -> bool {
     }
 }
 
-/// What was seen in an arm.
+/// Measurements of an arm.
 struct Played {
     machine: String,
     pids: Vec<Pid>,
@@ -183,7 +184,7 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     bench.needs_two()?;
     let cpus = bench.cpus();
     let homes: Vec<Vec<CpuId>> = if arm.apart {
-        // As published, one job has a set and the other what is left.
+        // As published, one job has a set and the other the remaining CPUs.
         let (left, set) = cpus.split_at(cpus.len().div_ceil(2));
         vec![left.to_vec(), set.to_vec()]
     } else {
@@ -208,7 +209,7 @@ fn play(lab: &Lab<'_>, arm: &Arm, choices: &Choices) -> Result<Played, Failure> 
     Ok(Played { machine: bench.sentence(), pids, threads, homes, mops, cpus, watched })
 }
 
-/// Two pools as published: one gets the set that is made, the other stays on the default set; and each zone, or what runs in it, in one of them.
+/// Two pools as published: one gets the new set, the other stays on the default set. Each zone, or its processes, is in one of them.
 fn in_pools<'b>(bench: &'b Bench, set: &[CpuId], kinds: &[&[Pid]]) -> Result<MadePools<'b>, Failure> {
     let pools = MadePools::make(bench.machine(), false, |editor| {
         editor.create_pool(ZONES[0])?;
@@ -222,7 +223,7 @@ fn in_pools<'b>(bench: &'b Bench, set: &[CpuId], kinds: &[&[Pid]]) -> Result<Mad
     Ok(pools)
 }
 
-/// Starts the jobs. Nothing ties two that share all CPUs to one another: the second one starts at any moment of a second.
+/// Starts the jobs. Jobs that share all CPUs are not synchronized: the second one starts at a random time within a second.
 fn start(
     lab: &Lab<'_>,
     bench: &Bench,
@@ -247,7 +248,7 @@ fn start(
     Ok(pids)
 }
 
-/// Adds where the jobs were seen: the fewest and the most samples of a job on a CPU.
+/// Adds where the jobs were sampled: the smallest and the largest percentage of a job on a CPU.
 fn seen(played: &Played, arm: &Arm, findings: &mut Findings) {
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for (pid, home) in played.pids.iter().zip(&played.homes) {
@@ -272,10 +273,10 @@ fn seen(played: &Played, arm: &Arm, findings: &mut Findings) {
     }
 }
 
-/// Most CPUs that are told one by one.
+/// Maximum number of CPUs that are listed individually.
 const TOLD_MAX: usize = 8;
 
-/// `0: 21-51, 1: 22-49`
+/// Percentages by CPU: `0: 21-51, 1: 22-49`.
 fn places(played: &Played, job: usize) -> String {
     let one = |cpu: &CpuId| {
         let samples = played.watched.samples(played.pids[job], *cpu);
@@ -314,16 +315,16 @@ mod tests {
     fn jobs_that_spin_suffer_from_sharing_and_jobs_that_block_do_not() {
         let found = findings(&[("seconds", "1")]);
         let mops = |variant| ours(&found, SPEED, variant);
-        // Together at most half of the time; how much less is chance.
+        // Together at most half of the time; how much less is random.
         assert!(mops("nothing") < mops("psets"));
         assert!(mops("nothing, blocking") > 0.9 * mops("psets, blocking"));
-        // Alone, a job has twice the CPUs, less what it loses to daemons twice.
+        // Alone, a job has twice the CPUs, less twice the loss to daemons.
         assert!((1.85..2.0).contains(&(mops("alone") / mops("psets"))));
         let samples = |variant| ours(&found, SAMPLES, variant);
-        // Daemons take a twentieth of the CPU that no set has.
+        // Daemons take 5 % of the CPU that is in no set.
         assert!((90.0..100.0).contains(&samples("psets: fewest on its own")));
         assert_eq!(samples("psets: most on the other's"), 0.0);
-        // Pools are sets with a name.
+        // Pools are named sets, so the results are equal.
         assert!((mops("pools") / mops("psets") - 1.0).abs() < 0.01);
         assert!((90.0..=100.0).contains(&samples("pools: fewest on its own")));
         assert_eq!(samples("pools: most on the other's"), 0.0);
@@ -360,7 +361,7 @@ mod tests {
     fn caps_do_not_help_jobs_that_spin() {
         let found = findings(&[("seconds", "2"), ("arm", "caps,psets")]);
         let [caps, psets] = ["caps", "psets"].map(|arm| ours(&found, SPEED, arm));
-        // Two that share all CPUs are together at most half of the time, which is what a set of half of them gives.
+        // Two jobs on all CPUs are together at most half of the time, which is the result of a set of half of them.
         assert!(caps < psets, "{caps} {psets}");
     }
 

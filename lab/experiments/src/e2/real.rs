@@ -1,10 +1,10 @@
-//! The same on the machine at hand: the arms of the demo with programs of ours, and what was published beside them.
+//! E2 on the real machine: the arms of the demo, compared with the published figures.
 
 use super::EXPERIMENT;
 use crate::demo::{Act, Arm, ArmKind, Demo};
 use millpond_report::{Cell, Table};
 
-/// Arms by their words, as on simulated machines; the job alone is beside each.
+/// The arms by the names that they have on simulated machines. The job alone always runs too.
 const WORDS: [(&str, Act); 5] = [
     ("nothing", Act::spinning(ArmKind::Fighting)),
     ("caps", Act::spinning(ArmKind::Capped)),
@@ -16,10 +16,10 @@ const WORDS: [(&str, Act); 5] = [
 /// The quantity of the published figures.
 const SPEED: &str = "Mop/s per zone";
 
-/// The arms of these words in their order, each way of waiting begun by the job alone; all without words. An unknown word is the error.
+/// The named arms in order, preceded by the job alone for each kind of waiting; all arms without names.
 ///
 /// # Errors
-/// The first word that is none.
+/// The first unknown name.
 pub fn acts<'w>(words: &[&'w str]) -> Result<Vec<Act>, &'w str> {
     if let Some(word) = words.iter().find(|word| WORDS.iter().all(|(known, _)| known != *word)) {
         return Err(word);
@@ -37,7 +37,7 @@ pub fn acts<'w>(words: &[&'w str]) -> Result<Vec<Act>, &'w str> {
     Ok(acts)
 }
 
-/// Words that choose arms.
+/// The names of the arms.
 #[must_use]
 pub fn words() -> Vec<&'static str> {
     WORDS.iter().map(|(word, _)| *word).collect()
@@ -48,14 +48,14 @@ fn name(arm: &Arm) -> String {
     let word = match arm.kind {
         ArmKind::Fighting => "nothing",
         ArmKind::Capped => "caps",
-        // Apart by sets is what there is where there can be no pools.
+        // Where pools are impossible, separate sets replace them.
         ArmKind::Pools | ArmKind::Apart => "pools",
         ArmKind::Alone => "alone",
     };
     format!("{word}{}", if arm.blocks { ", blocking" } else { "" })
 }
 
-/// The last table: every arm beside the job alone, and beside what was published.
+/// The final table: every arm compared with the job alone and with the published figures.
 #[must_use]
 pub fn summary(demo: &Demo) -> String {
     let published = EXPERIMENT.published();

@@ -1,11 +1,10 @@
-//! How the pool of one job grows when the other job stops, and shrinks when it starts again, under a policy of poold.
+//! Growth of one job's pool when the other job stops, and shrinking when it starts again, under a policy of poold.
 //!
-//! Both jobs begin with a pool of half of the CPUs; the pool of the one that goes on has the default set. An empty set may be left without
-//! a CPU; before its job starts again it is given one. The programs are malleable: each
-//! always runs as many threads as its pool has CPUs, also when it starts again. Where a policy does not come to share then, the job starts once more with as
-//! many threads as it had at first. What it computes makes no difference to a policy, which sees use and
-//! waiting; so in the hour that a slow policy takes it only computes (`spin`), and how fast the real job is with so many CPUs is what
-//! the other arms measure.
+//! Both jobs begin with a pool of half of the CPUs; the pool of the continuing job has the default set. An empty set may be left without
+//! CPUs; before its job starts again it gets one. The programs are malleable: each always runs as many threads as its pool has CPUs,
+//! also when it starts again. If a policy does not lead to equal shares then, the job starts once more with its original number of
+//! threads. A policy only sees use and waiting, not the computation. So in the hour that a slow policy takes, the programs just compute
+//! (`spin`); the other arms measure the speed of the real job for each number of CPUs.
 
 use crate::Failure;
 use crate::pools::{MadePools, own_set};
@@ -17,22 +16,22 @@ use millpond_planner::policy;
 use millpond_pools::Manager;
 use millpond_report::{Cell, Table};
 
-/// The pool of the job that goes on; it has the default set.
+/// The pool of the continuing job; it has the default set.
 const STAYS: &str = "zone1";
 /// The pool of the job that stops and starts again; its set has the same name.
 const STOPS: &str = "zone2";
 
-/// What is measured: the CPUs of the pool that goes on, and how long that takes.
+/// Measured: the CPUs of the continuing job's pool, and how long its change takes.
 pub(super) const SIZE: &str = "size of the pool";
 pub(super) const UNTIL: &str = "until sizes are final";
 
-/// When it is given up.
+/// Timeout.
 const MOST: Nanos = Nanos::from_secs(3600);
 
-/// So long both jobs run before the first one stops.
+/// Seconds that both jobs run before the first stop.
 const BEFORE: u64 = 8;
 
-/// A policy and how often it is asked: the default interval of the daemon of Solaris, and what poold waits while threads wait.
+/// The interval of a policy: the default of Solaris' daemon, and that of poold while threads wait.
 fn interval(name: &str) -> Nanos {
     if name == "solaris" { Nanos::from_secs(15) } else { Nanos::from_millis(100) }
 }
@@ -44,14 +43,14 @@ struct Stage<'a, 'l> {
     pools: MadePools<'a>,
     manager: Manager,
     interval: Nanos,
-    /// The program that goes on, and the one that stops, with the threads that each runs.
+    /// The continuing program and the stopping one, with their numbers of threads.
     jobs: [Option<(Pid, u64)>; 2],
-    /// The sizes of the pool that goes on, by seconds since the phase began.
+    /// Sizes of the continuing job's pool, by seconds since the phase began.
     sizes: Vec<(f64, u64)>,
     began: Nanos,
 }
 
-/// Plays it with one policy, and adds what came of it.
+/// Runs one policy, and adds the results.
 pub(super) fn play(lab: &Lab<'_>, bench: &Bench, name: &str, findings: &mut Findings) -> Result<(), Failure> {
     let unknown = || Failure::Machine(format!("there is no policy {name}"));
     let manager = Manager::new(policy(name).ok_or_else(unknown)?);
@@ -113,16 +112,16 @@ pub(super) fn play(lab: &Lab<'_>, bench: &Bench, name: &str, findings: &mut Find
     stage.pools.end()
 }
 
-/// No bar is longer.
+/// Maximum length of a bar.
 const BAR: u64 = 32;
 
 impl Stage<'_, '_> {
-    /// The job that stops does.
+    /// Ends the stopping job.
     fn make_way(&mut self) -> Result<(), Failure> {
         self.jobs[1].take().map_or(Ok(()), |(pid, _)| self.bench.kill(pid))
     }
 
-    /// It starts again: with so many threads whatever its pool has, or as many as that has CPUs.
+    /// Starts the job again, with this many threads, or as many as its pool has CPUs.
     fn start_again(&mut self, threads: Option<u64>) -> Result<(), Failure> {
         if self.pools.size(STOPS)? == 0 {
             self.pools.edit(|editor| editor.transfer(1, DEFAULT_PSET, STOPS))?;
@@ -137,7 +136,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// A phase begins.
+    /// Begins a phase.
     fn begin(&mut self) -> Result<(), Failure> {
         self.began = self.bench.machine().clock().now();
         self.sizes = vec![(0.0, self.pools.size(STAYS)?)];
@@ -154,7 +153,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// So many turns.
+    /// Runs this many intervals.
     fn turns(&mut self, watch: &mut dyn UsageWatch, turns: u64) -> Result<(), Failure> {
         for _ in 0..turns {
             self.turn(watch)?;
@@ -163,7 +162,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Turns until the size is as wanted; how long that took. `None` when it did not come.
+    /// Runs intervals until the size is as wanted; returns how long that took. `None` on a timeout.
     fn until(
         &mut self,
         watch: &mut dyn UsageWatch,
@@ -181,7 +180,7 @@ impl Stage<'_, '_> {
         }
     }
 
-    /// One turn; programs follow the sizes of their pools. Gives that of the one that goes on.
+    /// Runs one interval; programs follow the sizes of their pools. Returns the size of the continuing job's pool.
     fn turn(&mut self, watch: &mut dyn UsageWatch) -> Result<u64, Failure> {
         self.manager.turn(self.bench.machine(), watch).map_err(Failure::pools("manage pools"))?;
         for job in 0..self.jobs.len() {

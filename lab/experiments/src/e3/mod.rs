@@ -1,24 +1,23 @@
-//! A job that adapts to its set: as fast as the CPUs that it has, and faster when the other job stops.
+//! E3: a malleable job: its speed follows the CPUs of its set, and rises when the other job stops.
 //!
 //! # Claim
 //!
-//! Two jobs that start a thread for each of the machine's CPUs and spin come almost to a stand. With a set of half of the
-//! CPUs each, and as many threads, both are fast. When one stops, its CPUs go to the other, which starts a
-//! thread for each of them.
+//! Two jobs that start a thread for each of the machine's CPUs and spin almost stop each other. With a set of half of the CPUs
+//! each, and as many threads, both are fast. When one stops, its CPUs go to the other, which starts a thread for each of them.
 //!
 //! # Arms
 //!
 //! ```text
-//!   nothing       both jobs with so many threads on all CPUs
-//!   psets         each job in a set of so many CPUs, with as many threads
-//!   one stopped   one job in a set of so many CPUs, with as many threads; the other one has stopped
+//!   nothing       both jobs on all CPUs, with a given number of threads
+//!   psets         each job in a set of a given number of CPUs, with as many threads
+//!   one stopped   one job in a set of a given number of CPUs, with as many threads; the other one has stopped
 //! ```
 //!
-//! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves CPUs: the sizes over time, which `--svg` draws beside
-//! each other, by the logarithm of time. With `--machine real` this is done with programs of ours on the machine at hand.
+//! With `--grow` both jobs are in pools, one stops and starts again, and a policy of poold moves CPUs. `--svg` draws the sizes over logarithmic
+//! time, all policies in one picture. With `--machine real` the programs run on the real machine.
 //!
-//! Published were the first with 64 threads, the second with 32, and the third with 32, 34, 38, 39 and 62. The options choose any other
-//! numbers; then only what was chosen is done. A job that is given all CPUs has the machine, and no set.
+//! Published: the first with 64 threads, the second with 32, and the third with 32, 34, 38, 39 and 62. Options choose other numbers; then
+//! only the chosen arms run. A job that is given all CPUs has the machine, and no set.
 
 mod growth;
 
@@ -62,13 +61,13 @@ const WAITS: [&str; 2] = ["spin", "block"];
 const SPEED: &str = "Mop/s per zone";
 const ZONES: [&str; 2] = ["zone1", "zone2"];
 
-/// What was published, by option.
+/// The published numbers, by option.
 const PUBLISHED: [(&str, &[u64]); 3] =
     [("nothing", &[64]), ("psets", &[32]), ("threads", &[32, 34, 38, 39, 62])];
 
-/// How long two jobs on all CPUs run before they are measured: until nothing is left of how they started.
+/// Settling time of two jobs on all CPUs before the measurement: long enough to forget how they started.
 const SETTLING: Nanos = Nanos::from_secs(30);
-/// How long jobs that have their CPUs for themselves do.
+/// The same for jobs with CPUs of their own.
 const WARM_UP: Nanos = Nanos::from_millis(100);
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
@@ -93,7 +92,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// Plays one arm and adds its point.
+/// Runs one arm and adds its point.
 fn arm(
     lab: &mut Lab<'_>,
     choices: &Choices,
@@ -147,7 +146,7 @@ fn arm(
     Ok(())
 }
 
-/// So many CPUs for each of so many jobs, the first ones by number: those of a core together.
+/// `count` CPUs for each of `jobs` jobs, in order of number: CPUs of a core together.
 fn shares(bench: &Bench, count: u64, jobs: usize) -> Result<Vec<Vec<CpuId>>, Failure> {
     let cpus = bench.cpus();
     let each = usize::try_from(count).unwrap_or(usize::MAX);
@@ -159,7 +158,8 @@ fn shares(bench: &Bench, count: u64, jobs: usize) -> Result<Vec<Vec<CpuId>>, Fai
     Ok(cpus.chunks(each).take(jobs).map(<[CpuId]>::to_vec).collect())
 }
 
-/// Operations a second of jobs, each in a set with what else runs in its zone. The last one stays in the default set when nothing else would be left in it.
+/// Operations per second of jobs, each in a set with its zone's other processes. The last job stays in the default set if that would otherwise be
+/// empty.
 fn measured(
     lab: &Lab<'_>,
     bench: &Bench,
@@ -202,7 +202,7 @@ mod tests {
         let found = run(&[("threads", "8,16"), ("psets", "8"), ("nothing", "64"), ("seconds", "1")]).unwrap();
         let mops = |variant: &str| found.points.iter().find(|point| point.variant == variant).unwrap().ours;
         let (eight, sixteen) = (mops("one stopped: 8 threads"), mops("one stopped: 16 threads"));
-        // 175 rows a thread, and 88 at most, of 366 instructions in some 9 cycles each. In each step threads meet four times, and each is counted in
+        // 175 rows per thread, and 88 at most, of 366 instructions of about 9 cycles each. Threads meet four times per step, and each is counted in
         // 8.2 × 26 = 213 cycles: (576,450 + 4 × 8 × 213) / (289,872 + 4 × 16 × 213).
         assert!((sixteen / eight - 1.922).abs() < 0.05, "{eight} {sixteen}");
         assert!((mops("psets: 8 threads each") / eight - 1.0).abs() < 0.02);
@@ -221,16 +221,16 @@ mod tests {
         assert!(until(&found, "millpond: it starts again").unwrap() <= 1.5);
         let sizes: Vec<f64> =
             found.points.iter().filter(|point| point.place.is_some()).map(|point| point.ours).collect();
-        // It is given a CPU, starts again with one thread, and has twice as much after each interval.
+        // It gets a CPU, starts again with one thread, and doubles after each interval.
         assert_eq!(sizes, [32.0, 64.0, 64.0, 62.0, 60.0, 56.0, 48.0, 32.0]);
         let svg = found.svg();
         assert!(svg.contains(">millpond: stop<") && svg.contains(">0.1<"), "{svg}");
-        // With two CPUs the set of the job that stopped gives its last one. Each phase begins with what there is.
+        // With two CPUs, the set of the stopped job gives its last one.
         let found = run(&[("grow", "millpond"), ("machine", "smartos-2")]).unwrap();
         let sizes: Vec<f64> =
             found.points.iter().filter(|point| point.place.is_some()).map(|point| point.ours).collect();
         assert_eq!(sizes, [1.0, 2.0, 2.0, 1.0]);
-        // There is one CPU to gain; samples are there when the other job stops.
+        // There is one CPU to gain; samples exist when the other job stops.
         let found = run(&[("grow", "solaris"), ("machine", "x4200")]).unwrap();
         assert_eq!(until(&found, "solaris: one stops"), Some(15.0));
     }
@@ -239,7 +239,7 @@ mod tests {
     fn who_gets_all_processors_has_no_set() {
         let found = run(&[("machine", "smartos-2"), ("threads", "1,2"), ("seconds", "1")]).unwrap();
         let (one, both) = (found.points[0].ours, found.points[1].ours);
-        // Daemons of two zones take a twentieth of a CPU each. Where there is a set, those of a zone are in it; else both hold up both threads.
+        // Daemons of each zone take 5 % of a CPU. With sets, a zone's daemons are in its set; otherwise both zones' daemons delay both threads.
         assert!((both / one - 2.0 * 0.90 / 0.95).abs() < 0.02, "{one} {both}");
         assert_eq!(found.points[0].published, None);
         let refused = run(&[("machine", "smartos-2"), ("threads", "3")]).unwrap_err();

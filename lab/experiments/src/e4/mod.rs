@@ -1,24 +1,24 @@
-//! Large servers: which dispatch table, and what processor sets do where memory is far.
+//! E4: large servers: dispatch tables, and processor sets where memory latency is high.
 //!
 //! # Claim
 //!
-//! Long slices of the extended table change little where memory is near, and are recommended where it takes half a microsecond. On a
-//! machine of many boards a Java server for each group of chips loses a third of its speed to distance, and a processor set
-//! for each, with memory placed with regard to sets, gives it back: the more boards, the more.
+//! The long quanta of the extended table change little where memory is near, and are recommended where it takes half a microsecond. On a
+//! machine of many boards, a Java server for each group of chips loses a third of its speed to remote memory. A processor set
+//! for each, with memory placed within the sets, restores it: the more boards, the larger the gain.
 //!
 //! # Conditions
 //!
 //! A server has a thread for each CPU of its share. Untuned, threads run anywhere and heaps are placed at random over all
-//! boards. With `--psets` each server has a set of its share of the CPUs, and with `--lgrp-aware` its heap is placed there
+//! boards. With `--psets` each server has a set of its share of the CPUs. With `--lgrp-aware` its heap is placed there
 //! (`lgrp_mem_pset_aware=1`, which has no effect without sets). Without `--table` a machine has its own default table: the
 //! standard one on ff2 and dc1, the extended one on dc3.
 //!
-//! The database (`--workload tpce`) has eight times as many servers as CPUs, and counts transactions. It was run on ff2 with
-//! CPUs of 2.0 GHz of which four chips were used and the others off-line (`psradm -f`): so it is here, unless
+//! The database (`--workload tpce`) has eight times as many servers as CPUs, and counts transactions. The published run was on ff2 with
+//! CPUs of 2.0 GHz, of which four chips were used and the others off-line (`psradm -f`). The same is done here, unless
 //! another machine is chosen.
 //!
-//! Without options all that was published is done, and dc3 with the standard table. The highest published result of a dc2 or dc3 does not say how
-//! it was set up: the highest of ours stands for it.
+//! Without options all published arms run, and dc3 with the standard table. The highest published result of a dc2 or dc3 does not state its
+//! setup; it is compared with the highest result here.
 
 use crate::Failure;
 use crate::e2::DAEMONS;
@@ -55,31 +55,31 @@ const TABLES: [&str; 2] = ["standard", "extended"];
 const BOPS: &str = "bops";
 const TABLE_RATIO: &str = "extended over standard";
 const PSETS_RATIO: &str = "psets over untuned";
-/// Until caches are warm and all threads have a home.
+/// Time until caches are warm and all threads have a home.
 const WARM_UP: Nanos = Nanos::from_secs(2);
-/// Servers of the database for each CPU.
+/// Database servers per CPU.
 const SERVERS_PER_PROCESSOR: u64 = 8;
-/// The clock of the CPUs that the database was run on.
+/// Clock frequency of the CPUs in the published database run.
 const TPCE_MHZ: u64 = 2_000;
 
-/// One run.
+/// Configuration of one run.
 #[derive(Debug, Clone, PartialEq)]
 struct Arm {
     machine: &'static str,
     chips: u64,
     jvms: u64,
-    /// An index of [`TABLES`].
+    /// An index into [`TABLES`].
     table: usize,
     psets: bool,
     aware: bool,
     tpce: bool,
 }
 
-/// What a machine is by itself: its name, chips, chips of a server, and table.
+/// Defaults of each machine: name, chips, chips per server, and table.
 const MACHINES: [(&str, u64, u64, usize); 3] = [("ff2", 8, 1, 0), ("dc1", 16, 1, 0), ("dc3", 32, 4, 1)];
 
 impl Arm {
-    /// A machine as it is by itself, with so many chips.
+    /// A machine with its defaults and this many chips.
     fn of(machine: &str, chips: Option<u64>) -> Arm {
         let known = MACHINES.iter().find(|(name, ..)| *name == machine).unwrap_or(&MACHINES[2]);
         let (machine, all, per_server, table) = *known;
@@ -88,7 +88,7 @@ impl Arm {
         Arm { machine, chips, jvms, table, psets: false, aware: false, tpce: false }
     }
 
-    /// The database, on half of an ff2 where no machine was chosen.
+    /// The database, by default on half of an ff2.
     fn database(machine: Option<&str>, chips: Option<u64>) -> Arm {
         let own = if machine.is_none_or(|name| name == "ff2") { Some(4) } else { None };
         Arm { jvms: 1, tpce: true, ..Arm::of(machine.unwrap_or("ff2"), chips.or(own)) }
@@ -115,7 +115,7 @@ impl Arm {
         format!("{machine}, {chips} chip{}, {servers}, {} table, {tuned}", plural(*chips), TABLES[self.table])
     }
 
-    /// Operations a second, all servers together.
+    /// Operations per second of all servers together.
     fn measure(&self, lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<f64, Failure> {
         lab.tell(&self.variant());
         let off = self.tpce && self.machine == "ff2";
@@ -146,7 +146,7 @@ impl Arm {
         let words = if self.tpce {
             format!("tpce -t {}", cpus.len() as u64 * SERVERS_PER_PROCESSOR / self.jvms)
         } else {
-            // Those of a server in a set are the set's.
+            // A server in a set sees the set's CPUs.
             format!("jbb -t {threads} --cpus {}", if self.psets { threads } else { cpus.len() as u64 })
         };
         let shares = cpus.chunks(usize::try_from(threads).unwrap_or(1));
@@ -154,7 +154,7 @@ impl Arm {
         let mut sets = Vec::new();
         for share in shares.take(usize::try_from(self.jvms).unwrap_or(usize::MAX)) {
             let pid = bench.start(&words, "global")?;
-            // The last one has what is left.
+            // The last one has the remaining CPUs.
             if self.psets && pids.len() as u64 + 1 < self.jvms {
                 sets.push(set_for(&bench, pid, share)?);
             }
@@ -215,7 +215,7 @@ fn add(findings: &mut Findings, arm: &Arm, bops: f64) {
     }
 }
 
-/// All that was published, and dc3 with the standard table.
+/// All published arms, and dc3 with the standard table.
 fn everything(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
     let mut best = 0.0_f64;
     let mut measure = |arm: &Arm, findings: &mut Findings| -> Result<f64, Failure> {

@@ -1,4 +1,4 @@
-//! The method around the figures, in sentences: where the time of a program's threads went, and what follows from it step by step.
+//! The method behind the figures, in sentences: where the threads of a program spend their time, and the conclusions, step by step.
 
 use crate::Failure;
 use millpond_machine::Machine;
@@ -7,17 +7,17 @@ use millpond_model::{Microstate, Pid, Spent};
 use millpond_observe::Follower;
 use millpond_observe::diagnosis::{CPI_OF_MEMORY, WORTH_A_WORD};
 
-/// Looks where the time of a program's threads goes.
+/// Measures where the threads of a program spend their time.
 pub(super) struct Look<'a> {
     watch: Box<dyn CensusWatch + 'a>,
     follower: Follower,
 }
 
 impl<'a> Look<'a> {
-    /// Begins to look.
+    /// Starts measuring.
     ///
     /// # Errors
-    /// [`Failure`] where microstates cannot be had.
+    /// [`Failure`] where microstates are unavailable.
     pub(super) fn begin(machine: &'a dyn Machine) -> Result<Look<'a>, Failure> {
         let options = CensusOptions { threads: true, depth: Depth::Measured, ..CensusOptions::default() };
         let census = machine.census().map_err(Failure::NotHere)?;
@@ -27,10 +27,10 @@ impl<'a> Look<'a> {
         Ok(Look { watch, follower })
     }
 
-    /// Where the time of a process went since then.
+    /// The time of a process by microstate since the start.
     ///
     /// # Errors
-    /// [`Failure`] where the machine does not tell, or the process is gone.
+    /// [`Failure`] where microstates are unavailable, or the process has ended.
     pub(super) fn end(mut self, pid: Pid) -> Result<Parts, Failure> {
         let roster = self.watch.sample().map_err(Failure::refused("read processes"))?;
         let picture = self.follower.next(roster);
@@ -41,7 +41,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Parts of the time of threads.
+/// Fractions of the threads' time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Parts {
     user: f64,
@@ -62,7 +62,7 @@ impl Parts {
     }
 }
 
-/// What the figures of a program say, step by step: a step is taken where the one before has not explained the time.
+/// The conclusions from a program's figures, step by step. A step is only taken if the ones before do not explain the time.
 pub(super) fn sentence(machine: &str, parts: Parts, cpi: f64) -> String {
     let percent = |part: f64| format!("{:.1} %", part * 100.0);
     let Parts { user, lock, latency } = parts;

@@ -1,32 +1,33 @@
-//! Cycles for an instruction: what counters of cycles and instructions say about memory.
+//! E5: cycles per instruction: memory latency in the counters of cycles and instructions.
 //!
 //! # Claim
 //!
-//! A loop that stays in the core needs about a cycle for an instruction, one that is all over memory six. One application, all of it in user
-//! mode and without contention, needs twice as many cycles on a machine of six boards with a long interconnect as on one with
-//! a short one: what it waits for is memory.
+//! A loop that stays in the core needs about one cycle per instruction, one with random memory accesses needs six. One
+//! application, all of it in user mode and without contention, needs twice as many cycles on a machine of six boards with a
+//! long interconnect as on one with a short one: it waits for memory.
 //!
 //! # Conditions
 //!
 //! On `u2i` each loop runs alone for ten seconds. On `e6900` and `e25k` the application has a thread for each of the 48 CPUs,
-//! and is sampled for 30 s at a time. Counters count user mode, as `cpustat` does by itself. The ten largest samples of single
-//! CPUs are shown beneath.
+//! and is sampled for 30 s at a time. Counters count user mode, the default of `cpustat`. The ten largest samples of single
+//! CPUs are listed below.
 //!
 //! # Method
 //!
-//! Where does the time of its threads go: into user mode, locks, waiting for a CPU? If into user mode, how many cycles does an instruction take?
-//! If many, it is memory; and what is near on one machine is far on the other. A program that is bound to a set is not moved any more; its
-//! memory stays where it is. So it is played once more on the machine with the long way with a thread for each CPU of a board, unbound and
-//! in a set of that board, and the cycles stay.
+//! Where do threads spend their time: in user mode, on locks, waiting for a CPU? If in user mode, how many cycles does an
+//! instruction take? If many, memory is the cause: memory that is near on one machine is far on the other. A program that is
+//! bound to a set is no longer migrated, but its memory stays where it is. So the experiment runs it once more on the machine
+//! with the long interconnect, with a thread for each CPU of a board, unbound and in a set of that board; the cycles do not
+//! change.
 //!
-//! What is counted is recorded as `cpustat --record` writes it, and the two machines are laid beside one another as `millpond compare` does.
+//! The counts are recorded as `cpustat --record` writes them, and the two machines are compared as by `millpond compare`.
 //!
-//! # The machine at hand
+//! # The real machine
 //!
-//! `--machine real` counts here, with a thread on each CPU that may be used: one loop that stays in the core, one that reads memory at
-//! random (`millpond load spin`, `--memory 256`). Where there are no counters of the hardware it says so. Nothing but the two loops stands beside the published figures.
+//! `--machine real` counts on the real machine, with a thread on each usable CPU: one loop that stays in the core, one that reads memory at
+//! random (`millpond load spin`, `--memory 256`). Without hardware counters it says so. Only the two loops are compared with published figures.
 //!
-//! Without options all that was published is done; `--machine` chooses one of the three, or the machine at hand.
+//! Without options all published runs are done; `--machine` chooses one of the three, or the real machine.
 
 mod method;
 pub mod real;
@@ -62,23 +63,23 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 const CPI: &str = "cycles for an instruction";
-/// How many of the largest samples are shown.
+/// Number of listed largest samples.
 const LARGEST: usize = 10;
 const LARGEST_OF: &str = "largest of the samples of single CPUs";
 const SPREAD: &str = "largest over least sample";
-/// An application is sampled at any moment of so many seconds: of two of its phases where they last longest.
+/// The application is sampled at a random time within this many seconds: two of its longest phases.
 const PHASES_S: u64 = 240;
-/// Until caches are warm.
+/// Time until caches are warm.
 const WARM_UP: Nanos = Nanos::from_secs(1);
-/// Where it is bound, once more: the machine with the long way.
+/// The machine with the long interconnect, where the bound run is done.
 const FAR: &str = "e25k";
 
-/// What came of the application on a machine.
+/// Results of the application on a machine.
 struct Played {
     machine: &'static str,
     mean: f64,
     recording: Recording,
-    /// Each sample of each CPU: how many cycles, which sample, where.
+    /// Each sample of each CPU: cycles per instruction, machine, number of the sample, CPU.
     all: Vec<(f64, &'static str, u64, CpuId)>,
 }
 
@@ -117,7 +118,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// The two loops, each alone.
+/// Runs the two loops, each alone.
 fn loops(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(), Failure> {
     let mut counted = Vec::new();
     for (workload, name) in [("busyloop", "u2i, busy loop"), ("randmem", "u2i, random memory")] {
@@ -143,7 +144,7 @@ fn loops(lab: &mut Lab<'_>, seconds: u64, findings: &mut Findings) -> Result<(),
     Ok(())
 }
 
-/// The application on a machine: a point for each sample, and the sentence of the method.
+/// Runs the application on a machine: adds a point for each sample, and the sentence of the method.
 fn application(
     lab: &mut Lab<'_>,
     machine: &'static str,
@@ -184,7 +185,7 @@ fn application(
     Ok(Played { machine, mean, recording: recorder.recording()?, all })
 }
 
-/// The application with as many threads as a board has CPUs, unbound and in a set of that board.
+/// Runs the application with as many threads as a board has CPUs, unbound and in a set of that board.
 fn bound(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let interval = sample_of(choices);
     let mut found = Vec::new();
@@ -235,7 +236,7 @@ fn recorder<'b>(bench: &'b Bench, cpus: &[CpuId], interval: Nanos) -> Result<Rec
     Recorder::begin(bench.machine(), bench.topology(), cpus, interval)
 }
 
-/// Counts of loops, and the published ones, which are of other lengths: only the last column can be compared.
+/// Counts of the loops, and the published ones, which have other lengths: only the last column is comparable.
 fn totals(counted: &[(String, Pair)]) -> Table {
     let mut table = Table::of(&["loop"], &["pic0", "pic1", CPI]);
     let published = PUBLISHED.map(|(name, pair)| (format!("{name}, published"), pair));
@@ -257,7 +258,7 @@ const PUBLISHED: [(&str, Pair); 2] = [
     ("u2i, random memory", Pair { cycles: 205_607_856, instructions: 34_023_849 }),
 ];
 
-/// The least, the middle and the largest sample of a CPU in each sample.
+/// The minimum, median and maximum over CPUs of each sample.
 fn spread(all: &[(f64, &str, u64, CpuId)]) -> Table {
     let mut of_each: BTreeMap<(&str, u64), Vec<f64>> = BTreeMap::new();
     for (cpi, machine, sample, _) in all {

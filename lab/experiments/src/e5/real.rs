@@ -1,4 +1,4 @@
-//! The same on the machine at hand, where its CPUs have counters: a loop that stays in the core, and one that reads memory at random.
+//! E5 on a real machine with hardware counters: a loop that stays in the core, and one that reads memory at random.
 
 use super::recorder::{Pair, Recorder, SPEC, total};
 use super::{CPI, totals};
@@ -10,17 +10,17 @@ use millpond_model::{CpuId, Nanos, Topology};
 use millpond_observe::recording::{Recording, beside, table};
 use millpond_session::Kind;
 
-/// How many seconds a sample takes, unless chosen.
+/// Default length of a sample in seconds.
 const SECONDS: u64 = 10;
-/// MiB that each thread reads at random: more than any cache has.
+/// MiB that each thread reads at random: more than any cache holds.
 const MEMORY_MIB: u64 = 256;
-/// Until memory was written once, and caches are warm.
+/// Time until memory has been written once and caches are warm.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
-/// Does it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// [`Failure::NotHere`] where nothing can be counted; otherwise [`Failure`]. The machine is as it was.
+/// [`Failure::NotHere`] without counters; otherwise [`Failure`]. All changes are undone.
 pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let machine = here.machine();
     if here.session.kind() != Kind::Real {
@@ -59,7 +59,7 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Counts on these CPUs for so many samples, each so long; `wait` lets the time pass until then.
+/// Counts on these CPUs for this many samples of a given length; `wait` sleeps until a time.
 fn count(
     machine: &dyn Machine,
     topology: &Topology,
@@ -85,7 +85,7 @@ mod tests {
     use crate::published::Lab;
     use std::sync::atomic::AtomicBool;
 
-    /// 360 MHz, 1.08 cycles for an instruction: the machine at hand may be any that has counters.
+    /// 360 MHz, 1.08 cycles per instruction: a simulated machine stands in for any machine with counters.
     #[test]
     fn counts_of_a_loop_are_recorded_on_any_machine_with_counters() {
         let (stop, mut quiet) = (AtomicBool::new(false), |_: &str| ());

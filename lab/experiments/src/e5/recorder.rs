@@ -1,4 +1,4 @@
-//! Counts cycles and instructions of CPUs, and keeps what `cpustat --record` would write: on simulated machines and real ones alike.
+//! Counts cycles and instructions of CPUs, and records them like `cpustat --record`, on simulated and real machines.
 
 use crate::Failure;
 use millpond_formats::events::{self, is_cycles};
@@ -9,10 +9,10 @@ use millpond_model::{CpuId, LgrpId, Nanos, PsetId, Topology};
 use millpond_observe::recording::{self, Event, Recording, counts};
 use millpond_observe::{between, cycles_per_instruction};
 
-/// As published.
+/// The published events.
 pub(super) const SPEC: &str = "pic0=Cycle_cnt,pic1=Instr_cnt";
 
-/// Cycles and instructions of several CPUs in the same time.
+/// Cycles and instructions of several CPUs over the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) cycles: u64,
@@ -20,13 +20,13 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Cycles for an instruction; 0 where no instruction was counted.
+    /// Cycles per instruction; 0 without instructions.
     pub(super) fn cpi(self) -> f64 {
         cycles_per_instruction(self.cycles, self.instructions).unwrap_or(0.0)
     }
 }
 
-/// Counters that count, and what was recorded of them.
+/// Running counters, and their recording.
 pub(super) struct Recorder<'a> {
     counting: Box<dyn CpuCounting + 'a>,
     /// The counters with their events.
@@ -38,7 +38,7 @@ pub(super) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins to count in user mode on these CPUs; `interval` is how long a sample will be.
+    /// Starts counting user mode on these CPUs; `interval` is the length of a sample.
     ///
     /// # Errors
     /// [`Failure`] where cycles and instructions cannot be counted.
@@ -67,10 +67,10 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// What was counted since the last sample, on each CPU. It is recorded.
+    /// Records and returns the counts of each CPU since the last sample.
     ///
     /// # Errors
-    /// [`Failure::Machine`] for a CPU that cannot be read any more, or was not counted all of the time.
+    /// [`Failure::Machine`] for a CPU that can no longer be read, or was not counted all the time.
     pub(super) fn sample(&mut self) -> Result<Vec<(CpuId, Pair)>, Failure> {
         let now = self.counting.read();
         let events: Vec<(u32, &str)> =
@@ -106,7 +106,7 @@ impl<'a> Recorder<'a> {
     /// The recording, as `millpond compare` reads it.
     ///
     /// # Errors
-    /// [`Failure::Machine`] where nothing was sampled.
+    /// [`Failure::Machine`] without samples.
     pub(super) fn recording(&self) -> Result<Recording, Failure> {
         recording::parse(&self.text).map_err(|error| Failure::Machine(format!("the recording: {error}")))
     }

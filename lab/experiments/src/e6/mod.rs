@@ -1,28 +1,28 @@
-//! Timer wake-up latency of a real-time thread in a set of its own, beside thousands of other threads.
+//! E6: timer wake-up latency of a real-time thread in a set of its own, under a load of thousands of other threads.
 //!
 //! # Claim
 //!
-//! On one CPU that has no interrupts and no other threads a program in the real-time class answers a timer within some
-//! microseconds, whatever runs elsewhere: of 320 million samples 300 took 13 us or more, and none more than about 30.
+//! On a CPU without interrupts and other threads, a program in the real-time class answers a timer within some
+//! microseconds, independent of the load on other CPUs: of 320 million samples 300 took 13 us or more, and none more than about 30.
 //!
-//! # What is done
+//! # Method
 //!
 //! ```text
-//!   1  hackbench at fixed priority 0 on the idle machine: how long it takes
-//!   2  the same beside a build, with latstat in a set of one CPU without interrupts, in RT at level 5: how long it takes, the
-//!      load average over the whole run, in which its processes are started, too, mpstat, and what latstat saw of it
-//!   3  latstat the same way for --samples, without the load, which does not reach it
+//!   1  hackbench at fixed priority 0 on the idle machine: its run time
+//!   2  the same during a build, with latstat in a set of one CPU without interrupts, in RT at level 5: run time,
+//!      load average over the whole run including the start of its processes, mpstat, and the latencies
+//!   3  latstat in the same place for --samples, without the load, which does not affect it
 //! ```
 //!
-//! What delays a sample are calls of the kernel to all CPUs, which are rare. In 3 they are made so many times as often
-//! as a sample stands for published ones, and the samples that one delayed weigh as much less. So as many are late as in the published runs of
-//! 320 and 517 million, and the worst is the worst of as many; otherwise these differ in nothing but the lots.
+//! Samples are delayed by cross calls of the kernel to all CPUs, which are rare. In 3 they are made as many times more frequent as
+//! one sample represents published ones, and delayed samples get a correspondingly smaller weight. So as many samples are late as in the
+//! published runs of 320 and 517 million, and the maximum is that of as many samples. The two runs differ only in their random numbers.
 //!
-//! The histogram has the last stage, from when the timer was due until the program was back in user mode.
+//! The histogram is of the last stage, from the timer's due time until the program is back in user mode.
 //!
-//! With `--machine real` latstat measures on the machine at hand, for `--samples` (100000), and the published lines stand beside what it gives. That
-//! machine is not the experiment's own: no thread is pushed out, no interrupt is moved, there is no load of ours, and it is said what else ran on the CPU. `millpond
-//! latstat` measures on a CPU of its own.
+//! With `--machine real` latstat measures on the real machine, for `--samples` (100000), and its results are compared with
+//! the published ones. The machine is shared: no thread is evicted, no interrupt is moved, and no load is started; the report
+//! lists other threads that ran on the CPU. `millpond latstat` measures on a CPU of its own.
 
 pub mod real;
 
@@ -59,17 +59,16 @@ const PARTS: [&str; 2] = ["hackbench", "samples"];
 const GROUPS: u64 = 240;
 /// Messages of a sender to a receiver.
 const LOOPS: u64 = 100;
-/// A sample from here on was delayed.
+/// Samples from this latency on were delayed.
 const DELAYED_NS: u64 = 5_000;
-/// Samples from here until [`LATEST_NS`] were counted in the published run of 517 million.
+/// Samples from this latency until [`LATEST_NS`] were counted in the published run of 517 million.
 const LATER_NS: u64 = 7_000;
 const LATEST_NS: u64 = 32_000;
-/// A sample from here on is late.
+/// Samples from this latency on are late.
 const LATE_NS: u64 = 13_000;
-/// How long hackbench takes.
+/// The run time of hackbench.
 const HACKBENCH: &str = "hackbench";
-/// The quantities of long runs.
-/// The quantities of mpstat beside the load.
+/// The quantities of mpstat under load, then those of long runs.
 const OWN_CPU: &str = "mpstat of latstat's CPU";
 const OTHER_CPUS: &str = "mpstat of the other CPUs";
 const OTHER_TIME: &str = "time of the other CPUs";
@@ -77,15 +76,15 @@ const LATE: &str = "samples of 13 us and more";
 const BODY: &str = "samples of 5 us and more";
 const TAIL: &str = "samples of 7 to 32 us";
 const WORST: &str = "worst sample";
-/// The most that the workload has.
+/// Maximum of the workload's option.
 const BOOST_MAX: u64 = 10_000;
-/// With how many seeds it is done: it takes long, and what 9,600 threads do is hardly chance.
+/// Number of seeds: a run is slow, and the result for 9,600 threads is hardly random.
 const HACKBENCH_SEEDS: u64 = 3;
-/// How often it is looked at meanwhile.
+/// Polling interval.
 const LOOK: Nanos = Nanos::from_millis(100);
-/// The longest that hackbench may take.
+/// Timeout of hackbench.
 const PATIENCE: Nanos = Nanos::from_secs(600);
-/// Long runs, with the samples that they stand for. Each has lots of its own.
+/// Long runs, with the samples that they represent. Each has its own random numbers.
 const LONG_RUNS: [(&str, u64); 2] = [("320 million", 320_000_000), ("517 million", 517_000_000)];
 
 fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
@@ -114,7 +113,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// Runs hackbench at fixed priority 0 until it ends, and looks after each tenth of a second; gives seconds.
+/// Runs hackbench at fixed priority 0 until it ends, with a callback each tenth of a second; returns seconds.
 fn hackbench(
     lab: &Lab<'_>,
     bench: &Bench,
@@ -135,7 +134,7 @@ fn hackbench(
     Ok(passed().as_secs_f64() * real(LOOPS) / real(loops))
 }
 
-/// Waits until a simulated hackbench has started all its processes and begins to count. When that was, a look late at most.
+/// Waits until a simulated hackbench has started all its processes and begins to count. Returns that time, at most one polling interval late.
 pub(crate) fn hackbench_begins(
     lab: &Lab<'_>,
     bench: &Bench,
@@ -172,7 +171,7 @@ fn reclass(bench: &Bench, pid: Pid, request: &ClassRequest) -> Result<(), Failur
     writer.commit(change).map_err(Failure::refused(what)).map(drop)
 }
 
-/// latstat in its place: a set of the last CPU, without interrupts, in the real-time class. Gives what keeps it there.
+/// Places latstat: a set of the last CPU, without interrupts, in the real-time class. Returns the guards of the placement.
 fn place<'b>(bench: &'b Bench, words: &str) -> Result<(MadeSet<'b>, Shelter<'b>), Failure> {
     let cpu = *bench.cpus().last().unwrap_or(&CpuId(0));
     let set = bench.set(&[cpu])?;
@@ -184,10 +183,10 @@ fn place<'b>(bench: &'b Bench, words: &str) -> Result<(MadeSet<'b>, Shelter<'b>)
     Ok((set, shelter))
 }
 
-/// Beside a build and latstat: how long hackbench takes, how many threads run or wait meanwhile, and what latstat sees of it.
+/// Runs hackbench during a build and latstat: its run time, the number of threads that run or wait, and the latencies.
 ///
-/// The published load was kept up for days, so hackbench was run over and over. An average of load is exponential: over all of
-/// a load that comes again and again its mean is that of the threads.
+/// The published load was kept up for days, by running hackbench repeatedly. A load average is exponential: over all of
+/// a periodic load its mean is that of the threads.
 fn loaded(lab: &mut Lab<'_>, groups: u64, loops: u64, findings: &mut Findings) -> Result<(), Failure> {
     let variant = format!("{groups} groups, beside a build");
     lab.tell(&format!("hackbench, {variant}"));
@@ -203,7 +202,7 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, loops: u64, findings: &mut Findings) -
         Ok(())
     })?;
     findings.point(HACKBENCH, &variant, seconds);
-    // With fewer messages the beginning is longer than it should be.
+    // With fewer messages the start takes too large a part.
     if loops == LOOPS {
         findings.point("load average", &variant, mean(&looks));
     }
@@ -217,7 +216,7 @@ fn loaded(lab: &mut Lab<'_>, groups: u64, loops: u64, findings: &mut Findings) -
     Ok(())
 }
 
-/// What mpstat says of latstat's CPU, the last one, and of the others, of which the least and the most were published.
+/// The figures of mpstat for latstat's CPU, the last one, and for the others, of which the minimum and the maximum were published.
 fn beside_load(frame: &Rates, findings: &mut Findings) {
     let Some((own, others)) = frame.cpus.split_last() else { return };
     for column in [Column::Intr, Column::Ithr, Column::Csw, Column::Syscl] {
@@ -289,7 +288,7 @@ fn long_run(
     Ok(())
 }
 
-/// The median over so many samples until a simulated latstat in its place is back in user mode, in microseconds.
+/// Median latency of a placed simulated latstat over this many samples, in microseconds.
 pub(crate) fn median_us(lab: &Lab<'_>, bench: &Bench, samples: u64) -> Result<f64, Failure> {
     let (set, shelter) = place(bench, "latstat")?;
     // A sample takes about a millisecond.
@@ -311,7 +310,7 @@ fn last_stage(bench: &Bench) -> Result<BTreeMap<u64, u64>, Failure> {
     Ok(logs.first().and_then(|log| log.last()).cloned().unwrap_or_default())
 }
 
-/// Samples by whole microseconds.
+/// A histogram of samples by whole microseconds.
 fn histogram(bench: &Bench, boost: u64, title: &str, findings: &mut Findings) -> Result<(), Failure> {
     let stage = last_stage(bench)?;
     let (all, mut by_us) = (stage.values().sum::<u64>(), BTreeMap::<u64, u64>::new());

@@ -1,4 +1,4 @@
-//! The same on the machine at hand: what latstat measures there, beside the published lines. Others are left where they are.
+//! E6 on the real machine: latencies compared with the published figures. Other programs are not moved.
 
 use crate::Failure;
 use crate::here::Here;
@@ -14,23 +14,23 @@ use std::sync::atomic::Ordering;
 
 /// As published: FIFO at level 5.
 const LEVEL: u8 = 5;
-/// What the intervals are near to, in microseconds.
+/// Mean interval in microseconds.
 const INTERVAL_US: u64 = 1_000;
 const SAMPLES: u64 = 100_000;
 /// The variant of its points.
 const HERE: &str = "this machine";
-/// It looks so often whether to stop.
+/// Polling interval of the stop flag.
 const LOOK: Nanos = Nanos::from_millis(500);
 
-/// Does it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let (facts, free, _) = here.look()?;
     findings.machines.push(facts.text());
     let samples = choices.number("samples").unwrap_or(SAMPLES);
-    // Two at least are free.
+    // At least two CPUs are free.
     let cpu = free.last().copied().unwrap_or(CpuId(0));
     (here.tell)(&format!("{samples} samples on CPU {cpu}, about {} s", samples / 1_000));
     let measured = measure(here, cpu, samples, Stamps::Programs)?;
@@ -48,21 +48,21 @@ pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// What one run gave.
+/// Results of one run.
 struct Measured {
     latencies: Latencies,
-    /// What else ran on the CPU, by name.
+    /// Other threads that ran on the CPU, by name.
     others: Vec<String>,
-    /// The longest waits.
+    /// The longest latencies.
     worst: Table,
-    /// Why stages were not measured.
+    /// The reason why stages were not measured.
     only_whole: Option<String>,
 }
 
-/// The median over so many samples on the last CPU, in microseconds; of the whole alone.
+/// Median of the total latency over this many samples on the last CPU, in microseconds.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub(crate) fn median_us(here: &mut Here<'_>, samples: u64) -> Result<f64, Failure> {
     let (_, free, _) = here.look()?;
     let cpu = free.last().copied().unwrap_or(CpuId(0));
@@ -137,7 +137,7 @@ fn worst(watch: &dyn LatencyWatch) -> Table {
     table
 }
 
-/// The published lines and ours in one table.
+/// The published and the measured figures in one table.
 fn beside(latencies: &Latencies, findings: &mut Findings) {
     let mut table =
         Table::of(&["machine"], &["samples", "of a million 13 us and more", "worst us", "median us"]);

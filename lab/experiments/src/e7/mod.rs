@@ -1,20 +1,20 @@
-//! E7: stacks of threads, and how much of them is in memory, beside the published listing (Solaris, 2007).
+//! E7: thread stacks, and how much of them is in memory, compared with the published listing (Solaris, 2007).
 //!
 //! # Claim
 //!
-//! A stack that the system made has next to no memory when its thread begins, and to touch its lowest byte is not enough; one that the program
-//! made and wrote to before is there from the start. So a thread that must not wait runs on one of those.
+//! A stack that the system created has almost no memory when its thread begins, and touching its lowest byte is not enough. One that
+//! the program allocated and wrote to is in memory from the start. So a thread that must not wait runs on such a stack.
 //!
-//! # What is done
+//! # Method
 //!
-//! A program of ours looks at its main stack, at the default stack of a thread and at one that it made itself (`millpond load stacks`), in a
-//! process of its own: a main stack that was touched stays large, and only a main thread has one. Pages are counted by `mincore`. Beside these stands
-//! a stack of the library for real-time programs, where that is found; nothing of it was published.
+//! A program examines its main stack, the default stack of a thread, and one that it allocated itself (`millpond load stacks`). It is a
+//! separate process, because a touched main stack stays large, and only a main thread has one. `mincore` counts the pages. These are compared
+//! with a stack of the library for real-time programs, if the library is found; no figures of it were published.
 //!
-//! # What is compared
+//! # Comparison
 //!
-//! How many pages are in memory, of how many, when nothing was touched, when the lowest byte was, and when every page was. Sizes are those of the
-//! machine at hand. What differs is said in a sentence below each part; it is made from the figures.
+//! The number of pages in memory, of how many, when nothing was touched, when the lowest byte was, and when every page was. Sizes are those of the
+//! real machine. A sentence below each part states the differences; it is generated from the figures.
 
 mod library;
 
@@ -30,33 +30,33 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What was published.
+/// The published figures.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Where it was seen.
+    /// The source.
     pub source: String,
     /// The three parts of the listing.
     pub stacks: Vec<Stack>,
 }
 
-/// What was published, and what this machine gives.
+/// The published figures, and those of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct E7 {
-    /// The one.
+    /// The published ones.
     pub published: Published,
-    /// The other.
+    /// The measured ones.
     pub here: StacksResult,
-    /// A stack of the library, or why there is none.
+    /// A stack of the library, or the reason why it is missing.
     pub library: Result<Count, String>,
 }
 
-/// Looks at the stacks of a program of ours, and at one of the library; `program` is the one that has `load stacks`.
+/// Examines the stacks of a program, and one of the library; `program` is the one with the command `load stacks`.
 ///
 /// # Errors
-/// [`Failure`], also when it was asked to stop.
+/// [`Failure`], also for a requested stop.
 pub fn run(program: &Path, library: Result<Library, Absent>, stop: &AtomicBool) -> Result<E7, Failure> {
     let mut looking = Program::start("load stacks", program, &["stacks"])?;
     looking.go()?;
@@ -70,11 +70,11 @@ pub fn run(program: &Path, library: Result<Library, Absent>, stop: &AtomicBool) 
 }
 
 impl Published {
-    /// Reads the data. They are a part of the program.
+    /// Parses the data, which are part of the program.
     #[must_use]
     pub fn read() -> Published {
         let text = include_str!("published.json");
-        // Proven by a test: the text is a part of the program too.
+        // A test proves that the text is valid.
         serde_json::from_str(text).unwrap_or(Published {
             title: String::new(),
             source: String::new(),
@@ -94,7 +94,7 @@ type Row = (Touched, Option<Count>, Option<Count>);
 const ORDER: [Touched; 3] = [Touched::Nothing, Touched::LowestByte, Touched::EveryPage];
 
 impl E7 {
-    /// From what `load stacks` said, and what was found of the library.
+    /// The result from the output of `load stacks`, and from the library.
     fn of(said: Value, library: Result<Count, String>) -> Result<E7, Failure> {
         let unclear = |error: serde_json::Error| Failure::Program {
             program: "load stacks".into(),
@@ -103,7 +103,7 @@ impl E7 {
         Ok(E7 { published: Published::read(), here: serde_json::from_value(said).map_err(unclear)?, library })
     }
 
-    /// The parts: what was published of each beside ours.
+    /// The parts, each with the published and the measured figures.
     fn parts(&self) -> impl Iterator<Item = (&Stack, Vec<Row>)> {
         self.here.stacks.iter().map(|ours| {
             let published = self.published.stacks.iter().find(|stack| stack.kind == ours.kind);
@@ -113,7 +113,7 @@ impl E7 {
         })
     }
 
-    /// For people: a table and its lesson for each part.
+    /// A table and a conclusion for each part.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -148,7 +148,7 @@ impl E7 {
         text
     }
 
-    /// For spreadsheets: a line for each look.
+    /// CSV output: a line for each reading.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut table =
@@ -170,7 +170,7 @@ impl E7 {
         table.csv()
     }
 
-    /// For programs.
+    /// JSON output.
     #[must_use]
     pub fn json(&self) -> Document<'_> {
         let look = |(touched, published, here)| LookRow { touched, published, here };
@@ -259,7 +259,7 @@ fn words(touched: Touched) -> &'static str {
     }
 }
 
-/// What follows from the figures of a stack. None where too little was seen.
+/// The conclusion from a stack's figures; `None` with too few figures.
 fn lesson(stack: &Stack) -> Option<String> {
     let first = stack.looks.first()?.count;
     if stack.kind == Kind::Own {
@@ -292,7 +292,7 @@ fn lesson(stack: &Stack) -> Option<String> {
     })
 }
 
-/// `1 page`, `2 pages`
+/// A count of pages: `1 page`, `2 pages`.
 fn pages(count: usize) -> String {
     format!("{count} page{}", if count == 1 { "" } else { "s" })
 }

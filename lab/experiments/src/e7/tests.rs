@@ -1,4 +1,4 @@
-//! The published figures, and texts from figures that were made up.
+//! The published figures, and texts for invented figures.
 
 use super::*;
 use serde_json::json;

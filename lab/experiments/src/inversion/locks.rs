@@ -1,4 +1,4 @@
-//! Locks of the library that was found, by its calls for C.
+//! Locks of the library, through its C functions.
 
 use super::meeting::Lock;
 use millpond_machine::Absent;
@@ -8,12 +8,12 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr::NonNull;
 
-/// Which lock.
+/// The kind of lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Without inheritance.
+    /// Without priority inheritance.
     Plain,
-    /// With it.
+    /// With priority inheritance.
     Inherits,
 }
 
@@ -25,7 +25,7 @@ impl Kind {
         }
     }
 
-    /// As `millpond/rt.h` has it: `RT_LOCK_PLAIN`.
+    /// The flag of `millpond/rt.h`: `RT_LOCK_PLAIN`.
     fn flags(self) -> c_int {
         match self {
             Kind::Plain => 1,
@@ -37,7 +37,7 @@ impl Kind {
 type Init = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 type OfMutex = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// Room for a mutex: `rt_mutex_t` has 56 bytes on the CPUs that there are.
+/// Memory for a mutex: `rt_mutex_t` has 56 bytes on all supported CPUs.
 #[repr(C, align(16))]
 struct Memory(UnsafeCell<[u8; 128]>);
 
@@ -49,23 +49,23 @@ pub(super) struct FoundLock {
     destroy: OfMutex,
 }
 
-// SAFETY: the memory is a mutex, which all threads may use at once by the calls of the library.
+// SAFETY: the memory is a mutex, which all threads may use at once through the library's functions.
 unsafe impl Sync for FoundLock {}
 
 impl FoundLock {
     pub(super) fn new(library: &Library, kind: Kind) -> Result<FoundLock, Absent> {
         let init = library.call(c"rt_mutex_init")?;
-        // SAFETY: this is how millpond/rt.h declares it; its number is in the library's name.
+        // SAFETY: the type is that of millpond/rt.h; the interface's number is in the library's name.
         let init = unsafe { std::mem::transmute::<NonNull<c_void>, Init>(init) };
         let of_mutex = |name| {
             let found = library.call(name)?;
-            // SAFETY: as above, and all three are alike.
+            // SAFETY: as above; all three have the same type.
             Ok::<OfMutex, Absent>(unsafe { std::mem::transmute::<NonNull<c_void>, OfMutex>(found) })
         };
         let (lock, unlock) = (of_mutex(c"rt_mutex_lock")?, of_mutex(c"rt_mutex_unlock")?);
         let destroy = of_mutex(c"rt_mutex_destroy")?;
         let memory = Box::new(Memory(UnsafeCell::new([0; 128])));
-        // SAFETY: there is room, and it stays where it is until it is destroyed.
+        // SAFETY: the memory is large enough, and does not move until the mutex is destroyed.
         if unsafe { init(memory.0.get().cast(), kind.flags()) } != 0 {
             let why = format!("there is no lock with priority inheritance: {}", said());
             return Err(Absent::because(why));
@@ -80,7 +80,7 @@ impl FoundLock {
 
 impl Lock for FoundLock {
     fn hold(&self, section: &mut dyn FnMut()) -> Result<(), String> {
-        // SAFETY: it is a mutex.
+        // SAFETY: it is an initialized mutex.
         if unsafe { (self.lock)(self.mutex()) } != 0 {
             return Err(format!("cannot lock: {}", said()));
         }
@@ -95,12 +95,12 @@ impl Lock for FoundLock {
 
 impl Drop for FoundLock {
     fn drop(&mut self) {
-        // SAFETY: it is a mutex that no thread holds; all threads of the meeting have ended.
+        // SAFETY: no thread holds the mutex; all threads of the meeting have ended.
         unsafe { (self.destroy)(self.mutex()) };
     }
 }
 
-/// What the last call said by errno.
+/// The text of the last call's errno.
 fn said() -> String {
     millpond_session::reason(&io::Error::last_os_error())
 }

@@ -1,8 +1,8 @@
-//! Three threads of different priorities meet on one CPU: under a plain lock the high one waits for as long as the middle one likes; under one with
-//! priority inheritance for the section of the low one. An experiment of our own, on the machine at hand; nothing of the sort was published.
+//! Priority inversion: three threads of different priorities on one CPU. With a plain lock, the high one waits as long as the middle one
+//! computes. With priority inheritance, it waits at most for the critical section of the low one. On the real machine; no figures were published.
 //!
-//! The locks are those of the library for real-time programs, which is looked for when this runs: nothing of the suite is linked with it. What is done
-//! is the library's own example, the same file.
+//! The locks are those of the library for real-time programs, which is loaded at run time: the suite is not linked with it. The
+//! experiment is the library's own example, from the same file.
 
 mod locks;
 #[path = "../../../../rt/rt/examples/inversion/meeting.rs"]
@@ -18,19 +18,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// How long the middle one computes, in milliseconds: a bound would show as the same wait each time.
+/// Run time of the middle thread, in milliseconds. With a bounded wait, these times make no difference.
 const MIDDLE_MILLIS: [u64; 3] = [20, 60, 180];
 
-/// How long the low one computes under the lock, in milliseconds: the bound.
+/// Run time of the low thread under the lock, in milliseconds: the bound.
 const LOW_MILLIS: u64 = 10;
 
-/// How long the high one does.
+/// Run time of the high thread.
 const HIGH_MILLIS: u64 = 5;
 
-/// How long one mark of a line is, in milliseconds.
+/// Length of one mark of a time line, in milliseconds.
 const MARK_MILLIS: u64 = 4;
 
-/// What came of it.
+/// The results.
 #[derive(Debug)]
 pub struct Inversion {
     library: String,
@@ -80,10 +80,10 @@ struct EventRow {
     ns: u64,
 }
 
-/// Lets them meet, six times: less than a second in all.
+/// Runs the six meetings: less than a second in total.
 ///
 /// # Errors
-/// [`Failure::NotHere`]: the library lacks calls or the kernel such locks, or there is no right to real-time classes.
+/// [`Failure::NotHere`]: the library lacks the functions, the kernel lacks such locks, or the process may not use real-time classes.
 pub fn run(library: &Library) -> Result<Inversion, Failure> {
     let mut runs = Vec::new();
     for kind in [Kind::Plain, Kind::Inherits] {
@@ -99,7 +99,7 @@ pub fn run(library: &Library) -> Result<Inversion, Failure> {
 
 impl Run {
     fn waited_millis(&self) -> Option<f64> {
-        // Microseconds of less than a second are exact.
+        // Exact: microseconds of less than a second.
         let micros = u32::try_from(self.meeting.waited()? / 1000).ok()?;
         Some(f64::from(micros) / 1000.0)
     }
@@ -139,7 +139,7 @@ impl Inversion {
         table
     }
 
-    /// For people: lines of time, the table, and what it says.
+    /// Text output: time lines, the table, and the conclusion.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -159,7 +159,7 @@ impl Inversion {
         text
     }
 
-    /// What the order of events says; not the time.
+    /// The conclusion, from the order of events and not their times.
     fn verdict(&self) -> &'static str {
         let all = |kind, inverted| {
             let mut runs = self.runs.iter().filter(|run| run.kind == kind);
@@ -178,13 +178,13 @@ impl Inversion {
         }
     }
 
-    /// For spreadsheets.
+    /// CSV output.
     #[must_use]
     pub fn csv(&self) -> String {
         self.table().csv()
     }
 
-    /// For programs.
+    /// JSON output.
     #[must_use]
     pub fn json(&self) -> Document<'_> {
         let meetings = self.runs.iter().map(Run::json).collect();
@@ -214,7 +214,7 @@ fn what(what: What) -> &'static str {
 mod tests {
     use super::*;
 
-    /// What would happen if nothing but the threads took time.
+    /// The meeting as it would be if only the threads took time.
     fn ideal(kind: Kind, middle_millis: u64) -> Run {
         let (has, begins) = match kind {
             Kind::Plain => (LOW_MILLIS + middle_millis, 0),

@@ -1,4 +1,4 @@
-//! What was published: figures as data, in a file beside each experiment.
+//! Published figures as data: a file for each experiment.
 //!
 //! ```text
 //! { "title": "…", "source": "which machine, author, date",
@@ -7,9 +7,9 @@
 //!                 "line": "growing", "x": 34 } ] }
 //! ```
 //!
-//! A *quantity* is what was measured; its *variants* are the conditions. Points that differ in one number alone, `x`, are on
-//! a *line* together; the quantity says what that number is. A point that *follows* from others is no evidence of its own: the field says from
-//! what. A *blind* prediction was made before the figure was known. Unknown fields are errors.
+//! A *quantity* is what was measured; its *variants* are the conditions. Points that differ only in one number, `x`, are on
+//! a common *line*; the quantity names that number. A point that *follows* from others is not independent evidence: the field gives the
+//! reason. A *blind* prediction was made before the figure was known. Unknown fields are errors.
 
 use serde::Deserialize;
 
@@ -17,30 +17,30 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Where the figures were measured.
+    /// Source of the figures.
     pub source: String,
-    /// What was measured, the most important first.
+    /// The quantities, the most important first.
     pub quantities: Vec<Quantity>,
     /// The figures.
     pub points: Vec<Figure>,
 }
 
-/// Something that was measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is in.
+    /// Its unit.
     pub unit: String,
-    /// How many digits after the point a person should see.
+    /// Number of decimals for display.
     pub decimals: usize,
-    /// What `x` of its points counts; empty where there is none.
+    /// The meaning of `x` of its points; empty without one.
     #[serde(default)]
     pub x: String,
-    /// Whether a value stays until the next one, so that it is drawn in steps, and `x` by its logarithm.
+    /// Whether a value holds until the next one: drawn in steps, with a logarithmic `x`.
     #[serde(default)]
     pub stays: bool,
 }
@@ -49,49 +49,49 @@ pub struct Quantity {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Of what.
+    /// The quantity.
     pub quantity: String,
-    /// Under which conditions.
+    /// The conditions.
     pub variant: String,
-    /// In the unit of the quantity.
+    /// The value in the quantity's unit.
     pub value: f64,
-    /// Which points it is on a line with.
+    /// The line that it belongs to.
     #[serde(default)]
     pub line: Option<String>,
-    /// Where on that line.
+    /// Its position on that line.
     #[serde(default)]
     pub x: Option<f64>,
-    /// Why it says nothing that other points do not say: a ratio of two of them, the same run again, what cannot be otherwise.
+    /// The reason why it is no independent evidence: a ratio of two other points, the same run again, a necessary consequence.
     #[serde(default)]
     pub follows: Option<String>,
-    /// What commit 2f12dcaf predicted, in whose tree and history the figure was not: the median over 5 seeds (E5: 20). Never changed.
+    /// Prediction of commit 2f12dcaf, whose tree and history did not contain the figure: the median over 5 seeds (E5: 20). Never changed.
     #[serde(default)]
     pub blind: Option<f64>,
 }
 
 impl Published {
-    /// Reads the data of an experiment. They are a part of the program, and a test reads them all; a text that is none gives
-    /// nothing.
+    /// Parses the data of an experiment. They are part of the program, and a test parses them all; an invalid text gives
+    /// an empty value.
     #[must_use]
     pub fn read(text: &str) -> Published {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// The quantity of that name; one without unit and with a digit after the point if there is none.
+    /// The quantity with this name; one without a unit and with one decimal if there is no such quantity.
     #[must_use]
     pub fn quantity(&self, name: &str) -> Quantity {
         let known = self.quantities.iter().find(|quantity| quantity.name == name).cloned();
         known.unwrap_or_else(|| Quantity { name: name.to_owned(), decimals: 1, ..Quantity::default() })
     }
 
-    /// The figure for that variant of that quantity.
+    /// The figure of this quantity and variant.
     #[must_use]
     pub fn figure(&self, quantity: &str, variant: &str) -> Option<&Figure> {
         self.points.iter().find(|figure| figure.quantity == quantity && figure.variant == variant)
     }
 
-    /// What a straight line through the other figures of its line gives at a figure: between its neighbours, or beyond the two that are
-    /// nearest. None where there are fewer than two others.
+    /// The value at a figure on a straight line through the other figures of its line: interpolated between its neighbours, or extrapolated from
+    /// the two nearest. `None` with fewer than two others.
     #[must_use]
     pub fn straight_line(&self, figure: &Figure) -> Option<f64> {
         let (line, x) = (figure.line.as_ref()?, figure.x?);
@@ -101,7 +101,7 @@ impl Published {
         let mut others: Vec<(f64, f64)> =
             self.points.iter().filter(on_line).filter_map(|other| Some((other.x?, other.value))).collect();
         others.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // The pair around x, else the first one or the last one.
+        // The pair around x, else the first or the last one.
         let pairs = || others.windows(2).map(|pair| (pair[0], pair[1]));
         let (from, to) = pairs().find(|(_, to)| x < to.0).or_else(|| pairs().next_back())?;
         Some(from.1 + (to.1 - from.1) * (x - from.0) / (to.0 - from.0))

@@ -81,7 +81,7 @@ struct StraightLines {
 }
 
 impl Findings {
-    /// For people: the machines, the points in a table, how good they are, and what else there is to know.
+    /// Text output: the machines, a table of the points, the errors, and notes.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.experiment, self.data.title);
@@ -97,7 +97,7 @@ impl Findings {
                 let score = self.score().text(self.comparison_is_possible());
                 write!(text, "\n{}\n{score}", self.table().text())
             }
-            // What is in the points is in the tables, too, and easier to read.
+            // The tables contain the points too, and are easier to read.
             false if !self.tables.is_empty() => Ok(()),
             false => write!(text, "\n{}", self.plain_table().text()),
         };
@@ -113,12 +113,12 @@ impl Findings {
         text
     }
 
-    /// Whether anything of the experiment was published, under whatever conditions.
+    /// Whether any figure of the experiment was published, under any conditions.
     fn is_published(&self) -> bool {
         !self.data.points.is_empty()
     }
 
-    /// The points for people, where nothing can stand beside them.
+    /// The table of points without a comparison.
     fn plain_table(&self) -> Table {
         let between = self.are_over_seeds().then_some(["least", "most"]);
         let numbers: Vec<&str> = ["value"].into_iter().chain(between.into_iter().flatten()).collect();
@@ -133,7 +133,7 @@ impl Findings {
         table
     }
 
-    /// The points for people.
+    /// The table of points.
     fn table(&self) -> Table {
         let between = self.are_over_seeds().then_some(["least", "most"]);
         let blind = self.points.iter().any(|point| point.blind.is_some()).then_some("blind");
@@ -157,7 +157,7 @@ impl Findings {
         table
     }
 
-    /// For spreadsheets: a line for each point; errors in percent.
+    /// CSV output: a line for each point; errors in percent.
     #[must_use]
     pub fn csv(&self) -> String {
         if !self.is_published() {
@@ -210,7 +210,7 @@ impl Findings {
         table.csv()
     }
 
-    /// For programs.
+    /// JSON output.
     #[must_use]
     pub fn json(&self) -> Document<'_> {
         let point = |point: &'_ Point| {
@@ -251,7 +251,7 @@ impl Findings {
         }
     }
 
-    /// A picture of the first quantity that was measured: lines where its points lie on any, else bars.
+    /// A picture of the first measured quantity: lines if its points are on lines, otherwise bars.
     #[must_use]
     pub fn svg(&self) -> String {
         let Some(first) = self.points.first() else { return self.bars(&[]).svg() };
@@ -286,7 +286,7 @@ impl Findings {
             let end = lines.iter().flat_map(|line| &line.points).map(|point| point.0).reduce(f64::max);
             for line in &mut lines {
                 line.points = stairs(std::mem::take(&mut line.points), end);
-                // Nothing of it was published: there is nothing to be told apart.
+                // Without published figures no distinction is needed.
                 line.name = line.name.trim_end_matches(", ours").to_owned();
             }
         }
@@ -315,13 +315,13 @@ impl Findings {
         format!("{}: {}: {quantity}", self.experiment, self.data.title)
     }
 
-    /// Whether anything that was measured was published.
+    /// Whether any measured figure was published.
     fn comparison_is_possible(&self) -> bool {
         self.points.iter().any(|point| point.published.is_some())
     }
 }
 
-/// Published and ours, with the digits of the quantity.
+/// Published and measured values, with the quantity's decimals.
 fn values(point: &Point) -> [Cell; 4] {
     let cell = |value: f64| Cell::Real(value, point.decimals);
     let known = |value: Option<f64>| value.map_or(Cell::Missing, cell);
@@ -329,24 +329,24 @@ fn values(point: &Point) -> [Cell; 4] {
     [known(point.published), cell(point.ours), known(least), known(most)]
 }
 
-/// What was predicted before the figure was known, with the digits of the quantity.
+/// The blind prediction, with the quantity's decimals.
 fn blind_of(point: &Point) -> Cell {
     point.blind.map_or(Cell::Missing, |value| Cell::Real(value, point.decimals))
 }
 
-/// In percent, with a digit after the point. What rounds to nothing has no sign.
+/// An error in percent with one decimal. Zero has no sign.
 fn tenths(error: f64) -> Cell {
     Cell::Real(if error.abs() < 0.05 { 0.0 } else { error }, 1)
 }
 
-/// `+9.8 %`
+/// An error as text: `+9.8 %`.
 fn signed_percent(error: f64) -> String {
-    // What rounds to nothing has no sign.
+    // Zero has no sign.
     if error.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{error:+.1} %") }
 }
 
 impl Score {
-    /// In two lines: the predictions, and straight lines beside them.
+    /// Two lines: the errors of the predictions, and those of straight lines.
     fn text(&self, possible: bool) -> String {
         if !possible {
             return "no figure of these was published\n".to_owned();

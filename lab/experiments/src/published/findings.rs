@@ -1,47 +1,47 @@
-//! What came of an experiment: its points, each beside the published one, and what it was worth as a prediction.
+//! Results of an experiment: its points, each with the published figure, and the quality of the predictions.
 
 use super::data::{Figure, Published};
 use super::fits::is_fitted;
 use millpond_report::Table;
 
-/// One figure of ours.
+/// A measured figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What was measured.
+    /// The quantity.
     pub quantity: String,
-    /// Under which conditions.
+    /// The conditions.
     pub variant: String,
-    /// What both values are in.
+    /// The unit of both values.
     pub unit: String,
-    /// Digits after the point that a person should see.
+    /// Decimals for display.
     pub decimals: usize,
-    /// Where it lies among points that differ in one number alone: their line, and the number.
+    /// Its place among points that differ only in one number: their line, and the number.
     pub place: Option<(String, f64)>,
-    /// What was published.
+    /// The published value.
     pub published: Option<f64>,
-    /// What we get; over several seeds the median.
+    /// The measured value; over several seeds the median.
     pub ours: f64,
-    /// The least and the most over several seeds.
+    /// The minimum and the maximum over several seeds.
     pub over_seeds: Option<(f64, f64)>,
-    /// A parameter was fitted to it, so that it is no prediction.
+    /// A parameter was fitted to it, so that it is not a prediction.
     pub fitted: bool,
-    /// It follows from other points, so that it is no evidence of its own.
+    /// It follows from other points, so that it is not independent evidence.
     pub follows: bool,
-    /// What was predicted before the figure was known.
+    /// The prediction from before the figure was known.
     pub blind: Option<f64>,
-    /// What a straight line through the other published points gives.
+    /// The value on a straight line through the other published points.
     pub straight: Option<f64>,
 }
 
 impl Point {
-    /// How far ours is from what was published, in percent of that. None where nothing, or nothing but 0, was published and ours is
-    /// not the same.
+    /// The error in percent of the published value. `None` without a published value, or if that is 0 and the measured one
+    /// is not.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
         self.published.and_then(|published| error(self.ours, published))
     }
 
-    /// Whether what was published lies between the least and the most over several seeds.
+    /// Whether the published value is between the minimum and the maximum over several seeds.
     #[must_use]
     pub fn is_within(&self) -> Option<bool> {
         let (least, most) = self.over_seeds?;
@@ -60,14 +60,14 @@ impl Point {
         self.is_predicted() && !self.follows
     }
 
-    /// How far the blind prediction was off, in percent of what was published.
+    /// The error of the blind prediction, in percent of the published value.
     #[must_use]
     pub fn blind_error(&self) -> Option<f64> {
         error(self.blind?, self.published?)
     }
 
-    /// The last column of tables: `fitted` (`fitted, not met` beyond [`FIT_SLACK`]), `follows`, `blind`, and over several seeds where the
-    /// published figure lies.
+    /// The last column of tables: `fitted` (`fitted, not met` beyond [`FIT_SLACK`]), `follows`, `blind`, and for several seeds the place of
+    /// the published figure.
     #[must_use]
     pub fn mark(&self) -> String {
         if self.fitted {
@@ -85,26 +85,26 @@ impl Point {
     }
 }
 
-/// How far from its figure a fitted parameter may leave the model, as a share of the figure: beyond, the fit is not met.
+/// Maximum error of a fitted figure that counts as met, as a fraction of the figure.
 pub const FIT_SLACK: f64 = 0.03;
 
-/// In percent.
+/// The error in percent.
 fn error(ours: f64, published: f64) -> Option<f64> {
     let percent = if ours == published { 0.0 } else { (ours / published - 1.0) * 100.0 };
     percent.is_finite().then_some(percent)
 }
 
-/// What several errors amount to, in percent without signs.
+/// A summary of several errors, in percent without signs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
-    /// As many are smaller as are greater.
+    /// The median.
     pub median: f64,
-    /// The greatest.
+    /// The maximum.
     pub worst: f64,
 }
 
 impl Errors {
-    /// Of none there are none.
+    /// The summary; `None` without errors.
     #[must_use]
     pub fn of(errors: impl IntoIterator<Item = f64>) -> Option<Errors> {
         let mut sizes: Vec<f64> = errors.into_iter().map(f64::abs).collect();
@@ -114,60 +114,60 @@ impl Errors {
     }
 }
 
-/// As many are smaller as are greater, of values in order; 0 of none.
+/// The median of sorted values; 0 without values.
 pub(crate) fn median(sorted: &[f64]) -> f64 {
     let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
     f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
-/// How good the predictions are.
+/// The quality of the predictions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// Points that were published.
+    /// Number of published points.
     pub published: usize,
-    /// Of these, those to which nothing was fitted.
+    /// Those of them to which nothing was fitted.
     pub predicted: usize,
-    /// Of these, those that do not follow from others. All that comes below is of these.
+    /// Those of them that do not follow from others. The counts below are of these.
     pub independent: usize,
-    /// Those that were predicted before the figure was known.
+    /// Those with a blind prediction.
     pub blind: usize,
-    /// The errors of the blind predictions, as they were then.
+    /// The errors of the blind predictions.
     pub blind_errors: Option<Errors>,
-    /// Those that were published as 0 and are not.
+    /// Those that were published as 0 and are not 0 here.
     pub not_zero: usize,
-    /// Those that lie between the least and the most over several seeds; none over one.
+    /// Those between the minimum and the maximum over several seeds; `None` for one seed.
     pub within: Option<usize>,
     /// Their errors.
     pub errors: Option<Errors>,
-    /// Those through whose neighbours a straight line goes.
+    /// Those that are on a straight line through their neighbours' line.
     pub on_lines: usize,
-    /// The errors of these lines there.
+    /// The errors of these straight lines.
     pub straight: Option<Errors>,
-    /// Our errors there.
+    /// Our errors at the same points.
     pub ours_there: Option<Errors>,
 }
 
-/// What came of an experiment.
+/// Results of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
     /// The experiment's name.
     pub experiment: String,
-    /// What was published.
+    /// The published data.
     pub data: Published,
-    /// The machines, a sentence each.
+    /// The machines, one sentence each.
     pub machines: Vec<String>,
-    /// The points, in the order in which they were measured.
+    /// The points, in order of measurement.
     pub points: Vec<Point>,
-    /// More of what was measured, each under its title.
+    /// Further measurements, with titles.
     pub tables: Vec<(String, Table)>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Whether the conditions are those of the published experiment, so that points are comparable.
+    /// Whether the conditions are the published ones, so that points are comparable.
     comparable: bool,
 }
 
 impl Findings {
-    /// Nothing yet. `comparable`: the conditions are the published ones; otherwise points have nothing beside them.
+    /// Empty results. `comparable`: the conditions are the published ones; otherwise points have no published values.
     #[must_use]
     pub fn new(experiment: &str, data: Published, comparable: bool) -> Findings {
         let experiment = experiment.to_owned();
@@ -182,12 +182,12 @@ impl Findings {
         }
     }
 
-    /// Adds a point. What was published of it, and where it lies, is looked up.
+    /// Adds a point. Its published value and place are looked up.
     pub fn point(&mut self, quantity: &str, variant: &str, ours: f64) {
         self.add(quantity, variant, None, ours);
     }
 
-    /// Adds a point that lies on a line, published or not.
+    /// Adds a point on a line, published or not.
     pub fn point_at(&mut self, quantity: &str, variant: &str, line: &str, x: f64, ours: f64) {
         self.add(quantity, variant, Some((line.to_owned(), x)), ours);
     }
@@ -212,8 +212,8 @@ impl Findings {
         });
     }
 
-    /// The same over several seeds of chance as one: of each point the median, the least and the most of those that have it. Everything
-    /// else, and the points that there are, is as with the first seed.
+    /// Combines the results of several seeds: for each point the median, minimum and maximum over the seeds that have it. Everything
+    /// else is that of the first seed.
     #[must_use]
     pub fn over_seeds(all: Vec<Findings>) -> Option<Findings> {
         let several = all.len() > 1;
@@ -232,13 +232,13 @@ impl Findings {
         Some(first)
     }
 
-    /// Whether they are of several seeds.
+    /// Whether the results are over several seeds.
     #[must_use]
     pub fn are_over_seeds(&self) -> bool {
         self.points.iter().any(|point| point.over_seeds.is_some())
     }
 
-    /// How good the predictions are.
+    /// The quality of the predictions.
     #[must_use]
     pub fn score(&self) -> Score {
         let predicted = || self.points.iter().filter(|point| point.is_independent());

@@ -1,31 +1,31 @@
-//! Which parameters were fitted, and to which figure: the only list.
+//! The fitted parameters, and the figure of each: the only list.
 //!
-//! Every parameter of the model is a field of a machine file, with its source beside it, or an option of a workload, with a default. What cannot
-//! be looked up is fitted to one published figure. That figure is then no prediction any more, and is marked wherever it is shown.
-//! Of each machine at most one parameter is fitted, and of each workload; two where a workload has a rare delay, which comes so often and is so long,
-//! and two of `jbb`, to the same figure.
+//! Every parameter of the model is a field of a machine file, with its source, or an option of a workload, with a default. A parameter
+//! without a source is fitted to one published figure. That figure is then no longer a prediction, and is marked wherever it is shown.
+//! At most one parameter is fitted per machine and per workload. Exceptions: two for workloads with a rare delay (its frequency and its
+//! length), and two of `jbb`, fitted to the same figure.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One parameter that was fitted.
+/// A fitted parameter.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
-    /// Which.
+    /// The parameter.
     pub parameter: Parameter,
-    /// The least value that makes sense.
+    /// The smallest plausible value.
     pub least: f64,
-    /// The greatest.
+    /// The largest plausible value.
     pub most: f64,
-    /// The experiment whose figure it was fitted to.
+    /// The experiment of the figure.
     pub experiment: String,
     /// The quantity of the figure.
     pub quantity: String,
     /// Its variant.
     pub variant: String,
-    /// What of the experiment has to do with it: its choices, by option. Nothing: all of it.
+    /// The part of the experiment to run: its choices, by option. Empty for all of it.
     #[serde(default)]
     pub with: BTreeMap<String, String>,
 }
@@ -45,7 +45,7 @@ pub enum Parameter {
     Workload {
         /// The workload.
         workload: String,
-        /// With its dashes.
+        /// The option, with its dashes.
         option: String,
     },
 }
@@ -59,13 +59,13 @@ impl fmt::Display for Parameter {
     }
 }
 
-/// Every parameter that was fitted. The list is a part of the program, and a test reads it.
+/// All fitted parameters. The list is part of the program, and a test parses it.
 #[must_use]
 pub fn fits() -> Vec<Fit> {
     serde_json::from_str(include_str!("fits.json")).unwrap_or_default()
 }
 
-/// Whether a parameter was fitted to that figure.
+/// Whether a parameter was fitted to this figure.
 #[must_use]
 pub fn is_fitted(experiment: &str, quantity: &str, variant: &str) -> bool {
     let to_it =

@@ -1,7 +1,7 @@
-//! Where experiments are done: simulated machines, workloads on them, and time that passes there.
+//! The environment of experiments: simulated machines, workloads on them, and time.
 //!
-//! A *change* is another value for a parameter of the model, a number of a machine file or an option of a workload. A caller that runs an
-//! experiment may have changes; the experiment does not see them.
+//! A *change* sets a parameter of the model, a number of a machine file or an option of a workload, to another value. The caller of an
+//! experiment may set changes; the experiment does not see them.
 
 use super::fits::Parameter;
 use crate::Failure;
@@ -14,35 +14,35 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long a machine runs until it is asked whether to stop.
+/// Simulated time between two checks of the stop flag.
 const SLICE: Nanos = Nanos(200_000_000);
 
-/// Samples a second where threads are located, as in the published experiments.
+/// Samples per second of threads' CPUs, as in the published experiments.
 const FREQUENCY_HZ: u64 = 100;
 
-/// Where chance begins by itself.
+/// The default seed.
 const FIRST_SEED: u64 = 1;
 
-/// Two parts of a second, in nanoseconds, whose multiples without whole seconds are spread evenly over it, both together over the square: 1/g and
+/// Steps in nanoseconds whose multiples modulo a second are evenly distributed over the second, and as pairs over the square: 1/g and
 /// 1/g^2 of Roberts' sequence, where g^3 = g + 1.
 const STEPS: [u64; 2] = [754_877_666, 569_840_291];
 
-/// A moment of a second for each seed: 0 for the first one, and so much later for each other.
+/// A time within a second for each seed: 0 for the first one, and a step later for each next one.
 fn moment(seed: u64, step: u64) -> Nanos {
     let later = u128::from(seed.wrapping_sub(FIRST_SEED)) * u128::from(step);
     Nanos(u64::try_from(later % 1_000_000_000).unwrap_or(0))
 }
 
-/// A parameter of the model with another value than its own.
+/// A new value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Which.
+    /// The parameter.
     pub parameter: Parameter,
     /// The value, in the unit of the field or the option.
     pub value: f64,
 }
 
-/// Where experiments are done.
+/// The environment of experiments.
 pub struct Lab<'a> {
     stop: &'a AtomicBool,
     changes: Vec<Change>,
@@ -51,62 +51,62 @@ pub struct Lab<'a> {
     progress: Option<Progress<'a>>,
 }
 
-/// Hears now and then which part of the time that is to pass on a machine has passed, and for how long that took here.
+/// Called periodically with the fraction of the simulated time that has passed, and the real time that it took.
 pub type Progress<'a> = RefCell<&'a mut dyn FnMut(f64, Nanos)>;
 
-/// How often it does.
+/// Interval of these calls.
 const TOLD_EVERY: Nanos = Nanos(1_000_000_000);
 
 impl<'a> Lab<'a> {
-    /// A laboratory. `stop` is set from outside when it should stop; `tell` hears what is done.
+    /// A laboratory. `stop` is set to request a stop; `tell` is called with progress messages.
     pub fn new(stop: &'a AtomicBool, changes: Vec<Change>, tell: &'a mut dyn FnMut(&str)) -> Lab<'a> {
         Lab { stop, changes, seed: FIRST_SEED, tell, progress: None }
     }
 
-    /// The same with somebody who hears how far it is in what is done now.
+    /// The same with a callback for the progress of the current step.
     #[must_use]
     pub fn showing(self, progress: &'a mut dyn FnMut(f64, Nanos)) -> Lab<'a> {
         Lab { progress: Some(RefCell::new(progress)), ..self }
     }
 
-    /// Chance begins there on every machine that is opened from now on.
+    /// Sets the seed of machines that are opened from now on.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// Where chance begins.
+    /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// A moment within a second that has nothing to do with the one at which machines are ready.
+    /// A time within a second that is independent of the start of machines.
     pub(crate) fn second_moment(&self) -> Nanos {
         moment(self.seed, STEPS[1])
     }
 
-    /// Set from outside when it should stop.
+    /// The stop flag.
     pub(crate) fn stop(&self) -> &'a AtomicBool {
         self.stop
     }
 
-    /// Says what is done now.
+    /// Reports the current step.
     pub fn tell(&mut self, what: &str) {
         (self.tell)(what);
     }
 
-    /// A machine that was just booted.
+    /// Opens a freshly booted machine.
     ///
     /// # Errors
-    /// [`Failure::Machine`] when there is none of that name.
+    /// [`Failure::Machine`] for an unknown name.
     pub fn open(&self, machine: &str) -> Result<Bench, Failure> {
         self.open_with(machine, &Value::Null)
     }
 
-    /// The same with a merge patch of its file: what was set on it before it booted.
+    /// The same with a merge patch of the machine file.
     ///
     /// # Errors
-    /// [`Failure::Machine`] when there is none of that name, or it is none with the patch.
+    /// [`Failure::Machine`] for an unknown name or an invalid patch.
     pub fn open_with(&self, machine: &str, patch: &Value) -> Result<Bench, Failure> {
         let field = |change: &Change| match &change.parameter {
             Parameter::Machine { machine, field } => {
@@ -119,25 +119,25 @@ impl<'a> Lab<'a> {
             .map_err(|error| Failure::Machine(error.to_string()))?;
         let bench = Bench::new(session, self.changes.clone())?;
         bench.simulation()?.set_seed(self.seed);
-        // An experiment begins at any moment of a second.
+        // An experiment starts at a random time within a second.
         let _ = bench.simulation()?.run_for(moment(self.seed, STEPS[0]));
         Ok(bench)
     }
 
-    /// The machine that a file describes.
+    /// Opens the machine of a machine file.
     ///
     /// # Errors
-    /// [`Failure::Machine`] when it describes none.
+    /// [`Failure::Machine`] for an invalid file.
     pub fn open_described(&self, file: &Value) -> Result<Bench, Failure> {
         let name = file["name"].as_str().unwrap_or("the machine file");
         let session = Session::described(file, name).map_err(|error| Failure::Machine(error.to_string()))?;
         Bench::new(session, self.changes.clone())
     }
 
-    /// Lets time pass on a machine.
+    /// Advances time on a machine.
     ///
     /// # Errors
-    /// [`Failure::Stopped`], or [`Failure::Machine`] when the machine dies.
+    /// [`Failure::Stopped`], or [`Failure::Machine`] when the machine halts.
     pub fn pass(&self, bench: &Bench, time: Nanos) -> Result<(), Failure> {
         let mut left = time.0;
         let (watch, mut told) = (Stopwatch::start(), Nanos(0));
@@ -161,7 +161,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// The operations a second that processes do in the time that passes now.
+    /// Advances time, and returns the operations per second of processes.
     ///
     /// # Errors
     /// As [`Lab::pass`].
@@ -176,7 +176,7 @@ impl<'a> Lab<'a> {
             .collect())
     }
 
-    /// Which threads were seen where, in samples of a hundred, second by second, and the operations a second meanwhile.
+    /// Advances time by seconds, and returns samples of threads' CPUs for each second, a hundred per second, and the operations per second.
     ///
     /// # Errors
     /// As [`Lab::pass`].
@@ -196,17 +196,17 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What was seen of processes.
+/// Measurements of processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// Operations a second of each.
+    /// Operations per second of each process.
     pub rates: Vec<f64>,
-    /// Where they were, second by second.
+    /// Samples of their CPUs, second by second.
     pub residence: Vec<Residence>,
 }
 
 impl Watched {
-    /// In how many samples a process was seen on a CPU, second by second.
+    /// Number of samples of a process on a CPU, second by second.
     #[must_use]
     pub fn samples(&self, pid: Pid, cpu: CpuId) -> Vec<u64> {
         let of = |residence: &Residence| {
@@ -217,7 +217,7 @@ impl Watched {
     }
 }
 
-/// A simulated machine on which an experiment is done.
+/// A simulated machine of an experiment.
 pub struct Bench {
     session: Session,
     topology: Topology,
@@ -231,7 +231,7 @@ impl Bench {
         Ok(Bench { session, topology, changes })
     }
 
-    /// The machine, for everything that commands can do to any.
+    /// The machine, for all operations of commands.
     #[must_use]
     pub fn machine(&self) -> &dyn Machine {
         self.session.machine()
@@ -243,22 +243,22 @@ impl Bench {
         self.session.machine().name()
     }
 
-    /// What can be done to simulated machines only.
+    /// The operations that only simulated machines have.
     ///
     /// # Errors
-    /// [`Failure::Machine`] for any other one.
+    /// [`Failure::Machine`] for other machines.
     pub fn simulation(&self) -> Result<Simulation<'_>, Failure> {
         let not = || Failure::Machine(format!("machine {} is not simulated", self.name()));
         self.session.simulation().ok_or_else(not)
     }
 
-    /// Where its CPUs stand.
+    /// Its topology.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The machine in a line.
+    /// A description of the machine in one line.
     #[must_use]
     pub fn sentence(&self) -> String {
         let counted =
@@ -275,7 +275,7 @@ impl Bench {
         )
     }
 
-    /// For what parts CPUs from others.
+    /// Refuses a machine with one CPU, for experiments that separate CPUs.
     ///
     /// # Errors
     /// [`Failure`] on a machine of one CPU.
@@ -292,11 +292,11 @@ impl Bench {
         self.topology.cpus().iter().collect()
     }
 
-    /// Starts a workload (`cg -t 4 --wait spin`) in a zone, or in the global one where the machine has none of that name. It runs
-    /// when time passes.
+    /// Starts a workload (`cg -t 4 --wait spin`) in a zone, or in the global one if the machine has no such zone. It runs when
+    /// time advances.
     ///
     /// # Errors
-    /// [`Failure::Program`] for words that make no workload.
+    /// [`Failure::Program`] for an invalid workload.
     pub fn start(&self, words: &str, zone: &str) -> Result<Pid, Failure> {
         let refused = |why: String| Failure::Program { program: words.to_owned(), why };
         let mut all: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -315,21 +315,21 @@ impl Bench {
     /// Takes CPUs off-line.
     ///
     /// # Errors
-    /// [`Failure::Refused`] when the machine does.
+    /// [`Failure::Refused`] when the machine refuses.
     pub fn off_line(&self, cpus: &[CpuId]) -> Result<(), Failure> {
         sets::set_states(self.machine(), cpus, State::OffLine, &mut |_| ())
     }
 
-    /// The operations that processes did until now.
+    /// Operations of processes so far.
     pub(crate) fn operations(&self, pids: &[Pid]) -> Result<Vec<u64>, Failure> {
         let simulation = self.simulation()?;
         Ok(pids.iter().map(|pid| simulation.operations(*pid)).collect())
     }
 
-    /// A processor set for as long as the value lives. It is exclusive: the machine is the experiment's own.
+    /// A processor set for the lifetime of a value. It is exclusive, because the machine is dedicated to the experiment.
     ///
     /// # Errors
-    /// [`Failure::Refused`] when the machine does.
+    /// [`Failure::Refused`] when the machine refuses.
     pub fn set(&self, cpus: &[CpuId]) -> Result<MadeSet<'_>, Failure> {
         MadeSet::make(self.machine(), cpus, CreateOptions { keep_others: false }, &mut |_| ())
     }
@@ -337,7 +337,7 @@ impl Bench {
     /// Binds a process to a set.
     ///
     /// # Errors
-    /// [`Failure::Refused`] when the machine does.
+    /// [`Failure::Refused`] when the machine refuses.
     pub fn bind(&self, pid: Pid, set: &MadeSet<'_>) -> Result<(), Failure> {
         sets::bind(self.machine(), pid, set.id(), &mut |_| ())
     }
@@ -345,7 +345,7 @@ impl Bench {
     /// Ends a process.
     ///
     /// # Errors
-    /// [`Failure::Program`] when there is none.
+    /// [`Failure::Program`] for an unknown process.
     pub fn kill(&self, pid: Pid) -> Result<(), Failure> {
         let refused = |why: millpond_session::KillError| Failure::Program {
             program: format!("process {pid}"),
@@ -355,7 +355,7 @@ impl Bench {
     }
 }
 
-/// The value that a parameter has by itself; none where there is no such parameter.
+/// The present value of a parameter; `None` if it does not exist.
 #[must_use]
 pub fn own_value(parameter: &Parameter) -> Option<f64> {
     match parameter {
@@ -364,7 +364,7 @@ pub fn own_value(parameter: &Parameter) -> Option<f64> {
     }
 }
 
-/// A count as a number to reckon with.
+/// A count as a floating-point number.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of operations are far from the 53 bits that are exact"
@@ -373,7 +373,7 @@ pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }
 
-/// The mean of several; 0 of none.
+/// The mean; 0 without values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / real(values.len().max(1) as u64)
 }
@@ -429,10 +429,10 @@ mod tests {
 
     #[test]
     fn seeds_begin_all_over_a_second() {
-        // 0, 754.9, 1509.8, 2264.6, 3019.5 milliseconds, without whole seconds.
+        // 0, 754.9, 1509.8, 2264.6, 3019.5 milliseconds, modulo a second.
         let millis: Vec<u64> = (1..=5).map(|seed| moment(seed, STEPS[0]).0 / 1_000_000).collect();
         assert_eq!(millis, [0, 754, 509, 264, 19]);
-        // Of twenty, ten are in each half of a second, or nearly, and both halves of the one meet both of the other.
+        // Of twenty, about ten are in each half of a second, and all four combinations of halves occur.
         let halves = |seed| STEPS.map(|step| moment(seed, step).0 / 500_000_000);
         for quarter in [[0, 0], [0, 1], [1, 0], [1, 1]] {
             let count = (1..=20).filter(|seed| halves(*seed) == quarter).count();

@@ -1,11 +1,11 @@
-//! Published experiments on simulated machines: what was published beside what the model gives.
+//! Published experiments on simulated machines: published figures compared with those of the model.
 //!
 //! # Theory
 //!
-//! A model is worth something when it predicts figures that it was not fitted to. So every figure that was published is data beside the experiment, every
-//! parameter of the model has a source or was fitted to one figure of that list ([`fits()`]), and everything else is a prediction,
-//! shown with its error. Beside the errors stand those of straight lines through the other published points: a model that cannot
-//! do better has drawn a line. And a fit that means something hardly moves when its figure is taken away and all others are
+//! A model is useful if it predicts figures that it was not fitted to. So every published figure is stored as data. Every
+//! parameter of the model has a source, or was fitted to one figure of that list ([`fits()`]). All other figures are predictions,
+//! shown with their errors. For comparison, the report has the errors of straight lines through the other published points: a model
+//! without smaller errors only interpolates. And a meaningful fit hardly changes when its figure is left out and all others are
 //! fitted instead (`tests/refit`).
 //!
 //! ```text
@@ -15,21 +15,21 @@
 //!                   Lab ──┘ machines, workloads, time; Changes of parameters
 //! ```
 //!
-//! # To add an experiment
+//! # Adding an experiment
 //!
-//! A folder with `mod.rs` and `published.json`, and a line in [`EXPERIMENTS`](crate::EXPERIMENTS). The module has an [`Experiment`]: its options, its data
-//! and a function that does everything that was chosen and adds each point to the findings. The head of the module
-//! is the manual that `millpond experiment NAME --help` shows. Whatever was published must be what comes without options;
-//! each quantity can be chosen, so that any other point can be predicted.
+//! Add a folder with `mod.rs` and `published.json`, and a line in [`EXPERIMENTS`](crate::EXPERIMENTS). The module has an [`Experiment`]: its
+//! options, its data, and a function that runs the chosen arms and adds each point to the findings. The head of the module is the
+//! manual that `millpond experiment NAME --help` shows. Without options, all published points must be run; options choose the
+//! value of each condition, so that any other point can be predicted.
 //!
-//! # Chance
+//! # Randomness
 //!
-//! What is drawn by lot begins with a seed, and so does the moment at which an experiment starts within a second of the machine's clock. The
-//! published experiments were done once, at one moment; `--seeds` does ours at many, and shows where their figures lie.
+//! Random choices depend on a seed, and so does the time within a second of the machine's clock at which an experiment starts. The
+//! published experiments were run once, at one such time; `--seeds` runs several, and shows the range of the figures.
 //!
-//! # What callers may rely on
+//! # Guarantees
 //!
-//! The same choices and changes give the same findings. Nothing is printed; machines are in memory and vanish.
+//! The same choices and changes give the same findings. Nothing is printed; machines exist only in memory.
 
 mod data;
 mod dress;
@@ -56,27 +56,27 @@ use millpond_cli::Flag;
 /// A published experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// What it is called: `e3`.
+    /// Its name: `e3`.
     pub name: &'static str,
-    /// What can be chosen.
+    /// Its options.
     pub options: &'static [Flag],
     /// The published figures, as text.
     pub data: &'static str,
-    /// The source of its module, whose head is its manual.
+    /// The source text of its module, whose head is its manual.
     pub source: &'static str,
-    /// Whether the choices leave the published conditions, so that nothing that comes of them is comparable.
+    /// Whether the choices differ from the published conditions, so that no result is comparable.
     pub departs: fn(&Choices) -> bool,
-    /// Does what was chosen.
+    /// Runs the chosen arms.
     pub run: fn(&mut Lab<'_>, &Choices, &mut Findings) -> Result<(), Failure>,
-    /// Does the same on the machine at hand, where that is possible.
+    /// Runs the experiment on the real machine, where that is possible.
     pub here: Option<RunHere>,
 }
 
 impl Experiment {
-    /// Does it on the machine at hand, if it can be. What a killed program left is put back first.
+    /// Runs it on the real machine, if possible, after cleaning up after killed programs.
     ///
     /// # Errors
-    /// [`Failure`]; the machine is as it was.
+    /// [`Failure`]; all changes are undone.
     pub fn run_here(&self, here: &mut Here<'_>, choices: &Choices) -> Result<Findings, Failure> {
         let mut findings = Findings::new(self.name, self.published(), false);
         let absent = || Failure::Machine(format!("experiment {} is done on simulated machines", self.name));
@@ -92,10 +92,10 @@ impl Experiment {
         Published::read(self.data)
     }
 
-    /// Does it, as often as there are seeds of chance.
+    /// Runs it once for each seed.
     ///
     /// # Errors
-    /// [`Failure`], also when it was asked to stop.
+    /// [`Failure`], also for a requested stop.
     pub fn run(&self, lab: &mut Lab<'_>, choices: &Choices) -> Result<Findings, Failure> {
         let number = |option: &Flag| choices.number(option.long.unwrap_or_default()).unwrap_or(1);
         let (first, seeds) = (number(&SEED), number(&SEEDS));

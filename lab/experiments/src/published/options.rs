@@ -1,23 +1,23 @@
-//! The options of experiments: what can be chosen, and what was.
+//! Options of experiments, and chosen values.
 
 use millpond_cli::{Flag, ValueKind};
 use std::collections::BTreeMap;
 
-/// How long a simulated machine is measured.
+/// Simulated seconds of measurement.
 pub const SECONDS: Flag = Flag::long("seconds", "how many simulated seconds each arm is measured")
     .value("N", ValueKind::Count(1, 3600));
 
-/// Where chance begins.
+/// The seed.
 pub const SEED: Flag = Flag::long("seed", "where chance begins; 1").value("N", ValueKind::Count(0, u64::MAX));
 
-/// Over how many seeds of chance an experiment is done: every figure is then the median, with the least and the most.
+/// Number of seeds: every figure is then the median, with the minimum and the maximum.
 pub const SEEDS: Flag = Flag::long(
     "seeds",
     "do it over so many seeds of chance, and show of each figure the median, the least and the most; 1",
 )
 .value("N", ValueKind::Count(1, 1_000));
 
-/// What was chosen for an experiment. Nothing is: everything that was published.
+/// The chosen options of an experiment. The default is everything that was published.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
     words: BTreeMap<&'static str, String>,
@@ -30,17 +30,17 @@ pub struct Choices {
 pub struct ChoiceError {
     /// The option.
     pub option: String,
-    /// What was given.
+    /// The given value.
     pub value: String,
-    /// Why it is invalid.
+    /// The reason.
     pub why: String,
 }
 
 impl Choices {
-    /// Chooses. What is chosen again replaces what was.
+    /// Sets an option; replaces an earlier value.
     ///
     /// # Errors
-    /// [`ChoiceError`] for a value that the option does not have.
+    /// [`ChoiceError`] for an invalid value.
     pub fn give(&mut self, option: &Flag, value: &str) -> Result<(), ChoiceError> {
         let name = option.long.unwrap_or_default();
         let error = |why| ChoiceError { option: name.to_owned(), value: value.to_owned(), why };
@@ -50,10 +50,10 @@ impl Choices {
         Ok(())
     }
 
-    /// Chooses by names, as data do.
+    /// Sets options by name, from data.
     ///
     /// # Errors
-    /// [`ChoiceError`] for a name that is no option, or a value that the option does not have.
+    /// [`ChoiceError`] for an unknown option or an invalid value.
     pub fn of(options: &[Flag], given: &BTreeMap<String, String>) -> Result<Choices, ChoiceError> {
         let mut choices = Choices::default();
         for (name, value) in given {
@@ -67,19 +67,19 @@ impl Choices {
         Ok(choices)
     }
 
-    /// Whether it was chosen.
+    /// Whether an option is set.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.words.contains_key(name)
     }
 
-    /// The word, or the text of the numbers.
+    /// The value as text.
     #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
         self.words.get(name).map(String::as_str)
     }
 
-    /// The words of an option that has several; none where it was not chosen.
+    /// The words of an option with several values; none if it is not set.
     pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
         self.word(name).into_iter().flat_map(|words| words.split(','))
     }
@@ -90,7 +90,7 @@ impl Choices {
         self.numbers.get(name)?.first().copied()
     }
 
-    /// All numbers, in the order in which they were given.
+    /// All numbers, in the given order.
     #[must_use]
     pub fn numbers(&self, name: &str) -> Option<&[u64]> {
         self.numbers.get(name).map(Vec::as_slice)

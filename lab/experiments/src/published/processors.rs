@@ -1,4 +1,4 @@
-//! What each CPU did, as a table.
+//! Activity of each CPU, as a table.
 
 use millpond_model::COLUMNS;
 use millpond_observe::Rates;

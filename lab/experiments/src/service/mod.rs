@@ -1,37 +1,37 @@
-//! A service beside a batch job that would use everything: what keeps its response times short, and what that costs the batch.
+//! A service and a batch job that uses all CPUs: ways to keep response times short, and their cost to the batch job.
 //!
 //! # Claim
 //!
-//! A set of CPUs keeps a batch job away from a service, and so does a weight or a cap. A set keeps the batch away also while no request
-//! is there; and a burst of requests finds no more CPUs than the set has until poold has seen it. So where the kernel lets
-//! a thread that wakes up go before one that computes, and threads of the service are many more than it uses on average, sharing by weights is better
-//! for both; the result says so, and so does `poolstat --why`.
+//! A set of CPUs protects a service from a batch job, and so does a weight or a cap. But a set excludes the batch job even while there are
+//! no requests, and a burst of requests only has the CPUs of the set until poold reacts. So sharing by weights is better for both, if the
+//! kernel lets a waking thread preempt a computing one, and the service has many more threads than it uses CPUs on average. The result
+//! says so, and so does `poolstat --why`.
 //!
 //! # Arms
 //!
 //! ```text
-//!   alone        the service has the machine: the floor
+//!   alone        the service has the machine: the lower bound
 //!   nothing      both on all CPUs
-//!   cpu.weight   the same; the service counts a hundred times as much
-//!   cpu.max      the same; the batch is capped so that the CPUs that the service should have are left
-//!   pools        the service in a pool of its own with a set of at least so many CPUs, the batch in the one of the default set; poold moves more
+//!   cpu.weight   the same; the service has a hundred times the weight
+//!   cpu.max      the same; the batch job has a cap that leaves the CPUs that the service should have
+//!   pools        the service in a pool with a set of its own with a minimum of CPUs, the batch job in the default pool; poold moves more
 //!   below-80     the same; the set of the service has the objective utilization < 80, the example of the guide
-//!   below-20     the same; it has utilization < 20, and would have ten CPUs if the batch did not need them
+//!   below-20     the same; it has utilization < 20, and would get ten CPUs if the batch job did not need them
 //! ```
 //!
-//! # What is measured
+//! # Measurements
 //!
-//! Requests arrive at random, however many wait already; each wants the same time of a CPU, and the threads of the service take them in
-//! order. From arrival to answer is the response time: in half of the cases it is at most p50, in 99 of 100 p99, in 999 of 1000 p99.9. The
-//! batch has a thread for each CPU and counts its operations: so many CPUs' worth.
+//! Requests arrive at random, independent of the number already waiting. All need the same CPU time, and the threads of the service
+//! take them in order. The response time is the time from arrival to answer; p50, p99 and p99.9 are its percentiles. The batch job
+//! has a thread for each CPU and counts its operations, in equivalent CPUs.
 //!
-//! # What is left out
+//! # Limits
 //!
-//! The threads of a simulated machine are in TS here, which shares by no weights (FSS does: docs/explanation/shares.md), so *cpu.weight* is left out there. The classes there are those of
-//! Solaris: in TS a thread that sleeps a lot goes before one that computes. Where a real machine has no cgroups with shares or quotas,
-//! or we may not write them, that arm is left out, with the reason.
+//! On simulated machines the threads are in TS, which has no weights (FSS has: docs/explanation/shares.md), so *cpu.weight* is left out there. The
+//! classes there are those of Solaris: in TS a thread that sleeps a lot preempts one that computes. On a real machine without cgroups with
+//! shares or quotas, or without the permission to write them, that arm is left out, with the reason.
 //!
-//! With `--machine real` programs of ours do this on the machine at hand (`millpond load service` beside `millpond load spin`).
+//! With `--machine real` the programs run on the real machine (`millpond load service` and `millpond load spin`).
 
 pub mod real;
 mod simulated;
@@ -67,14 +67,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 const MACHINE: &str = "t2-64";
 
-/// Arms that can be chosen.
+/// Arms to choose from.
 const WORDS: [&str; 6] = ["nothing", "cpu.weight", "cpu.max", "pools", "below-80", "below-20"];
 const ALONE: &str = "alone";
 
-/// The pool of the service, and that of the batch.
+/// The pools of the service and of the batch job.
 const POOLS: [&str; 2] = ["service", "batch"];
 
-/// Whether there are pools in an arm.
+/// Whether an arm has pools.
 fn has_pools(arm: &str) -> bool {
     arm == "pools" || objective(arm).is_some()
 }
@@ -84,7 +84,7 @@ fn objective(arm: &str) -> Option<String> {
     arm.strip_prefix("below-").map(|percent| format!("utilization < {percent}"))
 }
 
-/// Makes the pools of an arm, that of the service with a set of these CPUs.
+/// Creates the pools of an arm, that of the service with a set of these CPUs.
 fn edit(editor: &mut Editor, arm: &str, cpus: &[CpuId], least: u64) -> Result<(), PoolError> {
     own_set(editor, POOLS[0], cpus, least)?;
     if let Some(objective) = objective(arm) {
@@ -93,14 +93,14 @@ fn edit(editor: &mut Editor, arm: &str, cpus: &[CpuId], least: u64) -> Result<()
     editor.create_pool(POOLS[1])
 }
 
-/// What is asked for, whatever the machine.
+/// The load, independent of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ask {
-    /// Requests a second.
+    /// Requests per second.
     rate: u64,
-    /// Milliseconds of each.
+    /// Milliseconds of CPU time per request.
     work: u64,
-    /// Threads that answer.
+    /// Threads of the service.
     threads: u64,
     /// CPUs that the service should have.
     leave: u64,
@@ -109,7 +109,7 @@ struct Ask {
 }
 
 impl Ask {
-    /// What was chosen on so many CPUs, else these rates and threads.
+    /// The chosen load for this many CPUs; by default this rate and number of threads.
     fn of(choices: &Choices, all: u64, rate: u64, threads: u64) -> Result<Ask, Failure> {
         let rate = choices.number("rate").unwrap_or(rate);
         let work = choices.number("work").unwrap_or(2);
@@ -130,7 +130,7 @@ impl Ask {
         })
     }
 
-    /// What is asked for, in a sentence.
+    /// The load in one sentence.
     fn sentence(&self) -> String {
         format!(
             "the service: {} requests a second of {} ms, {} threads; it should have {} CPU{}",
@@ -143,22 +143,22 @@ impl Ask {
     }
 }
 
-/// What came of an arm.
+/// Results of an arm.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Played {
     /// p50, p99 and p99.9, in milliseconds.
     times: [f64; 3],
-    /// Requests that were answered, in a second.
+    /// Answered requests per second.
     answered: f64,
-    /// CPUs' worth of work of the batch; none where it did not run.
+    /// Work of the batch job in equivalent CPUs; `None` if it did not run.
     batch: Option<f64>,
-    /// CPUs that were moved.
+    /// Number of moved CPUs.
     moves: Option<u64>,
-    /// What poold advised.
+    /// Advice of poold.
     advice: Option<String>,
 }
 
-/// The arms to play: the service alone, and those that were chosen.
+/// The arms to run: the service alone, and the chosen ones.
 fn arms(choices: &Choices) -> Vec<&'static str> {
     let is_chosen = |word: &&&str| !choices.has("arm") || choices.words("arm").any(|chosen| chosen == **word);
     std::iter::once(ALONE).chain(WORDS.iter().filter(is_chosen).copied()).collect()
@@ -179,7 +179,7 @@ fn run(lab: &mut Lab<'_>, choices: &Choices, findings: &mut Findings) -> Result<
     Ok(())
 }
 
-/// p50, p99 and p99.9 of times in nanoseconds, in milliseconds; how many there were.
+/// p50, p99 and p99.9 in milliseconds of times in nanoseconds; and their number.
 fn percentiles(times: &BTreeMap<u64, u64>) -> ([f64; 3], u64) {
     let all: u64 = times.values().sum();
     let at = |thousandths: u64| {
@@ -194,7 +194,7 @@ fn percentiles(times: &BTreeMap<u64, u64>) -> ([f64; 3], u64) {
     ([at(500), at(990), at(999)], all)
 }
 
-/// Adds what came of all arms: points, the table, and what it means.
+/// Adds the results of all arms: points, the table, and conclusions.
 fn report(findings: &mut Findings, ask: &Ask, played: &[(&str, Result<Played, String>)]) {
     findings.notes.push(ask.sentence());
     let mut table =
@@ -227,10 +227,10 @@ fn report(findings: &mut Findings, ask: &Ask, played: &[(&str, Result<Played, St
     findings.notes.extend(verdicts(played));
 }
 
-/// Response times or work that differ by less are alike.
+/// Response times or work with a smaller relative difference count as equal.
 const ALIKE: f64 = 0.02;
 
-/// Where pools lose to sharing, and where they win; and what poold advised.
+/// Where sharing is better than pools, and where pools are; and the advice of poold.
 fn verdicts(played: &[(&str, Result<Played, String>)]) -> Vec<String> {
     let of =
         |word: &str| played.iter().find(|(arm, _)| *arm == word).and_then(|(_, played)| played.as_ref().ok());

@@ -1,4 +1,4 @@
-//! The same on the machine at hand.
+//! The arms on the real machine.
 
 use super::{ALONE, Ask, POOLS, Played, arms, edit, has_pools, report};
 use crate::Failure;
@@ -14,13 +14,13 @@ use millpond_workloads::service::ServiceResult;
 /// Requests of the first seconds are not counted.
 const SETTLE: u64 = 2;
 
-/// How much the service counts, and the batch: a hundred times.
+/// Weights of the service and of the batch job.
 const SHARES: [u32; 2] = [100, 1];
 
-/// Does what was chosen.
+/// Runs the chosen arms.
 ///
 /// # Errors
-/// [`Failure`]; the machine is as it was.
+/// [`Failure`]; all changes are undone.
 pub fn run(here: &mut Here<'_>, choices: &Choices, findings: &mut Findings) -> Result<(), Failure> {
     let (facts, free, pools) = here.look()?;
     let ask = Ask::of(choices, free.len() as u64, 150, 2)?;

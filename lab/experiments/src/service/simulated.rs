@@ -9,13 +9,13 @@ use millpond_model::Nanos;
 use millpond_session::NoSuchProcess;
 use std::collections::BTreeMap;
 
-/// Until priorities have settled, and sizes.
+/// Time until priorities and sizes have settled.
 const SETTLING: Nanos = Nanos::from_secs(2);
 
-/// Operations a second of a CPU.
+/// Operations per second of a CPU.
 const OPS: f64 = 1e3;
 
-/// Plays one arm; or says why it cannot be.
+/// Runs one arm; or the reason why it is impossible.
 pub(super) fn play(
     lab: &Lab<'_>,
     machine: &str,
@@ -74,7 +74,7 @@ pub(super) fn play(
     Ok(Ok(Played { times, answered: real(answered) / seconds, batch: work, moves, advice }))
 }
 
-/// How often a request took so many nanoseconds, until now.
+/// A histogram of response times in nanoseconds so far.
 fn times(bench: &Bench) -> Result<BTreeMap<u64, u64>, Failure> {
     let mut all = BTreeMap::new();
     for (time, count) in bench.simulation()?.logs().into_iter().flatten().flatten() {

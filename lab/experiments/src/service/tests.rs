@@ -1,4 +1,4 @@
-//! What is chosen, and what comes of it on a simulated machine.
+//! Tests of the choices, and of the results on a simulated machine.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -87,7 +87,7 @@ fn every_arm_answers_what_arrives_and_weights_are_left_out() {
         let point = |p: &&crate::published::Point| p.quantity == quantity && p.variant == variant;
         found.points.iter().find(point).map(|point| point.ours)
     };
-    // Nothing is faster than a request's own work.
+    // The work itself is the lower bound.
     for arm in ["alone", "nothing", "cpu.max", "pools"] {
         assert!(value("p50 of response times", arm).unwrap() >= 2.0, "{arm}");
     }
@@ -99,13 +99,13 @@ fn every_arm_answers_what_arrives_and_weights_are_left_out() {
             .any(|note| note.starts_with("cpu.weight is left out: simulated threads are in class TS"))
     );
     assert_eq!(value("work of the batch", "alone"), None);
-    // The service uses two CPUs; a cap leaves four, and so does a set of at least four.
+    // The service uses two CPUs; a cap leaves it four, and so does a set of at least four.
     let batch = |arm| value("work of the batch", arm).unwrap();
     assert!((61.0..62.5).contains(&batch("nothing")), "{}", batch("nothing"));
-    // A cap is charged at ticks.
+    // A cap is only charged at ticks.
     assert!((59.0..60.5).contains(&batch("cpu.max")), "{}", batch("cpu.max"));
     assert!(batch("pools") <= 60.05, "{}", batch("pools"));
-    // An objective takes no CPU from a batch that uses it.
+    // An objective takes no CPU from a batch job that uses it.
     for arm in ["below-80", "below-20"] {
         assert!((batch(arm) - batch("pools")).abs() < 0.1, "{arm}: {}", batch(arm));
     }

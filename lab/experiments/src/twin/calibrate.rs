@@ -1,4 +1,4 @@
-//! Measures the machine at hand, and writes a machine file that has its numbers, each with where it comes from.
+//! Measures the real machine, and creates a machine file with its numbers and their sources.
 
 use super::number;
 use super::others::{self, Others};
@@ -13,39 +13,39 @@ use millpond_workloads::probe::{self, Probe};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The part of the outer cache's answer that a core waits for: out of order, with prefetching caches, as on the machines of the catalogue.
+/// Part of the outer cache's latency that a core waits for: out-of-order cores with prefetching caches, like the machines of the catalogue.
 const EXPOSED: f64 = 0.2;
-/// How many messages of hackbench wait on average, to begin with.
+/// Initial estimate of the average number of hackbench's unread messages.
 const MANY_WAIT: f64 = 10_000.0;
-/// Bytes of a message that was measured.
+/// Size of the measured messages.
 const MESSAGE_BYTES: u64 = 100;
-/// How long one thread's speed is measured, and how often.
+/// Seconds of a measurement of one thread's speed.
 const SECOND: u64 = 1;
 const ROUNDS: usize = 3;
-/// What Linux takes the move of a thread to cost, in nanoseconds: the kernel's default of `migration_cost_ns`.
+/// Linux's estimate of the cost of a thread's migration, in nanoseconds: the kernel's default of `migration_cost_ns`.
 const MIGRATION_COST_NS: u64 = 500_000;
-/// The base slice of Linux in nanoseconds, times one more than the whole logarithm to the base two of so many CPUs at most: the kernel's
-/// own today. Kernels that have 0.75 ms (from 6.6) show it in their file, see [`base_slice`].
+/// Linux's base slice in nanoseconds. It is multiplied by 1 + floor(log2(CPUs)), for a limited number of CPUs. This is the value of
+/// present kernels. Kernels with 0.75 ms (from 6.6) show it in a file, see [`base_slice`].
 const BASE_SLICE_NS: u64 = 700_000;
 const SCALED_CPUS: usize = 8;
 
-/// A twin.
+/// The twin of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Twin {
     /// The machine file.
     pub file: Value,
-    /// What was measured.
+    /// The measurements.
     pub probe: Probe,
-    /// What else ran.
+    /// Activity of other programs.
     pub others: Others,
-    /// One thread of `cg`, in Mop/s.
+    /// Mop/s of `cg` with one thread.
     pub mops: f64,
 }
 
-/// Measures on the CPUs that may be used here: some fifteen seconds.
+/// Measures on the usable CPUs: about fifteen seconds.
 ///
 /// # Errors
-/// [`Failure`] where there are not two CPUs, other programs use too many of them, or a program cannot run.
+/// [`Failure`] with fewer than two CPUs, when other programs use too many, or when a program cannot run.
 pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let (_, free, _) = here.look()?;
     let processors = here.machine().processors().map_err(Failure::NotHere)?;
@@ -58,17 +58,17 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
         program: "the probe".into(),
         why: std::error::Error::source(&error).map_or(error.to_string(), |cause| format!("{error}: {cause}")),
     };
-    // Neighbours would share a core where there is another one.
+    // Adjacent CPUs could share a core although there is another one.
     let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
     (here.tell)("the speed of one thread");
     let mops = one_thread(here)?;
     let file = with_others(file(&topology, &probe, mops, base_slice()), others);
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
-    // What a call of the workload is here, at the length that it was fitted to elsewhere.
+    // The time of the workload's call here, at the length that was fitted on another machine.
     let call = call_ns(&lab, &file)?;
     let of = |waiting: f64| (probe.message_among(waiting) / call).clamp(0.001, 100.0);
-    // How many wait depends little on how long they take.
+    // The number of unread messages depends little on the length of a call.
     let waiting = messages_waiting(&lab, &with_kernel(file.clone(), of(MANY_WAIT), MANY_WAIT))?;
     let file = with_kernel(file, of(waiting), waiting);
     let without_ends = processes_ns(&lab, &file)?;
@@ -76,7 +76,7 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     Ok(Twin { file, probe, others, mops })
 }
 
-/// Mop/s of `cg` with one thread that nothing keeps waiting: the median of some rounds.
+/// Mop/s of `cg` with one thread that nothing delays: the median of several rounds.
 fn one_thread(here: &mut Here<'_>) -> Result<f64, Failure> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
@@ -94,12 +94,12 @@ fn one_thread(here: &mut Here<'_>) -> Result<f64, Failure> {
     })
 }
 
-/// The kernel's own base slice in nanoseconds, where its debugging files can be read (Linux 6.6 and later).
+/// The kernel's base slice in nanoseconds, if its debugfs files can be read (Linux 6.6 and later).
 fn base_slice() -> Option<u64> {
     std::fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns").ok()?.trim().parse().ok()
 }
 
-/// The slice of a thread: the kernel's own `base`, else its rule, else the longest that ends at the tick at which turns were seen to end.
+/// A thread's slice: the kernel's `base`, else its rule, else the longest slice that ends at the tick at which turns were measured to end.
 fn slice(cpus: usize, probe: &Probe, base: Option<u64>) -> (u64, &'static str) {
     let doublings = cpus.clamp(1, SCALED_CPUS).ilog2();
     let slice = base.unwrap_or(BASE_SLICE_NS * u64::from(1 + doublings));
@@ -107,7 +107,7 @@ fn slice(cpus: usize, probe: &Probe, base: Option<u64>) -> (u64, &'static str) {
     let seen = probe.turn_ns.map(|turn| (turn.median / real(probe.tick_ns.max(1))).round());
     match (base, seen) {
         (Some(_), _) => (slice, "the kernel's file base_slice_ns"),
-        // Turns say no more than at which tick they end.
+        // A measured turn only shows the tick at which it ends.
         (None, Some(seen)) if (seen - real(ticks(slice))).abs() < 0.5 => {
             (slice, "the kernel's rule, 0.7 ms for each doubling of CPUs; turns that were seen agree")
         }
@@ -116,7 +116,7 @@ fn slice(cpus: usize, probe: &Probe, base: Option<u64>) -> (u64, &'static str) {
     }
 }
 
-/// The cache that a CPU has for itself, or the nearest that it shares; its size in KiB.
+/// The private cache of a CPU, or the nearest shared one; its size in KiB.
 fn own_cache(topology: &Topology) -> Option<&Cache> {
     let first = topology.cpus().iter().next()?;
     let own = |cache: &&Cache| {
@@ -127,26 +127,26 @@ fn own_cache(topology: &Topology) -> Option<&Cache> {
     all().filter(in_core).max_by_key(|cache| cache.level).or_else(|| all().min_by_key(|cache| cache.level))
 }
 
-/// What the workload says of an operation: its instructions, and of a hundred of these how many look beyond the first cache.
+/// The workload's cost of an operation: its instructions, and the percentage of these that miss the first cache.
 fn cg(option: &str) -> f64 {
     Workload::named("cg").and_then(|cg| cg.default_of(option)).unwrap_or(1.0)
 }
 
-/// How many times the way between CPUs takes before the next one has a word that all write: to memory, as the model has it, where each has
-/// a cache of its own, else to the cache.
+/// The time to pass on a word that all CPUs write, as a multiple of the latency between CPUs: to memory, as the model has it, where each CPU
+/// has a cache of its own, else to the cache.
 fn handover_trips(topology: &Topology, probe: &Probe) -> f64 {
     let is_shared = own_cache(topology).is_some_and(|cache| cache.cpus == topology.cpus());
     let trip = if is_shared { probe.near_ns.median } else { probe.far_ns.median };
     (probe.transfer_ns.median / trip.max(0.1)).clamp(0.0, 100.0)
 }
 
-/// The machine file, but for the length of the kernel.
+/// The machine file, without the factor of kernel instructions.
 fn file(topology: &Topology, probe: &Probe, mops: f64, base_slice: Option<u64>) -> Value {
     let first = topology.processors().first();
     let mhz = first.and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(1_000);
     let cycles = |nanos: f64| nanos * real(mhz) / 1_000.0;
     let cache_cycles = cycles(probe.near_ns.median).round().clamp(1.0, 10_000.0);
-    // Cycles of an instruction, of which the core has what its cache leaves.
+    // Cycles of an instruction; the core has what the cache leaves of them.
     let each = cycles(1e3 / mops / cg("--op-instructions"));
     let near = cg("--op-reach") / 100.0 * cache_cycles;
     let exposed = EXPOSED.min(each / 2.0 / near);
@@ -216,10 +216,10 @@ fn file(topology: &Topology, probe: &Probe, mops: f64, base_slice: Option<u64>) 
     file
 }
 
-/// The same with daemons that run as often as threads of others do, and as long.
+/// Adds daemons that run as often and as long as threads of other programs.
 fn with_others(mut file: Value, others: Others) -> Value {
     if others.times_s > 0.0 {
-        // Each of four threads, with that many in a second together.
+        // Four threads together wake up that many times a second.
         let every = (4_000.0 / others.times_s).clamp(1.0, 60_000.0);
         let load = format!("daemons --busy {:.3} --every {every:.3}", others.percent().clamp(0.001, 100.0));
         let daemons = json!({ "name": "daemons", "threads": 4, "load": load });
@@ -233,7 +233,7 @@ fn with_others(mut file: Value, others: Others) -> Value {
     file
 }
 
-/// The same with how many times the instructions of workloads its kernel executes.
+/// Sets the factor of kernel instructions.
 fn with_kernel(mut file: Value, kernel: f64, waiting: f64) -> Value {
     file["kernel"] = json!(round(kernel, 3));
     file["sources"]["kernel"] = json!(format!(
@@ -242,7 +242,7 @@ fn with_kernel(mut file: Value, kernel: f64, waiting: f64) -> Value {
     file
 }
 
-/// The same with what a process takes to end: what so many took less what they take on the twin without.
+/// Sets the exit time of a process: the measured time of the processes, less that on the twin without it.
 fn with_ends(mut file: Value, processes: &probe::Figure, without_ns: f64) -> Value {
     let each = ((processes.median - without_ns) / f64::from(probe::PROCESSES)).max(0.0);
     file["process_end_ns"] = json!(whole(each));
@@ -262,11 +262,11 @@ fn told(what: &str, figure: &probe::Figure) -> String {
     )
 }
 
-/// Others that take less than these hundredths of one CPU do not show.
+/// Other programs below this percentage of one CPU have no visible effect.
 const QUIET_PERCENT: f64 = 10.0;
 
 impl Twin {
-    /// What a reader should know of a machine that others used.
+    /// A note about a machine that other programs used.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let percent = self.others.percent();
@@ -275,7 +275,7 @@ impl Twin {
         })
     }
 
-    /// What was measured, for a person.
+    /// The measurements as a table.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table =
@@ -388,10 +388,10 @@ pub(super) mod tests {
         assert_eq!(slice(2, &probe(), None).0, 1_400_000);
         // 8 CPUs and more: 0.7 ms times 4.
         assert_eq!(slice(64, &Probe { turn_ns: None, ..probe() }, None).0, 2_800_000);
-        // Turns of three ticks are no slice of 1.4 ms.
+        // Turns of three ticks do not agree with a slice of 1.4 ms.
         let long = Probe { turn_ns: Some(figure(12_020_000.0)), ..probe() };
         assert_eq!(slice(2, &long, None).0, 12_000_000);
-        // Linux 6.8 has 0.75 ms, and says so.
+        // Linux 6.8 has 0.75 ms, and shows it in the file.
         assert_eq!(slice(2, &long, Some(1_500_000)), (1_500_000, "the kernel's file base_slice_ns"));
     }
 
@@ -403,19 +403,19 @@ pub(super) mod tests {
             "processor": { "isa": "i386", "clock_mhz": 2000, "implementation": "x86", "brand": "a \"brand\"" },
             "caches": [{ "level": 2, "kind": "unified", "size_kib": 2048, "shared_by": "core" }] }), "small").unwrap();
         let topology = session.machine().processors().unwrap().topology().unwrap();
-        // 1,000 Mop/s at 2 GHz: 2 cycles an operation, 2/3 an instruction. Near lines are 8 cycles: 0.03985 x 8 x 0.2 = 0.0638 of them.
+        // 1,000 Mop/s at 2 GHz: 2 cycles per operation, 2/3 per instruction. Near lines take 8 cycles: 0.03985 x 8 x 0.2 = 0.0638 of them.
         let made = file(&topology, &probe(), 1_000.0, None);
         assert_eq!(number(&made, "/cache_cycles"), 8.0);
         assert_eq!(number(&made, "/core/cpi"), 0.6029);
         assert_eq!((number(&made, "/switch_ns"), number(&made, "/idle_exit_ns")), (1_500.0, 5_000.0));
-        // 5,400 in place of 5,000 for two switches.
+        // 5,400 instead of 5,000 for two switches.
         assert_eq!(number(&made, "/space_switch_ns"), 200.0);
         // 30 us late, less 5,000 and 1,500; 278 of 100 bytes.
         assert_eq!((number(&made, "/interrupt_ns"), number(&made, "/socket_bytes")), (23_500.0, 27_800.0));
         // 30 ms, less 6, for each of 400.
         assert_eq!(number(&with_ends(made.clone(), &figure(30e6), 6e6), "/process_end_ns"), 60_000.0);
         assert_eq!(number(&with_ends(made.clone(), &figure(30e6), 31e6), "/process_end_ns"), 0.0);
-        // 60 ns on a way of 90.
+        // 60 ns at a latency of 90.
         assert_eq!(number(&made, "/handover_trips"), 0.667);
         assert_eq!((number(&made, "/tunables/hz"), number(&made, "/caches/0/size_kib")), (250.0, 2_048.0));
         // 100 times a second for 50 us: 0.5 % of a CPU, each of four threads every 40 ms.
@@ -428,7 +428,7 @@ pub(super) mod tests {
         let bench = lab.open_described(&with_kernel(made, 0.5, 0.0)).unwrap();
         let pid = bench.start("cg --class S -t 1", "global").unwrap();
         let rate = lab.rates(&bench, &[pid], Nanos::from_secs(1)).unwrap()[0];
-        // Barriers and daemons take a hundredth of it each.
+        // Barriers and daemons take 1 % each.
         assert!((0.975..1.0).contains(&(rate / 1e9)), "{rate}");
     }
 }

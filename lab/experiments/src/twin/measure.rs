@@ -1,4 +1,4 @@
-//! The arms on the machine at hand: those of the demo, and hackbench beside a set.
+//! The arms on the real machine: those of the demo, and hackbench next to a set.
 
 use super::{Arm, GROUPS, LOOPS, SAMPLES, Spread, seconds};
 use crate::Failure;
@@ -8,7 +8,7 @@ use crate::here::Here;
 use crate::published::{Choices, mean};
 use crate::sets::{KEEP_OTHERS, MadeSet, bind};
 
-/// Each arm as often as was asked for, in turn, so that what drifts reaches all of them.
+/// Repeats each arm as often as requested, interleaved, so that a drift affects all of them.
 pub(super) fn rounds(
     here: &mut Here<'_>,
     arms: &[Arm],
@@ -47,7 +47,7 @@ fn one(here: &mut Here<'_>, arm: Arm, seconds: u64) -> Result<Option<f64>, Failu
     Ok(jobs.filter(|jobs| !jobs.is_empty()).map(|jobs| mean(&jobs)))
 }
 
-/// Seconds of hackbench on what a set of the last CPU leaves, in which a thread spins.
+/// Seconds of hackbench on all CPUs except a set of the last CPU, in which a thread spins.
 fn hackbench(here: &mut Here<'_>) -> Result<f64, Failure> {
     let (_, free, _) = here.look()?;
     let last = free.last().copied().into_iter().collect::<Vec<_>>();

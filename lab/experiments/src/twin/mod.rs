@@ -1,9 +1,9 @@
-//! A twin of a machine: a simulated one with its numbers, and whether that does what the machine does.
+//! A twin of a real machine: a simulated machine with its numbers, compared with the real one.
 //!
 //! # Claim
 //!
-//! A simulated machine that knows what a switch, a wake-up, a message, a line of another CPU's cache, a slice of the
-//! scheduler and one thread's speed are here tells what programs do here when they share CPUs.
+//! A simulated machine with the measured cost of a switch, a wake-up, a message, a line of another CPU's cache, a scheduler slice
+//! and one thread's work predicts the speed of programs that share CPUs on the real machine.
 //!
 //! # Arms
 //!
@@ -14,19 +14,19 @@
 //!   pools               each on CPUs of its own
 //!   fighting, blocking  as fighting, and threads sleep at barriers
 //!   pools, blocking     as pools, and threads sleep at barriers
-//!   hackbench           ten groups that pass messages, beside a set of the last CPU in which a thread spins
-//!   latstat             a thread in the real-time class that a timer wakes on the last CPU: the median until it runs
+//!   hackbench           ten groups that pass messages, with a set of the last CPU in which a thread spins
+//!   latstat             a thread in the real-time class that a timer wakes on the last CPU: the median wake-up latency
 //! ```
 //!
-//! With `--machine real` the machine is measured first (`millpond sim --calibrate like-host` does that alone), then each arm is
-//! played on the twin, and here. Without, a machine that was measured before is played alone. Predicted is the median over
-//! seeds of chance, with the least and the most; measured that over rounds.
+//! With `--machine real` the machine is measured first (`millpond sim --calibrate like-host` does only that). Then each arm runs
+//! on the twin and on the real machine. Without it, only the twin of an earlier measurement runs. The prediction is the median over
+//! seeds, with the minimum and the maximum; the measurement has these over rounds.
 //!
-//! # What to expect
+//! # Interpretation
 //!
-//! *alone* shows how well one thread's speed was measured: of all figures it alone was given to the twin. Where jobs fight, it
-//! matters which threads meet on which CPU, and both sides spread widely. A machine that others use at the same time is
-//! measured with them; the note says how much of it was to be had.
+//! *alone* shows how well one thread's speed was measured: it is the only figure that the twin was given. In the arms
+//! *fighting* the result depends on which threads meet on which CPU, and varies widely on both sides. On a shared machine
+//! the measurement includes other programs; a note says how much of the machine was available.
 
 pub mod calibrate;
 mod measure;
@@ -64,7 +64,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     here: Some(run_here),
 };
 
-/// What an arm is, on either side.
+/// An arm, on either side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arm {
     Alone,
@@ -86,7 +86,7 @@ const ARMS: [Arm; 8] = [
     Arm::Latstat,
 ];
 
-/// Arms by their words.
+/// Arms by name.
 const WORDS: [&str; 8] =
     ["alone", "fighting", "capped", "pools", "fighting-blocking", "pools-blocking", "hackbench", "latstat"];
 
@@ -101,12 +101,12 @@ impl Arm {
         ARMS.iter().zip(WORDS).find(|(arm, _)| **arm == self).map_or("", |(_, word)| word)
     }
 
-    /// Whether threads of different jobs want the same CPU while others spin for them.
+    /// Whether threads of different jobs compete for a CPU while others spin for them.
     fn fights(self) -> bool {
         matches!(self, Arm::Fighting { blocks: false } | Arm::Capped)
     }
 
-    /// Below 1 is worse than this and above 1 as much better is what a twin should keep within.
+    /// The factor by which a prediction may be too small or too large to meet the goal.
     fn goal(self) -> f64 {
         if self.fights() { 2.0 } else { 1.25 }
     }
@@ -136,7 +136,7 @@ fn chosen(choices: &Choices) -> impl Iterator<Item = Arm> {
     ARMS.into_iter().filter(|arm| !choices.has("arm") || choices.words("arm").any(|word| word == arm.word()))
 }
 
-/// The median of several, with the least and the most.
+/// The median, minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     median: f64,
@@ -145,7 +145,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of none there is none.
+    /// `None` without values.
     fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -227,7 +227,7 @@ fn seconds(choices: &Choices) -> u64 {
     choices.number("seconds").unwrap_or(3)
 }
 
-/// Operations a second as Mop/s.
+/// Operations per second as Mop/s.
 fn mops(rate: f64) -> f64 {
     rate / 1e6
 }

@@ -1,4 +1,4 @@
-//! What else runs on a machine: threads of other processes, each for a moment.
+//! Activity of other programs on a machine: short runs of threads of other processes.
 
 use crate::Failure;
 use crate::here::Here;
@@ -9,31 +9,31 @@ use millpond_model::{Microstate, Nanos, Pid, Roster};
 use millpond_observe::{Follower, Picture};
 use millpond_session::own_pid;
 
-/// How long is looked at.
+/// Length of the measurement.
 const WINDOW: Nanos = Nanos::from_secs(1);
 
-/// What other processes ran.
+/// Activity of other processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Others {
-    /// How often in a second one of their threads left a CPU.
+    /// How often per second one of their threads left a CPU.
     pub times_s: f64,
-    /// How long it had it, in nanoseconds on average.
+    /// Average run time before that, in nanoseconds.
     pub time_ns: f64,
 }
 
 impl Others {
-    /// Hundredths of one CPU that they took.
+    /// Their CPU time in percent of one CPU.
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.times_s * self.time_ns / 1e7
     }
 }
 
-/// The median of rounds is that of an idle machine while others take less than this part of it, in percent.
+/// Up to this load in percent of the machine, the median of rounds equals that of an idle machine.
 const BUSY_MAX: f64 = 50.0;
 
 impl Others {
-    /// Refuses to measure where they take too much of so many CPUs: most rounds would be late, and the longest of them given up.
+    /// Refuses to measure when other programs use too much of this many CPUs: most rounds would be late, and the longest would fail.
     pub(super) fn leave(&self, cpus: usize) -> Result<(), Failure> {
         let busy = self.percent() / 100.0;
         if self.percent() <= BUSY_MAX * real(cpus as u64) {
@@ -44,7 +44,7 @@ impl Others {
     }
 }
 
-/// Looks for a second, asleep.
+/// Measures for a second, asleep.
 pub(super) fn look(here: &Here<'_>) -> Result<Others, Failure> {
     let machine = here.machine();
     let census = machine.census().map_err(Failure::NotHere)?;
@@ -55,7 +55,7 @@ pub(super) fn look(here: &Here<'_>) -> Result<Others, Failure> {
     Ok(between(&before, list()?, own_pid()))
 }
 
-/// What threads did that are there at the end, but for those of one process.
+/// The activity of threads that exist at the end, except those of one process.
 fn between(before: &Roster, after: Roster, own: Pid) -> Others {
     let mut follower = Follower::default();
     follower.begin(before);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use millpond_model::{Class, Doing, Lwp, LwpId, PsetId, Spent, Standing, ThreadEntry};
 
-    /// A thread that began then, with what it ran, of which a third in the kernel, and how often.
+    /// A thread with its start time, its run time (a third of it in the kernel), and its number of switches.
     fn thread(pid: u32, began: u64, ran: u64, times: u64) -> ThreadEntry {
         let mut spent =
             Spent { voluntary: Some(times / 2), involuntary: Some(times.div_ceil(2)), ..Spent::default() };
@@ -125,7 +125,7 @@ mod tests {
             thread(7, 0, 10, 1),
         ];
         let before = roster(1_000, &begun);
-        // 1 ran 10 times for 300 ns in all; 2 did not; 3 is another one's number now; 4 ended; 5 is new; 7 is ours.
+        // 1 ran 10 times for 300 ns in all; 2 did not; the id of 3 was reused; 4 ended; 5 is new; 7 is ours.
         let ended = [
             thread(1, 0, 1_300, 20),
             thread(2, 0, 5_000, 3),

@@ -9,19 +9,19 @@ use millpond_model::{CpuId, Nanos, Pid};
 use millpond_session::NoSuchProcess;
 use serde_json::Value;
 
-/// How long jobs run before they are counted.
+/// Run time of jobs before they are counted.
 const SETTLING: Nanos = Nanos::from_millis(300);
-/// Jobs begin within so many microseconds after the machine booted.
+/// Jobs begin at a random time within this many microseconds after boot.
 const BEFORE_US: u64 = 100_000;
-/// How much later than the first job the second one is told to begin, in microseconds: when the first has begun, and within a turn, since who tells both
-/// may lose its CPU to the first.
+/// Delay of the second job's start after the first one's, in microseconds: at least until the first has begun, and at most a
+/// turn, because the process that starts both may lose its CPU to the first.
 const APART_US: std::ops::Range<u64> = 100..5_000;
-/// How late it may be seen that hackbench begins.
+/// Maximum delay in noticing that hackbench begins.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// No hackbench of ours takes longer.
+/// Longer than any hackbench here.
 const LONGEST: Nanos = Nanos::from_secs(600);
 
-/// An arm with each seed of chance.
+/// Runs an arm with each seed.
 pub(super) fn over_seeds(
     lab: &Lab<'_>,
     file: &Value,
@@ -52,7 +52,7 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     };
     let blocks = matches!(arm, Arm::Fighting { blocks: true } | Arm::Pools { blocks: true });
     let wait = if blocks { "block" } else { "spin" };
-    // Some moment between two looks of the balancer.
+    // A random time between two runs of the balancer.
     lab.pass(&bench, Nanos(1_000 * (seed.wrapping_mul(7_919) % BEFORE_US)))?;
     let mut sets = Vec::new();
     let mut pids: Vec<Pid> = Vec::new();
@@ -80,7 +80,7 @@ fn play(lab: &Lab<'_>, file: &Value, arm: Arm, seed: u64, seconds: u64) -> Resul
     Ok(mean(&rates.into_iter().map(mops).collect::<Vec<_>>()))
 }
 
-/// The CPUs of a machine, and where two jobs are that share them out.
+/// The CPUs of a machine, and the homes of two separated jobs.
 fn shared_out(bench: &Bench) -> Result<(Vec<CpuId>, [Home; 2]), Failure> {
     let cpus = bench.cpus();
     let few = || Failure::Machine(format!("machine {} has nothing to share out", bench.name()));
@@ -88,7 +88,7 @@ fn shared_out(bench: &Bench) -> Result<(Vec<CpuId>, [Home; 2]), Failure> {
     Ok((cpus, homes))
 }
 
-/// Seconds of hackbench on what a set leaves. A thread spins in the set. Each millisecond it is told how many messages wait.
+/// Seconds of hackbench on the CPUs outside a set, in which a thread spins. `waiting` gets the number of unread messages each millisecond.
 fn hackbench(lab: &Lab<'_>, bench: &Bench, waiting: &mut dyn FnMut(f64)) -> Result<f64, Failure> {
     let (cpus, homes) = shared_out(bench)?;
     let (Home::Set(of_set) | Home::Default(of_set)) = &homes[0];
@@ -111,7 +111,7 @@ fn hackbench(lab: &Lab<'_>, bench: &Bench, waiting: &mut dyn FnMut(f64)) -> Resu
     Ok((clock.now() - began).as_secs_f64())
 }
 
-/// How many messages of hackbench wait for their readers on average.
+/// Average number of hackbench's unread messages.
 pub(super) fn messages_waiting(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     let bench = lab.open_described(file)?;
     let mut seen = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn messages_waiting(lab: &Lab<'_>, file: &Value) -> Result<f64, Failu
     Ok(if seen.is_empty() { 0.0 } else { mean(&seen) })
 }
 
-/// Nanoseconds that a call of hackbench takes on this machine: the messages of one pair.
+/// Nanoseconds of a hackbench call on this machine: the messages of one pair.
 pub(super) fn call_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     const MESSAGES: u64 = 10_000;
     let words = format!("hackbench -g 1 -f 1 -l {MESSAGES} --start-instructions 0");
@@ -127,9 +127,9 @@ pub(super) fn call_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
     Ok(took / real(2 * MESSAGES))
 }
 
-/// Nanoseconds that the processes of the probe take on one CPU of this machine, from their beginning to their end.
+/// Nanoseconds that the probe's processes take on one CPU of this machine, from start to end.
 pub(super) fn processes_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> {
-    /// How late their beginning may be seen, shared out over all of them.
+    /// Delay in noticing their start, distributed over all of them.
     const SEEN: Nanos = Nanos(20_000);
     let words = format!("hackbench -g {GROUPS} -l 1 --start-instructions 1000");
     on_one_cpu(lab, file, &words, &mut |bench, pid| {
@@ -137,7 +137,7 @@ pub(super) fn processes_ns(lab: &Lab<'_>, file: &Value) -> Result<f64, Failure> 
     })
 }
 
-/// Nanoseconds that a load takes on one CPU of this machine, from when `begins` says until it ended.
+/// Nanoseconds that a load takes on one CPU of this machine, from the time that `begins` gives to its end.
 fn on_one_cpu(
     lab: &Lab<'_>,
     file: &Value,

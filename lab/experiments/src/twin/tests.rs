@@ -1,4 +1,4 @@
-//! Twins of a machine that was not measured: what they tell of arms, and how that is shown.
+//! Tests of twins with invented measurements: predictions of arms, and their presentation.
 
 use super::calibrate::tests::probe;
 use super::*;
@@ -11,7 +11,7 @@ fn choices(given: &[(&str, &str)]) -> Choices {
     Choices::of(EXPERIMENT.options, &given).unwrap()
 }
 
-/// Two CPUs of 2 GHz under Linux' rules.
+/// Two CPUs of 2 GHz under the rules of Linux.
 fn file() -> Value {
     serde_json::json!({
         "name": "two", "about": "for tests", "chips": 1, "cores_per_chip": 2, "strands_per_core": 1,
@@ -45,8 +45,8 @@ fn a_twin_tells_that_jobs_apart_are_as_fast_as_alone_and_that_fights_are_not() {
 
 #[test]
 fn hackbench_takes_as_long_as_its_messages_at_least() {
-    // Ten groups of twenty senders and receivers, a hundred messages each: 400,000, written and read on the one CPU that is left, each
-    // in 15,020 instructions of a tenth: 1,502 of 0.6 cycles of half a nanosecond are 450 ns.
+    // Ten groups of twenty senders and receivers, a hundred messages each: 400,000, written and read on the one remaining CPU, each
+    // in 15,020 instructions times 0.1: 1,502 of 0.6 cycles of 0.5 ns are 450 ns.
     let time = predicted(Arm::Hackbench);
     assert!((0.36..1.5).contains(&time.median), "{time:?}");
 }

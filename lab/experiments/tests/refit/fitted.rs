@@ -1,7 +1,7 @@
-//! What a fitted parameter would be if its figure were not known: fitted to all the others instead.
+//! Refits each fitted parameter without its own figure: to all other figures instead.
 //!
-//! A parameter that says something about a machine comes out nearly the same from other figures. One that only bends the model through a
-//! point does not: this table tells the two apart.
+//! A parameter that describes a machine gets nearly the same value from other figures. One that only bends the model through a
+//! point does not: this table distinguishes the two.
 
 use millpond_experiments::published::{Change, Choices, Experiment, Findings, Fit, Lab, Point, own_value};
 use millpond_experiments::{Failure, named};
@@ -9,37 +9,37 @@ use millpond_report::Table;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// How many values are tried over the whole range, at equal ratios, and how often what lies around the best one is divided.
+/// Values that are tried over the whole range, at equal ratios; and how often the interval around the best one is divided.
 const TRIED_FIRST: u32 = 5;
 const DIVISIONS: u32 = 6;
 
-/// What differs by less than this part is the same.
+/// Smaller relative differences count as equal.
 const SAME: f64 = 0.01;
 
-/// One parameter, fitted anew.
+/// A refitted parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refitted {
     /// The fit.
     pub fit: Fit,
-    /// The value that it has.
+    /// Its present value.
     pub old: f64,
-    /// The value that all other figures ask for; none where none of them depends on it.
+    /// The value fitted to all other figures; `None` if none of them depends on it.
     pub new: Option<f64>,
     /// The figure that was left out.
     pub published: f64,
-    /// What comes of it with the old value.
+    /// Its prediction with the old value.
     pub before: f64,
-    /// What comes of it with the new value.
+    /// Its prediction with the new value.
     pub after: Option<f64>,
-    /// How many other figures there were.
+    /// Number of other figures.
     pub others: usize,
 }
 
-/// Leaves the figure of a fit out, and finds the value that suits the other figures of its experiment best: with the least sum of
-/// squares of the logarithms of their ratios. Figures of 0, which have none, do not count.
+/// Leaves out the figure of a fit, and finds the best value for the other figures of its experiment: with the least sum of
+/// squares of the logarithms of their ratios. Figures of 0 have no logarithm and do not count.
 ///
 /// # Errors
-/// [`Failure`] of any run, and for a fit of something that does not exist.
+/// [`Failure`] of any run, or for a fit of an unknown parameter.
 pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<Refitted, Failure> {
     let (experiment, choices) = prepared(fit, &fit.with)?;
     let old = own_value(&fit.parameter).ok_or_else(|| wrong(fit, "there is no such parameter"))?;
@@ -61,10 +61,10 @@ pub fn refit(fit: &Fit, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result
     Ok(Refitted { fit: fit.clone(), old, new, published, before, after, others })
 }
 
-/// What was published of the figure of a fit, and what the run of the fit gives with one seed of chance.
+/// The published figure of a fit, and the measured one in the fit's run with one seed.
 ///
 /// # Errors
-/// [`Failure`] of the run, and for a figure that does not come out.
+/// [`Failure`] of the run, or for a figure that the run does not produce.
 pub fn measure_once(fit: &Fit, stop: &AtomicBool) -> Result<(f64, f64), Failure> {
     let mut with = fit.with.clone();
     with.remove("seeds");
@@ -88,26 +88,26 @@ fn is_left_out(fit: &Fit, point: &Point) -> bool {
     (&point.quantity, &point.variant) == (&fit.quantity, &fit.variant)
 }
 
-/// What was published of the figure that is left out, and what came out.
+/// The published and the measured value of the figure that is left out.
 fn left_out(fit: &Fit, findings: &Findings) -> Option<(f64, f64)> {
     let point = findings.points.iter().find(|point| is_left_out(fit, point))?;
     Some((point.published?, point.ours))
 }
 
-/// How many times what was published, as a logarithm; something that is 0 on one side has none.
+/// The logarithm of the ratio to the published value; `None` if either is 0.
 fn ratio(point: &Point) -> Option<f64> {
     let published = point.published.filter(|published| *published > 0.0)?;
     (point.ours > 0.0).then(|| (point.ours / published).ln())
 }
 
-/// How badly all other figures are met.
+/// The sum of squares over all other figures.
 fn misfit(fit: &Fit, findings: &Findings) -> f64 {
     let others = findings.points.iter().filter(|point| !is_left_out(fit, point));
     others.filter_map(ratio).map(|ratio| ratio * ratio).sum()
 }
 
-/// The place between two at which a function is least: the best of several at equal ratios, then ever closer around it. None
-/// where it is about the same everywhere.
+/// The minimum of a function on an interval: the best of several values at equal ratios, then successively closer around it. `None`
+/// if it is nearly constant.
 fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> Result<Option<f64>, Failure> {
     let mut step = (to / from).powf(1.0 / f64::from(TRIED_FIRST - 1));
     let (mut best, mut best_value, mut worst_value) = (from, f64::INFINITY, 0.0_f64);
@@ -136,7 +136,7 @@ fn least(from: f64, to: f64, f: &mut dyn FnMut(f64) -> Result<f64, Failure>) -> 
     Ok(Some(best))
 }
 
-/// Every parameter that was fitted anew, a row each.
+/// A table with a row for each refitted parameter.
 #[must_use]
 pub fn table(refitted: &[Refitted]) -> Table {
     let mut table = Table::of(

@@ -1,7 +1,7 @@
-//! Every fitted parameter meets the figure that it was fitted to, and is fitted anew to all the others.
+//! Checks that every fitted parameter meets its figure, and refits it to all the others.
 //!
-//! `cargo test -p millpond-experiments --test refit -- --nocapture` shows the tables. With `MILLPOND_REFIT=all` hackbench and latstat are fitted anew
-//! too, which takes some forty million messages, or as many samples, for each value that is tried. Without it their figures are measured once, in
+//! `cargo test -p millpond-experiments --test refit -- --nocapture` shows the tables. With `MILLPOND_REFIT=all`, hackbench and latstat are refitted
+//! too, which takes about forty million messages, or as many samples, for each tried value. Without it their figures are measured once, in
 //! a shorter run.
 
 mod fitted;
@@ -11,15 +11,15 @@ use millpond_experiments::Failure;
 use millpond_experiments::published::{FIT_SLACK, Fit, fits};
 use std::sync::atomic::AtomicBool;
 
-/// What takes minutes to fit, unless that is asked for, and how far off its figure may be with one seed of chance, as a share. One seed gives 0.85 to
-/// 1.03 late samples of a million, and 25 to 35 us for the worst.
+/// Fits that take minutes, which are only run on request, and the tolerance of their figures with one seed, as a fraction. One seed gives 0.85 to
+/// 1.03 late samples per million, and a maximum of 25 to 35 us.
 const SLOW: [(&str, f64); 3] =
     [("hackbench --instructions", SHORT_HACKBENCH), ("latstat --calls", 0.15), ("latstat --call-us", 0.2)];
 
-/// The fit of hackbench runs three of its hundred loops. Its beginning and its end are a larger part of these: they give 31.2 s, and a hundred 32.8.
+/// The fit of hackbench runs three of its hundred loops. Its start and end have a larger share then: the result is 31.2 s, with a hundred 32.8.
 const SHORT_HACKBENCH: f64 = 0.08;
 
-/// Figures that the run of a fit does not meet within [`FIT_SLACK`], and how far they are off at most. That of latstat is not met in the tables either.
+/// Figures that the run of a fit does not meet within [`FIT_SLACK`], and their tolerance. The tables do not meet that of latstat either.
 const NOT_MET: [(&str, f64); 2] =
     [("latstat --call-us", 0.06), ("hackbench --instructions", SHORT_HACKBENCH)];
 

@@ -1,10 +1,10 @@
 //! The two barriers: one that spins, one that blocks.
 //!
-//! The spinning one is the subject of the published experiment. It burns its CPU until the last thread arrives; when that
-//! thread waits for the very CPU, a whole quantum passes for nothing. It must therefore neither yield
-//! nor fall asleep after a while, however tempting. The blocking one gives the CPU away.
+//! The spinning barrier is the subject of the published experiment. A thread wastes its CPU until the last thread arrives. If the last
+//! thread waits for that same CPU, a whole quantum is wasted. The barrier must therefore neither yield nor block after a
+//! while. The blocking barrier releases the CPU.
 //!
-//! A barrier can be *broken*, for good, by a thread that will never arrive (it panicked, or could not be started). Every
+//! A barrier can be *broken*, permanently, for a thread that will never arrive (it panicked, or could not be started). Every
 //! `wait` then returns [`Broken`], so that a failure never leaves threads spinning.
 
 #[cfg(loom)]
@@ -48,7 +48,7 @@ impl fmt::Display for BarrierKind {
     }
 }
 
-/// The text was none of the kinds.
+/// The text is not one of the kinds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use barrier {0}: it is none of spinning, blocking")]
 pub struct UnknownBarrier(String);
@@ -62,12 +62,12 @@ impl FromStr for BarrierKind {
     }
 }
 
-/// The barrier was broken: a thread will never arrive.
+/// The barrier is broken: a thread will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// A barrier for a fixed number of threads, used again and again.
-// The variants differ in size by the padding of the spinning one, and there is one barrier per team: nothing to save by a box.
+/// A reusable barrier for a fixed number of threads.
+// The variants differ in size by the padding of the spinning one. There is one barrier per team, so a box would save nothing.
 #[expect(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(super) enum Barrier {
@@ -76,7 +76,7 @@ pub(super) enum Barrier {
 }
 
 impl Barrier {
-    /// For `threads` threads, at least one.
+    /// A barrier for `threads` threads, at least one.
     pub(super) fn new(kind: BarrierKind, threads: usize) -> Self {
         match kind {
             BarrierKind::Spinning => Self::Spinning(Spinning::new(threads)),
@@ -84,7 +84,7 @@ impl Barrier {
         }
     }
 
-    /// Returns when all threads are here. What they wrote before is visible to all after.
+    /// Returns when all threads have arrived. Their earlier writes are visible to all afterwards.
     pub(super) fn wait(&self) -> Result<(), Broken> {
         match self {
             Self::Spinning(barrier) => barrier.wait(),
@@ -92,7 +92,7 @@ impl Barrier {
         }
     }
 
-    /// Lets all threads go, now and in future, with [`Broken`].
+    /// Releases all threads, now and in future, with [`Broken`].
     pub(super) fn break_up(&self) {
         match self {
             Self::Spinning(barrier) => barrier.turn.0.store(BROKEN, Ordering::Release),
@@ -105,7 +105,7 @@ impl Barrier {
     }
 }
 
-/// Breaks the barrier when its holder unwinds.
+/// Breaks the barrier if its holder unwinds.
 pub(super) struct BreakOnPanic<'a>(pub(super) &'a Barrier);
 
 impl Drop for BreakOnPanic<'_> {
@@ -116,15 +116,15 @@ impl Drop for BreakOnPanic<'_> {
     }
 }
 
-/// The turn of a broken barrier. Turns are counted from zero and never get here.
+/// The generation number of a broken barrier. Generations are counted from zero and never get here.
 const BROKEN: usize = usize::MAX;
 
-/// On a cache line (and the one that is fetched with it) of its own: arriving must not disturb threads that watch the turn.
+/// On a cache line of its own (and the adjacent one, which is prefetched with it): arrivals must not disturb threads that poll the generation.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(AtomicUsize);
 
-/// Counts arrivals; the last one resets the count and advances the turn that the others watch.
+/// Counts arrivals; the last one resets the count and advances the generation that the others poll.
 #[derive(Debug)]
 pub(super) struct Spinning {
     threads: usize,
@@ -147,14 +147,14 @@ impl Spinning {
         }
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.0.store(0, Ordering::Relaxed);
-            // Exchanged, not stored: a barrier that was broken meanwhile must stay broken.
+            // Exchange instead of store: a barrier that was broken in the meantime must stay broken.
             let turned = self.turn.0.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
             return turned.map(drop).map_err(|_| Broken);
         }
         loop {
             match self.turn.0.load(Ordering::Acquire) {
                 BROKEN => return Err(Broken),
-                // The hint frees the pipeline for a sibling strand; it does not give the CPU away.
+                // The hint frees the pipeline for a sibling strand; it does not release the CPU.
                 now if now == turn => spin_loop(),
                 _ => return Ok(()),
             }
@@ -207,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
     use std::thread;
 
-    /// An interpreter takes a hundred times longer, and tries another order in each round.
+    /// Miri takes a hundred times longer, and tries another order in each round.
     const ROUNDS: usize = if cfg!(miri) { 4 } else { 100 };
 
     /// `threads` threads add to a counter and meet, `rounds` times; after each meeting all must see every addition.
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn nobody_passes_a_spinning_barrier_before_all_arrived() {
-        // Few rounds: beyond the CPUs at hand each of them costs a time slice, which is the point of this barrier.
+        // Few rounds: with more threads than CPUs, each round costs a time slice.
         nobody_runs_ahead(BarrierKind::Spinning, 1, ROUNDS);
         nobody_runs_ahead(BarrierKind::Spinning, 2, ROUNDS);
         nobody_runs_ahead(BarrierKind::Spinning, 3, 5);
@@ -297,7 +297,7 @@ mod tests {
     }
 }
 
-/// Every order in which the threads could run, within loom's bounds: `RUSTFLAGS="--cfg loom" cargo test -p millpond-workloads barrier`.
+/// All thread interleavings, within loom's bounds: `RUSTFLAGS="--cfg loom" cargo test -p millpond-workloads barrier`.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;
@@ -306,7 +306,7 @@ mod orders {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// What threads share. The cell is plain memory: loom fails where a read of it is not ordered behind the write.
+    /// Shared data. The cell is plain memory: loom fails if a read is not ordered after the write.
     struct Shared {
         barrier: Barrier,
         written: Vec<UnsafeCell<usize>>,
@@ -318,10 +318,10 @@ mod orders {
             Arc::new(Self { barrier: Barrier::new(kind, threads), written })
         }
 
-        /// Writes into the thread's own cell, waits, and reads all of them, `rounds` times.
+        /// Writes into the thread's own cell, waits, and reads all cells, `rounds` times.
         fn meet(&self, me: usize, rounds: usize) {
             for round in 1..=rounds {
-                // SAFETY: between two meetings each cell is written by its own thread alone; loom checks it.
+                // SAFETY: between two meetings each cell is only written by its own thread; loom checks it.
                 self.written[me].with_mut(|cell| unsafe { *cell = round });
                 self.barrier.wait().unwrap();
                 for cell in &self.written {
@@ -355,7 +355,7 @@ mod orders {
         });
     }
 
-    // Two threads, of which at most one spins at a time: of two that spin loom tries out for ever which one looks next.
+    // Two threads, of which at most one spins at a time: with two, loom would explore their polling order for ever.
     #[test]
     fn what_was_written_before_a_spinning_barrier_is_seen_behind_it_in_every_order() {
         all_meet(BarrierKind::Spinning, 2, 2, 3);
@@ -390,7 +390,7 @@ mod orders {
                 let waiter = thread::spawn(move || waiting.barrier.wait());
                 assert_eq!(shared.barrier.wait(), Ok(()));
                 shared.barrier.break_up();
-                // The other one met us; whether it still learns so depends on when it looks.
+                // The other one met this one; whether it sees that or the break depends on timing.
                 let _ = waiter.join().unwrap();
                 assert_eq!(shared.barrier.wait(), Err(Broken));
             });

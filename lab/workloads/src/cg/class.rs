@@ -1,4 +1,4 @@
-//! The problem classes of NPB CG: their sizes, their answers and what a run of one counts for.
+//! The problem classes of NPB CG: sizes, reference results and nominal operations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub enum Class {
     B,
 }
 
-/// What a class fixes.
+/// The parameters of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Problem {
     /// Rows (and columns) of the matrix.
@@ -27,21 +27,21 @@ pub struct Problem {
     pub row_nonzeros: u32,
     /// Outer iterations of one repetition.
     pub iterations: u32,
-    /// What is taken from the diagonal, and added to the eigenvalue estimate.
+    /// Subtracted from the diagonal, and added to the eigenvalue estimate.
     pub shift: f64,
 }
 
 /// Steps of the conjugate gradient in each outer iteration, the same for every class.
 pub(crate) const INNER_STEPS: u32 = 25;
 
-/// How far zeta may be from the reference, as a share of the reference.
+/// Maximum relative deviation of zeta from the reference.
 const ZETA_TOLERANCE: f64 = 1e-10;
 
 impl Class {
     /// Every class, smallest first.
     pub const ALL: [Self; 4] = [Self::S, Self::W, Self::A, Self::B];
 
-    /// The sizes that this class stands for.
+    /// The parameters of this class.
     pub fn problem(self) -> Problem {
         let (rows, row_nonzeros, iterations, shift) = match self {
             Self::S => (1_400, 7, 15, 10.0),
@@ -68,8 +68,8 @@ impl Class {
         (zeta - reference).abs() <= ZETA_TOLERANCE * reference
     }
 
-    /// Millions of operations per second that `iterations` outer iterations in `seconds` count for, by the benchmark's own
-    /// formula (a nominal count: it does not depend on how the work is done). 0 when no time passed.
+    /// Millions of operations per second of `iterations` outer iterations in `seconds`, by the benchmark's formula (a nominal count,
+    /// independent of how the work is done). 0 for no time.
     pub fn mops(self, iterations: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { iterations as f64 * self.problem().operations() / seconds / 1e6 } else { 0.0 }
     }
@@ -100,7 +100,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// The text was none of the classes.
+/// The text is not one of the classes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use class {0}: it is none of S, W, A, B")]
 pub struct UnknownClass(String);
@@ -108,7 +108,7 @@ pub struct UnknownClass(String);
 impl FromStr for Class {
     type Err = UnknownClass;
 
-    /// One letter, of either case.
+    /// Parses one letter, ignoring case.
     fn from_str(text: &str) -> Result<Self, UnknownClass> {
         let found = Self::ALL.into_iter().find(|class| class.to_string().eq_ignore_ascii_case(text));
         found.ok_or_else(|| UnknownClass(text.to_owned()))

@@ -9,13 +9,13 @@ use super::random::Random;
 use super::shared::SharedVector;
 use std::ops::Range;
 
-/// Reciprocal of the condition number: the last weight, and what the diagonal is raised by.
+/// Reciprocal of the condition number: the last weight, and the increase of the diagonal.
 const RECIPROCAL_CONDITION: f64 = 0.1;
 
 /// Half the diagonal's own element of each generating vector.
 const OWN_ELEMENT: f64 = 0.5;
 
-/// A square sparse matrix, row after row, columns ascending in each row.
+/// A square sparse matrix by rows, with ascending columns in each row.
 ///
 /// Invariant: every element of `columns` is less than `rows`.
 #[derive(Debug)]
@@ -34,28 +34,28 @@ impl Matrix {
     /// The matrix of `problem`.
     pub(super) fn generate(problem: &Problem) -> Self {
         let mut random = Random::new();
-        // The benchmark draws one number before it begins, and forgets it.
+        // The benchmark draws one number before it begins, and discards it.
         let _ = random.uniform();
         let generators: Vec<_> =
             (0..problem.rows).map(|row| generate_vector(&mut random, problem, row)).collect();
         assemble(problem, &generators)
     }
 
-    /// Rows, and columns.
+    /// Number of rows, which is also that of columns.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Stored elements.
+    /// Number of stored elements.
     pub(super) fn nonzeros(&self) -> usize {
         self.columns.len()
     }
 
-    /// `product[k]` becomes row `rows.start + k` times `vector`.
+    /// Sets `product[k]` to row `rows.start + k` times `vector`.
     ///
     /// # Panics
     ///
-    /// When `vector` is not as long as the matrix is wide, or `rows` goes beyond it.
+    /// When the length of `vector` is not the width of the matrix, or `rows` exceeds it.
     pub(super) fn multiply(&self, rows: Range<usize>, vector: &SharedVector, product: &mut [f64]) {
         assert_eq!(vector.len(), self.rows);
         let bounds = self.starts[rows.start..=rows.end].windows(2);
@@ -69,8 +69,8 @@ impl Matrix {
     }
 }
 
-/// The inner product of a row and a vector, in four sums in turn so that additions do not wait for each other. The order depends
-/// on the row alone.
+/// The inner product of a row and a vector, in four interleaved sums so that additions do not depend on each other. The order
+/// only depends on the row.
 #[inline(always)]
 fn row_times(columns: &[u32], values: &[f64], element: impl Fn(u32) -> f64) -> f64 {
     let (column_fours, column_rest) = columns.as_chunks::<4>();
@@ -85,8 +85,8 @@ fn row_times(columns: &[u32], values: &[f64], element: impl Fn(u32) -> f64) -> f
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-/// Draws the vector of `row`. Each attempt takes two numbers, value then position; a position that is out of range or already
-/// there is rejected with its value.
+/// Draws the vector of `row`. Each attempt takes two numbers, value then position. A position that is out of range or already used is
+/// rejected, with its value.
 fn generate_vector(random: &mut Random, problem: &Problem, row: u32) -> Generator {
     let position_bits = problem.rows.next_power_of_two().trailing_zeros();
     let wanted = problem.row_nonzeros as usize;
@@ -105,8 +105,8 @@ fn generate_vector(random: &mut Random, problem: &Problem, row: u32) -> Generato
     vector
 }
 
-/// Adds up the outer products: all contributions are first dealt to their rows, in the order in which they arise, then each row is
-/// sorted by column and contributions to one place are added.
+/// Sums the outer products: all contributions are first distributed to their rows, in order of generation. Then each row is
+/// sorted by column, and contributions to one element are added.
 fn assemble(problem: &Problem, generators: &[Generator]) -> Matrix {
     let rows = generators.len();
     let mut ends = vec![0_usize; rows + 1];
@@ -141,7 +141,7 @@ fn assemble(problem: &Problem, generators: &[Generator]) -> Matrix {
     let mut matrix = Matrix { rows, starts: vec![0], columns: Vec::new(), values: Vec::new() };
     for row in 0..rows {
         let contributions = &mut dealt[ends[row]..ends[row + 1]];
-        // A stable sort: contributions to one place stay in the order in which they arose.
+        // A stable sort: contributions to one element stay in order of generation.
         contributions.sort_by_key(|(column, _)| *column);
         for same in contributions.chunk_by(|a, b| a.0 == b.0) {
             matrix.columns.push(same[0].0);

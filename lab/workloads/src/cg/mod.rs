@@ -1,25 +1,25 @@
-//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration, and the best known victim of CPUs
-//! that are shared in time.
+//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse iteration. It is the best known program that suffers from
+//! time-shared CPUs.
 //!
 //! # Theory
 //!
-//! Threads meet at a barrier three times in each of 25 steps of each iteration: in class S, every few microseconds. Where each
-//! thread has a CPU, waiting is short and the spinning barrier the fastest. Where two such programs share
-//! the CPUs, a thread spins for one that is not running, so that a time slice (milliseconds) passes for every few
-//! microseconds of work. That is the loss that processor sets and pools cure, and blocking barriers only ease.
+//! Threads meet at a barrier three times in each of 25 steps of each iteration: in class S, every few microseconds. If each
+//! thread has a CPU, waits are short and the spinning barrier is the fastest. If two such programs share the CPUs, a thread spins
+//! for one that is not running, and a time slice (milliseconds) passes for every few microseconds of work. Processor
+//! sets and pools avoid that loss; blocking barriers only reduce it.
 //!
 //! ```text
 //! run      matrix, one untimed iteration, then the clock starts
-//!  └ team         threads of one count; ended and begun anew only when a malleable run sees another number of CPUs
+//!  └ team         a fixed number of threads; replaced only when a malleable run sees another number of CPUs
 //!     └ repetition    x = 1, then the class's iterations; each one's zeta is verified
 //!        └ iteration      25 steps of conjugate gradient; zeta and the residual
 //! ```
 //!
-//! The calling thread is thread 0 of every team, and the one that decides, between iterations, whether to go on: it writes the
-//! verdict before the last barrier of an iteration, so that all threads read the same one after it.
+//! The calling thread is thread 0 of every team. It decides, between iterations, whether to continue: it writes the verdict before the
+//! last barrier of an iteration, so that all threads read the same one after it.
 //!
-//! Sums are made of blocks that do not depend on the number of threads, so zeta is the same to the last bit for any number
-//! of threads, changing or not.
+//! Sums are computed in blocks that do not depend on the number of threads. So zeta is identical to the last bit for any number of
+//! threads, constant or changing.
 
 mod barrier;
 mod class;
@@ -42,18 +42,18 @@ use std::num::NonZeroU32;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgSpec {
     /// The problem.
     pub class: Class,
-    /// How many threads; without it as many as the CPUs that the calling thread may use. In a malleable run, the most.
+    /// Number of threads; by default the number of CPUs that the calling thread may use. In a malleable run, the maximum.
     pub threads: Option<NonZeroU32>,
-    /// How they wait for each other.
+    /// How threads wait for each other.
     pub barrier: BarrierKind,
-    /// Read the allowed CPUs again after each iteration and go on with that many threads.
+    /// Whether to read the allowed CPUs again after each iteration and continue with that many threads.
     pub malleable: bool,
-    /// Repeat the whole benchmark until this time is reached at the end of a repetition; without it one repetition.
+    /// Repeats the whole benchmark until this time has passed at the end of a repetition; `None` for one repetition.
     pub duration: Option<Duration>,
 }
 
@@ -163,26 +163,26 @@ pub struct CgResult {
 }
 
 impl CgResult {
-    /// Whether there was an answer and every answer was right.
+    /// Whether there are results and all of them are correct.
     pub fn is_verified(&self) -> bool {
         self.verification == Verification::Passed
     }
 }
 
-/// Runs the benchmark in the calling thread and those it starts.
+/// Runs the benchmark in the calling thread and in threads that it starts.
 ///
-/// `stop` is looked at after each iteration.
+/// `stop` is checked after each iteration.
 ///
 /// # Errors
 ///
-/// [`Error::StartThread`] when a thread cannot be had, [`Error::ReadAllowedCpus`] when the number of CPUs is needed and cannot be read.
-/// A wrong zeta is no error but part of the result.
+/// [`Error::StartThread`] when a thread cannot be started, [`Error::ReadAllowedCpus`] when the number of CPUs is needed and cannot be read.
+/// A wrong zeta is not an error but part of the result.
 pub fn run(spec: &CgSpec, stop: &AtomicBool, on_event: &mut dyn FnMut(CgEvent)) -> Result<CgResult, Error> {
     run_within(spec, stop, &mut || None, on_event)
 }
 
-/// The same for a program that is told how many CPUs it has: it takes as many threads as `most` says, and never more than the CPUs
-/// that the calling thread may use. `most` is asked where those are read, between iterations; `None` leaves it to them.
+/// The same with a limit: `most` returns the number of threads, which never exceeds the CPUs that the calling thread may use. It is called
+/// between iterations, when the allowed CPUs are read; `None` means no limit.
 ///
 /// # Errors
 ///

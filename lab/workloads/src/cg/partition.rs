@@ -1,17 +1,17 @@
-//! How rows are shared among threads, and how sums are made to come out the same for any number of them.
+//! Distribution of rows over threads, and sums that are identical for any number of threads.
 //!
-//! Rows are cut into *blocks* whose size depends on the number of rows alone. A thread owns whole blocks, adds up each of
-//! its blocks in order, and leaves the block's sum where all can see it; then every thread adds the block sums in
-//! order. So a sum is the same to the last bit whichever thread computed the parts, and the answer of the benchmark does not
-//! depend on the number of threads, nor on when that number changes.
+//! Rows are divided into *blocks* whose size only depends on the number of rows. A thread owns whole blocks, sums each of its
+//! blocks in order, and stores the block's sum where all threads can read it. Then every thread adds the block sums in
+//! order. So a sum is identical to the last bit, independent of the thread that computed a part. The result of the benchmark does not
+//! depend on the number of threads, nor on when it changes.
 
 use super::shared::SharedVector;
 use std::ops::Range;
 
-/// At most so many blocks: adding them up is repeated by every thread, so it has to stay small beside the work on rows.
+/// Maximum number of blocks: every thread adds all block sums, so this must be cheap compared with the work on rows.
 const BLOCKS_MAX: usize = 256;
 
-/// Blocks are multiples of a cache line of doubles, so that two threads seldom write to one line.
+/// Blocks are multiples of a cache line of doubles, so that two threads rarely write to one line.
 const LINE_DOUBLES: usize = 8;
 
 /// The blocks of a number of rows.
@@ -27,17 +27,17 @@ impl Blocks {
         Self { rows, block_rows }
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn count(&self) -> usize {
         self.rows.div_ceil(self.block_rows)
     }
 
-    /// Rows of every block but the last, which may have fewer.
+    /// Rows of every block except the last, which may have fewer.
     pub(super) fn block_rows(&self) -> usize {
         self.block_rows
     }
 
-    /// The blocks that thread `index` of `threads` owns: as even as whole blocks allow, none for threads beyond the blocks.
+    /// The blocks of thread `index` of `threads`: as even as whole blocks allow, none for threads beyond the number of blocks.
     pub(super) fn of_thread(&self, index: usize, threads: usize) -> Range<usize> {
         let count = self.count();
         index * count / threads..(index + 1) * count / threads
@@ -49,7 +49,7 @@ impl Blocks {
     }
 }
 
-/// A sum in the making: one part per block.
+/// A sum under construction: one part per block.
 #[derive(Debug)]
 pub(super) struct BlockSums(SharedVector);
 
@@ -58,7 +58,7 @@ impl BlockSums {
         Self(SharedVector::new(blocks.count()))
     }
 
-    /// Leaves the sum of one block. Visible to the others after the next barrier.
+    /// Stores the sum of one block. Visible to other threads after the next barrier.
     pub(super) fn put(&self, block: usize, sum: f64) {
         self.0.set(block, sum);
     }
@@ -69,7 +69,7 @@ impl BlockSums {
     }
 }
 
-/// The inner product of two slices of equal length: four sums in turn, so that additions do not wait for each other.
+/// The inner product of two slices of equal length: four interleaved sums, so that additions do not depend on each other.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a_fours, a_rest) = a.as_chunks::<4>();
     let (b_fours, b_rest) = b.as_chunks::<4>();

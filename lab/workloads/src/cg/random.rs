@@ -1,7 +1,7 @@
 //! The benchmark's random numbers: x <- 5^13 x mod 2^46, seeded with 314159265.
 //!
-//! The definition is usually evaluated in double precision with numbers split at 23 bits, so as to stay exact. Integer
-//! arithmetic modulo 2^64 gives the same values: 2^46 divides 2^64, so the low 46 bits of the wrapped product are right.
+//! The definition is usually evaluated in double precision, with numbers split at 23 bits to stay exact. Integer
+//! arithmetic modulo 2^64 gives the same values: 2^46 divides 2^64, so the low 46 bits of the wrapped product are correct.
 
 const MULTIPLIER: u64 = 1_220_703_125;
 const SEED: u64 = 314_159_265;
@@ -14,7 +14,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// At the benchmark's seed, before the first number.
+    /// The generator with the benchmark's seed.
     pub(crate) fn new() -> Self {
         Self { state: SEED }
     }
@@ -31,7 +31,7 @@ impl Random {
         self.next() as f64 / (1_u64 << BITS) as f64
     }
 
-    /// The whole part of the next number times 2^`bits`. `bits` is at most 32.
+    /// The integer part of the next number times 2^`bits`. `bits` is at most 32.
     pub(crate) fn below_power_of_two(&mut self, bits: u32) -> u32 {
         debug_assert!(bits <= 32);
         u32::try_from(self.next() >> (BITS - bits)).unwrap_or(u32::MAX)
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(Random::new().uniform(), 55_909_509_111_989.0 / 70_368_744_177_664.0);
     }
 
-    /// a x mod 2^46 in double precision, both factors split in halves of 23 bits: the benchmark's own definition.
+    /// a x mod 2^46 in double precision, both factors split into halves of 23 bits: the benchmark's own definition.
     fn step_in_doubles(x: f64) -> f64 {
         let (half, whole) = (8_388_608.0_f64, 70_368_744_177_664.0_f64);
         let (a_high, x_high) = ((1_220_703_125.0 / half).floor(), (x / half).floor());

@@ -1,4 +1,4 @@
-//! The texts of CG: the traditional line per iteration, with a head and a summary of our own.
+//! Texts of CG: the traditional line per iteration, with our own heading and summary.
 
 use super::{BarrierKind, CgResult, Class, Iteration, Verification};
 use crate::text::{exponent_upper, fixed};
@@ -10,7 +10,7 @@ impl Iteration {
     }
 }
 
-/// What will run, and the head of the trace: two lines.
+/// The parameters of the run, and the heading of the trace: two lines.
 pub fn header(class: Class, threads: u32, barrier: BarrierKind) -> String {
     let problem = class.problem();
     let (rows, iterations, plural) = (problem.rows, problem.iterations, if threads == 1 { "" } else { "s" });
@@ -21,7 +21,7 @@ pub fn header(class: Class, threads: u32, barrier: BarrierKind) -> String {
     )
 }
 
-/// What came of it: two lines.
+/// The results: two lines.
 pub fn summary(result: &CgResult) -> String {
     let verdict = match result.verification {
         Verification::Passed => "verified",
@@ -38,7 +38,7 @@ pub fn summary(result: &CgResult) -> String {
     )
 }
 
-/// Head, trace and summary.
+/// Heading, trace and summary.
 pub fn report(result: &CgResult, trace: &[Iteration]) -> String {
     let lines = trace.iter().map(|iteration| iteration.line() + "\n");
     let head = header(result.class, result.threads, result.barrier);

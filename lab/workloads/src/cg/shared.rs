@@ -1,7 +1,7 @@
 //! Vectors that several threads read and write: doubles kept as atomics.
 //!
-//! Relaxed loads and stores of 64 bits are plain moves on every CPU this runs on, so the atomics cost nothing in the
-//! product of matrix and vector; order between threads comes from the barrier that stands between writing and reading.
+//! Relaxed 64-bit loads and stores are plain moves on all supported CPUs, so the atomics cost nothing in the matrix-vector product. The
+//! barrier between writing and reading orders the accesses of threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,7 +22,7 @@ impl SharedVector {
         self.0[index].store(value.to_bits(), Relaxed);
     }
 
-    /// The element at `index`, without asking whether it is there.
+    /// The element at `index`, without a bounds check.
     ///
     /// # Safety
     ///
@@ -54,7 +54,7 @@ impl SharedVector {
         }
     }
 
-    /// The sum of all elements, in an order that depends on their number alone.
+    /// The sum of all elements, in an order that only depends on their number.
     pub(super) fn sum(&self) -> f64 {
         let (fours, rest) = self.0.as_chunks::<4>();
         let mut sums = [0.0; 4];

@@ -1,4 +1,4 @@
-//! The run: teams of threads one after another, and the calling thread's decisions between iterations.
+//! The run: successive teams of threads, and the calling thread's decisions between iterations.
 
 use super::barrier::{Barrier, BreakOnPanic, Broken};
 use super::matrix::Matrix;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Runs `spec`; `count_cpus` says how many CPUs may be used now.
+/// Runs `spec`; `count_cpus` returns the number of CPUs that may be used now.
 pub(super) fn run(
     spec: &CgSpec,
     stop: &AtomicBool,
@@ -37,7 +37,7 @@ pub(super) fn run(
     }
 }
 
-/// How many threads `spec` asks for at this moment.
+/// The number of threads that `spec` asks for now.
 fn wanted_threads(spec: &CgSpec, count_cpus: &mut dyn FnMut() -> Result<usize, Error>) -> Result<u32, Error> {
     if let (Some(threads), false) = (spec.threads, spec.malleable) {
         return Ok(threads.get());
@@ -46,12 +46,12 @@ fn wanted_threads(spec: &CgSpec, count_cpus: &mut dyn FnMut() -> Result<usize, E
     Ok(allowed.min(spec.threads.map_or(u32::MAX, NonZeroU32::get)))
 }
 
-/// What every thread does after an iteration: the leader's decision as all of them read it.
+/// The leader's decision after an iteration, read by every thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Verdict {
     /// This team ends.
     leave: bool,
-    /// x = 1 for a new repetition, instead of the normalised solution.
+    /// Start a new repetition with x = 1, instead of the normalised solution.
     afresh: bool,
 }
 
@@ -75,7 +75,7 @@ fn run_team(board: &Board, lead: &mut Lead<'_>) -> Result<(), Error> {
             let follow = move || {
                 let _guard = BreakOnPanic(barrier);
                 let worker = Worker::new(board, barrier, index as usize, threads as usize);
-                // A broken barrier means that the run has failed elsewhere, where it is reported.
+                // A broken barrier means that the run failed elsewhere, where it is reported.
                 let _ = iterate(worker, verdict, &mut Follower);
             };
             if let Err(source) =
@@ -87,15 +87,15 @@ fn run_team(board: &Board, lead: &mut Lead<'_>) -> Result<(), Error> {
         }
         let _guard = BreakOnPanic(&barrier);
         let worker = Worker::new(board, &barrier, 0, threads as usize);
-        // Broken only by a panic of a follower, which the scope passes on when it ends.
+        // Only broken by a panic of a follower, which the scope propagates when it ends.
         let _ = iterate(worker, &verdict, lead);
         Ok(())
     })
 }
 
-/// What a thread does around an iteration beside computing.
+/// A thread's actions around an iteration, besides computing.
 trait Part {
-    /// When only the last barrier is left: the leader's verdict, nothing from others.
+    /// Before the last barrier: the leader's verdict; `None` from followers.
     fn decide(&mut self) -> Option<Verdict>;
     /// After the last barrier.
     fn record(&mut self, estimate: &Estimate);
@@ -116,7 +116,7 @@ fn iterate(mut worker: Worker<'_>, verdict: &AtomicU8, part: &mut impl Part) -> 
     loop {
         let estimate = worker.solve(|| {
             if let Some(decided) = part.decide() {
-                // No thread reads the former verdict any more: all have been through this iteration's barriers since.
+                // No thread still reads the previous verdict: all have passed this iteration's barriers since then.
                 verdict.store(decided.encode(), Ordering::Relaxed);
             }
         })?;
@@ -134,7 +134,7 @@ fn iterate(mut worker: Worker<'_>, verdict: &AtomicU8, part: &mut impl Part) -> 
     }
 }
 
-/// Why a team ends.
+/// The reason why a team ends.
 #[derive(Debug)]
 enum Next {
     Resize(u32),
@@ -142,13 +142,13 @@ enum Next {
     Fail(Error),
 }
 
-/// The calling thread's book: where the run stands and what to do next.
+/// The calling thread's state of the run, and its decisions.
 struct Lead<'a> {
     spec: &'a CgSpec,
     stop: &'a AtomicBool,
     count_cpus: &'a mut dyn FnMut() -> Result<usize, Error>,
     on_event: &'a mut dyn FnMut(CgEvent),
-    /// None until the untimed iteration is over.
+    /// `None` until the untimed iteration is over.
     started: Option<Instant>,
     /// Complete iterations of this repetition.
     iteration: u32,
@@ -185,12 +185,12 @@ impl<'a> Lead<'a> {
         self.started.map_or(0.0, |started| started.elapsed().as_secs_f64())
     }
 
-    /// Whether the iteration that is about to end is the last of its repetition.
+    /// Whether the current iteration is the last of its repetition.
     fn ends_repetition(&self) -> bool {
         self.started.is_some() && self.iteration + 1 == self.spec.class.problem().iterations
     }
 
-    /// Why this team should end after the present iteration, if it should.
+    /// The reason why this team should end after the current iteration, if it should.
     fn plan_next(&mut self) -> Option<Next> {
         if self.stop.load(Ordering::Relaxed) {
             self.result.stopped = true;
@@ -283,7 +283,7 @@ mod tests {
         CgSpec { malleable: true, barrier, ..CgSpec::new(Class::S) }
     }
 
-    /// Runs class S while the allowed CPUs change as told: one count per iteration, the last one for ever.
+    /// Runs class S while the number of allowed CPUs changes: one count per iteration, the last one for ever.
     fn run_with_counts(spec: &CgSpec, counts: &[usize]) -> (CgResult, Vec<u32>) {
         let (mut asked, mut threads) = (0, Vec::new());
         let mut count_cpus = || {

@@ -1,9 +1,9 @@
 //! One thread's part of the computation: its rows of every vector, and the steps between barriers.
 //!
-//! A step of the conjugate gradient has three phases, each closed by a barrier, because each needs something from all rows: the
-//! direction `p` (gathered by the product), `p.q` (for the step length) and `r.r` (for the next direction). Rows of
-//! `x z r p q` are owned; only the vector that the product gathers, and the block sums, are shared. What is written in a phase is read
-//! in the next one only, and written again at least one barrier after that:
+//! A step of the conjugate gradient has three phases. Each ends with a barrier, because each needs data of all rows: the
+//! direction `p` (gathered by the product), `p.q` (for the step length) and `r.r` (for the next direction). Each thread owns its rows of
+//! `x z r p q`. Only the vector that the product gathers, and the block sums, are shared. Data written in a phase is only read in
+//! the next one, and written again at least one barrier later:
 //!
 //! ```text
 //! publish p | q = A p, put p.q | z += a p, r -= a q, put r.r | p = r + b p, publish p | ...
@@ -17,7 +17,7 @@ use super::partition::{BlockSums, Blocks, dot};
 use super::shared::SharedVector;
 use std::ops::Range;
 
-/// What all threads of all teams of a run share.
+/// Shared data of all threads of all teams of a run.
 #[derive(Debug)]
 pub(super) struct Board {
     pub(super) matrix: Matrix,
@@ -25,7 +25,7 @@ pub(super) struct Board {
     blocks: Blocks,
     /// The vector that the next product gathers: a direction `p`, or the solution `z`.
     gathered: SharedVector,
-    /// The iterate, between teams.
+    /// The iterate between teams.
     x: SharedVector,
     p_q: BlockSums,
     r_r: BlockSums,
@@ -34,7 +34,7 @@ pub(super) struct Board {
     residual: BlockSums,
 }
 
-/// What an outer iteration found, the same in every thread.
+/// The result of an outer iteration, equal in all threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     /// |x - A z|.
@@ -46,7 +46,7 @@ pub(super) struct Estimate {
 }
 
 impl Board {
-    /// For `matrix`, with x = 1.
+    /// A board for `matrix`, with x = 1.
     pub(super) fn new(matrix: Matrix, shift: f64) -> Self {
         let (rows, blocks) = (matrix.rows(), Blocks::new(matrix.rows()));
         let sums = || BlockSums::new(blocks);
@@ -66,13 +66,13 @@ impl Board {
         board
     }
 
-    /// x = 1. Only between teams.
+    /// Sets x = 1. Only between teams.
     pub(super) fn reset(&self) {
         self.x.fill(1.0);
     }
 }
 
-/// A thread's rows. Made anew for every team, by the thread itself (so that the memory is near it).
+/// A thread's rows. Each thread of a team allocates its own, so that the memory is local to it.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     board: &'a Board,
@@ -87,7 +87,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// Thread `index` of `threads`, beginning from the board's x.
+    /// Thread `index` of `threads`, starting from the board's x.
     pub(super) fn new(board: &'a Board, barrier: &'a Barrier, index: usize, threads: usize) -> Self {
         let blocks = board.blocks.of_thread(index, threads);
         let rows = board.blocks.rows_of(&blocks);
@@ -97,8 +97,8 @@ impl<'a> Worker<'a> {
         Self { board, barrier, z: zeros(), r: zeros(), p: zeros(), q: zeros(), blocks, rows, x }
     }
 
-    /// Solves A z = x by [`INNER_STEPS`] steps and estimates the eigenvalue. `before_last_barrier` runs when all that is left
-    /// is to meet: what it writes is seen by all threads when they return from here.
+    /// Solves A z = x by [`INNER_STEPS`] steps and estimates the eigenvalue. `before_last_barrier` is called just before the last barrier: its
+    /// writes are visible to all threads when they return from this function.
     pub(super) fn solve(&mut self, before_last_barrier: impl FnOnce()) -> Result<Estimate, Broken> {
         let (board, block_rows) = (self.board, self.board.blocks.block_rows());
         self.z.fill(0.0);
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         for step in 1..=INNER_STEPS {
             rho = self.step(rho, step == INNER_STEPS)?;
         }
-        // The last step published z in place of a direction.
+        // The last step published z instead of a direction.
         board.matrix.multiply(self.rows.clone(), &board.gathered, &mut self.q);
         for (residual, (x, q)) in self.r.iter_mut().zip(self.x.iter().zip(&self.q)) {
             *residual = x - q;
@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// One step of the conjugate gradient; the next r.r is returned. The last step leaves z where the product finds it.
+    /// Executes one step of the conjugate gradient and returns the next r.r. The last step publishes z for the product.
     fn step(&mut self, rho: f64, is_last: bool) -> Result<f64, Broken> {
         let (board, block_rows) = (self.board, self.board.blocks.block_rows());
         board.matrix.multiply(self.rows.clone(), &board.gathered, &mut self.q);
@@ -158,7 +158,7 @@ impl<'a> Worker<'a> {
         Ok(rho_next)
     }
 
-    /// x = z / |z|.
+    /// Sets x = z / |z|.
     pub(super) fn advance(&mut self, estimate: &Estimate) {
         let scale = 1.0 / estimate.norm;
         for (x, z) in self.x.iter_mut().zip(&self.z) {
@@ -166,18 +166,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// x = 1.
+    /// Sets x = 1.
     pub(super) fn reset(&mut self) {
         self.x.fill(1.0);
     }
 
-    /// Leaves x for the next team. Safe at any time after the last barrier, since no thread reads it before all have ended.
+    /// Stores x for the next team. Safe at any time after the last barrier, because no thread reads it before all have ended.
     pub(super) fn hand_over(&self) {
         self.board.x.publish(self.rows.start, &self.x);
     }
 }
 
-/// Puts the inner product of each owned block.
+/// Stores the inner product of each owned block.
 fn put_products(sums: &BlockSums, blocks: &Range<usize>, block_rows: usize, a: &[f64], b: &[f64]) {
     for (block, (a, b)) in blocks.clone().zip(a.chunks(block_rows).zip(b.chunks(block_rows))) {
         sums.put(block, dot(a, b));

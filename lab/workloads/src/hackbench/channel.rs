@@ -1,4 +1,4 @@
-//! Channels of a group, and the two pipes by which the main task and the others wait for each other.
+//! Channels of a group, and the two pipes for synchronization with the main task.
 
 use super::{HackbenchSpec, Transport};
 use crate::Error;
@@ -9,7 +9,7 @@ use rustix::pipe::PipeFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The two ends of one channel. Descriptors close when another program is executed, as everywhere in this suite.
+/// The two ends of one channel. They are close-on-exec, like all descriptors in this suite.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) reading: OwnedFd,
@@ -38,7 +38,7 @@ pub(super) fn open_group(spec: &HackbenchSpec, group: u32) -> Result<Vec<Channel
     (0..u64::from(pairs)).map(open).collect()
 }
 
-/// Too many open files is told apart: there is something to do about it.
+/// Distinguishes too many open files, which has a remedy.
 pub(super) fn open_error(spec: &HackbenchSpec, number: u64, errno: Errno) -> Error {
     let channels = u64::from(spec.groups.get()) * u64::from(spec.pairs.get());
     if errno == Errno::MFILE {
@@ -49,7 +49,7 @@ pub(super) fn open_error(spec: &HackbenchSpec, number: u64, errno: Errno) -> Err
     }
 }
 
-/// Ready and wake, each a pipe.
+/// The pipes for ready and wake.
 #[derive(Debug)]
 pub(super) struct Gates {
     pub(super) ready: Channel,
@@ -62,13 +62,13 @@ impl Gates {
         Ok(Self { ready: open()?, wake: open()? })
     }
 
-    /// Wakes all waiting threads.
+    /// Wakes all waiting tasks.
     pub(super) fn open_wake(&self) -> Result<(), Errno> {
         retry_on_intr(|| rustix::io::write(&self.wake.writing, b"w")).map(drop)
     }
 }
 
-/// Reads ready bytes for at most `timeout`; how many came.
+/// Reads ready bytes for at most `timeout`; returns their number.
 pub(super) fn take_ready(ready: &OwnedFd, timeout: Duration) -> Result<usize, Errno> {
     let mut fds = [PollFd::new(ready, PollFlags::IN)];
     match poll(&mut fds, Some(&timespec(timeout))) {
@@ -78,7 +78,7 @@ pub(super) fn take_ready(ready: &OwnedFd, timeout: Duration) -> Result<usize, Er
     }
 }
 
-/// A time to wait, for `poll`.
+/// A timeout for `poll`.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -86,29 +86,29 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Takes channels away from threads that use them: a blocked thread wakes up with an end of file or an error, and so does one that
-/// comes later.
+/// Takes channels away from threads that use them. A blocked thread wakes up with an end of file or an error, and so does any later
+/// use.
 ///
-/// Every descriptor is made to refer to the reading end of a pipe that no thread writes to, where reading finds an end and writing
-/// is refused. Closing would not do: the numbers could be reused by others while a thread still holds them. Where a
-/// thread sleeps in the kernel its end stays open until it leaves, so sockets are shut down first (which wakes sleepers), and
-/// for pipes the other end's going does it.
+/// Every descriptor is redirected to the read end of a pipe without a writer: a read finds the end of file, and a write is
+/// refused. Closing is not safe: the numbers could be reused while a thread still holds them. A thread that sleeps in the kernel
+/// keeps its end open until it returns. So sockets are shut down first, which wakes sleeping threads; in a pipe they wake
+/// when the other end is closed.
 pub(super) fn take_away<'a>(channels: impl Iterator<Item = &'a Channel>) -> Result<(), Errno> {
     let dead = Channel::open(Transport::Pipe)?;
     drop(dead.writing);
     for fd in channels.flat_map(|channel| [&channel.reading, &channel.writing]) {
-        // Fails for pipes, as it should.
+        // Fails for pipes, as expected.
         let _ = rustix::net::shutdown(fd, Shutdown::Both);
         replace(fd, &dead.reading)?;
     }
     Ok(())
 }
 
-/// Makes `fd` refer to what `by` refers to.
+/// Redirects `fd` to the file of `by`.
 fn replace(fd: &OwnedFd, by: &OwnedFd) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
     let (from, to) = (by.as_fd().as_raw_fd(), fd.as_fd().as_raw_fd());
-    // SAFETY: both numbers are open and owned by the caller's values, which go on owning them: only what `to` refers to changes.
+    // SAFETY: both numbers are open and owned by the caller's values, which keep owning them: only the file of `to` changes.
     let outcome = unsafe { libc::dup3(from, to, libc::O_CLOEXEC) };
     if outcome < 0 {
         Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::io;
 
-/// The first FIFO priority for the calling thread, as long as it lives.
+/// Sets the first FIFO priority for the calling thread, for the lifetime of the value.
 pub(super) struct FifoGuard {
     former: (i32, libc::sched_param),
 }
@@ -26,7 +26,7 @@ impl FifoGuard {
 
 impl Drop for FifoGuard {
     fn drop(&mut self) {
-        // Going back to what it was needs no right; a failure cannot be reported from here.
+        // Restoring needs no privilege; an error cannot be reported from here.
         let _ = set_scheduler(self.former.0, self.former.1);
     }
 }

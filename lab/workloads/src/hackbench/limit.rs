@@ -1,9 +1,9 @@
-//! The limit of open files, raised for the time of a run.
+//! The limit of open files, raised during a run.
 
 use crate::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that the process is likely to have open already, or to open meanwhile.
+/// Reserve for descriptors that the process has open already or opens meanwhile.
 const RESERVE: u64 = 64;
 
 /// Restores the soft limit when dropped, if it was changed.
@@ -13,14 +13,14 @@ pub(super) struct RaisedLimit {
 }
 
 impl RaisedLimit {
-    /// Sees to it that `needed` more descriptors can be opened, as far as the hard limit goes.
+    /// Raises the soft limit so that `needed` more descriptors can be opened, as far as the hard limit allows.
     ///
     /// # Errors
     ///
     /// [`Error::Descriptors`] when the hard limit is certainly too low.
     pub(super) fn for_descriptors(needed: u64) -> Result<Self, Error> {
         let limit = getrlimit(Resource::Nofile);
-        // No limit is written as None.
+        // `None` means unlimited.
         if limit.maximum.is_some_and(|hard| hard < needed) {
             return Err(Error::Descriptors { needed, limit: limit.maximum });
         }
@@ -28,7 +28,7 @@ impl RaisedLimit {
             return Ok(Self { former: None });
         };
         let raised = Rlimit { current: Some(current), maximum: limit.maximum };
-        // When it is refused all the same, opening tells what is missing.
+        // If raising fails, opening will report the shortage.
         let former = setrlimit(Resource::Nofile, raised).is_ok().then_some(limit);
         Ok(Self { former })
     }
@@ -42,7 +42,7 @@ impl Drop for RaisedLimit {
     }
 }
 
-/// The soft limit that is wanted, if the present one is too low and may be raised.
+/// The new soft limit, if the present one is too low and may be raised.
 fn raised(soft: Option<u64>, hard: Option<u64>, needed: u64) -> Option<u64> {
     let wanted = needed.saturating_add(RESERVE).min(hard.unwrap_or(u64::MAX));
     soft.filter(|soft| *soft < wanted).map(|_| wanted)

@@ -1,10 +1,10 @@
-//! hackbench: groups of tasks that pass small messages, for the cost of wake-ups and switches.
+//! hackbench: groups of tasks that pass small messages. It measures the cost of wake-ups and switches.
 //!
 //! # Theory
 //!
 //! A group has as many senders as receivers, and one channel (a pipe or a pair of unix sockets) per receiver. Every sender writes its
-//! messages to every channel of its group in turn; a receiver reads until it has had all that is meant for it. Groups know
-//! nothing of each other. Tasks are processes, or threads of this process.
+//! messages to every channel of its group in turn; a receiver reads until it has all its messages. Groups are independent of
+//! each other. Tasks are processes, or threads of this process.
 //!
 //! ```text
 //! sender 1 ─┬─▶ channel 1 ─▶ receiver 1       ready:  every task writes one byte, the main task reads as many as there are tasks
@@ -12,12 +12,12 @@
 //!           ╲ ╲▶ channel 2 ─▶ receiver 2      time:   from the wake to the end of the last task
 //! ```
 //!
-//! A task that fails must not leave the others waiting. Each process closes the ends it does not use, so the death of one
-//! is an end of file or a broken pipe for the others; and the main task kills and reaps all that are left when it returns, for whatever
-//! reason. Processes die with the main task. Threads share their descriptors, so there the channels themselves are taken away.
+//! A failing task must not leave the others waiting. Each process closes the ends that it does not use, so the others see the death of one
+//! as an end of file or a broken pipe. When the main task returns, for any reason, it kills and reaps all remaining processes.
+//! Processes die with the main task. Threads share their descriptors, so for threads the channels themselves are taken away.
 //!
-//! A task of this benchmark does as little as can be beside its reads and writes. A forked child
-//! neither allocates nor locks, since other threads of the process may have held any lock at the time.
+//! A task does as little as possible besides its reads and writes. A forked child neither allocates nor locks, because
+//! other threads of the process may have held any lock during the fork.
 
 mod channel;
 mod fifo;
@@ -37,13 +37,13 @@ use std::sync::atomic::AtomicBool;
 
 /// Runs the benchmark. The calling thread is the main task.
 ///
-/// The soft limit of open files is raised for the time of the run when that helps.
+/// The soft limit of open files is raised during the run if that helps.
 ///
 /// # Errors
 ///
-/// [`Error::TooManyTasks`], [`Error::Descriptors`] (says how many are needed), [`Error::OpenChannel`], [`Error::StartTask`],
-/// [`Error::SetFifo`], [`Error::WaitForTasks`], and [`Error::TaskFailed`] for the first task that did not come to its end. In every case all
-/// tasks are gone.
+/// [`Error::TooManyTasks`], [`Error::Descriptors`] (with the required number), [`Error::OpenChannel`], [`Error::StartTask`],
+/// [`Error::SetFifo`], [`Error::WaitForTasks`], and [`Error::TaskFailed`] for the first task that failed. In every case all
+/// tasks have ended.
 pub fn run(
     spec: &HackbenchSpec,
     stop: &AtomicBool,

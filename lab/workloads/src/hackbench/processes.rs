@@ -1,4 +1,4 @@
-//! Tasks as processes: forked group by group, reaped one by one, killed if anything goes wrong.
+//! Tasks as processes: forked group by group, reaped one by one, killed on any error.
 
 use super::channel::{Channel, Gates, open_group, take_ready, timespec};
 use super::fifo::FifoGuard;
@@ -64,7 +64,8 @@ pub(super) fn run(
     })
 }
 
-/// The life of a child: it keeps only what it needs, so that the end of others shows, and returns how many messages it received.
+/// The code of a child. It only keeps the descriptors that it needs, so that the end of other tasks is visible; returns its number of received
+/// messages.
 fn child(
     spec: &HackbenchSpec,
     task: Task,
@@ -99,47 +100,47 @@ fn child(
     }
 }
 
-/// Closes a descriptor of a child that will never run the destructor of its owner.
+/// Closes a descriptor in a child, where the owner's destructor never runs.
 fn close_in_child(fd: &OwnedFd) {
-    // SAFETY: the number is open, and in this process no thread uses or closes it again: the child ends by `_exit`.
+    // SAFETY: the number is open, and in this process no code uses or closes it again: the child ends by `_exit`.
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
-/// The children that are not reaped yet. Dropping it kills and reaps them.
+/// The unreaped children. Dropping it kills and reaps them.
 #[derive(Debug, Default)]
 struct Crew {
-    /// In the order in which they were forked, until the first is reaped.
+    /// In order of creation, until the first is reaped.
     alive: Vec<(Pid, Task)>,
-    /// The task that was looked at last.
+    /// The task that was checked last.
     cursor: usize,
 }
 
 impl Crew {
-    /// Forks a child that runs `life` and exits with what came of it.
+    /// Forks a child that runs `life` and exits with its result.
     fn fork(
         &mut self,
         task: Task,
         of: u32,
         life: impl FnOnce() -> Result<u64, TaskError>,
     ) -> Result<(), Error> {
-        // Room first: were there no memory for the record, the child would be lost.
+        // Reserve first: without memory for the record, the child would be lost.
         self.alive.reserve(1);
         let parent = getpid();
-        // SAFETY: the child makes system calls on existing descriptors and memory only (see `task`), takes no lock, does not
-        // allocate, and leaves by `_exit` or `abort`, so that neither locks held by other threads at this time nor
-        // destructors of this process matter.
+        // SAFETY: the child only makes system calls on existing descriptors and memory (see `task`), takes no lock, does not
+        // allocate, and leaves by `_exit` or `abort`. So neither locks held by other threads during the fork nor destructors of
+        // this process matter.
         match unsafe { libc::fork() } {
             0 => {
                 let _guard = AbortOnUnwind;
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
-                // The parent may have gone before the kernel was told.
+                // The parent may have ended before the signal was set.
                 let status = if getppid() == Some(parent) { life().err() } else { Some(TaskError::NotWoken) };
                 // SAFETY: ends the child at once.
                 unsafe { libc::_exit(status.map_or(0, TaskError::exit_status)) }
             }
             raw => {
                 let failed = || Error::StartTask { task, of, source: io::Error::last_os_error() };
-                // A negative number is none that a process could have.
+                // A negative number is an error.
                 let pid = Some(raw).filter(|raw| *raw > 0).and_then(Pid::from_raw).ok_or_else(failed)?;
                 self.alive.push((pid, task));
                 Ok(())
@@ -151,7 +152,7 @@ impl Crew {
         self.alive.iter().map(|(pid, _)| pid.as_raw_nonzero().get().unsigned_abs()).collect()
     }
 
-    /// Waits until every child has reported; false when stopped before.
+    /// Waits until every child has reported; false if stopped before.
     fn all_report_ready(&mut self, ready: &OwnedFd, stop: &AtomicBool) -> Result<bool, Error> {
         let mut missing = self.alive.len();
         while missing > 0 {
@@ -159,7 +160,7 @@ impl Crew {
                 return Ok(false);
             }
             match take_ready(ready, STOP_POLL).map_err(wait_failed)? {
-                // Time went by: look whether a thread died.
+                // Timeout: check whether a child has died.
                 0 => self.none_has_ended()?,
                 reports => missing = missing.saturating_sub(reports),
             }
@@ -179,19 +180,19 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits until every child has ended well; false when stopped before.
+    /// Waits until every child has ended successfully; false if stopped before.
     fn all_end(&mut self, stop: &AtomicBool) -> Result<bool, Error> {
         match self.reap_all(stop) {
-            // An interrupt from the terminal reaches the children too, and is a stop, not a failure.
+            // An interrupt from the terminal reaches the children too; it is a stop, not an error.
             Err(Error::TaskFailed { .. }) if stop.load(Ordering::Relaxed) => Ok(false),
             outcome => outcome,
         }
     }
 
-    /// From the back, in which order does not matter, since all must end; with an eye on the others meanwhile.
+    /// Reaps from the back; the order is irrelevant because all must end. Checks the other children meanwhile.
     fn reap_all(&mut self, stop: &AtomicBool) -> Result<bool, Error> {
         while let Some(&(pid, _)) = self.alive.last() {
-            // Most have ended by the time it is their turn: one call is enough for them.
+            // Most children have ended by then: one call is enough for them.
             if self.reap(self.alive.len() - 1)? {
                 continue;
             }
@@ -206,7 +207,7 @@ impl Crew {
         Ok(true)
     }
 
-    /// Looks at the next few children, so that a failure is seen long before it is that child's turn, at a small cost.
+    /// Checks the next few children, so that a failure is detected early, at a small cost.
     fn look_around(&mut self) -> Result<(), Error> {
         const AT_ONCE: usize = 64;
         for _ in 0..AT_ONCE.min(self.alive.len()) {
@@ -218,7 +219,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Reaps the child at `at` if it has ended; whether it has. An error if it did not end well.
+    /// Reaps the child at `at` if it has ended; returns whether it has. An error if it failed.
     fn reap(&mut self, at: usize) -> Result<bool, Error> {
         let (pid, task) = self.alive[at];
         let Some((_, status)) = wait(pid, WaitOptions::NOHANG)? else { return Ok(false) };
@@ -226,7 +227,7 @@ impl Crew {
         if status.exit_status() == Some(0) { Ok(true) } else { Err(self.root_cause(task, status)) }
     }
 
-    /// Of the failures that can be seen now, one that is not the mere consequence of another.
+    /// Of the failures that are visible now, one that is not just a consequence of another.
     fn root_cause(&mut self, task: Task, status: WaitStatus) -> Error {
         let is_consequence = |status: WaitStatus| {
             let error = status.exit_status().map(TaskError::of_exit_status);
@@ -260,7 +261,7 @@ impl Drop for Crew {
     }
 }
 
-/// Waits a while for the end of a child, without reaping it; whether it came.
+/// Waits a while for the end of a child, without reaping it; returns whether it ended.
 fn ends_soon(pidfd: &OwnedFd) -> Result<bool, Error> {
     match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timespec(STOP_POLL))) {
         Ok(ready) => Ok(ready > 0),
@@ -277,7 +278,7 @@ fn wait_failed(errno: Errno) -> Error {
     Error::WaitForTasks { source: errno.into() }
 }
 
-/// How a child that failed came to its end.
+/// The reason of a child's failure.
 fn reason(status: WaitStatus) -> String {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(0), _) => "it ended too early".to_owned(),
@@ -287,7 +288,7 @@ fn reason(status: WaitStatus) -> String {
     }
 }
 
-/// Keeps a panic from unwinding a child into its parent's frames.
+/// Prevents a panic from unwinding a child into its parent's frames.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -305,7 +306,7 @@ struct SharedCount {
 impl SharedCount {
     fn new() -> Result<Self, Error> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at a place of the kernel's choosing disturbs no thread.
+        // SAFETY: a new mapping at an address of the kernel's choice affects no other memory.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), size_of::<AtomicU64>(), access, flags) };
         let page = page.map_err(|errno| Error::ShareCounter { source: errno.into() })?;
         let no_page = || Error::ShareCounter { source: io::Error::from(io::ErrorKind::OutOfMemory) };
@@ -320,7 +321,7 @@ impl SharedCount {
 
 impl Drop for SharedCount {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no thread holds a reference into it any more.
+        // SAFETY: the mapping is ours and no reference into it exists any more.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), size_of::<AtomicU64>()) };
     }
 }

@@ -4,7 +4,7 @@ use super::{HackbenchResult, HackbenchSpec, TaskMode};
 use crate::text::fixed;
 
 impl HackbenchSpec {
-    /// The two lines that say what runs.
+    /// The two lines with the parameters.
     pub fn header(&self) -> String {
         let mode = if self.mode == TaskMode::Process { "process" } else { "threaded" };
         format!(
@@ -20,7 +20,7 @@ impl HackbenchSpec {
 }
 
 impl HackbenchResult {
-    /// The line that says how long it took.
+    /// The line with the run time.
     pub fn time_line(&self) -> String {
         format!("Time: {}\n", fixed(self.seconds, 0, 3))
     }

@@ -1,4 +1,4 @@
-//! What hackbench is asked for, what it tells while it runs, and what comes of it.
+//! Parameters, events and results of hackbench.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// What to run. [`HackbenchSpec::default`] is 10 groups of 20 senders and 20 receivers, processes over unix sockets, 100 messages of 100 bytes.
+/// The parameters. [`HackbenchSpec::default`] is 10 groups of 20 senders and 20 receivers, processes over unix sockets, 100 messages of 100 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HackbenchSpec {
-    /// How many groups.
+    /// Number of groups.
     pub groups: NonZeroU32,
     /// Senders per group, and receivers per group.
     pub pairs: NonZeroU32,
@@ -17,15 +17,15 @@ pub struct HackbenchSpec {
     pub loops: NonZeroU32,
     /// Length of a message.
     pub message_bytes: NonZeroU32,
-    /// What a task is.
+    /// The kind of tasks.
     pub mode: TaskMode,
-    /// What a channel is.
+    /// The kind of channels.
     pub transport: Transport,
-    /// When all tasks exist, take the first real-time priority for the main task until the end, so as to stay in control.
+    /// When all tasks exist, give the main task the first real-time priority until the end, so that it stays in control.
     pub fifo: bool,
 }
 
-/// What tasks are.
+/// The kind of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskMode {
@@ -35,7 +35,7 @@ pub enum TaskMode {
     Thread,
 }
 
-/// What messages pass through.
+/// The kind of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -45,7 +45,7 @@ pub enum Transport {
     Socket,
 }
 
-/// What a task does in its group.
+/// The role of a task in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Writes to every channel of the group.
@@ -54,14 +54,14 @@ pub enum Role {
     Receiver,
 }
 
-/// A task: its role, its group and its number there, both counted from 0.
+/// A task: its role, its group and its number in the group, both from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Task {
     /// Sender or receiver.
     pub role: Role,
     /// Its group.
     pub group: u32,
-    /// Which of the group's senders or receivers.
+    /// Its number among the group's senders or receivers.
     pub index: u32,
 }
 
@@ -111,12 +111,12 @@ impl Default for HackbenchSpec {
 }
 
 impl HackbenchSpec {
-    /// All tasks: two for each pair of each group.
+    /// Number of tasks: two for each pair of each group.
     pub fn tasks(&self) -> u64 {
         2 * u64::from(self.groups.get()) * u64::from(self.pairs.get())
     }
 
-    /// All messages, when it runs to its end: pairs^2 x loops per group. Saturates.
+    /// Number of messages of a complete run: pairs^2 x loops per group. Saturates.
     pub fn messages(&self) -> u64 {
         let pairs = u64::from(self.pairs.get());
         [pairs, pairs, u64::from(self.loops.get())]
@@ -124,14 +124,14 @@ impl HackbenchSpec {
             .fold(u64::from(self.groups.get()), u64::saturating_mul)
     }
 
-    /// Descriptors that the main task must have open at once: processes take theirs with them group by group, threads share all.
-    /// The four of the ready and wake pipes are among them.
+    /// Descriptors that the main task must have open at once: for processes those of one group at a time, for threads those of all
+    /// groups. This includes the four of the ready and wake pipes.
     pub fn descriptors(&self) -> u64 {
         let groups = if self.mode == TaskMode::Thread { u64::from(self.groups.get()) } else { 1 };
         2 * groups * u64::from(self.pairs.get()) + 4
     }
 
-    /// The number of tasks as the kernel can have them.
+    /// The number of tasks, if the kernel has enough pids.
     pub(super) fn tasks_checked(&self) -> Result<u32, Error> {
         // The kernel's process ids end at 2^22.
         const TASKS_MAX: u64 = 1 << 22;
@@ -155,7 +155,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// The text was none of the words that the value can be.
+/// The text is not one of the valid words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use {what} {text}: it is none of {words}")]
 pub struct UnknownWord {

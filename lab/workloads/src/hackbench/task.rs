@@ -1,29 +1,29 @@
-//! What one task does: report ready, wait for the wake, then read or write. Used by processes and threads alike.
+//! The code of one task: report ready, wait for the wake, then read or write. It is common to processes and threads.
 //!
-//! Everything here is system calls on descriptors and memory that exist already: a forked child may run it.
+//! It only makes system calls on existing descriptors and memory, so a forked child may run it.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Why a task did not come to its end.
+/// The reason why a task failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TaskError {
     /// A system call failed.
     #[error("{0}")]
     Call(Errno),
-    /// The senders were gone before all messages had come.
+    /// The senders ended before all messages had arrived.
     #[error("the senders ended before all messages had come")]
     EndOfFile,
-    /// The main task gave up before it woke the others.
+    /// The main task gave up before the wake.
     #[error("it was never woken")]
     NotWoken,
 }
 
-/// Makes a broken pipe an error of the call for the calling thread, also in programs that let it kill them.
+/// Makes a broken pipe an error of the call for the calling thread, even in programs that do not ignore SIGPIPE.
 pub(super) fn block_broken_pipe_signal() {
     // SAFETY: the set is initialised by the first call, and blocking a signal in one thread changes no memory of ours. Both
-    // calls are allowed in a forked child. They fail for unknown signals only.
+    // calls are allowed in a forked child. They only fail for unknown signals.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -32,7 +32,7 @@ pub(super) fn block_broken_pipe_signal() {
     }
 }
 
-/// Reports ready and waits until a byte is in the wake pipe. The byte stays there, for all to see.
+/// Reports ready and waits until a byte is in the wake pipe. The byte stays there, for all tasks to see.
 pub(super) fn wait_for_wake(ready: BorrowedFd<'_>, wake: BorrowedFd<'_>) -> Result<(), TaskError> {
     retry_on_intr(|| write(ready, b"r")).map_err(TaskError::Call)?;
     let mut fds = [PollFd::from_borrowed_fd(wake, PollFlags::IN)];
@@ -73,12 +73,12 @@ pub(super) fn receive(channel: BorrowedFd<'_>, messages: u64, buffer: &mut [u8])
     Ok(())
 }
 
-/// Exit status for tasks that are processes: error numbers are below 134, so these two are free.
+/// Exit statuses of tasks that are processes. Error numbers are below 134, so these two are free.
 const EXIT_END_OF_FILE: i32 = 200;
 const EXIT_NOT_WOKEN: i32 = 201;
 
 impl TaskError {
-    /// The exit status that stands for it.
+    /// The exit status for this error.
     pub(super) fn exit_status(self) -> i32 {
         match self {
             Self::Call(errno) => errno.raw_os_error(),
@@ -87,7 +87,7 @@ impl TaskError {
         }
     }
 
-    /// What an exit status other than 0 stands for.
+    /// The error for an exit status other than 0.
     pub(super) fn of_exit_status(status: i32) -> Self {
         match status {
             EXIT_END_OF_FILE => Self::EndOfFile,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_sender_whose_receiver_is_gone_reports_a_broken_pipe() {
-        // Test programs ignore SIGPIPE, as the runtime does for every Rust program.
+        // Test programs ignore SIGPIPE, as every Rust program does by default.
         let channel = Channel::open(Transport::Socket).unwrap();
         drop(channel.reading);
         let outcome = send([&channel.writing].into_iter(), 1, b"lost");

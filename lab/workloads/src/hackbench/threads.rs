@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::Instant;
 
-/// Stack of a task. It holds a few frames; thousands of threads of the default size would not fit small machines.
+/// Stack size of a task, for a few frames. Thousands of threads with default stacks would not fit on small machines.
 const STACK_BYTES: usize = 64 << 10;
 
-/// What a thread reports at its end: how many messages it received, or why it did not come to its end.
+/// A thread's final report: its number of received messages, or its error.
 type Outcome = (Task, Result<u64, TaskError>);
 
 /// Runs `spec` with threads.
@@ -71,7 +71,7 @@ pub(super) fn run(
     })
 }
 
-/// What every task sees.
+/// Common data of all tasks.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
     spec: &'a HackbenchSpec,
@@ -91,7 +91,7 @@ fn start_all<'scope, 'env>(
             for index in 0..shared.spec.pairs.get() {
                 let (task, report) = (Task { role, group, index }, report.clone());
                 let live = move || {
-                    // Fails only when the main task has given up.
+                    // Only fails when the main task has given up.
                     let _ = report.send((task, live(shared, task, channels)));
                 };
                 thread::Builder::new()
@@ -104,7 +104,7 @@ fn start_all<'scope, 'env>(
     Ok(())
 }
 
-/// The life of a task.
+/// The code of a task.
 fn live(shared: Shared<'_>, task: Task, channels: &[Channel]) -> Result<u64, TaskError> {
     let spec = shared.spec;
     let mut message = vec![0_u8; spec.message_bytes.get() as usize];
@@ -124,9 +124,9 @@ fn live(shared: Shared<'_>, task: Task, channels: &[Channel]) -> Result<u64, Tas
     }
 }
 
-/// Sends all threads home when dropped before the run is over, whichever way the main task leaves: those that wait for the wake are
-/// woken to find the run cancelled (a hang-up of the gate would not do: children that others fork meanwhile may hold it
-/// open), and those that sleep on channels lose them.
+/// Ends all threads when it is dropped before the run is over, however the main task returns. Threads that wait for the wake are
+/// woken, and see that the run is cancelled. (Closing the pipe is not enough: children forked by other threads may hold it open.) Threads that
+/// sleep on channels lose these.
 struct Teardown<'a> {
     groups: &'a [Vec<Channel>],
     gates: &'a Gates,
@@ -140,14 +140,14 @@ impl Drop for Teardown<'_> {
             return;
         }
         self.is_cancelled.store(true, Ordering::Release);
-        // The pipe has room for a byte, and taking away needs two descriptors for a moment; when there are none, the run has failed for the
-        // want of them before any task was woken.
+        // The pipe has room for a byte. Taking channels away needs two descriptors for a moment; if there are none, the run
+        // failed for that reason before any task was woken.
         let _ = self.gates.open_wake();
         let _ = take_away(self.groups.iter().flatten());
     }
 }
 
-/// The main task's account of the others.
+/// The main task's record of the other tasks.
 struct Book {
     outcomes: Receiver<Outcome>,
     missing: u32,
@@ -155,7 +155,7 @@ struct Book {
 }
 
 impl Book {
-    /// Waits until every thread has reported; false when stopped before.
+    /// Waits until every thread has reported; false if stopped before.
     fn all_report_ready(&mut self, ready: &OwnedFd, stop: &AtomicBool) -> Result<bool, Error> {
         let mut reports = 0;
         while reports < self.missing as usize {
@@ -171,8 +171,8 @@ impl Book {
         Ok(true)
     }
 
-    /// Waits until every thread has ended well; false when stopped before. The first failure counts: what follows is
-    /// its consequence.
+    /// Waits until every thread has ended successfully; false if stopped before. The first failure is returned; later ones are
+    /// its consequences.
     fn all_end(&mut self, stop: &AtomicBool) -> Result<bool, Error> {
         while self.missing > 0 {
             match self.outcomes.recv_timeout(STOP_POLL) {
@@ -183,7 +183,7 @@ impl Book {
                 Ok((task, Err(error))) => return Err(failure(task, error)),
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(RecvTimeoutError::Timeout) => (),
-                // Every sender is gone without a report: a thread panicked, which the scope passes on.
+                // Every sender is gone without a report: a thread panicked, which the scope propagates.
                 Err(RecvTimeoutError::Disconnected) => return Ok(true),
             }
         }
@@ -210,7 +210,7 @@ mod tests {
             });
             let writing = &channels[2].writing;
             let writer = scope.spawn(move || send([writing].into_iter(), u32::MAX, &[0; 4096]));
-            // Whether they sleep by now or come later, the outcome is the same.
+            // The outcome is the same whether they already sleep or not.
             take_away(channels.iter()).unwrap();
             (readers.map(|reader| reader.join().unwrap()), writer.join().unwrap())
         });

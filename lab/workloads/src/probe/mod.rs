@@ -1,28 +1,28 @@
-//! What the machine at hand takes for the things that programs wait for: a switch, a message, a wake-up, a line of a cache that
-//! another CPU wrote, a slice of the scheduler.
+//! Measures the basic costs of this machine: a switch, a message, a wake-up, a cache line that another CPU wrote, a
+//! scheduler slice.
 //!
 //! # Method
 //!
-//! Each figure is the median of rounds of the same length, with the quartiles beside it: other programs
-//! make a round longer, and the median forgives up to half of them. Differences are made of medians.
+//! Each figure is the median of rounds of equal length, with the quartiles: other programs make a round
+//! longer, and the median tolerates up to half of such rounds. Differences are computed from medians.
 //!
 //! ```text
 //!   message   one thread writes 100 bytes to a socket and reads them back: half of that
-//!   queued    the same of as many messages in each of two hundred sockets, all written and then all read, for several numbers
-//!   holds     how many messages a socket takes before a writer waits
+//!   queued    the same with several messages in each of two hundred sockets, all written and then all read, for several numbers
+//!   holds     number of messages in a socket before a writer waits
 //!   ends      ten groups of hackbench pass one message from each sender to each receiver, and end
-//!   timer     one thread sleeps until a moment in a thousandth of a second: how late it is
+//!   timer     one thread sleeps until a time one millisecond ahead: its lateness
 //!   switch    two threads on one CPU answer each other: half of a round, less two messages
-//!   space     the same of two processes: half of a round, less half of one of two threads
-//!   wake-up   two threads on two CPUs do: half of a round, less two messages and a switch
-//!   transfer  two threads on two CPUs write a word in turn, spinning: half of a round
-//!   chase     one thread goes through lines in random order, each telling the next: one of them, for several sizes
-//!   turn      two threads spin on one CPU: how long one goes on until the other has it
+//!   space     the same with two processes: half of a round, less half of one of two threads
+//!   wake-up   two threads on two CPUs answer each other: half of a round, less two messages and a switch
+//!   transfer  two threads on two CPUs alternately write a word, spinning: half of a round
+//!   chase     one thread follows pointers through cache lines in random order: time per line, for several sizes
+//!   turn      two threads spin on one CPU: how long one runs until the other does
 //! ```
 //!
-//! # What it does to the machine
+//! # Effects on the machine
 //!
-//! Its threads bind themselves to the CPUs that it was told, and are gone when it returns. It takes some six seconds.
+//! Its threads bind themselves to the given CPUs, and have ended when it returns. It takes about six seconds.
 
 mod rounds;
 
@@ -66,42 +66,42 @@ pub struct Probe {
     pub tick_ns: u64,
 }
 
-/// More than first caches hold, and less than most second ones.
+/// More than first-level caches hold, and less than most second-level ones.
 pub const NEAR_KIB: usize = 192;
 /// More than a CPU's own caches hold.
 pub const FAR_KIB: usize = 64 * 1_024;
-/// Of ten groups of hackbench.
+/// Number of processes of ten groups of hackbench.
 pub const PROCESSES: u32 = 400;
-/// What a cache may hold.
+/// Candidate sizes of a cache.
 pub const SIZES_KIB: [usize; 7] = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
 
 impl Probe {
-    /// A switch from one thread to another, in nanoseconds: never less than 0.
+    /// A switch from one thread to another, in nanoseconds: at least 0.
     #[must_use]
     pub fn switch_ns(&self) -> f64 {
         (self.switch_round_ns.median / 2.0 - 2.0 * self.message_ns.median).max(0.0)
     }
 
-    /// How much longer a switch is from one process to another than between two threads of one, in nanoseconds: never less than 0.
+    /// The additional time of a switch between processes, compared with two threads of one, in nanoseconds: at least 0.
     #[must_use]
     pub fn space_switch_ns(&self) -> f64 {
         ((self.process_round_ns.median - self.switch_round_ns.median) / 2.0).max(0.0)
     }
 
-    /// What it takes a CPU that idles to begin with a thread beyond a switch, in nanoseconds: never less than 0.
+    /// The time of an idle CPU to begin with a thread, in addition to a switch, in nanoseconds: at least 0.
     #[must_use]
     pub fn idle_exit_ns(&self) -> f64 {
         (self.wake_round_ns.median / 2.0 - 2.0 * self.message_ns.median - self.switch_ns()).max(0.0)
     }
 
-    /// How much later a timer wakes a CPU that idles than another CPU does, in nanoseconds: never less than 0.
+    /// How much later a timer wakes an idle CPU than another CPU does, in nanoseconds: at least 0.
     #[must_use]
     pub fn interrupt_ns(&self) -> f64 {
         (self.timer_ns.median - self.idle_exit_ns() - self.switch_ns()).max(0.0)
     }
 
-    /// A message where so many wait at a time on average, in nanoseconds: on the straight line between the two numbers that were measured.
-    /// While all are written and then all are read, half of them wait on average.
+    /// The time of a message with this average number of unread messages, in nanoseconds: interpolated between the two nearest measured numbers.
+    /// While all are written and then all are read, half of them are unread on average.
     #[must_use]
     pub fn message_among(&self, waiting: f64) -> f64 {
         let known = self.queued.iter().map(|q| (f64::from(q.messages) / 2.0, q.ns.median));
@@ -117,7 +117,7 @@ impl Probe {
 /// Measures on these two CPUs.
 ///
 /// # Errors
-/// [`Error`] when a thread cannot be started or bound, or a socket cannot be had.
+/// [`Error`] when a thread cannot be started or bound, or a socket cannot be created.
 pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
     let (near_ns, far_ns) = (rounds::chase(first, NEAR_KIB)?, rounds::chase(first, FAR_KIB)?);
     let line = |kib| Ok((kib, rounds::chase(first, kib)?.median));
@@ -140,7 +140,7 @@ pub fn run(first: u32, second: u32) -> Result<Probe, Error> {
     })
 }
 
-/// The most of these sizes up to which a line takes less than half the way, by factors, from near to far.
+/// The largest of these sizes up to which a line takes less than the geometric mean of near and far.
 fn holds(near: f64, far: f64, sizes: &[(usize, f64)]) -> usize {
     let half = (near * far).sqrt();
     sizes.iter().take_while(|(_, ns)| *ns < half).map(|(kib, _)| *kib).last().unwrap_or(NEAR_KIB)
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_cache_holds_what_comes_faster_than_half_the_way() {
-        // Half the way from 4 to 100, by factors, is 20.
+        // The geometric mean of 4 and 100 is 20.
         let sizes = [(256, 4.0), (512, 5.0), (1_024, 19.0), (2_048, 21.0), (4_096, 19.0)];
         assert_eq!(holds(4.0, 100.0, &sizes), 1_024);
         assert_eq!(holds(4.0, 100.0, &[(256, 60.0)]), NEAR_KIB);
@@ -185,11 +185,11 @@ mod tests {
         };
         // Half a round is 2,500, of which two messages are 1,000; half of the other 7,500, less 1,000 and the switch.
         assert_eq!((probe.switch_ns(), probe.idle_exit_ns()), (1_500.0, 5_000.0));
-        // 5,400 in place of 5,000 for two switches.
+        // 5,400 instead of 5,000 for two switches.
         assert_eq!(probe.space_switch_ns(), 200.0);
-        // 30 us late, of which 5,000 and 1,500 are those.
+        // 30 us late, less 5,000 and 1,500.
         assert_eq!(probe.interrupt_ns(), 23_500.0);
-        // 20,000 are 10,000 on average; half of the way from none to there, and half of the way on to 20,000.
+        // 20,000 are 10,000 on average; then half of the difference from 0 to there, and half of that to 20,000.
         assert_eq!(
             [0.0, 5_000.0, 10_000.0, 15_000.0, 1e9].map(|n| probe.message_among(n)),
             [500.0, 700.0, 900.0, 1_100.0, 1_300.0]

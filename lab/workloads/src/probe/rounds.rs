@@ -1,4 +1,4 @@
-//! Rounds: one thing done many times, timed as a whole, and the median of many of these.
+//! Rounds: an operation repeated many times and timed as a whole, and the median of many rounds.
 
 use crate::Error;
 use crate::hackbench::{self, HackbenchSpec};
@@ -16,37 +16,37 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Rounds of a figure.
+/// Rounds per figure.
 const ROUNDS: usize = 31;
-/// Things done in a round: messages, answers.
+/// Operations per round: messages, answers.
 const CALLS: u32 = 1_000;
-/// Writes of a word in a round, for each of two threads.
+/// Writes of a word per round, for each of two threads.
 const WORDS: u32 = 5_000;
-/// Lines looked at in a round.
+/// Lines read per round.
 const LINES: u32 = 100_000;
-/// Bytes of a line of a cache.
+/// Bytes per cache line.
 const LINE: usize = 64;
-/// Bytes of a message, as those of hackbench.
+/// Bytes per message, as in hackbench.
 const MESSAGE: usize = 100;
-/// Sockets with messages that wait: those of ten groups of hackbench.
+/// Number of sockets with unread messages: those of ten groups of hackbench.
 const SOCKETS: u32 = 200;
-/// How many wait in each.
+/// Messages in each socket.
 const DEPTHS: [u32; 7] = [1, 5, 10, 20, 50, 100, 200];
-/// A reader would never be awaited for longer.
+/// Maximum number of messages to try in one socket.
 const HOLDS_MAX: u32 = 1 << 20;
-/// Sleeps whose end is looked at, and how long they are.
+/// Number of measured sleeps, and their length.
 const SLEEPS: usize = 501;
 const SLEEP_NS: i64 = 1_000_000;
-/// Rounds of so many messages, and of so many processes.
+/// Rounds of the measurements with many messages or processes.
 const QUEUED_ROUNDS: usize = 9;
 const PROCESS_ROUNDS: usize = 5;
-/// How long two threads share a CPU for the sake of their turns.
+/// How long two threads share a CPU to measure their turns.
 const SHARING: Duration = Duration::from_millis(1_200);
-/// A thread that sees so much time pass between two looks had no CPU meanwhile.
+/// A thread that sees at least this gap between two reads of the clock was preempted.
 const AWAY: Duration = Duration::from_micros(300);
-/// Fewer turns say nothing.
+/// Minimum number of turns for a result.
 const TURNS_MIN: usize = 8;
-/// A thread that spins for the other one gives up after so long: on a machine whose CPUs others took away.
+/// Timeout of a thread that spins for the other one, in case other programs take its CPU.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A figure with its quartiles, in nanoseconds.
@@ -63,7 +63,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of what each round took; zeros for none.
+    /// The figure of these rounds; zeros without rounds.
     fn of(mut rounds: Vec<f64>) -> Figure {
         rounds.sort_by(f64::total_cmp);
         let at =
@@ -93,7 +93,7 @@ fn bind(cpu: u32) -> Result<(), Error> {
     sched_setaffinity(None, &set).map_err(|errno| refused(errno.into()))
 }
 
-/// Does this in a thread of its own on a CPU.
+/// Runs a closure in a thread of its own on a CPU.
 fn on<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     cpu: u32,
@@ -105,7 +105,7 @@ fn on<'scope, T: Send + 'scope>(
     })
 }
 
-/// Does this in a thread of its own.
+/// Runs a closure in a thread of its own.
 fn named<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> Result<T, Error> + Send + 'scope,
@@ -118,12 +118,12 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error>
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What each of so many things took in a round, in nanoseconds.
+/// Nanoseconds per operation of a round.
 fn each(passed: Duration, count: u32) -> f64 {
     passed.as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// A message written and read by the same thread: one of the two.
+/// A message written and read by the same thread: half of both.
 pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
     let (mut near, mut far) = pair()?;
     let work = move || {
@@ -141,7 +141,7 @@ pub(super) fn message(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// Messages of many that wait, in sockets as many as the receivers of ten groups of hackbench: of many, nothing that one touches is at hand any more.
+/// Many unread messages, in as many sockets as ten groups of hackbench have receivers: with many messages, their data is no longer in the caches.
 pub(super) fn queued(cpu: u32) -> Result<Vec<Queued>, Error> {
     let pairs = (0..SOCKETS).map(|_| pair()).collect::<Result<Vec<_>, Error>>()?;
     let work = move || {
@@ -162,7 +162,7 @@ pub(super) fn queued(cpu: u32) -> Result<Vec<Queued>, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?))
 }
 
-/// Writes so many messages to each socket, or as many as it takes, and then reads all. How many there were.
+/// Writes this many messages to each socket, or as many as fit, and then reads all. Returns their number.
 fn fill_and_empty(near: &mut [UnixStream], far: &mut [UnixStream], depth: u32) -> io::Result<u32> {
     let (mut bytes, mut waiting) = ([0; MESSAGE], vec![0u32; near.len()]);
     for _ in 0..depth {
@@ -176,7 +176,7 @@ fn fill_and_empty(near: &mut [UnixStream], far: &mut [UnixStream], depth: u32) -
     Ok(waiting.iter().sum())
 }
 
-/// Whether a socket has room for one more message; then it has it.
+/// Writes one more message if the socket has room for it; returns whether it had.
 fn takes(socket: &mut UnixStream, message: &[u8]) -> io::Result<bool> {
     match socket.write(message) {
         Ok(MESSAGE) => Ok(true),
@@ -186,7 +186,7 @@ fn takes(socket: &mut UnixStream, message: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// How many messages wait for a reader before a writer waits.
+/// Number of unread messages before a writer waits.
 pub(super) fn holds(cpu: u32) -> Result<u32, Error> {
     let (mut near, _far) = pair()?;
     let work = move || {
@@ -200,7 +200,7 @@ pub(super) fn holds(cpu: u32) -> Result<u32, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?))
 }
 
-/// Processes of hackbench, which end when one message has gone each way.
+/// Run time of hackbench's processes, which end after one message in each direction.
 pub(super) fn processes(cpu: u32) -> Result<Figure, Error> {
     let work = || {
         bind(cpu)?;
@@ -211,10 +211,10 @@ pub(super) fn processes(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(named(scope, work)?)).map(Figure::of)
 }
 
-/// How late a thread is that sleeps until a moment, with nothing else on its CPU.
+/// Lateness of a thread that sleeps until a given time, alone on its CPU.
 pub(super) fn timer(cpu: u32) -> Result<Figure, Error> {
     let work = || {
-        // A thread that shares time is woken with others up to 50 us later, unless it asks for less.
+        // By default the kernel may delay the wake-up of a time-sharing thread by 50 us, to wake several threads together.
         set_current_timer_slack(Some(NonZeroU64::MIN))?;
         let now = || clock_gettime(ClockId::Monotonic);
         let sleep = |_| {
@@ -232,7 +232,7 @@ pub(super) fn timer(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// Two threads answer each other: a whole round of one message each way.
+/// Two threads answer each other: a whole round of one message in each direction.
 pub(super) fn answers(first: u32, second: u32) -> Result<Figure, Error> {
     let (near, far) = pair()?;
     thread::scope(|scope| {
@@ -247,15 +247,15 @@ pub(super) fn answers(first: u32, second: u32) -> Result<Figure, Error> {
     .map(Figure::of)
 }
 
-/// The same of two processes on one CPU.
+/// The same with two processes on one CPU.
 pub(super) fn process_answers(cpu: u32) -> Result<Figure, Error> {
     let (near, far) = pair()?;
     let work = move || {
-        // SAFETY: the child makes system calls on descriptors that exist, takes no lock, does not allocate, and leaves by `_exit`: what other
-        // threads held at this time does not matter.
+        // SAFETY: the child only makes system calls on existing descriptors, takes no lock, does not allocate, and leaves by `_exit`. So locks held
+        // by other threads during the fork do not matter.
         match unsafe { libc::fork() } {
             0 => {
-                // Or its own end would keep it from seeing that the other one was closed.
+                // Otherwise its own copy would hide that the other end was closed.
                 drop(near);
                 answer(far);
                 // SAFETY: ends the child at once.
@@ -273,7 +273,7 @@ pub(super) fn process_answers(cpu: u32) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// Asks, and waits for each answer: what a round of both took, in nanoseconds.
+/// Sends requests and waits for each answer; returns the time of each round in nanoseconds.
 fn ask(mut near: UnixStream) -> io::Result<Vec<f64>> {
     let mut bytes = [0; MESSAGE];
     let round = |_| {
@@ -297,16 +297,16 @@ fn pair() -> Result<(UnixStream, UnixStream), Error> {
     UnixStream::pair().map_err(|source| Error::OpenChannel { number: 1, of: 1, source })
 }
 
-/// A word that two threads write in turn.
+/// A word that two threads write alternately.
 #[repr(align(128))]
 struct Word(AtomicU32);
 
-/// Until one thread sees what the other wrote.
+/// The time until one thread sees a write of the other.
 pub(super) fn transfer(first: u32, second: u32) -> Result<Figure, Error> {
     let word = Word(AtomicU32::new(0));
     let last = 2 * WORDS * u32::try_from(ROUNDS).unwrap_or(1);
     let late = || io::Error::new(io::ErrorKind::TimedOut, "a CPU was taken away by others");
-    // Even numbers are written by the one, odd ones by the other.
+    // One thread writes even numbers, the other odd ones.
     let turn = |wanted: u32, deadline: Instant| {
         let mut looks = 0u32;
         while word.0.load(Ordering::Acquire) != wanted {
@@ -341,7 +341,7 @@ pub(super) fn transfer(first: u32, second: u32) -> Result<Figure, Error> {
     .map(Figure::of)
 }
 
-/// A line out of so many KiB, each of which tells where the next one is.
+/// The time to read a line of this many KiB, each of which contains the index of the next one.
 pub(super) fn chase(cpu: u32, kib: usize) -> Result<Figure, Error> {
     let lines = kib * 1_024 / LINE;
     let work = move || {
@@ -366,7 +366,7 @@ pub(super) fn chase(cpu: u32, kib: usize) -> Result<Figure, Error> {
     thread::scope(|scope| joined(on(scope, cpu, work)?)).map(Figure::of)
 }
 
-/// Numbers below `count`, shuffled, always in the same way.
+/// The numbers below `count`, in a fixed random order.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut lot = 0x2545_f491_4f6c_dd1d_u64;
@@ -380,7 +380,7 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// How long a thread keeps its CPU beside another one that never sleeps.
+/// How long a thread keeps its CPU when another one competes for it without sleeping.
 pub(super) fn turns(cpu: u32) -> Result<Option<Figure>, Error> {
     let (over, began) = (AtomicBool::new(false), Instant::now());
     let spins = || {
@@ -389,7 +389,7 @@ pub(super) fn turns(cpu: u32) -> Result<Option<Figure>, Error> {
         while began.elapsed() < SHARING && !over.load(Ordering::Relaxed) {
             let now = Instant::now();
             if now - last > AWAY {
-                // The first turn began before this looked.
+                // The first turn began before the measurement.
                 turns.extend(begun.map(|begun: Instant| (last - begun).as_secs_f64() * 1e9));
                 begun = Some(now);
             }
@@ -407,7 +407,7 @@ pub(super) fn turns(cpu: u32) -> Result<Option<Figure>, Error> {
     Ok((turns.len() >= TURNS_MIN).then(|| Figure::of(turns)))
 }
 
-/// A tick of the kernel's clock.
+/// The length of a kernel clock tick.
 pub(super) fn tick() -> u64 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     u64::try_from(tick.tv_nsec).unwrap_or(0)

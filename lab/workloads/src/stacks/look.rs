@@ -1,4 +1,4 @@
-//! Where a stack is, and how many of its pages are in memory.
+//! The bounds of a stack, and its number of pages in memory.
 
 use crate::Error;
 use libc::{c_int, c_uchar, c_void};
@@ -30,7 +30,7 @@ fn failed(errno: c_int) -> Error {
 }
 
 impl Bounds {
-    /// What the C library tells, without the guard; of the main stack down to its limit.
+    /// The bounds from the C library, without the guard; for the main stack down to its limit.
     pub(super) fn of_this_thread() -> Result<Bounds, Error> {
         let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
         // SAFETY: the attributes are written to.
@@ -53,24 +53,24 @@ impl Bounds {
         Ok(Bounds { base: begin, bytes: end.next_multiple_of(page_size()) - begin })
     }
 
-    /// The beginning of each page.
+    /// The start of each page.
     pub(super) fn pages(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.bytes / page_size()).map(move |page| self.base + page * page_size())
     }
 
-    /// The part at the upper end that exists: a main stack that has not grown to its limit is shorter than its bounds.
+    /// The existing part at the upper end: a main stack that has not grown to its limit is smaller than its bounds.
     pub(super) fn existing(self) -> Bounds {
         let exists = |page: &usize| ask(*page, page_size(), &mut [0]).is_ok();
         let base = self.pages().rev().take_while(exists).last().unwrap_or(self.base + self.bytes);
         Bounds { base, bytes: self.base + self.bytes - base }
     }
 
-    /// Room for a byte for each page: memory that is there before pages are counted, so that counting uses no more of the stack itself.
+    /// A buffer with a byte for each page, allocated before pages are counted, so that counting uses no more of the stack itself.
     pub(super) fn room(self) -> Vec<c_uchar> {
         vec![0; self.bytes / page_size()]
     }
 
-    /// How many of its pages are in memory; all must exist, and have room.
+    /// Number of its pages in memory; all must exist, and fit the buffer.
     pub(super) fn count(self, room: &mut [c_uchar]) -> Result<Count, Error> {
         let seen = &mut room[..self.bytes / page_size()];
         ask(self.base, self.bytes, seen).map_err(|source| Error::LookAtStack { source })?;
@@ -78,20 +78,20 @@ impl Bounds {
     }
 }
 
-/// Which pages are in memory. An error: not all exist.
+/// Finds the pages in memory. An error means that not all exist.
 fn ask(base: usize, bytes: usize, seen: &mut [c_uchar]) -> io::Result<()> {
     debug_assert_eq!(seen.len() * page_size(), bytes);
-    // SAFETY: for each page a byte is written, and there are as many; the memory itself is not touched.
+    // SAFETY: one byte is written per page, and the buffer has as many; the memory itself is not touched.
     let answer = unsafe { libc::mincore(ptr::without_provenance_mut(base), bytes, seen.as_mut_ptr()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the kernel can read the byte at an address, which grows a stack as a touch does.
+/// Whether the kernel can read the byte at an address. The read grows a stack as a touch does.
 pub(super) fn kernel_can_read(address: usize) -> Result<bool, Error> {
     let look = |source| Error::LookAtStack { source };
     let (_out, into) = io::pipe().map_err(look)?;
     let byte: *const c_void = ptr::without_provenance(address);
-    // SAFETY: the kernel copies a byte, or says that there is none.
+    // SAFETY: the kernel copies a byte, or returns an error if it is not mapped.
     if unsafe { libc::write(into.as_raw_fd(), byte, 1) } == 1 {
         return Ok(true);
     }

@@ -1,12 +1,13 @@
-//! Stacks of threads: how many of their pages are in memory, before they are touched and after.
+//! Thread stacks: how many of their pages are in memory, before and after touching them.
 //!
-//! Three kinds: the *main* stack, which the kernel made for the program and which grows; the *default* one that the C library makes for a thread;
-//! and one of the program's *own*, mapped and written to before its thread begins. Each is touched at its lowest byte, and the default one then at
-//! every page; pages are counted by `mincore`, from the thread that runs on the stack.
+//! Three kinds: the *main* stack, which the kernel created for the program and which grows; the *default* one that the C
+//! library allocates for a thread; and the program's *own*, mapped and written to before its thread begins. Each is touched
+//! at its lowest byte, and the default one then at every page. `mincore` counts the pages, called by the thread that runs on
+//! the stack.
 //!
-//! On Linux a main stack exists as far as it was used. A touch further down makes it grow to there, as far as its limit allows and as long as nothing
-//! is mapped within the gap below it (`stack_guard_gap`, 1 MB). A thread that touches more is killed; so the kernel is asked first to read that byte for
-//! us, which grows the stack as well, and is refused without harm.
+//! On Linux a main stack exists as far as it has been used. A touch further down makes it grow to there, as far as its limit
+//! allows and as long as nothing is mapped within the gap below it (`stack_guard_gap`, 1 MB). A touch beyond that kills the
+//! thread. So the kernel is made to read that byte first: this grows the stack as well, and fails without harm.
 
 mod look;
 mod thread;
@@ -23,13 +24,13 @@ use thread::on_thread;
 /// Pages of the stack that is mapped for a thread (as in experiment E7).
 const OWN_PAGES: usize = 17;
 
-/// The limit of a main stack that has none, for as long as it is looked at, in bytes.
+/// Temporary limit in bytes for a main stack with an unlimited size.
 const LIMIT: u64 = 8 << 20;
 
-/// At most so often a stack is looked at.
+/// Maximum number of readings of a stack.
 const LOOKS: usize = 3;
 
-/// A default stack that is larger, in bytes, is not touched as a whole.
+/// A larger default stack, in bytes, is not touched as a whole.
 const WHOLE_MAX: usize = 256 << 20;
 
 /// Whose stack.
@@ -45,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `main`
+    /// Its name: `main`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -69,7 +70,7 @@ pub enum Touched {
 }
 
 impl Touched {
-    /// `lowest byte`
+    /// Its name: `lowest byte`.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -113,10 +114,10 @@ pub struct StacksResult {
     pub stacks: Vec<Stack>,
 }
 
-/// Looks at the stacks of all kinds. The main stack only when the main thread calls; it stays as large as it has become.
+/// Examines stacks of all kinds. The main stack is only included when the main thread calls; it keeps its grown size.
 ///
 /// # Errors
-/// [`Error`] when a thread cannot be started, or memory cannot be had or looked at.
+/// [`Error`] when a thread cannot be started, or memory cannot be mapped or examined.
 pub fn run() -> Result<StacksResult, Error> {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let stacks = vec![main()?, default()?, own()?];
@@ -124,7 +125,7 @@ pub fn run() -> Result<StacksResult, Error> {
 }
 
 impl StacksResult {
-    /// A line for each look.
+    /// A line for each reading.
     #[must_use]
     pub fn report(&self) -> String {
         let line = |kind: &str, touched: &str, resident: &str, pages: &str| {
@@ -168,7 +169,7 @@ fn set_limit(limit: Rlimit) -> Result<(), Error> {
 fn main_as_it_is(stack: &mut Stack) -> Result<(), Error> {
     let bounds = Bounds::of_this_thread()?;
     let room = &mut bounds.room();
-    // Once for nothing: what is called below must not bring a page of its own.
+    // A first call, so that the calls below fault in no page of their own.
     look::kernel_can_read(room.as_ptr().addr())?;
     stack.looks.push(Look { touched: Touched::Nothing, count: bounds.existing().count(room)? });
     if look::kernel_can_read(bounds.base)? {
@@ -205,7 +206,7 @@ fn default() -> Result<Stack, Error> {
 fn own() -> Result<Stack, Error> {
     let bytes = OWN_PAGES * rustix::param::page_size();
     let memory = thread::Memory::new(bytes)?;
-    // SAFETY: it is mapped for this thread alone, and stays until after the look.
+    // SAFETY: it is mapped only for this thread, and is unmapped after the reading.
     let count = unsafe { on_stack(memory.begin(), bytes) }?;
     let looks = vec![Look { touched: Touched::Nothing, count }];
     Ok(Stack { kind: Kind::Own, looks, left_out: None })
@@ -214,10 +215,10 @@ fn own() -> Result<Stack, Error> {
 /// How much of a stack is in memory when a thread begins on it.
 ///
 /// # Errors
-/// [`Error`] when the thread cannot be started, or the memory cannot be looked at.
+/// [`Error`] when the thread cannot be started, or the memory cannot be examined.
 ///
 /// # Safety
-/// There are `bytes` of memory from `stack` on that can be written to, and that no other thread uses until this returns.
+/// `stack` points to `bytes` of writable memory that no other thread uses until this returns.
 pub unsafe fn on_stack(stack: NonNull<u8>, bytes: usize) -> Result<Count, Error> {
     on_thread(Some((stack, bytes)), || {
         let bounds = Bounds::of_this_thread()?;
@@ -225,13 +226,13 @@ pub unsafe fn on_stack(stack: NonNull<u8>, bytes: usize) -> Result<Count, Error>
     })?
 }
 
-/// Writes to an address of the caller's stack that nothing uses.
+/// Writes to an unused address of the caller's stack.
 fn touch(address: usize) {
-    // SAFETY: callers look for one below all that is in use, and above the end of the stack.
+    // SAFETY: callers pass an address below all memory in use, and above the end of the stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
 }
 
-/// The same for any address of the caller's stack: what may be in use is only read.
+/// The same for any address of the caller's stack: memory that may be in use is only read.
 fn touch_or_read(address: usize) {
     let here = 0u8;
     if address < (&raw const here).addr() - rustix::param::page_size() {

@@ -1,13 +1,13 @@
-//! A thread on a stack of one's choice, and memory for one.
+//! A thread on a given stack, and memory for a stack.
 
 use crate::Error;
 use libc::{c_int, c_void};
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Runs `body` on a thread, on a stack that is given or on one of the C library's; gives what it gives.
+/// Runs `body` on a thread, on the given stack or on one of the C library's; returns its result.
 ///
-/// The standard library's threads have stacks of a size of its own, and touch more of them.
+/// The standard library's threads are not suitable: their stacks have another size, and more of their pages are touched.
 pub(super) fn on_thread<T: Send>(
     stack: Option<(NonNull<u8>, usize)>,
     body: impl FnOnce() -> T + Send,
@@ -16,7 +16,7 @@ pub(super) fn on_thread<T: Send>(
     let (mut body, mut result) = (Some(body), None);
     let mut run = || result = body.take().map(|body| body());
     let mut call: &mut (dyn FnMut() + Send) = &mut run;
-    // SAFETY: the attributes are initialised before they are used. Our caller's stack and `call` outlive the thread, which is joined; it alone
+    // SAFETY: the attributes are initialised before use. The caller's stack and `call` outlive the thread, which is joined; only the thread
     // uses them until then.
     let errno = unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
@@ -31,14 +31,14 @@ pub(super) fn on_thread<T: Send>(
         libc::pthread_attr_destroy(&raw mut attributes);
         errno
     };
-    // The thread has set it, if there was one.
+    // Set by the thread, if it was created.
     result.ok_or_else(|| failed(errno))
 }
 
 /// # Safety
 /// `call` is a `&mut (dyn FnMut() + Send)` that lives, and that no other thread uses, until this returns.
 unsafe fn create_and_join(attributes: &libc::pthread_attr_t, call: *mut c_void) -> c_int {
-    // SAFETY: a number of zeros is one, and is written before it is used; the attributes were initialised.
+    // SAFETY: all zeros is a valid thread id, which is written before it is used; the attributes were initialised.
     unsafe {
         let mut thread: libc::pthread_t = std::mem::zeroed();
         match libc::pthread_create(&raw mut thread, attributes, begin, call) {
@@ -54,7 +54,7 @@ extern "C" fn begin(call: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Memory in which every page was written to, gone when it is dropped.
+/// Memory whose pages have all been written, unmapped when it is dropped.
 pub(super) struct Memory {
     begin: NonNull<u8>,
     bytes: usize,
@@ -63,14 +63,14 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(bytes: usize) -> Result<Memory, Error> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping where the kernel likes touches no memory that is mapped.
+        // SAFETY: a new mapping at an address of the kernel's choice affects no other memory.
         let begin = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags | libc::MAP_STACK, -1, 0) };
         let begin = match NonNull::new(begin) {
             Some(begin) if begin.as_ptr() != libc::MAP_FAILED => begin.cast::<u8>(),
             _ => return Err(Error::MapStack { bytes, source: io::Error::last_os_error() }),
         };
         for at in (0..bytes).step_by(rustix::param::page_size()) {
-            // SAFETY: within the mapping, which is ours and can be written to.
+            // SAFETY: within the mapping, which is ours and writable.
             unsafe { begin.add(at).write_volatile(1) };
         }
         Ok(Memory { begin, bytes })

@@ -1,4 +1,4 @@
-//! The end that makes the connections.
+//! The end that connects.
 
 use super::flow::{self, Connected};
 use super::greeting::{Greeting, Terms, Way};
@@ -14,10 +14,10 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a connection may take, and the server to say go.
+/// Timeout of a connection, and of the server's start signal.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Streams with the server at `server`, from the local address `from` if there is one.
+/// Streams with the server at `server`, optionally from the local address `from`.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn connect(
     exchange(spec, connected, stop, on_event)
 }
 
-/// Exchanges over connections that are there and greeted.
+/// Exchanges data over connections that are established and greeted.
 pub(super) fn exchange(
     spec: &StreamSpec,
     connected: Connected,
@@ -50,7 +50,7 @@ pub(super) fn exchange(
     Ok(StreamResult { here, there, write_bytes, is_spinning, out_flow, in_flow, stopped })
 }
 
-/// Makes both connections, greets, and waits for go.
+/// Opens both connections, sends the greetings, and waits for the start signal.
 pub(super) fn connect_pair(
     spec: &StreamSpec,
     server: SocketAddr,
@@ -72,7 +72,7 @@ pub(super) fn connect_pair(
     Ok(connected)
 }
 
-/// Tells streams of different clients apart, which is all it must do: the time and the process id.
+/// An id from the time and the process id. It only distinguishes streams of different clients.
 fn fresh_id() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_secs() << 30 | u64::from(now.subsec_nanos())) ^ u64::from(std::process::id()) << 42
@@ -82,7 +82,7 @@ fn stopped() -> io::Error {
     io::Error::new(ErrorKind::Interrupted, "stopped")
 }
 
-/// A connection from a given local address; the standard library can choose only the remote one.
+/// A connection from a given local address; the standard library can only choose the remote one.
 fn connect_one(to: SocketAddr, from: Option<IpAddr>, stop: &AtomicBool) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -115,7 +115,7 @@ fn connect_one(to: SocketAddr, from: Option<IpAddr>, stop: &AtomicBool) -> io::R
     Ok(socket)
 }
 
-/// Waits until the server says go.
+/// Waits for the server's start signal.
 fn await_go(mut socket: &TcpStream, stop: &AtomicBool) -> io::Result<()> {
     socket.set_read_timeout(Some(STOP_POLL))?;
     let (since, mut byte) = (Instant::now(), [0]);

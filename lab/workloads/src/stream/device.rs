@@ -1,8 +1,8 @@
-//! A network device of the machine, taken into a namespace of this process's own.
+//! A network device of the machine, moved into a network namespace of this process.
 //!
-//! Between two devices of one machine a stream takes the short way through the kernel, unless each end is in a namespace of
-//! its own with one of them. As with [`Namespaces`](super::Namespaces) nothing has a name: when the last thread that is in the
-//! namespace ends, the kernel takes it down and gives a real device back to where it came from.
+//! Between two devices of one machine a stream takes a short path through the kernel, unless each end is in a namespace of
+//! its own with one of them. As with [`Namespaces`](super::Namespaces), the namespaces have no names: when the last thread in a
+//! namespace ends, the kernel removes it and returns a physical device to where it came from.
 
 use super::namespaces::namespace_of;
 use super::netlink::Netlink;
@@ -18,10 +18,10 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The loopback's number in every namespace.
+/// The loopback's interface number in every namespace.
 const LOOPBACK: u32 = 1;
 
-/// How long a device may be on its way back from the namespace of a process that has just ended.
+/// Timeout for the return of a device from the namespace of a process that has just ended.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An address with its network, as in `10.0.0.1/30`.
@@ -33,7 +33,7 @@ pub struct Place {
     pub prefix_bits: u8,
 }
 
-/// The text was no address with its network.
+/// The text is not an address with its network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use address {0}: it is not of the form 10.0.0.1/30")]
 pub struct BadPlace(String);
@@ -56,27 +56,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// Moves the calling thread, and whatever threads it starts later, into a new network namespace with the device called `name` in
-/// it, which has the address of `place` and is up. Waits a little for a device that is on its way back from such a namespace.
+/// Moves the calling thread, and its later threads, into a new network namespace with the device called `name`, which has the address
+/// of `place` and is up. Waits a little for a device that is returning from such a namespace.
 ///
-/// Meant for the first thread of a process before it starts others. After an error the thread may be in a namespace without the
+/// Intended for the first thread of a process before it starts others. After an error the thread may be in a namespace without the
 /// device.
 ///
 /// # Errors
 ///
-/// [`Error::Namespace`], which names the step that the kernel refused.
+/// [`Error::Namespace`], with the step that the kernel refused.
 pub fn take_device(name: &str, place: Place) -> Result<(), Error> {
     let refused = |step| move |source| Error::Namespace { step, source };
     let mut outside = Netlink::open().map_err(refused("open a netlink socket"))?;
     let device = await_device(name).map_err(refused("find the network device"))?;
     // SAFETY: only the network namespace of this thread changes; descriptors and memory stay shared, so no invariant of other
-    // code is touched.
+    // code is affected.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|errno| refused("make a network namespace")(errno.into()))?;
     let mut inside = Netlink::open().map_err(refused("open a netlink socket"))?;
     let own = namespace_of(inside.as_fd()).map_err(refused("make a network namespace"))?;
     outside.move_device(device, own.as_fd()).map_err(refused("take the network device"))?;
-    // Its number may be another one here.
+    // Its interface number may differ here.
     let device = find_device(name).map_err(refused("find the network device"))?;
     inside
         .add_address(device, place.address, place.prefix_bits)
@@ -87,12 +87,12 @@ pub fn take_device(name: &str, place: Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until the calling thread's namespace has the device called `name`. The kernel gives a device back some time after the last
-/// process of a namespace has ended: only the device itself tells when.
+/// Waits until the calling thread's namespace has the device called `name`. The kernel returns a device some time after the last
+/// process of a namespace has ended, and only its presence shows when.
 ///
 /// # Errors
 ///
-/// [`Error::Namespace`] when it is not there after ten seconds.
+/// [`Error::Namespace`] when it is not present after ten seconds.
 pub fn await_return(name: &str) -> Result<(), Error> {
     let step = "wait for the network device to come back";
     await_device(name).map(|_| ()).map_err(|source| Error::Namespace { step, source })
@@ -108,10 +108,10 @@ fn await_device(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The number of a device in the calling thread's namespace.
+/// The interface number of a device in the calling thread's namespace.
 fn find_device(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
-    // SAFETY: the name is a string that ends with a zero and lives through the call.
+    // SAFETY: the name is a zero-terminated string and lives through the call.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         device => Ok(device),
@@ -143,7 +143,7 @@ mod tests {
         assert!(find_device("no-such-device").is_err());
     }
 
-    /// Takes a device and does something in its namespace, in a thread of its own.
+    /// Takes a device and runs `task` in its namespace, in a thread of its own.
     fn with_device<T: Send>(name: &str, place: &str, task: impl FnOnce() -> T + Send) -> T {
         let place = place.parse().unwrap();
         thread::scope(|scope| {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn two_devices_of_a_machine_have_a_stream_between_their_namespaces() {
-        // A machine of our own: a namespace with a cable whose both ends are in it.
+        // A simulated machine: a namespace that contains both ends of a cable.
         let machine = || {
             // SAFETY: as in `take_device`; this thread is the test's own.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from)?;

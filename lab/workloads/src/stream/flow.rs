@@ -1,4 +1,4 @@
-//! Moving the bytes: one thread sends on one connection, one receives on the other, the calling thread watches.
+//! Data transfer: one thread sends on one connection, one receives on the other, the calling thread supervises.
 
 use super::{Flow, StreamEvent, StreamSpec};
 use crate::Error;
@@ -10,40 +10,40 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the other end may be silent, also after a stop. Buffers of megabytes drain slowly over a slow link, and lost segments are sent again after
-/// ever longer pauses.
+/// Timeout for data of the other end, also after a stop. Buffers of megabytes drain slowly over a slow link, and lost segments are retransmitted at
+/// increasing intervals.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// How much earlier than ours the other end's time may be over. When its data end earlier than that, it was stopped, and
-/// so do ours.
+/// How much earlier the other end's run time may be over. If its data ends even earlier, it was stopped, and this end stops
+/// too.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// How much a receiver asks for at once.
+/// Size of a receiver's reads.
 const READ_BYTES: usize = 256 << 10;
 
-/// What a receiver says at the end, both big-endian: bytes, and nanoseconds since go.
+/// A receiver's final report, both big-endian: bytes, and nanoseconds since the start signal.
 const ACCOUNT_BYTES: usize = 16;
 
-/// The two connections of a stream, as one end sees them.
+/// The two connections of a stream at one end.
 #[derive(Debug)]
 pub(super) struct Connected {
-    /// On which this end sends.
+    /// The connection on which this end sends.
     pub(super) out: TcpStream,
-    /// On which it receives.
+    /// The connection on which it receives.
     pub(super) incoming: TcpStream,
 }
 
-/// What both threads see.
+/// Common data of both threads.
 #[derive(Debug, Default)]
 struct Book {
-    /// No more shall be sent, since the other end sends no more.
+    /// Stop sending, because the other end has stopped.
     is_over: AtomicBool,
     was_stopped: AtomicBool,
     out_bytes: AtomicU64,
     in_bytes: AtomicU64,
 }
 
-/// Sends and receives for the duration of `spec`, counted from `started`: what was sent, what was received, and whether it was
+/// Sends and receives for the duration of `spec`, counted from `started`. Returns both flows, and whether the stream was
 /// stopped.
 pub(super) fn exchange(
     spec: &StreamSpec,
@@ -83,12 +83,12 @@ pub(super) fn exchange(
     })
 }
 
-/// Whether a call should simply be made again: it was interrupted, or nothing could be done for a while.
+/// Whether a call should be repeated: it was interrupted, or timed out.
 fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Sends until the duration or the stream is over, then waits for the receiver's account.
+/// Sends until the duration or the stream is over, then waits for the receiver's report.
 fn send(spec: &StreamSpec, mut socket: &TcpStream, started: Instant, book: &Book) -> Result<Flow, Error> {
     let failed = |source| Error::Stream { verb: "send", source };
     if spec.is_spinning {
@@ -121,7 +121,7 @@ fn send(spec: &StreamSpec, mut socket: &TcpStream, started: Instant, book: &Book
     Ok(Flow { bytes, seconds: Duration::from_nanos(nanos).as_secs_f64(), calls })
 }
 
-/// Receives until the sender has ended, then gives account.
+/// Receives until the sender has ended, then sends the report.
 fn receive(mut socket: &TcpStream, started: Instant, book: &Book) -> Result<Flow, Error> {
     let failed = |source| Error::Stream { verb: "receive", source };
     let (mut buffer, mut calls, mut bytes) = (vec![0; READ_BYTES], 0, 0);
@@ -141,7 +141,7 @@ fn receive(mut socket: &TcpStream, started: Instant, book: &Book) -> Result<Flow
     Ok(Flow { bytes, seconds: elapsed.as_secs_f64(), calls })
 }
 
-/// Reads something: how much (0 is the end of the data), and how many calls it took.
+/// Reads data: the number of bytes (0 is the end of the data), and of calls.
 fn read_some(mut socket: &TcpStream, buffer: &mut [u8]) -> Result<(usize, u64), Error> {
     let (since, mut tries) = (Instant::now(), 0);
     socket.set_read_timeout(Some(STOP_POLL)).map_err(|source| Error::Stream { verb: "receive", source })?;

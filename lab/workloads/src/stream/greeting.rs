@@ -1,4 +1,4 @@
-//! The first bytes of each connection: what it is for.
+//! The first bytes of each connection, which declare its purpose.
 
 use super::StreamSpec;
 use std::num::NonZeroU32;
@@ -10,7 +10,7 @@ pub(super) const GREETING_BYTES: usize = 32;
 const MAGIC: [u8; 8] = *b"mpstream";
 const VERSION: u8 = 1;
 
-/// Which way a connection carries, as the client sees it.
+/// The direction of a connection, from the client's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the client to the server.
@@ -19,7 +19,7 @@ pub(super) enum Way {
     In,
 }
 
-/// What a client says first. All numbers are big-endian:
+/// A client's first message. All numbers are big-endian:
 ///
 /// ```text
 /// 0 "mpstream" | 8 version | 9 way | 10 spinning | 11 zero | 12 write bytes, 4 | 16 id, 8 | 24 duration in ms, 8
@@ -30,7 +30,7 @@ pub(super) struct Greeting {
     pub(super) terms: Terms,
 }
 
-/// What both connections of a stream agree in.
+/// The parameters that both connections of a stream share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) id: u64,
@@ -46,7 +46,7 @@ impl Terms {
         Self { id, write_bytes, is_spinning, duration: Duration::from_millis(millis(spec.duration)) }
     }
 
-    /// What the server shall do.
+    /// The parameters for the server.
     pub(super) fn spec(&self, interval: Option<Duration>) -> StreamSpec {
         let Self { write_bytes, is_spinning, duration, .. } = *self;
         StreamSpec { duration, write_bytes, is_spinning, interval }
@@ -57,7 +57,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Why a greeting was not accepted.
+/// The reason why a greeting was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadGreeting {
     #[error("it does not speak this protocol")]

@@ -1,26 +1,26 @@
-//! A two-way TCP stream: as much as will go, each way at once.
+//! A two-way TCP stream: as much data as possible, in both directions at once.
 //!
 //! # Theory
 //!
-//! Two connections, each carrying one way, so that the ways do not share a window. The client makes both, which works where only one
-//! end can be reached; a greeting on each says which way it is, and carries the parameters, so a server is told nothing in advance.
+//! Two connections, one per direction, so that the directions do not share a window. The client opens both, which works where only one
+//! end can be reached. A greeting on each declares its direction and contains the parameters, so a server needs no parameters in advance.
 //!
 //! ```text
 //! client                                          server
-//!   connection 1, greeting "out"  ──────────────▶   counts, and says at the end how much came and how long it took
+//!   connection 1, greeting "out"  ──────────────▶   counts, and finally reports the number of bytes and the time
 //!   connection 2, greeting "in"   ◀──────────────   sends
-//!                      ◀── go, on both ──
+//!                      ◀── start signal, on both ──
 //! ```
 //!
-//! Both ends send for the duration, then shut their way down. What is reported for a way is what its *receiver* had, over the
-//! time from go to the end of the data: bytes in a sender's buffer are not yet a stream. When one way ends long before its time (a
+//! Both ends send for the duration, then shut down their direction. The reported figures of a direction are those of its *receiver*, over the
+//! time from the start signal to the end of the data: bytes in a sender's buffer do not count. When one direction ends long before its time (a
 //! stop at either end, a lost peer), the other end stops sending too.
 //!
-//! The ends may be in one process ([`run`]): over the loopback, between two addresses of the machine, or between two network
-//! namespaces that exist for the time of the run. Or they may be on two machines: [`Server`] there, [`connect`] here.
+//! Both ends may be in one process ([`run`]): over the loopback, between two addresses of the machine, or between two network
+//! namespaces that exist during the run. Or they may be on two machines: [`Server`] there, [`connect`] here.
 //!
-//! A sender normally sleeps when the other side cannot take more. With `is_spinning` it asks again and again instead, and with small
-//! `write_bytes` it makes system calls by the hundred thousand each second: the thread of the published experiment did so.
+//! A sender normally sleeps when the other side cannot take more. With `is_spinning` it retries without sleeping, and with small
+//! `write_bytes` it makes hundreds of thousands of system calls per second, like the thread of the published experiment.
 
 mod client;
 mod device;
@@ -44,7 +44,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// Where a stream whose ends are both in this process goes.
+/// The route of a stream with both ends in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// Over the loopback.
@@ -56,7 +56,7 @@ pub enum Route {
         /// The client's end.
         client: IpAddr,
     },
-    /// Between two network namespaces, made for the run and joined by a pair of virtual Ethernet devices. Needs root.
+    /// Between two network namespaces, created for the run and connected by a veth pair. Needs root.
     Namespaces,
 }
 
@@ -65,7 +65,7 @@ pub enum Route {
 /// # Errors
 ///
 /// [`Error::BadStream`], [`Error::Listen`], [`Error::Connect`], [`Error::Stream`] when a connection fails,
-/// [`Error::PeerLost`] when the other end goes away or says nothing, [`Error::Namespace`] when namespaces cannot be had, [`Error::StartThread`].
+/// [`Error::PeerLost`] when the other end ends or sends nothing, [`Error::Namespace`] when namespaces cannot be created, [`Error::StartThread`].
 pub fn run(
     spec: &StreamSpec,
     route: Route,
@@ -97,7 +97,7 @@ pub fn run(
     }
 }
 
-/// Runs the server's end in a thread beside `client`. When the client's end fails, its error counts, since the server's follows from it.
+/// Runs the server's end in another thread than `client`. If the client's end fails, its error is returned, because the server's is a consequence.
 fn both_ends(
     server: &Server,
     stop: &AtomicBool,

@@ -1,11 +1,11 @@
-//! Two network namespaces joined by a cable, for as long as a value lives.
+//! Two network namespaces connected by a veth pair, for the lifetime of a value.
 //!
-//! The namespaces have no names: they are made by threads that unshare theirs, and held by descriptors. So nothing is
-//! mounted, and nothing has to be removed: when the last descriptor goes, with the value or with the process (killed or not), the kernel
-//! takes them down, and the devices with them. The rejected alternative, named namespaces of the `ip` program, leaves mounts and
-//! devices behind when the process is killed, and needs the program.
+//! The namespaces have no names: threads create them by unshare, and descriptors hold them. So nothing is mounted and needs removal.
+//! When the last descriptor is closed, with the value or with the process (killed or not), the kernel removes them, with their
+//! devices. The rejected alternative, named namespaces of the `ip` program, leaves mounts and devices behind when the process is
+//! killed, and needs the program.
 //!
-//! A socket belongs to the namespace in which it was made, whichever thread uses it later. So only making sockets has to happen
+//! A socket belongs to the namespace in which it was created, whichever thread uses it later. So only its creation must happen
 //! inside ([`Namespaces::in_server`], [`Namespaces::in_client`]).
 
 use super::netlink::Netlink;
@@ -16,8 +16,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::thread;
 
-/// Interface number of each cable end. Numbers are chosen freely in a new namespace; this one is beyond those that drivers take by
-/// themselves (the loopback and fall-back tunnels).
+/// Interface number of each end of the veth pair. Numbers are free in a new namespace; this one is beyond those that drivers take
+/// automatically (the loopback and fall-back tunnels).
 const CABLE: u32 = 100;
 
 /// Bits of the network part of the two addresses.
@@ -36,11 +36,11 @@ impl Namespaces {
     /// The address of the client's end.
     pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-    /// Makes the namespaces and the cable, with both ends up.
+    /// Creates the namespaces and the veth pair, with both ends up.
     ///
     /// # Errors
     ///
-    /// [`Error::Namespace`], which names the step that the kernel refused. Nothing is left behind.
+    /// [`Error::Namespace`], with the step that the kernel refused. Nothing is left behind.
     pub fn make() -> Result<Self, Error> {
         let (server, mut server_netlink) = new_namespace()?;
         let (client, mut client_netlink) = new_namespace()?;
@@ -57,7 +57,7 @@ impl Namespaces {
         Ok(Self { server, client })
     }
 
-    /// Runs `task` in a thread that is in the server's namespace.
+    /// Runs `task` in a thread in the server's namespace.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Namespaces {
         in_thread(|| enter(self.server.as_fd()).map(|()| task()))?
     }
 
-    /// Runs `task` in a thread that is in the client's namespace.
+    /// Runs `task` in a thread in the client's namespace.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Namespaces {
     }
 }
 
-/// Runs `task` in a thread of its own, which takes its namespace with it when it ends.
+/// Runs `task` in a thread of its own, whose namespace ends with it.
 fn in_thread<T: Send>(task: impl FnOnce() -> T + Send) -> Result<T, Error> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("stream-netns".to_owned()).spawn_scoped(scope, task);
@@ -95,7 +95,7 @@ fn new_namespace() -> Result<(OwnedFd, Netlink), Error> {
     in_thread(|| {
         let step = "make a network namespace";
         // SAFETY: only the network namespace of this thread changes; descriptors and memory stay shared, so no invariant of other
-        // code is touched.
+        // code is affected.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
             .map_err(|errno| Error::Namespace { step, source: errno.into() })?;
         let netlink =
@@ -114,6 +114,6 @@ pub(super) fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us; no other thread owns it.
+    // SAFETY: the kernel has just created this descriptor for this process; no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,7 +1,7 @@
-//! The few requests to the kernel's network configuration that a cable between two namespaces needs.
+//! The rtnetlink requests for a veth pair between two namespaces.
 //!
-//! Each request is one message with nested attributes, answered by an error number (0 for success). All numbers are in the
-//! machine's own byte order; attributes are padded to four bytes.
+//! Each request is one message with nested attributes. The response is an error number (0 for success). All numbers are in native
+//! byte order; attributes are padded to four bytes.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use std::io;
@@ -14,10 +14,10 @@ const CABLE_KIND: &[u8] = b"veth";
 /// The peer's description inside a pair's data; the kernel's `VETH_INFO_PEER`.
 const VETH_INFO_PEER: u16 = 1;
 
-/// Length of a message's header, and of the answer's error number after it.
+/// Length of a message's header, and of the response's error number after it.
 const HEADER_BYTES: usize = 16;
 
-/// A socket to the kernel's network configuration, of the namespace in which it was opened.
+/// An rtnetlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -26,7 +26,7 @@ pub(super) struct Netlink {
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
-        // No protocol is protocol 0, which is that of network configuration.
+        // `None` is protocol 0, which is that of network configuration (NETLINK_ROUTE).
         let protocol = None;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         Ok(Self { socket, sequence: 0 })
@@ -36,7 +36,7 @@ impl Netlink {
         self.socket.as_fd()
     }
 
-    /// Adds a pair of devices: number `here` in this namespace, number `there` in `other`.
+    /// Adds a veth pair: number `here` in this namespace, number `there` in `other`.
     pub(super) fn add_cable(&mut self, here: u32, there: u32, other: BorrowedFd<'_>) -> io::Result<()> {
         self.request(
             libc::RTM_NEWLINK,
@@ -52,7 +52,7 @@ impl Netlink {
         self.request(libc::RTM_NEWLINK, 0, &body)
     }
 
-    /// Gives a device an address.
+    /// Adds an address to a device.
     pub(super) fn add_address(&mut self, device: u32, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
         let body = device_address(device, address, prefix_bits);
         self.request(libc::RTM_NEWADDR, flags(libc::NLM_F_CREATE | libc::NLM_F_EXCL), &body)
@@ -64,7 +64,7 @@ impl Netlink {
         self.request(libc::RTM_NEWLINK, 0, &link_header(device, up, up))
     }
 
-    /// Sends one request and waits for its answer, which the kernel gives before `send` returns.
+    /// Sends one request and reads its response, which the kernel queues before `send` returns.
     fn request(&mut self, kind: u16, extra_flags: u16, body: &[u8]) -> io::Result<()> {
         self.sequence += 1;
         let message =
@@ -76,12 +76,12 @@ impl Netlink {
     }
 }
 
-/// Flags are 16 bits in messages, and wider in the headers that name them.
+/// Flags are 16 bits in messages, and wider in the headers that define them.
 fn flags(flags: i32) -> u16 {
     u16::try_from(flags).unwrap_or(u16::MAX)
 }
 
-/// A message with its header: length, type, flags, sequence number, sender (0: the kernel fills it in).
+/// A message with its header: length, type, flags, sequence number, sender (0: the kernel sets it).
 fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     // Messages of this file have some hundred bytes.
     let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
@@ -102,12 +102,12 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     attribute
 }
 
-/// Family and device type left open, the device's number, flags and which of them are meant.
+/// Unspecified family and device type, the device's number, flags and their mask.
 fn link_header(device: u32, flags: u32, mask: u32) -> Vec<u8> {
     [0, device, flags, mask].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// What a pair of devices is made from.
+/// The attributes of a veth pair.
 fn cable(here: u32, there: u32, other: i32) -> Vec<u8> {
     let mut peer = link_header(there, 0, 0);
     peer.extend(attribute(libc::IFLA_NET_NS_FD, &other.to_ne_bytes()));
@@ -125,7 +125,7 @@ fn device_address(device: u32, address: Ipv4Addr, prefix_bits: u8) -> Vec<u8> {
     body
 }
 
-/// The error number in an answer to the message of this sequence number.
+/// The error number in a response to the message with this sequence number.
 fn parse_answer(answer: &[u8], sequence: u32) -> io::Result<()> {
     let strange = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not understood");
     let (words, _) = answer.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! The text of a stream: GBytes (2^30, as the published tool counts them) and Mbits/sec (10^6), each way.
+//! The text of a stream: GBytes (2^30, as the published tool counts them) and Mbits/sec (10^6), for each direction.
 
 use super::{Flow, StreamResult};
 
@@ -8,7 +8,7 @@ impl Flow {
         self.bytes as f64 / f64::from(1_u32 << 30)
     }
 
-    /// Millions of bits per second; 0 when no time passed.
+    /// Millions of bits per second; 0 for no time.
     pub fn mbits_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.bytes as f64 * 8.0 / self.seconds / 1e6 } else { 0.0 }
     }
@@ -20,7 +20,7 @@ impl Flow {
 }
 
 impl StreamResult {
-    /// A line that says what it was, and one for each way.
+    /// A line with the parameters, and one for each direction.
     pub fn report(&self) -> String {
         let spinning = if self.is_spinning { ", spinning" } else { "" };
         let what = format!(

@@ -1,4 +1,4 @@
-//! The end that waits for streams.
+//! The end that listens.
 
 use super::flow::{self, Connected};
 use super::greeting::{GREETING_BYTES, Greeting, Terms, Way};
@@ -12,13 +12,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take to send its greeting.
+/// Timeout of a connection's greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the first connection of a stream waits for the second.
 const PAIR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The byte on both connections that starts the stream.
+/// The start signal: this byte on both connections.
 pub(super) const GO: u8 = b'!';
 
 /// A listening end. It serves one stream at a time.
@@ -28,7 +28,7 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// A connection that has greeted and waits for its fellow.
+/// A greeted connection that waits for the other one.
 #[derive(Debug)]
 struct Half {
     socket: TcpStream,
@@ -37,7 +37,7 @@ struct Half {
 }
 
 impl Server {
-    /// Listens at `address`; port 0 for any that is free.
+    /// Listens at `address`; port 0 for any free port.
     ///
     /// # Errors
     ///
@@ -46,23 +46,23 @@ impl Server {
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        // Polled before: a connection that went away in between must not block us.
+        // Non-blocking, although it is polled before: a connection that is closed in between must not block accept.
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(Self { listener, address })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for a stream and serves it; its result from this end, or none when stopped while waiting. Progress is
-    /// told each `interval`. Connections that do not greet properly are turned away and told as events.
+    /// Waits for a stream and serves it. Returns the result of this end, or `None` if stopped while waiting. Progress is
+    /// reported every `interval`. Connections with an invalid greeting are closed and reported as events.
     ///
     /// # Errors
     ///
     /// [`Error::Accept`] when waiting fails; [`Error::Stream`] and [`Error::PeerLost`] when the stream fails: the
-    /// server may go on with the next one.
+    /// server may continue with the next one.
     pub fn serve(
         &self,
         interval: Option<Duration>,
@@ -96,7 +96,7 @@ impl Server {
         Ok(None)
     }
 
-    /// A connection, if one comes soon.
+    /// Accepts a connection, if one arrives soon.
     fn accept(&self) -> Result<Option<(TcpStream, SocketAddr)>, Error> {
         let failed = |source| Error::Accept { address: self.address, source };
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(STOP_POLL.subsec_nanos()) };
@@ -115,13 +115,13 @@ impl Server {
     }
 }
 
-/// Whether accepting may be tried again: the connection, not the listener, has failed.
+/// Whether accepting may be retried: the connection, not the listener, has failed.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
 }
 
-/// The greeting of a new connection, or why there is none.
+/// The greeting of a new connection, or the reason why it is invalid.
 fn read_greeting(mut socket: &TcpStream) -> Result<Greeting, String> {
     let mut bytes = [0; GREETING_BYTES];
     socket.set_read_timeout(Some(GREETING_TIMEOUT)).map_err(|error| error.to_string())?;
@@ -129,7 +129,7 @@ fn read_greeting(mut socket: &TcpStream) -> Result<Greeting, String> {
     Greeting::decode(&bytes).map_err(|bad| bad.to_string())
 }
 
-/// Says go and exchanges.
+/// Sends the start signal and exchanges data.
 fn serve_one(
     connected: Connected,
     terms: Terms,
@@ -138,9 +138,9 @@ fn serve_one(
     on_event: &mut dyn FnMut(StreamEvent<'_>),
 ) -> Result<StreamResult, Error> {
     let failed = |source| Error::Stream { verb: "begin", source };
-    // The client's first connection is the one on which we receive.
+    // The client's first connection is the one on which this end receives.
     let (here, there) = ends(&connected.incoming)?;
-    // Before go: what the client sends from then on is counted from here, so that no rate is too good.
+    // Before the start signal: all data of the client is counted from here, so that no rate is too high.
     let started = Instant::now();
     for mut socket in [&connected.out, &connected.incoming] {
         socket.write_all(&[GO]).map_err(failed)?;
@@ -152,7 +152,7 @@ fn serve_one(
     Ok(StreamResult { here, there, write_bytes, is_spinning, out_flow, in_flow, stopped })
 }
 
-/// Both addresses of a connection, ours first.
+/// Both addresses of a connection, the local one first.
 pub(super) fn ends(socket: &TcpStream) -> Result<(SocketAddr, SocketAddr), Error> {
     let ends = socket.local_addr().and_then(|here| Ok((here, socket.peer_addr()?)));
     ends.map_err(|source| Error::Stream { verb: "begin", source })

@@ -1,4 +1,4 @@
-//! What a stream is asked for, what it tells while it runs, and what comes of it.
+//! Parameters, events and results of a stream.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// What to send.
+/// The parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// For how long, to the millisecond: 1 ms to 7 days.
+    /// Run time, to the millisecond: 1 ms to 7 days.
     pub duration: Duration,
-    /// How much each write offers, at most 16 MiB.
+    /// Size of each write, at most 16 MiB.
     pub write_bytes: NonZeroU32,
-    /// Senders never sleep: they offer again at once what was not taken.
+    /// Senders never sleep: they retry writes at once.
     pub is_spinning: bool,
-    /// How often [`StreamEvent::Progress`] is told; without it never.
+    /// Interval of [`StreamEvent::Progress`]; by default never.
     pub interval: Option<Duration>,
 }
 
 impl StreamSpec {
-    /// The usual size of a write.
+    /// The default size of a write.
     pub const WRITE_BYTES_DEFAULT: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
-    /// The longest duration.
+    /// Maximum duration.
     pub const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-    /// The largest write.
+    /// Maximum size of a write.
     pub const WRITE_BYTES_MAX: u32 = 16 << 20;
 
     /// Large writes by senders that sleep, for `duration`.

@@ -1,4 +1,4 @@
-//! CG as its callers see it: right answers for any number of threads, and changes of the allowed CPUs while it runs.
+//! Tests of CG through its interface: correct results for any number of threads, and changes of the allowed CPUs during the run.
 
 use millpond_workloads::allowed_cpus;
 use millpond_workloads::cg::{BarrierKind, CgEvent, CgResult, CgSpec, Class, Iteration, Verification, run};
@@ -12,7 +12,7 @@ fn spec(class: Class, threads: u32, barrier: BarrierKind) -> CgSpec {
     CgSpec { threads: NonZeroU32::new(threads), barrier, ..CgSpec::new(class) }
 }
 
-/// Spinning teams fight for CPUs, which is what they are for, but not with each other in one test program.
+/// Spinning teams compete for CPUs, so the tests of this program run them one at a time.
 fn one_spinner_at_a_time() -> MutexGuard<'static, ()> {
     static SPINNER: Mutex<()> = Mutex::new(());
     SPINNER.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,19 +29,19 @@ fn run_traced(spec: &CgSpec) -> (CgResult, Vec<Iteration>) {
     (result, trace)
 }
 
-/// Moves the calling thread to `cpus`; threads that it starts later inherit that.
+/// Moves the calling thread to `cpus`; its later threads inherit that.
 fn move_to(cpus: &[u32]) {
     let mut mask = vec![0_u64; 1024];
     for cpu in cpus {
         mask[*cpu as usize / 64] |= 1 << (cpu % 64);
     }
-    // SAFETY: the mask is read only, as long as it is said to be.
+    // SAFETY: the mask is only read, within its length.
     let moved =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask[..]), mask.as_ptr()) };
     assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What a trace computed, without when and by how many.
+/// The numbers of a trace, without times and numbers of threads.
 fn numbers(trace: &[Iteration]) -> Vec<(u32, u64, u64)> {
     trace.iter().map(|line| (line.iteration, line.residual.to_bits(), line.zeta.to_bits())).collect()
 }
@@ -62,8 +62,8 @@ fn class_s_verifies_with_one_two_and_three_threads_and_both_barriers_to_the_same
     }
 }
 
-/// Two iterations are enough to compare: where there are fewer CPUs than threads, each of the hundreds of meetings costs
-/// a time slice.
+/// Two iterations are enough to compare: with fewer CPUs than threads, each of the hundreds of meetings costs a time
+/// slice.
 #[test]
 fn three_spinning_threads_compute_what_one_computes() {
     let (_, expected) = run_traced(&spec(Class::S, 1, BarrierKind::Blocking));
@@ -106,7 +106,7 @@ fn the_trace_counts_iterations_and_its_residuals_are_small() {
         (last.zeta.to_bits(), last.residual.to_bits()),
         (result.zeta.to_bits(), result.residual.to_bits())
     );
-    // The rate is the nominal count of the class over the time: 66.654 million.
+    // The rate is the nominal count of the class divided by the time: 66.654 million.
     assert!((result.mops_total * result.seconds - 66.654).abs() < 1e-6);
 }
 
@@ -162,7 +162,7 @@ fn without_a_count_there_are_as_many_threads_as_allowed_processors() {
 
 #[test]
 fn a_malleable_run_follows_its_affinity_down_to_one_processor_and_back() {
-    // In a thread of its own, since it changes the affinity of the calling one.
+    // In a thread of its own, because it changes the affinity of the calling one.
     let check = || {
         let _alone = one_spinner_at_a_time();
         let all = allowed_cpus().unwrap();
@@ -180,7 +180,7 @@ fn a_malleable_run_follows_its_affinity_down_to_one_processor_and_back() {
         };
         let result = run(&spec, &AtomicBool::new(false), &mut on_event).unwrap();
         assert!(result.is_verified());
-        // The affinity is read before the end of each iteration: what iteration 4 changes, iteration 5 sees, and 6 obeys.
+        // The affinity is read before the end of each iteration: a change during iteration 4 is seen in 5, and takes effect in 6.
         assert_eq!(trace, [vec![all.len(); 5], vec![1; 5], vec![all.len(); 5]].concat());
         assert_eq!(result.resizes, if all.len() == 1 { 0 } else { 2 });
     };

@@ -1,4 +1,4 @@
-//! Loads as their callers see them, but for hackbench: its processes have whatever the tests beside it have open.
+//! Tests of the loads through their interfaces, except hackbench: its processes inherit the descriptors that concurrent tests have open.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 

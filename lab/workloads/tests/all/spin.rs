@@ -1,4 +1,4 @@
-//! Spinning as its callers see it.
+//! Tests of spinning through its interface.
 
 use millpond_workloads::allowed_cpus;
 use millpond_workloads::spin::{Duty, SpinEvent, SpinResult, SpinSpec, run};
@@ -51,7 +51,7 @@ fn a_tenth_of_the_time_takes_no_more_processor_than_that_and_some_slack() {
     let duty = Duty::new(10, Duration::from_millis(50)).unwrap();
     let spec = SpinSpec { duty: Some(duty), ..spec(1, Some(500)) };
     let result = run(&spec, &AtomicBool::new(false), &mut |_| ()).unwrap();
-    // Of the wall clock a thread may spin a tenth at most; half leaves room for calls and for clocks that tick coarsely.
+    // A thread may spin at most a tenth of the wall clock; the limit of one half leaves room for calls and coarse clocks.
     assert!(result.iterations() > 0);
     assert!(result.cpu_seconds() < result.seconds / 2.0, "{result:?}");
 }

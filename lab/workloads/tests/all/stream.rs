@@ -1,4 +1,4 @@
-//! Streams as their callers see them: bytes both ways, over the loopback, between addresses, namespaces and two parties.
+//! Tests of streams through their interface: bytes in both directions, over the loopback, between addresses, namespaces and two parties.
 
 use millpond_workloads::Error;
 use millpond_workloads::stream::{
@@ -32,7 +32,7 @@ fn assert_moved_both_ways(result: &StreamResult) {
 fn a_loopback_stream_moves_bytes_both_ways_for_its_duration() {
     let result = run(&short(), Route::Loopback, &is_running(), &mut |_| ()).unwrap();
     assert_moved_both_ways(&result);
-    // The server counts from before it says go, and the client sends from then on for the whole time.
+    // The server counts from before the start signal, and the client sends for the whole time after it.
     assert!(result.out_flow.seconds >= 0.2, "{result:?}");
     assert!(result.here.ip().is_loopback() && result.there.ip().is_loopback());
 }
@@ -44,7 +44,7 @@ fn a_spinning_sender_of_small_writes_makes_a_call_for_every_few_bytes() {
     let result = run(&spec, Route::Loopback, &is_running(), &mut |_| ()).unwrap();
     assert_moved_both_ways(&result);
     assert_eq!((result.write_bytes, result.is_spinning), (16, true));
-    // Every byte that arrived was written by a call of 16 at most; calls that found no room come on top.
+    // Every byte that arrived was written by a call of at most 16; calls that found no room are counted too.
     assert!(result.out_flow.calls * 16 >= result.out_flow.bytes, "{result:?}");
 }
 
@@ -104,7 +104,7 @@ fn a_server_turns_strangers_away_and_serves_on() {
         });
         let mut stranger = TcpStream::connect(server.address()).unwrap();
         stranger.write_all(b"GET / HTTP/1.1\r\nHost: somebody.example\r\n\r\n").unwrap();
-        // Turned away: an end of file, or a reset because not everything was read.
+        // Rejected: an end of file, or a reset because not all data was read.
         let _ = stranger.read(&mut [0; 1]);
         drop(TcpStream::connect(server.address()).unwrap());
         assert_moved_both_ways(
@@ -161,7 +161,7 @@ fn parameters_out_of_range_are_refused() {
     assert_eq!(refused(&spec), "cannot stream in writes of 16777217 bytes: they have 16 MiB at most");
 }
 
-/// Where namespaces cannot be had, that is said in so many words; where they can, they carry a stream.
+/// If namespaces cannot be created, the error says so; otherwise they carry a stream.
 #[test]
 fn namespaces_carry_a_stream_or_say_why_they_cannot_be_made() {
     match run(&short(), Route::Namespaces, &is_running(), &mut |_| ()) {
@@ -169,7 +169,7 @@ fn namespaces_carry_a_stream_or_say_why_they_cannot_be_made() {
             assert_moved_both_ways(&result);
             assert_eq!(result.here.ip(), IpAddr::V4(Namespaces::CLIENT));
             assert_eq!(result.there.ip(), IpAddr::V4(Namespaces::SERVER));
-            // Nothing of it is seen from outside.
+            // Nothing of it is visible outside.
             let outside = TcpListener::bind((Namespaces::SERVER, 0));
             assert!(outside.is_err(), "the address is of the namespace alone");
         }
@@ -181,11 +181,11 @@ fn namespaces_carry_a_stream_or_say_why_they_cannot_be_made() {
     }
 }
 
-/// Tried by a thread that has dropped its rights, so that it is refused for certain.
+/// Runs in a thread that has dropped its privileges, so that it is certainly refused.
 #[test]
 fn without_rights_namespaces_are_refused_with_a_hint() {
     let unprivileged = || {
-        // SAFETY: the raw call changes the user of the calling thread only (unlike the library's function); that thread ends here.
+        // SAFETY: the raw call only changes the user of the calling thread (unlike the library's function); that thread ends here.
         let dropped = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
         let is_root = user() == 0;
         assert!(dropped == 0 || !is_root);
@@ -198,6 +198,6 @@ fn without_rights_namespaces_are_refused_with_a_hint() {
 
 /// The user of the calling thread.
 fn user() -> u32 {
-    // SAFETY: asks only.
+    // SAFETY: it only reads.
     unsafe { libc::geteuid() }
 }

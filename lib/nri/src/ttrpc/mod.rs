@@ -1,4 +1,4 @@
-//! Calls and answers in frames on one connection: the ttrpc protocol, as far as an interface without streams of data needs it.
+//! Requests and responses in frames on one connection: the ttrpc protocol without data streams.
 //!
 //! ```text
 //!   ┌──────────────┬──────────────┬────────┬─────────┬────────────────┐
@@ -6,10 +6,11 @@
 //!   └──────────────┴──────────────┴────────┴─────────┴────────────────┘
 //! ```
 //!
-//! Facts are from the protocol's specification (`PROTOCOL.md` of containerd's ttrpc, versions 1.0 to 1.2). A client numbers its calls 1, 3, 5, …; a response
-//! has the number of its request. Frames of data and flags belong to streams, which no method here has: both are passed over.
+//! By the protocol's specification (`PROTOCOL.md` of containerd's ttrpc, versions 1.0 to 1.2). A client numbers its requests
+//! 1, 3, 5, …; a response has the number of its request. Data frames and flags belong to streams, which no method here has;
+//! both are ignored.
 //!
-//! A frame that is too long, or that is no message, is an error of one call. The connection goes on.
+//! A frame that is too long or malformed is an error of one request. The connection stays open.
 
 #[cfg(test)]
 mod tests;
@@ -25,20 +26,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The bytes of a header.
+/// Length of a frame header in bytes.
 pub(crate) const HEADER: usize = 10;
 
-/// The bytes of data that a frame has at most: 4 MiB (specification, "Message Frame").
+/// Maximum data of a frame in bytes: 4 MiB (specification, "Message Frame").
 pub(crate) const DATA_MAX: usize = 4 << 20;
 
-/// The kinds of frames here (specification, "Message Types").
+/// The supported frame types (specification, "Message Types").
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 
-/// How many calls wait to be written.
+/// Requests that wait to be written.
 const QUEUE: usize = 16;
 
-/// Why a call failed: codes of `google.rpc.Code`.
+/// Error codes: those of `google.rpc.Code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     InvalidArgument = 3,
@@ -49,7 +50,7 @@ pub(crate) enum Code {
     Unavailable = 14,
 }
 
-/// A code, which is 0 for success, and a sentence (`google.rpc.Status`).
+/// A code (0 for success) and a message (`google.rpc.Status`).
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Status {
     #[prost(int32, tag = "1")]
@@ -87,7 +88,7 @@ struct Request {
     method: String,
     #[prost(bytes = "vec", tag = "3")]
     payload: Vec<u8>,
-    /// How long the caller waits, in nanoseconds; 0 for no limit.
+    /// The caller's timeout in nanoseconds; 0 for none.
     #[prost(int64, tag = "4")]
     timeout_nano: i64,
 }
@@ -101,20 +102,20 @@ struct Response {
     payload: Vec<u8>,
 }
 
-/// A frame that was read. Its flags are left out.
+/// A received frame, without its flags.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame {
     stream: u32,
     kind: u8,
-    /// The data; or its length in bytes, where that is above the limit.
+    /// The data; or its length in bytes if it exceeds the limit.
     data: Result<Vec<u8>, usize>,
 }
 
 impl Frame {
-    /// Reads one frame. Data above the limit is read and discarded, and takes no memory.
+    /// Reads one frame. Data above the limit is read and discarded without being stored.
     ///
     /// # Errors
-    /// The connection's. An end within a frame, or before it, is `UnexpectedEof`.
+    /// The connection's error. An end of file within a frame, or before it, is `UnexpectedEof`.
     async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
         let (length, stream) = (from.read_u32().await?, from.read_u32().await?);
         let (kind, _flags) = (from.read_u8().await?, from.read_u8().await?);
@@ -133,10 +134,10 @@ impl Frame {
         Ok(Frame { stream, kind, data: Ok(data) })
     }
 
-    /// The bytes of a frame without flags.
+    /// Encodes a frame without flags.
     ///
     /// # Errors
-    /// `ResourceExhausted`: the message is above the limit.
+    /// `ResourceExhausted`: the message exceeds the limit.
     fn bytes(stream: u32, kind: u8, message: &impl Message) -> Result<Vec<u8>, Status> {
         let size = message.encoded_len();
         let length = u32::try_from(size).ok().filter(|_| size <= DATA_MAX);
@@ -150,14 +151,14 @@ impl Frame {
     }
 }
 
-/// Answers the calls of one service until the connection ends, in their order.
+/// Answers the requests of one service in order, until the connection ends.
 ///
-/// `method` gets a method's name and its payload, and answers at once. So it cannot exceed a caller's deadline by more than the calls before it take, and no
-/// deadline is kept here. A call of another service gets `Unimplemented`; one with an even number, or without a request in it, gets `InvalidArgument`. A frame
-/// or an answer above the limit gets `ResourceExhausted`.
+/// `method` gets a method's name and its payload, and returns at once. So a request is only delayed by the requests before it, and no
+/// deadlines are checked here. A request for another service gets `Unimplemented`. An even number or a malformed request gets `InvalidArgument`.
+/// A frame or a response above the limit gets `ResourceExhausted`.
 ///
 /// # Errors
-/// The connection's; `UnexpectedEof` for its end.
+/// The connection's error; `UnexpectedEof` for its end.
 pub(crate) async fn answer(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -191,7 +192,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The bytes of a response. An answer above the limit becomes a status.
+/// Encodes a response. A response above the limit becomes an error status.
 fn response(stream: u32, answer: Result<Vec<u8>, Status>) -> Vec<u8> {
     let frame = |answer| {
         let response = match answer {
@@ -200,27 +201,27 @@ fn response(stream: u32, answer: Result<Vec<u8>, Status>) -> Vec<u8> {
         };
         Frame::bytes(stream, RESPONSE, &response)
     };
-    // A status that says so is short.
+    // The error status itself is short.
     frame(answer).or_else(|too_long| frame(Err(too_long))).unwrap_or_default()
 }
 
 type Answer = oneshot::Sender<Result<Vec<u8>, Status>>;
 type Waiting = Mutex<HashMap<u32, Answer>>;
 
-/// Calls the other end's services. Several calls may be under way. The connection ends when this is dropped.
+/// Calls the other end's services. Several calls may be in progress. The connection is closed when this is dropped.
 pub(crate) struct Client {
     calls: mpsc::Sender<(Request, Answer)>,
     _carrier: JoinSet<()>,
 }
 
 impl Client {
-    /// Takes the connection. It must be called within a runtime of tokio.
+    /// Takes the connection. Must be called within a tokio runtime.
     pub fn new(connection: impl AsyncRead + AsyncWrite + Send + 'static) -> Client {
         let (from, to) = split(connection);
         let (calls, queue) = mpsc::channel(QUEUE);
         let mut carrier = JoinSet::new();
         carrier.spawn(async move {
-            // Calls that wait fail when this goes, and later ones when the queue goes.
+            // When this is dropped, waiting calls fail; when the queue is dropped, later ones do.
             let waiting = Waiting::default();
             tokio::select! {
                 _ended = ask(to, queue, &waiting) => {}
@@ -230,11 +231,11 @@ impl Client {
         Client { calls, _carrier: carrier }
     }
 
-    /// Calls a method, and gives the payload of its answer. It waits for `patience` at most, and says so to the other end in nanoseconds.
+    /// Calls a method, and returns the payload of its response. Waits at most `patience`, which is also sent to the other end, in nanoseconds.
     ///
     /// # Errors
-    /// What the other end answered, or `DeadlineExceeded`, `ResourceExhausted` (the request or its answer is above the limit), `InvalidArgument` (the answer is
-    /// none), `Unavailable` (the connection has ended).
+    /// The error that the other end returned, or `DeadlineExceeded`, `ResourceExhausted` (the request or its response exceeds
+    /// the limit), `InvalidArgument` (the response is malformed), `Unavailable` (the connection has ended).
     pub async fn call(
         &self,
         service: &str,
@@ -262,14 +263,14 @@ fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<u32, Answer>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a call. Those whose callers have gone are removed.
+/// Registers a call. Calls with dropped callers are removed.
 fn await_answer(waiting: &Waiting, stream: u32, answer: Answer) {
     let mut waiting = lock(waiting);
     waiting.retain(|_, caller| !caller.is_closed());
     waiting.insert(stream, answer);
 }
 
-/// Numbers calls and writes them. A call is written as a whole, also where its caller has gone meanwhile. When numbers are used up, the connection ends.
+/// Numbers and writes requests. A request is written completely, even if its caller is dropped. When the numbers are used up, the connection ends.
 async fn ask(
     mut to: impl AsyncWrite + Unpin,
     mut calls: mpsc::Receiver<(Request, Answer)>,
@@ -290,7 +291,7 @@ async fn ask(
     Ok(())
 }
 
-/// Gives answers to their callers. One that no call waits for is passed over.
+/// Delivers responses to their callers. A response without a waiting call is dropped.
 async fn hear(mut from: impl AsyncRead + Unpin, waiting: &Waiting) -> io::Result<Infallible> {
     loop {
         let frame = Frame::read(&mut from).await?;

@@ -1,4 +1,4 @@
-//! Frames by their bytes, and the conduct of both ends. Expected bytes are from the specification of the protocol and of protocol buffers.
+//! Tests of frames byte by byte, and of both ends. Expected bytes follow the specifications of the protocol and of protocol buffers.
 
 use super::*;
 use futures_util::FutureExt;
@@ -10,7 +10,7 @@ fn block_on<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }
 
-/// The frame of a request of service `s` without a timeout.
+/// The frame of a request to service `s` without a timeout.
 fn request(stream: u32, method: &str, payload: &[u8]) -> Vec<u8> {
     let request = Request {
         service: "s".to_owned(),
@@ -21,7 +21,7 @@ fn request(stream: u32, method: &str, payload: &[u8]) -> Vec<u8> {
     Frame::bytes(stream, REQUEST, &request).unwrap()
 }
 
-/// A service with one method, which answers what it gets twice.
+/// A service with one method, which returns its payload twice.
 fn twice(method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
     match method {
         "twice" => Ok([payload, payload].concat()),
@@ -29,7 +29,7 @@ fn twice(method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
     }
 }
 
-/// What service `s` writes when these bytes, and the end, come. Nothing here waits.
+/// The output of service `s` for these bytes and an end of file. Never blocks.
 fn answered(bytes: &[u8]) -> Vec<u8> {
     let mut written = Vec::new();
     let end = answer(bytes, &mut written, "s", twice).now_or_never().expect("all bytes are there");
@@ -55,7 +55,7 @@ fn codes(bytes: &[u8]) -> Vec<(u32, i32)> {
     responses(bytes).into_iter().map(|(stream, answer)| (stream, code(answer))).collect()
 }
 
-/// Reads a request at the far end of a client.
+/// Reads a request at the other end of a client.
 async fn asked(far: &mut DuplexStream) -> (u32, Request) {
     let frame = Frame::read(far).await.unwrap();
     assert_eq!(frame.kind, REQUEST);
@@ -70,7 +70,7 @@ fn a_request_has_the_bytes_of_the_specification() {
         let far_end = async {
             let mut got = [0; 25];
             far.read_exact(&mut got).await.unwrap();
-            // A second is 1,000,000,000 ns, in groups of seven bits from the lowest.
+            // A second is 1,000,000,000 ns, as a varint: groups of seven bits, lowest first.
             let data = b"\x0a\x01s\x12\x01m\x1a\x01\xab\x20\x80\x94\xeb\xdc\x03";
             assert_eq!(got[..10], *b"\0\0\0\x0f\0\0\0\x01\x01\0");
             assert_eq!(got[10..], *data);
@@ -93,7 +93,7 @@ fn a_request_has_the_bytes_of_the_specification() {
 fn a_response_has_the_bytes_of_the_specification() {
     let asks = b"\0\0\0\x0d\0\0\0\x07\x01\0\x0a\x01s\x12\x05twice\x1a\x01z";
     assert_eq!(answered(asks), b"\0\0\0\x04\0\0\0\x07\x02\0\x12\x02zz");
-    // Code 12 and a sentence, in field 1.
+    // Code 12 and a message, in field 1.
     let asks = b"\0\0\0\x06\0\0\0\x09\x01\0\x0a\x01s\x12\x01m";
     assert_eq!(answered(asks), b"\0\0\0\x0a\0\0\0\x09\x02\0\x0a\x08\x08\x0c\x12\x04no m");
 }
@@ -112,7 +112,7 @@ fn what_is_no_request_gets_no_answer_or_an_error_and_the_next_call_is_answered()
     no_request.truncate(HEADER);
     no_request.extend([0xff].repeat(no_request[3].into()));
     let even = request(2, "twice", b"");
-    // Data of a stream, a response, and a kind that does not exist.
+    // Stream data, a response, and an unknown frame type.
     let passed = b"\0\0\0\x01\0\0\0\x01\x03\x01x\0\0\0\0\0\0\0\x01\x02\0\0\0\0\0\0\0\0\x01\xff\xff";
     let asks = [&no_request[..], &even, passed, &request(5, "twice", b"ab")].concat();
     let answers = responses(&answered(&asks));
@@ -130,11 +130,11 @@ fn a_frame_above_the_limit_is_an_error_of_its_stream_and_the_next_call_is_answer
     let why = "a message has 4194305 bytes, and 4194304 is the limit";
     let too_long = Status { code: 8, message: why.to_owned() };
     assert_eq!(answers, [(3, Err(too_long)), (5, Ok(b"abab".to_vec()))]);
-    // Two tags with their lengths before the service and the method, one before the payload: 3, 7 and 5 bytes.
+    // Two tags with lengths before the service and the method, one before the payload: 3, 7 and 5 bytes.
     let mut longest = request(7, "twice", &vec![7; 4_194_304 - 15]);
     assert_eq!(longest[..4], *b"\0\x40\0\0");
     longest.extend(request(9, "twice", b""));
-    // The question is within the limit, its answer is not.
+    // The request is within the limit, its response is not.
     assert_eq!(codes(&answered(&longest)), [(7, 8), (9, 0)]);
 }
 
@@ -145,7 +145,7 @@ fn a_frame_that_ends_early_is_the_end_and_gets_no_answer() {
         assert_eq!(answered(&whole[..length]), b"", "{length}");
     }
     assert_eq!(codes(&answered(&whole)), [(1, 0)]);
-    // 4 GiB that do not come.
+    // 4 GiB are announced and never sent.
     assert_eq!(answered(b"\xff\xff\xff\xff\0\0\0\x01\x01\0abc"), b"");
     assert_eq!(answered(b"\0\x40\0\x01\0\0\0\x01\x01\0abc"), b"");
 }
@@ -180,7 +180,7 @@ fn calls_under_way_together_get_their_own_answers_in_any_order() {
             }
             assert_eq!(asks.iter().map(|(stream, _)| *stream).collect::<Vec<_>>(), [1, 3, 5]);
             for (stream, request) in asks.into_iter().rev() {
-                // An answer that no call waits for, and one of a kind that does not exist.
+                // A response without a waiting call, and a frame of an unknown type.
                 far.write_all(&response(stream + 100, Ok(b"other".to_vec()))).await.unwrap();
                 far.write_all(&Frame::bytes(stream, 9, &Response::default()).unwrap()).await.unwrap();
                 far.write_all(&response(stream, Ok(request.method.into()))).await.unwrap();
@@ -206,7 +206,7 @@ fn an_answer_may_be_an_error_or_none_or_above_the_limit() {
             asked(&mut far).await;
             far.write_all(b"\0\x40\0\x01\0\0\0\x05\x02\0").await.unwrap();
             far.write_all(&vec![0; 4_194_305]).await.unwrap();
-            // A status of code 0 is success.
+            // A status with code 0 is success.
             asked(&mut far).await;
             far.write_all(b"\0\0\0\x05\0\0\0\x07\x02\0\x0a\0\x12\x01x").await.unwrap();
         };
@@ -292,7 +292,7 @@ fn fuzz_both_ends_outlive_any_bytes() {
     let seeds = seeds();
     let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
     millpond_fuzz::check("nri-calls", &seeds, |bytes| {
-        // One answer at most for each frame, and all are frames.
+        // At most one response for each frame, all well-formed.
         assert!(responses(&answered(bytes)).len() <= bytes.len() / HEADER);
         let waiting = Waiting::default();
         let callers = [1, 3].map(|stream| {

@@ -1,31 +1,28 @@
-//! The journal as a file: one record a line, in JSON.
+//! The journal file: one JSON record per line.
 //!
 //! # Why it is safe
 //!
-//! A record is appended by one `write` call before the step that it announces is taken. A writer can be
-//! killed between any two calls, and the next one reads what it had in mind. A line without an end is a
-//! record that was being written at that moment; nothing of it had been done yet, so it does not count, and
-//! the next append begins by cutting it off. When a write does not fit on the disk, what was written of it is
-//! cut off again at once.
+//! A record is appended by one `write` call before its step is executed. A writer can be killed between any two calls; the next
+//! writer reads the intended steps. A last line without a newline is a record whose write was interrupted. Nothing of it was
+//! executed, so it does not count, and the next append first truncates it. If a write does not fit on the disk, the written part
+//! is truncated at once.
 //!
-//! An operation that was put back is *cut off*, and so is everything when the last baseline is released: both
-//! need no space, and both happen in one call. So a full disk can keep an operation from starting, never from
-//! being undone, and an idle machine has an empty journal. When the file has become long it is replaced by one
-//! with the baselines only, through a second file and a rename.
+//! The records of an undone operation are *truncated*, and so are all records when the last baseline is released. Both take one
+//! call and no disk space. So a full disk can prevent an operation, but never its undo, and an idle machine has an empty journal.
+//! A long file is replaced by one with only the baselines, through a second file and a rename.
 //!
-//! Nothing is forced to the disk: what the records are about lives in the kernel's memory and ends when that
-//! does, and the death of a process loses nothing that was written.
+//! The file is never synced: the records describe kernel state, which a crash of the kernel also ends, and the death of a process
+//! loses no written data.
 //!
 //! # Access
 //!
-//! Only the holder of the machine's writer lock appends. [`Journal::forget_other_boots`] is the first call
-//! after taking the lock, and reads the file anew. Others read at any time, and see an operation
-//! that is under way as an unfinished one; whether a writer is at work is told by its lock ([`millpond_machine::Knobs::writing`]), else by
-//! [`FileJournal::abandoned`].
+//! Only the holder of the machine's writer lock appends. Its first call is [`Journal::forget_other_boots`], which reads the file
+//! again. Others may read at any time; an operation in progress looks unfinished to them. The writer lock
+//! ([`millpond_machine::Knobs::writing`]) shows whether its writer is running; where that is unknown, use [`FileJournal::abandoned`].
 //!
-//! # Faults on purpose
+//! # Fault injection
 //!
-//! When `MILLPOND_KILL_AT` names a moment (`begin`, `intended`, `step-1`, …), the process kills itself there.
+//! If `MILLPOND_KILL_AT` names a fault point (`begin`, `intended`, `step-1`, …), the process kills itself there.
 
 mod records;
 
@@ -47,11 +44,11 @@ use std::rc::Rc;
 /// The file's name in the state directory.
 const NAME: &str = "journal";
 
-/// Beyond this length a commit replaces the file by its baselines. A hundred sets of a large machine stay
-/// below it; reading it takes less than a millisecond.
+/// A commit compacts a longer file to its baselines. A hundred sets of a large machine stay below this length. Reading it takes less
+/// than a millisecond.
 const LENGTH_MAX: u64 = 64 * 1024;
 
-/// A file of more bytes is no journal.
+/// A larger file is not a journal.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// A journal in a file.
@@ -60,20 +57,20 @@ pub struct FileJournal {
     path: PathBuf,
     kill_at: Option<String>,
     state: RefCell<State>,
-    /// Why baselines could not be read, until that is reported.
+    /// An error in reading baselines that has not been reported yet.
     unread: RefCell<Option<JournalError>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The file as it was when `contents` was read from it or written to it.
+    /// The file's stamp when `contents` was last read or written.
     stamp: Option<Stamp>,
     contents: Contents,
-    /// Open for appending, once something was written.
+    /// Open for appending after the first write.
     file: Option<File>,
 }
 
-/// Tells one version of a file from another.
+/// Distinguishes versions of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -95,7 +92,7 @@ impl From<Metadata> for Stamp {
     }
 }
 
-/// Why no record can be written.
+/// The reason why no record can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JournalFault {
     /// The file system is mounted read-only.
@@ -110,7 +107,7 @@ pub enum JournalFault {
 }
 
 impl JournalFault {
-    /// What helps.
+    /// A remedy.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -125,7 +122,7 @@ impl JournalFault {
 }
 
 impl FileJournal {
-    /// The journal in the directory `dir`, which is made when there is something to write. Reads nothing yet.
+    /// The journal in the directory `dir`, which is created at the first write. Reads nothing yet.
     #[must_use]
     pub fn in_dir(dir: &Path) -> Self {
         FileJournal {
@@ -137,14 +134,14 @@ impl FileJournal {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The unfinished operation, unless its writer still runs and it is merely under way: what can be known where nobody sees who holds the
-    /// writer's lock. Process numbers are used again, so the time at which the process started must agree as well.
+    /// The unfinished operation, unless its writer still runs. For callers that cannot see the holder of the writer lock. Pids are reused, so the
+    /// start time of the process must match as well.
     ///
     /// # Errors
     /// [`JournalError`] when the journal cannot be read.
@@ -155,8 +152,8 @@ impl FileJournal {
         Ok(left.map(|running| running.operation.clone()))
     }
 
-    /// Makes a journal that cannot be understood one that can: its lines that are whole records stay, and the file as it was is kept beside it, under
-    /// the name given. `None` where nothing is wrong with it. The caller holds the writer's lock.
+    /// Repairs a corrupt journal: lines that are complete records remain, and the original file is kept under the returned
+    /// name. `None` if the journal is intact. The caller holds the writer lock.
     ///
     /// # Errors
     /// [`JournalError`] when it cannot be read or replaced.
@@ -175,7 +172,7 @@ impl FileJournal {
         Ok(Some(kept))
     }
 
-    /// Why the file system cannot take a record: it is mounted read-only, or has no space or no inode left. Nothing is written to find out.
+    /// The reason why the file system cannot take a record: it is read-only, or has no space or no inodes left. The test writes nothing.
     /// A file system without a free block still has room for a record in the last block of the journal, unless that is nearly full.
     #[must_use]
     pub fn fault(&self) -> Option<JournalFault> {
@@ -192,15 +189,15 @@ impl FileJournal {
         }
     }
 
-    /// Whether what the journal occupies has room for a record.
+    /// Whether the journal's allocated blocks have room for a record.
     fn has_room(&self) -> bool {
-        /// More than the records of an ordinary change.
+        /// Larger than the records of an ordinary change.
         const RECORD: u64 = 2048;
         fs::metadata(&self.path).is_ok_and(|of| of.blocks() * 512 >= of.len() + RECORD)
     }
 
-    /// Baselines are read while a change is prepared. What keeps them from being read is reported by the next [`Journal::begin`], so that no change
-    /// is made without them.
+    /// Reads baselines during preparation. An error is stored and reported by the next [`Journal::begin`], so that no change is made
+    /// without baselines.
     fn baselines_of<T: Default>(&self, of: impl FnOnce(&Contents) -> T) -> T {
         match self.refreshed() {
             Ok(state) => of(&state.contents),
@@ -211,15 +208,15 @@ impl FileJournal {
         }
     }
 
-    /// The state, read again if the file is another one than we know.
+    /// The state, read again if the file has changed.
     fn refreshed(&self) -> Result<RefMut<'_, State>, JournalError> {
         let mut state = self.state.borrow_mut();
-        // In the middle of an operation of our own nobody else writes.
+        // During an own operation no other process writes.
         if state.file.is_some() && state.contents.running.is_some() {
             return Ok(state);
         }
         let stamp = match fs::metadata(&self.path) {
-            // A FIFO has the length 0, too. It is refused when it is opened.
+            // A FIFO also has the length 0. It is refused when it is opened.
             Ok(meta) if meta.file_type().is_fifo() => return self.contents().map(|_| state),
             Ok(meta) => Stamp::from(meta),
             Err(error) if missing(&error) => Stamp::default(),
@@ -244,14 +241,14 @@ impl FileJournal {
         }
     }
 
-    /// Makes a record durable and then lets it count.
+    /// Writes a record, and then applies it to the state.
     fn append(&self, state: &mut State, record: Record) -> Result<(), JournalError> {
         state.contents.permit(&record).map_err(|why| JournalError::Unwritable(why.to_owned()))?;
         let line = record.line();
         let end = state.contents.end;
         self.with_file(state, |file| {
             append_whole(file, line.as_bytes()).inspect_err(|_| {
-                // Best effort: what stays behind is a line without an end, which does not count.
+                // Best effort: what remains is an incomplete line, which does not count.
                 let _ = file.set_len(end);
             })
         })?;
@@ -259,14 +256,14 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Cuts the file off where `then` ends.
+    /// Truncates the file to the end of `then`.
     fn cut(&self, state: &mut State, then: Contents) -> Result<(), JournalError> {
         self.with_file(state, |file| file.set_len(then.end))?;
         state.contents = then;
         Ok(())
     }
 
-    /// Does something to the open file, and remembers what the file is afterwards.
+    /// Executes an action on the open file, and updates the stamp.
     fn with_file(
         &self,
         state: &mut State,
@@ -284,7 +281,7 @@ impl FileJournal {
         result.map_err(|e| self.error(&e))
     }
 
-    /// Opens the file for appending behind `end`.
+    /// Opens the file for appending at `end`.
     fn open(&self, end: u64) -> io::Result<File> {
         let open = || OpenOptions::new().append(true).create(true).mode(0o644).open(&self.path);
         let file = match open() {
@@ -299,7 +296,7 @@ impl FileJournal {
         Ok(file)
     }
 
-    /// Replaces the file by one that holds the baselines only.
+    /// Compacts the file: replaces it by one with only the baselines.
     fn compact(&self, state: &mut State, record: Record) -> io::Result<()> {
         let line = record.line();
         let readable = Replacing { mode: Some(0o644), ..Replacing::default() };
@@ -353,10 +350,10 @@ impl Journal for FileJournal {
         if baselines.is_empty() {
             return self.cut(state, Contents::default());
         }
-        // Twice the last summary as well: with very many baselines not every commit should rewrite them all.
+        // At least twice the last summary: with very many baselines, do not rewrite them at every commit.
         if state.contents.end > LENGTH_MAX.max(2 * state.contents.summary) {
             let boot = running.operation.boot.clone();
-            // Where there is no space for a second file, the long one goes on.
+            // Without space for a second file, the long one remains in use.
             if self.compact(state, Record::Summary { boot, baselines }).is_ok() {
                 return Ok(());
             }
@@ -396,13 +393,13 @@ impl Journal for FileJournal {
 
     fn moment(&self, name: &str) {
         if self.kill_at.as_deref() == Some(name) {
-            // Cannot fail: the signal exists and the process is our own. It is delivered before this returns.
+            // Cannot fail: the signal and the process exist. It is delivered before the call returns.
             let _ = kill_process(getpid(), Signal::KILL);
         }
     }
 }
 
-/// The same journal for the machine and for its session.
+/// Shares the journal between the machine and its session.
 pub(crate) struct Shared(pub(crate) Rc<FileJournal>);
 
 impl Journal for Shared {
@@ -438,7 +435,7 @@ impl Journal for Shared {
     }
 }
 
-/// One write; a second only to learn why the first one fell short.
+/// One write; a second one only to learn the error of a short write.
 fn append_whole(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let written = file.write(bytes)?;
     if written < bytes.len() { file.write_all(&bytes[written..]) } else { Ok(()) }
@@ -448,13 +445,13 @@ fn missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// When a process started, in the machine's own count; `None` when there is no such process.
+/// The start time of a process in the system's ticks; `None` if it does not exist.
 fn start_of(pid: Pid) -> Option<u64> {
     let mut bytes = [0; 1024];
-    // The kernel gives it in one piece, and the field that is wanted stands at its beginning.
+    // The kernel returns the file in one read, and the needed field is near its beginning.
     let filled = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
     let stat = String::from_utf8_lossy(&bytes[..filled]);
-    // The name, in parentheses, may itself contain blanks and parentheses; field 22 counts from before it.
+    // The name in parentheses may contain blanks and parentheses; field 22 counts from before the name.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The lines of a journal file, and what they add up to.
+//! The lines of a journal file, and their total effect.
 
 use millpond_machine::{Knob, Operation, Step, Value, fold, forget_refused};
 use millpond_model::Pid;
@@ -9,81 +9,81 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
-    /// An operation is about to start.
+    /// An operation begins.
     Begin {
-        /// In words.
+        /// Its description.
         what: String,
-        /// The boot of the machine.
+        /// The machine's boot id.
         boot: String,
         /// The writer.
         pid: Pid,
-        /// When the writer started; see `start_of`.
+        /// The writer's start time; see `start_of`.
         start: Option<u64>,
         /// Its first steps.
         steps: Vec<Step>,
     },
-    /// More steps of it.
+    /// More steps of the operation.
     Extend {
         /// The steps.
         steps: Vec<Step>,
     },
-    /// A step of it was refused, and it goes on without.
+    /// A step was refused, and the operation continues without it.
     Refused {
         /// The step's knob.
         knob: Knob,
     },
-    /// It is done.
+    /// The operation is complete.
     Commit,
-    /// What all committed operations before this line left to remember.
+    /// The baselines of all committed operations before this line.
     Summary {
-        /// The boot of the machine.
+        /// The machine's boot id.
         boot: String,
         /// Original values.
         baselines: BTreeMap<Knob, Option<Value>>,
     },
 }
 
-/// What the lines of a file add up to.
+/// The total effect of a file's lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Length in bytes of the lines that count.
+    /// Length in bytes of the valid lines.
     pub end: u64,
-    /// Length of the summary at the beginning, if there is one.
+    /// Length of the summary at the beginning; 0 without one.
     pub summary: u64,
-    /// The boot that they belong to; `None` when there is no line.
+    /// The boot id of the lines; `None` without lines.
     pub boot: Option<String>,
-    /// The operation that has no end.
+    /// The unfinished operation.
     pub running: Option<Running>,
     /// Original values of the knobs that committed operations have changed.
     pub baselines: BTreeMap<Knob, Option<Value>>,
 }
 
-/// An operation that has no end (yet).
+/// An operation without an end, possibly in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Running {
-    /// What the machine knows of it.
+    /// The operation in the machine's form.
     pub operation: Operation,
-    /// When its writer started.
+    /// The writer's start time.
     pub start: Option<u64>,
-    /// Where its first line begins.
+    /// Offset of its first line.
     pub at: u64,
-    /// The boot that the lines before it belong to. No writer of ours leaves lines of two boots, but a file may hold them.
+    /// The boot id of the lines before it. No writer of this program leaves lines of two boots, but a file may contain them.
     pub boot_before: Option<String>,
 }
 
-/// A line that does not belong where it stands.
+/// A line that is invalid in its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadLine {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub why: String,
 }
 
 impl Record {
-    /// The line, with its end.
+    /// The line, with a newline.
     pub fn line(&self) -> String {
-        // Numbers, texts and maps from texts: nothing that JSON could not hold.
+        // Cannot fail: JSON can represent numbers, texts and maps with text keys.
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');
         line
@@ -91,7 +91,7 @@ impl Record {
 }
 
 impl Contents {
-    /// Reads a file. A last line without an end does not count.
+    /// Parses a file. A last line without a newline does not count.
     pub fn parse(text: &[u8]) -> Result<Contents, BadLine> {
         let mut contents = Contents::default();
         for (index, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
@@ -106,8 +106,8 @@ impl Contents {
         Ok(contents)
     }
 
-    /// The lines of a file that can be understood, as a file that can be. An operation whose end cannot be read has ended where another one begins:
-    /// what is put back is cut off, so that it was committed.
+    /// The valid lines of a corrupt file, as a valid file. An operation without a readable end counts as committed if another one begins after it,
+    /// because an undone operation would have been truncated.
     pub fn salvage(text: &[u8]) -> Vec<u8> {
         let (mut contents, mut kept) = (Contents::default(), Vec::new());
         let mut keep = |contents: &mut Contents, record: Record| {
@@ -127,7 +127,7 @@ impl Contents {
         kept
     }
 
-    /// Whether the record may come next.
+    /// Checks whether the record is valid as the next one.
     pub fn permit(&self, record: &Record) -> Result<(), &'static str> {
         match (record, &self.running) {
             (Record::Begin { .. }, Some(_)) => Err("an operation begins inside another one"),
@@ -139,7 +139,7 @@ impl Contents {
         }
     }
 
-    /// Lets a permitted record of `length` bytes count.
+    /// Applies a valid record of `length` bytes.
     pub fn take(&mut self, record: Record, length: u64) {
         match record {
             Record::Begin { what, boot, pid, start, steps } => {
@@ -171,7 +171,7 @@ impl Contents {
         self.end += length;
     }
 
-    /// Original values, those that the unfinished operation keeps included, and those that it releases not.
+    /// All baselines: including those of the unfinished operation, and without those that it releases.
     pub fn folded(&self) -> BTreeMap<Knob, Option<Value>> {
         let mut baselines = self.baselines.clone();
         if let Some(running) = &self.running {
@@ -193,7 +193,7 @@ impl Contents {
         one.remove(knob)
     }
 
-    /// As if the unfinished operation had never begun; `None` when there is none.
+    /// The contents as if the unfinished operation had never begun; `None` if there is no such operation.
     pub fn without_running(&self) -> Option<Contents> {
         let running = self.running.as_ref()?;
         let (end, boot) = (running.at, running.boot_before.clone());

@@ -1,4 +1,4 @@
-//! The journal's promises, with files that were cut, filled up, and written by others.
+//! Tests of the journal with truncated, full and foreign files.
 
 use super::*;
 use millpond_machine::MemoryJournal;
@@ -129,7 +129,7 @@ fn a_damaged_journal_is_mended_and_kept_as_it_was() {
     let whole = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
     assert_eq!(lines[3], "\"commit\"\n");
-    // The end of the second operation is damaged: the third one shows that it was committed.
+    // The end of the second operation is damaged; the third one proves that it was committed.
     let damaged = format!("{}\0\0\0mm\n{}", lines[..3].concat(), lines[4]);
     fs::write(&path, &damaged).unwrap();
     let next = FileJournal::in_dir(dir.path());
@@ -220,7 +220,7 @@ fn a_long_journal_is_replaced_by_its_baselines() {
     assert!(!dir.path().join("journal.new").exists());
 }
 
-/// What a writer can do next.
+/// A writer's next action.
 #[derive(Debug, Clone)]
 enum Act {
     Begin(Vec<Step>),
@@ -262,7 +262,7 @@ fn perform(journal: &dyn Journal, act: &Act) -> Result<(), JournalError> {
     }
 }
 
-/// What an onlooker sees: the steps of the unfinished operation, and the baselines.
+/// A reader's view: the steps of the unfinished operation, and the baselines.
 type View = (Option<Vec<Step>>, BTreeMap<Knob, Option<Value>>);
 
 fn view(journal: &dyn Journal) -> View {
@@ -344,17 +344,17 @@ fn fuzz_journal_files() {
                     return;
                 }
             };
-            // What counts is whole lines; it means the same without what stands behind it.
+            // Only complete lines count; the rest of the file does not change the result.
             let end = usize::try_from(contents.end).unwrap();
             assert!(bytes[..end].is_empty() || bytes[..end].ends_with(b"\n"));
             assert!(!bytes[end..].contains(&b'\n'));
             assert_eq!(Contents::parse(&bytes[..end]).as_ref(), Ok(&contents));
-            // One baseline is what all of them say of its knob.
+            // A single baseline agrees with the map of all.
             let folded = contents.folded();
             for name in folded.keys().chain(contents.baselines.keys()) {
                 assert_eq!(contents.baseline(name), folded.get(name).cloned());
             }
-            // Cutting off what has no end leaves what the lines before it say.
+            // Truncating the unfinished operation leaves the effect of the lines before it.
             if let Some(then) = contents.without_running() {
                 let at = usize::try_from(then.end).unwrap();
                 assert_eq!(Contents::parse(&bytes[..at]), Ok(then));
@@ -372,7 +372,7 @@ fn what_is_no_file_is_no_journal_and_is_not_waited_for() {
     assert!(said.ends_with("/journal: it is no file"), "{said}");
 }
 
-/// A journal as the first version of the suite left it: a file for each kind of knob that a machine has.
+/// A journal as the first version of the suite left it: a file for each kind of knob of a machine.
 const OLD_JOURNAL: &str = concat!(
     r#"{"summary":{"boot":"boot-1","baselines":{"allowed:/system.slice":"0-3","cg:/docker/cpuset.cpus":null,"#,
     r#""cg:/docker/cpuset.mems":"0","controller:/":null,"irqbalance:banned":null,"mask:204/205@8123":"all","#,
@@ -414,13 +414,13 @@ fn an_old_journal_is_read_and_each_of_its_knobs_is_written_as_before() {
     let journal = FileJournal::in_dir(dir.path());
     let steps = journal.unfinished().unwrap().unwrap().steps;
     let baselines = journal.baselines();
-    // Those of the summary, and those that seven of the steps keep.
+    // The baselines of the summary, and of seven of the steps.
     assert_eq!((baselines.len(), steps.len()), (12 + 7, 21));
     for text in baselines.keys().chain(steps.iter().map(|step| &step.knob)) {
         let known = millpond_linux::LinuxKnob::parse(text);
         assert_eq!(known.map(|knob| knob.knob()).as_ref(), Ok(text));
     }
-    // Records of the same steps are the same lines.
+    // The same steps give the same lines.
     let lines: Vec<&str> = OLD_JOURNAL.split_inclusive('\n').collect();
     assert_eq!(Record::Extend { steps: steps[10..].to_vec() }.line(), lines[2]);
 }

@@ -1,4 +1,4 @@
-//! How long things take on the machine of a machine file.
+//! The timing fields of a machine file.
 
 use super::topology::Sharing;
 use super::{Description, Wrong};
@@ -6,39 +6,39 @@ use crate::kernel::{CpuIndex, Exclusive, Hardware, Id, SOCKET_BYTES, Serves, Sta
 use millpond_model::Topology;
 use serde::Deserialize;
 
-/// Strands that take turns.
+/// Strands of a core that share a pipeline.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PipelineDescription {
-    /// So many strands of a core share one.
+    /// Strands of a core that share one pipeline.
     pub strands: u32,
     #[serde(default)]
     exclusive: Exclusive,
 }
 
-/// What a core makes of its instructions.
+/// How fast a core executes instructions.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CoreSpeed {
-    /// Cycles for an instruction that finds all it wants in the first cache.
+    /// Cycles of an instruction that hits in the first cache.
     cpi: f64,
-    /// The part of the outer cache's answer that it waits for, 0 to 1.
+    /// Part of the outer cache's latency that the core waits for, 0 to 1.
     #[serde(default = "all")]
     exposed: f64,
-    /// How many times as many accesses leave its first cache as leave one with lines of 64 bytes.
+    /// Misses of the first cache, as a multiple of those of a cache with lines of 64 bytes.
     #[serde(default = "all")]
     reach: f64,
 }
 
-/// What CPUs share beside pipelines.
+/// A resource other than pipelines that CPUs share.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StationDescription {
     serves: Serves,
     shared_by: SharedBy,
-    /// Requests in a cycle of a core.
+    /// Requests per cycle of a core.
     per_cycle: Option<f64>,
-    /// Gigabytes a second, for lines of memory.
+    /// Gigabytes per second, in lines of memory.
     gb_s: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ impl StationDescription {
         let cycle_fs = u32::try_from(cycle_fs).map_or(f64::MAX, f64::from);
         let service_fs = match (self.per_cycle, self.gb_s) {
             (Some(rate), None) if (0.001..=1_000.0).contains(&rate) => cycle_fs / rate,
-            // Bytes of a line, and femtoseconds of a nanosecond.
+            // 64 bytes per line; 1e6 femtoseconds per nanosecond.
             (None, Some(rate)) if (0.01..=100_000.0).contains(&rate) => 64.0 * 1e6 / rate,
             _ => {
                 let what = "a station serves 0.001 to 1000 requests in a cycle (per_cycle), or 0.01 to 100000 gigabytes a second (gb_s)";
@@ -76,7 +76,7 @@ pub(super) fn all() -> f64 {
     1.0
 }
 
-/// How far memory is, in nanoseconds under load.
+/// Latency of memory under load, in nanoseconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MemoryDescription {
@@ -87,11 +87,11 @@ pub(super) struct MemoryDescription {
     latencies_ns: Vec<Vec<f64>>,
 }
 
-/// The clock of a machine that names none.
+/// Default clock frequency.
 const CLOCK_MHZ: u64 = 1_000;
-/// The distance of local memory where nothing is said, in nanoseconds for each unit of an lgroup's distance.
+/// Default latency of local memory, in nanoseconds for each unit of an lgroup's distance.
 const NS_PER_DISTANCE: u64 = 10;
-/// Cycles until the outer cache answers where nothing is said.
+/// Default latency of the outer cache, in cycles.
 const CACHE_CYCLES: u64 = 20;
 
 pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware, Wrong> {
@@ -162,7 +162,7 @@ pub(super) fn hardware(d: &Description, topology: &Topology) -> Result<Hardware,
     Ok(hardware)
 }
 
-/// Numbers that stand alone, each within what hardware can be.
+/// Checks each number by itself against the limits of real hardware.
 fn bounds(d: &Description) -> Result<(), Wrong> {
     let size = d.caches.iter().filter_map(|cache| cache.size_kib).max();
     let numbers = [
@@ -188,13 +188,13 @@ fn bounds(d: &Description) -> Result<(), Wrong> {
     }
 }
 
-/// `1, 2, 4`
+/// The divisors as text: `1, 2, 4`.
 fn divisors(number: usize) -> String {
     let all = (1..=number).filter(|part| number.is_multiple_of(*part));
     all.map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// What is known of a machine from where its CPUs stand.
+/// Hardware with default timing for a topology.
 pub fn like(topology: &Topology) -> Hardware {
     let cpus = topology.processors();
     let mhz = cpus.first().and_then(|p| p.clock_mhz).filter(|mhz| *mhz > 0).unwrap_or(CLOCK_MHZ);
@@ -229,7 +229,7 @@ pub fn like(topology: &Topology) -> Hardware {
     }
 }
 
-/// Numbers for things in the order in which they come first; equal things have equal ones.
+/// Numbers distinct values in order of first occurrence; equal values get equal numbers.
 fn numbered<T: PartialEq, I: Id>(things: impl Iterator<Item = T>) -> Table<CpuIndex, I> {
     let mut known: Vec<T> = Vec::new();
     let mut numbers = Table::default();
@@ -243,7 +243,7 @@ fn numbered<T: PartialEq, I: Id>(things: impl Iterator<Item = T>) -> Table<CpuIn
     numbers
 }
 
-/// Picoseconds between lgroups.
+/// Memory latencies between lgroups, in picoseconds.
 fn latencies(memory: &MemoryDescription, lgroups: usize) -> Result<Vec<Vec<u64>>, Wrong> {
     if !memory.latencies_ns.is_empty() {
         if memory.local_ns.or(memory.remote_ns).or(memory.per_board_ns).is_some() {

@@ -8,34 +8,35 @@
 //!                                               strand of every core, then the second of every core, …
 //!   "processor": { "isa": "i386", "clock_mhz": 2400, "fpu": "i387 compatible",
 //!                  "implementation": "x86 (chipid {chip} …)", "brand": "…" },
-//!   "core":     { "cpi": 0.8, "exposed": 0.5 },  cycles of an instruction, what of the outer cache it waits for, and
-//!                                               "reach", how many times as often as usual it looks there
+//!   "core":     { "cpi": 0.8, "exposed": 0.5 },  cycles per instruction, part of the outer cache's latency that stalls, and
+//!                                               "reach", a multiple of the usual misses of the first cache
 //!   "pipeline": { "strands": 4, "exclusive": "issue" },
 //!   "caches":   [ { "level": 1, "kind": "data", "size_kib": 64, "shared_by": "core" } ],
-//!   "cache_cycles": 12,                         until the outermost cache answers
+//!   "cache_cycles": 12,                         latency of the outermost cache
 //!   "lgroups":  [ { "chips": [0], "memory_kib": 2040832 }, { "chips": [1] } ],
 //!   "distances": [ [10, 20], [20, 10] ],
 //!   "memory":   { "latencies_ns": [ [65, 105], [105, 65] ] },
 //!   "switch_ns": 1500,
-//!   "space_switch_ns": 200,                     more where the next thread has another address space
-//!   "idle_exit_ns": 4000,                       until an idle CPU begins, beyond a switch
-//!   "interrupt_ns": 16000,                      how much later the clock or a device wakes an idle CPU than another CPU does
-//!   "handover_trips": 4,                        to the outer cache, before the next CPU has a word that all of them write
+//!   "space_switch_ns": 200,                     additional cost where the next thread has another address space
+//!   "idle_exit_ns": 4000,                       wake-up of an idle CPU, in addition to a switch
+//!   "interrupt_ns": 16000,                      additional latency when the clock or a device, not a CPU, wakes an idle CPU
+//!   "handover_trips": 4,                        trips to the outer cache to pass on a word that all CPUs write
 //!   "stations": [ { "serves": "memory", "shared_by": "lgroup", "gb_s": 6.4 } ],
-//!   "kernel": 0.7,                              how many times the instructions that workloads have in the kernel
-//!   "socket_bytes": 16000,                      of messages that wait for a reader at most, before a writer waits
-//!   "process_end_ns": 70000,                  what a process takes to end
+//!   "kernel": 0.7,                              factor on the kernel instructions of workloads
+//!   "socket_bytes": 16000,                      most bytes of unread messages before a writer waits
+//!   "process_end_ns": 70000,                    exit time of a process
 //!   "devices":  [ { "name": "e1000g0", "processor": 1, "kind": "network" } ],
 //!   "tunables": { "hz": 100, "ts_dispatch_extended": 0, "lgrp_mem_pset_aware": 0 },
 //!   "zones":    [ { "name": "web", "processes": [ { "name": "httpd", "threads": 2 } ] } ],
-//!   "sources":  { "memory": "where the figure comes from" } }
+//!   "sources":  { "memory": "source of the figure" } }
 //! ```
 //!
 //! In place of the three numbers of chips, cores and strands, `"cores": [ { "chip": 0, "strands": [0, 1] } ]` names every
-//! strand. In place of `lgroups` and `distances`, `"board": { "chips": 4, "memory_kib": 67108864 }` makes an lgroup of so
-//! many chips each; without any, all CPUs and memory are in one group. In place of `latencies_ns`,
-//! `"memory": { "local_ns": 553, "remote_ns": 553, "per_board_ns": 94.7 }` has memory of another lgroup answer after `remote_ns`
-//! (else `local_ns`) and so much more for each lgroup of the machine, as where all are asked. Unknown fields are errors.
+//! strand. In place of `lgroups` and `distances`, `"board": { "chips": 4, "memory_kib": 67108864 }` makes one lgroup for each
+//! group of that many chips. Without any of them, all CPUs and memory are in one group. In place of `latencies_ns`,
+//! `"memory": { "local_ns": 553, "remote_ns": 553, "per_board_ns": 94.7 }` gives the latency of memory in another lgroup:
+//! `remote_ns` (default `local_ns`), plus `per_board_ns` for each lgroup of the machine, because all are asked.
+//! Unknown fields are errors.
 
 pub(crate) mod hardware;
 #[cfg(test)]
@@ -54,20 +55,20 @@ use std::collections::BTreeMap;
 use time::parse_time;
 use topology::{BoardDescription, CacheDescription, CoreDescription, LgroupDescription, Numbering, topology};
 
-/// More CPUs than any machine has had; it bounds what a typing error can allocate.
+/// Most CPUs: more than any machine has had. Bounds the memory that a typing error can allocate.
 const PROCESSORS_MAX: u32 = 16_384;
 
-/// The same for chips. How far memory is from each is a table of their square.
+/// Most chips. The table of memory latencies grows with their square.
 const CHIPS_MAX: u32 = 1024;
 
-/// The same for threads, of all described processes together.
+/// Most threads of all described processes together.
 const THREADS_MAX: u32 = 65_536;
 
-/// Why a machine file cannot be used, and where.
+/// An invalid machine file: the error and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}:{column}: {what}")]
 pub struct DescriptionError {
-    /// The file.
+    /// The file's name.
     pub origin: String,
     /// Counted from 1.
     pub line: usize,
@@ -157,7 +158,7 @@ struct DeviceDescription {
 #[serde(deny_unknown_fields)]
 struct ZoneDescription {
     name: String,
-    /// Its number when it runs.
+    /// Its zone id when it runs.
     id: Option<u32>,
     #[serde(default)]
     processes: Vec<ProcessDescription>,
@@ -168,12 +169,12 @@ struct ZoneDescription {
 struct ProcessDescription {
     name: String,
     threads: u32,
-    /// What it executes when its zone has booted.
+    /// The workload that it executes after its zone has booted.
     #[serde(default)]
     load: String,
 }
 
-/// What is wrong, and the key of the file at which it shows.
+/// An error, and the key of the file that it is about.
 type Wrong = (&'static str, String);
 
 /// Reads a machine file. `origin` names it in messages.
@@ -199,7 +200,7 @@ pub fn parse(text: &str, origin: &str) -> Result<SimState, DescriptionError> {
     })
 }
 
-/// Line and column of the first place where a key stands, or of the beginning.
+/// Line and column of the first occurrence of a key; the beginning of the file if it does not occur.
 fn place_of(text: &str, key: &str) -> (usize, usize) {
     let quoted = format!("\"{key}\"");
     text.lines()
@@ -236,7 +237,7 @@ fn expand(d: &Description) -> Result<SimState, Wrong> {
         if d.zones.iter().filter(|other| other.name == zone.name).count() > 1 {
             return Err(("zones", format!("zone {} is described twice", zone.name)));
         }
-        // The global one is there anyway.
+        // The global zone always exists.
         if !state.zones.contains(&zone.name) {
             state.zones.push(zone.name.clone());
         }

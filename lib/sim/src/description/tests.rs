@@ -1,4 +1,4 @@
-//! Machine files are understood, and mistakes in them have a place.
+//! Tests of machine files: valid ones, and the places that errors name.
 
 use super::*;
 use millpond_model::{ChipId, WallTime};
@@ -90,7 +90,7 @@ fn mistakes_are_reported_with_their_place() {
     );
 }
 
-/// The message for a file with that line, which must be about a place in line 4.
+/// The error message for a file with this line, which must name a place in line 4.
 fn at_line_4(line: &str) -> String {
     let said = error(&with(line));
     said.strip_prefix("small.json:4:").unwrap_or_else(|| panic!("{said}")).to_owned()

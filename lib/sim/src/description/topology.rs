@@ -1,4 +1,4 @@
-//! Where CPUs, caches and memory of a machine file stand.
+//! The topology of a machine file: CPUs, caches and memory.
 
 use super::{CHIPS_MAX, Description, PROCESSORS_MAX, Wrong};
 use millpond_model::{
@@ -39,7 +39,7 @@ pub(super) struct LgroupDescription {
     memory_kib: Option<u64>,
 }
 
-/// The strands of a core by number.
+/// The strands of a core, by number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CoreDescription {
@@ -47,7 +47,7 @@ pub(super) struct CoreDescription {
     strands: Vec<u32>,
 }
 
-/// Chips that have memory in common.
+/// Boards: groups of chips with common memory.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BoardDescription {
@@ -55,7 +55,7 @@ pub(super) struct BoardDescription {
     memory_kib: Option<u64>,
 }
 
-/// A core as it stands: its chip and its strands.
+/// A core: its chip and its strands.
 type Stand = (u32, Vec<u32>);
 
 pub(super) fn topology(d: &Description) -> Result<Topology, Wrong> {
@@ -105,7 +105,7 @@ fn pipelines(topology: &Topology, strands: usize) -> Vec<CpuSet> {
     topology.cores().into_iter().flat_map(of_core).collect()
 }
 
-/// So many chips, cores and strands.
+/// Cores from the numbers of chips, cores and strands.
 fn counted(d: &Description) -> Result<Vec<Stand>, Wrong> {
     let count = u64::from(d.chips) * u64::from(d.cores_per_chip);
     let count = count.saturating_mul(u64::from(d.strands_per_core));
@@ -137,7 +137,7 @@ fn counted(d: &Description) -> Result<Vec<Stand>, Wrong> {
     Ok((0..cores).map(|core| (core / d.cores_per_chip, strands(core))).collect())
 }
 
-/// Cores whose strands are named.
+/// Cores from an explicit list of strands.
 fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     if (d.chips, d.cores_per_chip, d.strands_per_core) != (0, 0, 0) {
         let what = "the file names every core, and says how many chips, cores or strands there are beside that; leave one of the two out";
@@ -178,7 +178,7 @@ fn named(d: &Description) -> Result<Vec<Stand>, Wrong> {
     Ok(d.cores.iter().map(|core| (core.chip, core.strands.clone())).collect())
 }
 
-/// The chips of each lgroup; all in one where nothing is said.
+/// The chips of each lgroup; one lgroup for all by default.
 fn groups(d: &Description, chips: u32) -> Result<Vec<LgroupDescription>, Wrong> {
     let Some(board) = d.board else {
         let clone =
@@ -237,7 +237,7 @@ fn lgroup_of_chip(groups: &[LgroupDescription], chips: u32) -> Result<Vec<LgrpId
 fn caches(d: &Description, processors: &[Processor]) -> Vec<Cache> {
     let mut caches = Vec::new();
     for (index, c) in d.caches.iter().enumerate() {
-        // Described twice is there once.
+        // Ignore a cache that is described twice.
         if d.caches[..index].contains(c) {
             continue;
         }

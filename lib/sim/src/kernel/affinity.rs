@@ -1,25 +1,25 @@
-//! Which lgroups a thread prefers.
+//! Lgroup affinities of a thread.
 
 use serde::{Deserialize, Serialize};
 
-/// The lgroups that a thread prefers: a bit for each, those beyond the last bit never are.
+/// The lgroups that a thread prefers, one bit each. Lgroups without a bit are never preferred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LgroupAffinities {
-    /// As long as it can run there.
+    /// Strong affinity: preferred whenever the thread can run there.
     pub strong: u64,
-    /// Where nothing speaks against it.
+    /// Weak affinity: preferred where no other rule decides.
     pub weak: u64,
 }
 
 impl LgroupAffinities {
-    /// Whether it prefers none.
+    /// Whether there is no affinity.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.strong == 0 && self.weak == 0
     }
 
-    /// How much an lgroup is preferred: 2 strongly, 1 weakly, 0 not.
+    /// Affinity for an lgroup: 2 strong, 1 weak, 0 none.
     #[must_use]
     pub fn of(&self, lgroup: u32) -> u8 {
         let has = |bits: u64| bits.checked_shr(lgroup).is_some_and(|rest| rest & 1 == 1);

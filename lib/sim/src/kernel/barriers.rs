@@ -1,18 +1,18 @@
-//! Barriers: threads wait for one another, asleep or spinning. A thread that spins keeps its CPU busy with nothing, and learns that
-//! the others have come only while it runs.
+//! Barriers: threads wait for one another, asleep or spinning. A spinning thread keeps its CPU busy, and sees that the others
+//! have arrived only while it runs.
 //!
 //! # Handover
 //!
-//! Threads that come are counted in a word of memory, which one CPU has at a time. Each keeps it for some trips to where it meets the
-//! others': the outer cache, or memory where they have different ones. A thread that comes meanwhile waits for it, so that `n` threads that
-//! come at once are counted after `n` times as long. The barrier opens then.
+//! Arriving threads are counted in a word of memory, whose cache line one CPU has at a time. Each CPU keeps it for several trips
+//! to the level where it meets the others' CPUs: the outer cache, or memory where they have different ones. A thread that arrives
+//! in the meantime waits for the line. So `n` threads that arrive at once are counted after `n` times as long; then the barrier opens.
 
 use super::ids::{BarrierId, CpuIndex, MixId, ThreadId};
 use super::program::Waiting;
 use super::state::Kernel;
 use super::thread::RunState;
 impl Kernel {
-    /// The running thread comes to a barrier. `true`: all were there, and it goes on.
+    /// The running thread arrives at a barrier. `true`: it was the last one, and continues.
     pub(super) fn meet(
         &mut self,
         cpu: CpuIndex,
@@ -27,7 +27,7 @@ impl Kernel {
         }
         match waiting {
             Waiting::Spin => {
-                // What spins is the first mix.
+                // The first mix is that of spinning.
                 self.begin(cpu, thread, false, Some(MixId(0)), u64::MAX);
             }
             Waiting::Block => {
@@ -38,7 +38,7 @@ impl Kernel {
         false
     }
 
-    /// When all threads that belong to a barrier are there, they go on.
+    /// Opens a barrier when all its threads have arrived.
     pub(super) fn open_if_full(&mut self, barrier: BarrierId) -> bool {
         let found = &mut self.barriers[barrier];
         if found.there.len() < found.parties as usize || found.there.is_empty() {
@@ -57,7 +57,7 @@ impl Kernel {
             }
             match state {
                 RunState::Asleep => self.set_runnable(thread),
-                // It spins, and sees it when it runs; the last one to come does not wait.
+                // A spinning thread sees it when it runs; the last thread does not wait.
                 RunState::Queued(_) | RunState::Pinned | RunState::Capped => self.t(thread).left = 0,
                 RunState::Running => {
                     let t = self.t(thread);
@@ -72,7 +72,7 @@ impl Kernel {
         true
     }
 
-    /// A thread on that CPU is counted, after all that came before it.
+    /// Counts the arrival of a thread on that CPU, after all that arrived before it.
     fn hand_over(&mut self, barrier: BarrierId, cpu: CpuIndex) {
         let h = &self.hardware;
         let found = &self.barriers[barrier];
@@ -91,7 +91,7 @@ impl Kernel {
         (found.free_at, found.last) = (free_at, Some(cpu));
     }
 
-    /// A thread that ends belongs to no barrier any more.
+    /// Removes a thread that ends from all barriers.
     pub(super) fn forget_at_barriers(&mut self, thread: ThreadId) {
         for barrier in &mut self.barriers {
             barrier.there.retain(|other| *other != thread);

@@ -1,12 +1,12 @@
-//! When bursts end. What a thread is paid for its pipeline changes with each neighbour that comes, goes or begins to spin, often many times within one
-//! instant, and only the last of these moves its end. So while an instant is worked through, an end that lies in the future is put
-//! off, and entered into the heap once, before time goes on.
+//! Deferred ends of bursts. The speed of a thread changes with each thread that starts, stops or begins to spin on its pipeline.
+//! That often happens many times within one instant, and only the last change determines the end of its burst. So while an
+//! instant is processed, an end in the future is deferred, and entered into the heap once, before time advances.
 
 use super::heap::Source;
 use super::ids::{CpuIndex, ThreadId};
 use super::state::Kernel;
 impl Kernel {
-    /// From now on ends are put off, or entered at once.
+    /// Starts or stops deferring ends.
     pub(super) fn put_ends_off(&mut self, on: bool) {
         self.index.ends.put_off = on;
         #[cfg(test)]
@@ -15,7 +15,7 @@ impl Kernel {
         }
     }
 
-    /// Enters the end of the running thread's burst into the heap, or puts that off. What could happen in this instant is never put off.
+    /// Enters the end of the running thread's burst into the heap, or defers it. An end that may be in this instant is never deferred.
     pub(super) fn set_end(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let source = Source::Cpu(cpu);
         if self.index.ends.put_off {
@@ -25,7 +25,7 @@ impl Kernel {
             if is_now && t.left == 0 && !owes {
                 return;
             }
-            // No instruction is faster than that of a thread alone.
+            // Lower bound of the end: no instruction is faster than alone on its pipeline.
             let alone = self.cpus[cpu].instruction_time.alone;
             let later = owes || t.left > 0 && (alone == 0 || t.left.saturating_mul(alone) > t.rest_fs);
             if later && !is_now {
@@ -37,13 +37,13 @@ impl Kernel {
         self.enter_end(cpu, thread);
     }
 
-    /// What the running thread does comes to its end now.
+    /// The running thread's burst ends now.
     pub(super) fn end_now(&mut self, cpu: CpuIndex) {
         self.index.ends.late.remove(cpu);
         self.heap.set(Source::Cpu(cpu), self.now);
     }
 
-    /// Whether the end of a burst was put off, so that another speed changes nothing before time goes on.
+    /// Whether the end of a burst is deferred. Then another change of speed has no effect before time advances.
     pub(super) fn is_late(&self, cpu: CpuIndex) -> bool {
         self.index.ends.late.contains(cpu)
     }
@@ -56,10 +56,10 @@ impl Kernel {
         }
     }
 
-    /// Enters what was put off, before time goes on.
+    /// Enters the deferred ends, before time advances.
     pub(super) fn enter_ends(&mut self) {
         while let Some(cpu) = self.index.ends.late.pop_first() {
-            // One that idles by now has no end.
+            // A CPU that is idle by now has no end.
             if let Some(thread) = self.cpus[cpu].running {
                 self.enter_end(cpu, thread);
             }

@@ -1,14 +1,15 @@
-//! CPU caps (reference §3.3, §3.8): how much CPU time a holder may use, on whichever CPUs.
+//! CPU caps: limits of a holder's total CPU time (the resource control `cpu-cap`).
 //!
-//! A thread is charged to each capped holder above it for the time that it ran: at each tick, and when it leaves its CPU. Usage decays: as time
-//! passes, as much falls away as the cap allows for that time. Up to a [`PERIOD`] of that may be used ahead; a thread that is
-//! charged beyond leaves its CPU as soon as it may be preempted, and waits in the queue of that cap. A later tick lets those go
-//! on that there is room for again, those first that wait longest. So a cap is met in the long run, and exceeded by what it allows for a
-//! period at most, and a tick of each CPU.
+//! A thread's run time is charged to each capped holder above it: at each tick, and when it leaves its CPU. Usage decays at the rate
+//! that the cap allows. Usage of up to a [`PERIOD`] at that rate may be ahead. A thread beyond that leaves its CPU as soon
+//! as it may be preempted, and waits in the cap's queue. A later tick releases as many threads as there is room for, the
+//! longest waiting first. So a cap holds in the long run; it is exceeded by at most its allowance for a period, and a tick of
+//! each CPU.
 //!
-//! Under the rules of Linux ([`super::eevdf`]) nothing decays: each period has what the cap allows, which CPUs are given in parts of 5 ms; where a CPU's part
-//! is used up and none is left, the threads that are there wait for the next period (`Documentation/scheduler/sched-bwc.rst`).
-//! Approximate: periods begin at the same moment for all, and end at a tick; a CPU on which they sleep gives nothing back.
+//! Under the rules of Linux ([`super::eevdf`]) usage does not decay. Each period has the time that the cap allows, and CPUs get it in
+//! parts of 5 ms. When a CPU's part is used up and nothing is left, its threads wait for the next period
+//! (`Documentation/scheduler/sched-bwc.rst`). Approximations: all periods begin at the same time and end at a tick, and a CPU whose threads
+//! sleep does not return the rest of its part.
 
 use super::heap::Source;
 use super::holder::{Cap, PERCENT, Taken};
@@ -18,7 +19,7 @@ use super::thread::RunState;
 use std::collections::BTreeSet;
 
 impl Kernel {
-    /// Sets the cap of a holder in percent of one CPU, 1 at least, or takes it away. What was used stays used.
+    /// Sets or removes the cap of a holder, in percent of one CPU, at least 1. Earlier usage stays charged.
     pub fn set_cap(&mut self, holder: HolderIndex, percent: Option<u32>) {
         let percent = percent.map(|percent| percent.max(1));
         let (now, has_quota) = (self.now, self.tunables.eevdf_slice_ns.is_some());
@@ -39,14 +40,14 @@ impl Kernel {
         }
         let capped = self.holders.iter().any(|holder| holder.cap.is_some());
         if !self.capped {
-            // What ran while nothing was capped is charged to nothing.
+            // Run time before the first cap is not charged.
             self.threads.iter_mut().for_each(|t| t.charged = t.user + t.sys);
         }
         self.capped = capped;
         self.wind_clock();
     }
 
-    /// What the cap of a holder took away; `None` where it has none.
+    /// Effect of a holder's cap; `None` without a cap.
     #[must_use]
     pub fn taken(&self, holder: HolderIndex) -> Option<Taken> {
         let cap = self.holders[holder].cap.as_ref()?;
@@ -55,12 +56,12 @@ impl Kernel {
         Some(Taken { time, ..cap.taken })
     }
 
-    /// Whether threads wait until a cap lets them go on.
+    /// Whether any thread waits for a cap.
     pub(super) fn any_capped(&self) -> bool {
         self.capped && self.holders.iter().filter_map(|h| h.cap.as_ref()).any(|cap| !cap.waiting.is_empty())
     }
 
-    /// Usage decays until now.
+    /// Decays usage up to now.
     pub(super) fn decay_caps(&mut self) {
         let now = self.now;
         for cap in self.holders.iter_mut().filter_map(|holder| holder.cap.as_mut()) {
@@ -71,7 +72,7 @@ impl Kernel {
         }
     }
 
-    /// A tick found the thread on a CPU. One with a cap that is used up is asked to leave it.
+    /// A tick found the thread on a CPU. If a cap is used up, the thread is asked to leave.
     pub(super) fn tick_caps(&mut self, cpu: CpuIndex, thread: ThreadId) {
         if self.capped {
             self.account(cpu);
@@ -82,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// Charges a thread for what it ran since it was charged last.
+    /// Charges the thread's run time since the last charge.
     pub(super) fn charge_caps(&mut self, thread: ThreadId) {
         if !self.capped {
             return;
@@ -114,7 +115,7 @@ impl Kernel {
         self.holders_of(thread).find(is_used_up)
     }
 
-    /// The thread leaves its CPU against its will. `true`: a cap is used up, and it waits for that.
+    /// The thread is preempted. `true`: a cap is used up, and the thread waits for it.
     pub(super) fn park_if_capped(&mut self, thread: ThreadId) -> bool {
         self.charge_caps(thread);
         let Some(holder) = self.used_up(thread) else { return false };
@@ -134,7 +135,7 @@ impl Kernel {
         }
     }
 
-    /// Takes a thread out of the queue of its cap, if it waits there; the caller puts it elsewhere.
+    /// Removes a thread from the queue of its cap, if it waits there; the caller puts it elsewhere.
     pub(super) fn uncap(&mut self, thread: ThreadId) {
         if self.thread(thread).state != RunState::Capped {
             return;
@@ -150,7 +151,7 @@ impl Kernel {
         }
     }
 
-    /// As many threads go on as can run for a tick until their cap is used up again.
+    /// Releases as many threads as can run for a tick before their cap is used up again.
     pub(super) fn release_capped(&mut self) {
         if !self.capped {
             return;
@@ -175,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// Every thread that waits for a cap is in the queue of one of its own once, no other thread is, and the clock will let them go.
+    /// Checks that every capped thread is in the queue of one of its own caps exactly once, that no other thread is, and that the clock runs.
     pub(super) fn check_caps(&self) -> Result<(), String> {
         let capped = || self.holders.with_ids().filter_map(|(n, holder)| Some((n, holder.cap.as_ref()?)));
         if self.capped != capped().next().is_some() {

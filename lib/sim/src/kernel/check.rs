@@ -1,4 +1,4 @@
-//! Whether a kernel that was saved can be one.
+//! Checks the consistency of a saved kernel.
 
 use super::classes::table;
 use super::cpu_mask::CpuMask;
@@ -11,10 +11,10 @@ use super::queue::NONE;
 use super::state::{HZ_MAX, Kernel};
 use super::thread::{Origin, RunState};
 impl Kernel {
-    /// Whether the parts fit together, so that no future of it fails for its past.
+    /// Checks that the parts are consistent, so that no later operation can fail because of them.
     ///
     /// # Errors
-    /// A sentence that names the first thing that does not fit.
+    /// A sentence that names the first inconsistency.
     pub fn check(&self) -> Result<(), String> {
         self.check_frame()?;
         self.check_holders()?;
@@ -156,7 +156,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Every thread that waits is in its queue once, at its priority, and no other thread is.
+    /// Checks that every waiting thread is in its queue exactly once, at its priority, and that no other thread is.
     fn check_queues(&self) -> Result<(), String> {
         let wrong = |number: QueueId| Err(format!("queue {number} of the kernel does not hang together"));
         let mut waiting = 0usize;

@@ -1,5 +1,5 @@
-//! Choices among CPUs: the one with the least to lose, the neighbour, the one to steal from, a home
-//! (reference §3.9, §3.10).
+//! Choices among CPUs: the CPU with the lowest priority, the neighbour for balance, the CPU to steal from, a home lgroup. The rules are
+//! those of the Solaris dispatcher (disp_lowpri_cpu, disp_getwork).
 
 use super::cpu_mask::{CpuMask, first_in};
 use super::heap::Source;
@@ -8,24 +8,24 @@ use super::queue::{IDLE, LEVELS_END};
 use super::state::Kernel;
 use std::cmp::Reverse;
 
-/// Threads below this priority are left for a moment where they last ran.
+/// Threads below this priority are left on their last CPU for `nosteal_nsec` before they may be stolen.
 const STEAL_AT_ONCE: i16 = 60;
 
 impl Kernel {
-    /// Whether what the thread left in its CPU's cache is still there: it runs, or left not long ago.
+    /// Whether the thread's data is still in its CPU's cache: it runs, or left within `rechoose_interval`.
     pub(super) fn is_warm(&self, thread: ThreadId) -> bool {
         let t = self.thread(thread);
         self.cpus[t.cpu].running == Some(thread)
             || t.left_tick.is_some_and(|left| self.lbolt() - left <= self.tunables.rechoose_interval)
     }
 
-    /// The CPU of the thread's partition with the least to lose, looked for from its home outwards. A level is
-    /// left when the thread is better than its least.
+    /// The CPU of the thread's partition whose best thread has the lowest priority. The search goes from the thread's home outwards, and ends
+    /// at the first ring where the thread is better than that lowest priority.
     pub(super) fn lowest(&self, hint: CpuIndex, thread: ThreadId, pri: i16) -> CpuIndex {
         self.lowest_where(hint, thread, pri, |_| true)
     }
 
-    /// The same among some of its CPUs.
+    /// The same, restricted to some CPUs.
     pub(super) fn lowest_where(
         &self,
         hint: CpuIndex,
@@ -46,8 +46,8 @@ impl Kernel {
         at_home.unwrap_or(hint)
     }
 
-    /// The first CPU in both sets with the least to lose, and what that is. What the thread itself is about to
-    /// leave counts as nothing.
+    /// The first CPU in both sets with the lowest priority, and that priority. The thread itself does not count on the CPU that it is
+    /// about to leave.
     fn least(
         &self,
         part: &CpuMask,
@@ -69,7 +69,7 @@ impl Kernel {
             found = first_in([members, part.words(), ring.words()], hint, other).map(|cpu| (level, cpu));
             above = level;
         }
-        // Of equal ones the first from the hint on.
+        // Ties: the first from the hint on.
         let turn = |cpu: CpuIndex| (cpu < hint, cpu);
         match found {
             _ if !leaves => found,
@@ -78,7 +78,7 @@ impl Kernel {
         }
     }
 
-    /// The next CPU of the leaf for a thread, or, alone in it, of the thread's partition.
+    /// The next CPU of the thread's partition in the leaf lgroup; in the whole partition if the CPU is alone there.
     pub(super) fn neighbour(&self, thread: ThreadId, number: CpuIndex) -> CpuIndex {
         let leaf = &self.index.rings[self.cpus[number].lgroup as usize][0];
         let part = &self.parts[self.thread(thread).part].cpus;
@@ -87,11 +87,11 @@ impl Kernel {
         in_leaf.or_else(|| first_in([part.words()], after, other)).unwrap_or(number)
     }
 
-    /// A thread waits behind others: the nearest idle CPU of the partition looks whether to take it.
+    /// A thread waits behind others: makes the nearest idle CPU of the partition consider stealing it.
     pub(super) fn poke_idle(&mut self, thread: ThreadId, near: CpuIndex) {
         let t = self.thread(thread);
         let idles = |cpu: CpuIndex| self.cpus[cpu].running.is_none();
-        // No CPU idles that has something to lose.
+        // Idle CPUs are at level IDLE.
         let Some((IDLE, free)) = self.index.scores.next_above(IDLE - 1) else { return };
         if t.bound.is_some() {
             return;
@@ -105,12 +105,12 @@ impl Kernel {
         }
     }
 
-    /// A thread that waits for another CPU of the partition and may be taken from there. Where it should be left
-    /// for a moment, the CPU looks again then.
+    /// A thread that waits for another CPU of the partition and may be stolen. If the only candidates must be left for a moment,
+    /// the CPU tries again afterwards.
     pub(super) fn stealable(&mut self, thief: CpuIndex) -> Option<ThreadId> {
         let (part, lgroup) = (self.cpus[thief].part, self.cpus[thief].lgroup);
         let peers = &self.parts[part].peers;
-        // A CPU that idles and has one thread waiting is about to take it.
+        // An idle CPU with one waiting thread is about to run it.
         let is_switching = |cpu: CpuIndex| self.cpus[cpu].running.is_none() && self.queues[cpu].len() == 1;
         let open =
             |cpu: CpuIndex| cpu != thief && self.queues[cpu].steal_after <= self.now && !is_switching(cpu);
@@ -131,7 +131,7 @@ impl Kernel {
         let victim = self.index.rings[lgroup as usize].iter().find_map(best_in);
         let victim = victim?;
         let Kernel { queues, threads, parts, .. } = self;
-        // Those that are bound to a CPU do not come into question.
+        // Bound threads are not in the list.
         let may_come = |thread: ThreadId| parts[threads[thread].part].cpus.contains(thief);
         let thread = queues[victim].first_unbound(threads, may_come);
         self.rescore(victim);
@@ -150,8 +150,8 @@ impl Kernel {
         Some(thread)
     }
 
-    /// The lgroup where a new thread is at home: among those with CPUs in its partition, and of these among those that it prefers most,
-    /// the one with the fewest threads for its CPUs.
+    /// The home lgroup of a new thread: among those with CPUs in its partition, the most preferred; of these, the one with the
+    /// fewest threads per CPU.
     pub(super) fn choose_home(&self, thread: ThreadId) -> u32 {
         let t = self.thread(thread);
         if let Some(cpu) = t.bound {

@@ -1,11 +1,11 @@
-//! The clock tick (reference §3.9, §3.11): it charges the threads that run, and once a second updates the waits.
+//! The clock tick: charges running threads, and runs the once-per-second update of waiting ones.
 
 use super::classes::CLASSES;
 use super::heap::Source;
 use super::ids::CpuIndex;
 use super::state::Kernel;
 impl Kernel {
-    /// The clock ticks while a thread runs or waits for a cap.
+    /// Starts the clock. It ticks while a thread runs or waits for a cap.
     pub(super) fn wind_clock(&mut self) {
         if self.busy.is_empty() && !self.any_capped() {
             self.heap.cancel(Source::Clock);
@@ -15,7 +15,7 @@ impl Kernel {
         }
     }
 
-    /// One tick.
+    /// Processes one tick.
     pub(super) fn clock(&mut self) {
         if self.capped {
             self.decay_caps();

@@ -1,4 +1,4 @@
-//! Sets of CPUs by index, and CPUs sorted into levels: what is asked at every switch, in a few words each.
+//! Bit sets of CPUs, and CPUs sorted into priority levels. They are queried at every switch, a few words at a time.
 
 use super::ids::{CpuIndex, Id, Table};
 use super::queue::LEVELS;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct CpuMask {
-    /// May end with words that say nothing: what is taken out comes back before long.
+    /// May end with zero words: a removed index usually returns soon.
     words: Vec<u64>,
-    /// How many bits are set.
+    /// Number of set bits.
     len: u32,
 }
 
@@ -22,13 +22,13 @@ impl PartialEq for CpuMask {
 
 impl Eq for CpuMask {}
 
-/// The highest index that a set may be read with from a file.
+/// The highest index that is accepted from a file.
 pub(super) const INDEX_MAX: u32 = 1 << 20;
 
 impl TryFrom<Vec<u32>> for CpuMask {
     type Error = &'static str;
 
-    /// Ascending, and not beyond what any machine has.
+    /// The indices must be ascending and below `INDEX_MAX`.
     fn try_from(indices: Vec<u32>) -> Result<Self, &'static str> {
         let ascend = indices.is_sorted_by(|a, b| a < b);
         if !ascend || indices.last().is_some_and(|last| *last >= INDEX_MAX) {
@@ -55,7 +55,6 @@ impl FromIterator<CpuIndex> for CpuMask {
 }
 
 impl CpuMask {
-    /// Adds an index.
     #[inline]
     pub fn insert(&mut self, index: CpuIndex) {
         let at = index.place() / 64;
@@ -67,7 +66,6 @@ impl CpuMask {
         *word |= 1 << (index.0 % 64);
     }
 
-    /// Takes an index away.
     #[inline]
     pub fn remove(&mut self, index: CpuIndex) {
         if let Some(word) = self.words.get_mut(index.place() / 64) {
@@ -76,34 +74,32 @@ impl CpuMask {
         }
     }
 
-    /// Whether an index is in it.
     #[must_use]
     #[inline]
     pub fn contains(&self, index: CpuIndex) -> bool {
         self.words.get(index.place() / 64).is_some_and(|word| word >> (index.0 % 64) & 1 == 1)
     }
 
-    /// Whether it has none.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its words: bit by bit whether an index is in it.
+    /// The bit words.
     #[must_use]
     #[inline]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// How many it has.
+    /// Number of indices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// All, ascending.
+    /// All indices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = CpuIndex> + '_ {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             std::iter::successors(Some(*word).filter(|w| *w != 0), |w| Some(w & (w - 1)).filter(|w| *w != 0))
@@ -111,7 +107,7 @@ impl CpuMask {
         })
     }
 
-    /// Takes the lowest out.
+    /// Removes and returns the lowest index.
     #[inline]
     pub fn pop_first(&mut self) -> Option<CpuIndex> {
         let first = self.first()?;
@@ -119,7 +115,7 @@ impl CpuMask {
         Some(first)
     }
 
-    /// The lowest.
+    /// The lowest index.
     #[must_use]
     #[inline]
     pub fn first(&self) -> Option<CpuIndex> {
@@ -135,7 +131,7 @@ impl CpuMask {
     }
 }
 
-/// The first index at or after `from`, going round, that is in all sets of these words and for which `wanted` holds.
+/// The first index at or after `from`, cyclically, that is in all these sets and for which `wanted` holds.
 #[inline]
 pub fn first_in<const N: usize>(
     sets: [&[u64]; N],
@@ -149,7 +145,7 @@ pub fn first_in<const N: usize>(
     if words == 0 {
         return None;
     }
-    // The word of `from` comes first with its upper bits, and last with the others.
+    // The word of `from` is visited twice: first its upper bits, last the lower ones.
     let (start, upper) = match from.place() / 64 {
         at if at < words => (at, u64::MAX << (from.0 % 64)),
         _ => (0, u64::MAX),
@@ -173,21 +169,21 @@ pub fn first_in<const N: usize>(
     None
 }
 
-/// Indices, each at a level from -1 to 169.
+/// CPU indices, each at a level from -1 to 169.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuLevels {
     at: Table<CpuIndex, i16>,
-    /// For each level plus one the words of its members, which are so many.
+    /// For each level plus one, the bit words of its members; `words` words each.
     members: Vec<u64>,
     words: usize,
-    /// How many members those have.
+    /// Number of members of each level.
     counts: [u32; LEVELS + 1],
-    /// Which levels have members, by level plus one.
+    /// Bit set of levels with members, by level plus one.
     full: [u64; 3],
 }
 
 impl CpuLevels {
-    /// So many, all at level -1.
+    /// This many indices, all at level -1.
     #[must_use]
     pub fn new(count: u32) -> Self {
         let words = count.div_ceil(64) as usize;
@@ -206,7 +202,7 @@ impl CpuLevels {
         levels
     }
 
-    /// Moves an index to a level; gives that where it was.
+    /// Moves an index to a level; returns the old level.
     #[inline]
     pub fn set(&mut self, index: CpuIndex, level: i16) -> i16 {
         let before = std::mem::replace(&mut self.at[index], level);
@@ -233,7 +229,7 @@ impl CpuLevels {
         self.at[index]
     }
 
-    /// The lowest level above `above` that has members, and the words of these.
+    /// The lowest level above `above` that has members, with their bit words.
     #[must_use]
     #[inline]
     pub fn next_above(&self, above: i16) -> Option<(i16, &[u64])> {
@@ -247,8 +243,7 @@ impl CpuLevels {
         self.member(word, bits.trailing_zeros())
     }
 
-    /// The first index at or after `from`, going round, that is in all of these sets, at the lowest possible level from 0 on,
-    /// but below `level`.
+    /// The first index at or after `from`, cyclically, that is in both sets, at the lowest possible level of at least 0 and below `level`.
     #[must_use]
     pub fn first_below(&self, level: i16, sets: [&CpuMask; 2], from: CpuIndex) -> Option<CpuIndex> {
         let rising = std::iter::successors(self.next_above(-1), |(at, _)| self.next_above(*at));
@@ -258,7 +253,7 @@ impl CpuLevels {
             .find_map(|(_, members)| first_in([members, sets[0].words(), sets[1].words()], from, |_| true))
     }
 
-    /// The highest level below `below` that has members, and the words of these.
+    /// The highest level below `below` that has members, with their bit words.
     #[must_use]
     #[inline]
     pub fn next_below(&self, below: i16) -> Option<(i16, &[u64])> {

@@ -1,4 +1,4 @@
-//! Which threads wait for what no thread will do any more, and which never end. Reads only.
+//! Finds threads that wait for ever, and threads that never end. It only reads.
 
 use super::ids::{BarrierId, ChannelId, ThreadId};
 use super::program::{Action, Program};
@@ -12,22 +12,22 @@ use std::fmt;
 pub struct Stuck {
     /// The thread.
     pub thread: ThreadId,
-    /// What it waits for.
+    /// The object that it waits for.
     pub waits_for: WaitsFor,
 }
 
-/// What a thread waits for.
+/// An object that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// A post to the channel of that number.
+    /// A post to this channel.
     Channel(ChannelId),
-    /// Others at a barrier, asleep or spinning.
+    /// Other threads at a barrier; it waits asleep or spinning.
     Barrier {
         /// Its number.
         barrier: BarrierId,
-        /// How many threads are there.
+        /// Number of threads that have arrived.
         there: u32,
-        /// How many belong to it.
+        /// Number of threads that it waits for.
         parties: u32,
     },
 }
@@ -43,13 +43,13 @@ impl fmt::Display for WaitsFor {
     }
 }
 
-/// What threads that still go on may do for those that wait.
+/// Actions of running threads that could release waiting ones.
 #[derive(Default)]
 struct Help {
     /// The channels that they may post to.
     posts: BTreeSet<ChannelId>,
-    /// How many of them may come to each barrier. A thread comes once, since it then waits; one that starts children
-    /// that come may start any number.
+    /// Number of them that may arrive at each barrier. A thread arrives once, because it then waits. A thread whose children arrive
+    /// may start any number of them.
     comers: BTreeMap<BarrierId, u64>,
 }
 
@@ -89,13 +89,12 @@ impl Help {
 }
 
 impl Kernel {
-    /// The threads that wait for what only threads could do that wait for ever themselves, or no thread at all: for a post
-    /// to a channel, or at a barrier for more others than can still come. Channels first, then barriers, each by number
-    /// and in order of arrival.
+    /// The threads that wait for ever: only other such threads, or none, could release them. They wait for a post to a channel, or at a
+    /// barrier for more threads than can still arrive. Channels first, then barriers, each by number and in order of arrival.
     #[must_use]
     pub fn stuck(&self) -> Vec<Stuck> {
         let mut stuck = self.waiting();
-        // A thread that goes on may help some; those that are helped go on.
+        // Fixpoint: released threads may release others.
         while !stuck.is_empty() {
             let waits: BTreeSet<ThreadId> = stuck.iter().map(|s| s.thread).collect();
             let mut help = Help::default();
@@ -125,8 +124,8 @@ impl Kernel {
         channels.chain(barriers).collect()
     }
 
-    /// The threads that end only if they are killed, ascending. One that spins at a barrier computes no longer than
-    /// until the others come.
+    /// The threads that end only if they are killed, ascending. A thread that spins at a barrier does not count: it stops when the others
+    /// arrive.
     #[must_use]
     pub fn endless(&self) -> Vec<ThreadId> {
         let spins: BTreeSet<ThreadId> = self.barriers.iter().flat_map(|b| &b.there).copied().collect();
@@ -195,7 +194,7 @@ mod tests {
         let sleeps = start(&mut kernel, meet(Waiting::Block));
         let late = start(&mut kernel, Program::once(vec![Action::Sleep(2_000_000), Action::Exit]));
         kernel.run_until(1_000_000).unwrap();
-        // The third is about to end, and never comes.
+        // The third one is about to end and never arrives.
         let stuck = [at_barrier(spins, barrier, 2, 3), at_barrier(sleeps, barrier, 2, 3)];
         assert_eq!(kernel.stuck(), stuck);
         assert_eq!(kernel.endless(), [] as [ThreadId; 0]);
@@ -222,7 +221,7 @@ mod tests {
         assert_eq!(kernel.stuck(), []);
         kernel.end(late);
         assert_eq!(kernel.stuck().len(), 1);
-        // A child will come.
+        // A child will arrive.
         let parent = vec![Action::Sleep(2_000_000), Action::Fork(meet(Vec::new()))];
         start(&mut kernel, Program::once(parent));
         kernel.run_until(1_500_000).unwrap();
@@ -249,7 +248,7 @@ mod tests {
         let (first, second) = (kernel.barrier(2), kernel.barrier(2));
         let channel = kernel.channel();
         let spin = |barrier| Action::Meet(barrier, Waiting::Spin);
-        // The first barrier lacks one; the thread that waits there would post, and the one that waits for that would meet the last one.
+        // The first barrier lacks one thread. Its waiting thread would post, and the thread that waits for that post would arrive at the last one.
         let one = start(&mut kernel, Program::once(vec![spin(first), Action::Post(channel)]));
         let two = start(&mut kernel, Program::once(vec![Action::Wait(channel), spin(second)]));
         let three = start(&mut kernel, Program::once(vec![Action::Meet(second, Waiting::Block)]));
@@ -268,7 +267,7 @@ mod tests {
         let again = start(&mut kernel, Program::repeat(vec![Action::Sleep(1_000)]));
         start(&mut kernel, Program::once(vec![Action::User(9_000_000)]));
         assert_eq!(kernel.endless(), [hog, again]);
-        // A thread that spins at a barrier waits; one that begins again does so for ever.
+        // A thread that spins at a barrier waits; one that starts over never ends.
         let (once, repeat) = (kernel.barrier(2), kernel.barrier(2));
         let meet = |barrier| vec![Action::Meet(barrier, Waiting::Spin)];
         start(&mut kernel, Program::once(meet(once)));

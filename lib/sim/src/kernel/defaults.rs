@@ -1,6 +1,6 @@
-//! Values that need not be saved.
+//! Values that are omitted from a saved kernel.
 
-/// Whether a value need not be written.
+/// Whether a value is omitted.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,5 +1,5 @@
-//! Into a queue and out of one: where a thread waits, which CPU that asks to switch, and what a CPU takes next
-//! (reference §3.9).
+//! Dispatching: the queue that a runnable thread enters, the CPU that is asked to switch, and the thread that a CPU runs next
+//! (setbackdq, setfrontdq and disp in Solaris).
 
 use super::class::End;
 use super::heap::Source;
@@ -9,11 +9,11 @@ use super::state::{Kernel, add};
 use super::thread::RunState;
 use super::waits;
 use millpond_model::Nanos;
-/// From this priority on, a level's queue is made as long as the neighbour's; below, two longer is fine.
+/// From this priority on, queues of a level are balanced exactly; below, a difference of two threads is accepted.
 const MATCH_FROM: i16 = 16;
 
 impl Kernel {
-    /// Puts a thread that is in no queue into the one where it should wait.
+    /// Puts a thread that is in no queue into the right one.
     pub(super) fn enqueue(&mut self, thread: ThreadId, end: End) {
         let t = self.thread(thread);
         let pri = t.effective();
@@ -29,7 +29,7 @@ impl Kernel {
             },
         };
         self.eevdf_move(thread, cpu);
-        // A new best asks the CPU to switch.
+        // A new best thread preempts the CPU.
         if self.insert(thread, cpu.into(), end) {
             self.resched(cpu, pri);
         }
@@ -42,7 +42,7 @@ impl Kernel {
         }
     }
 
-    /// Into the queue of that number. Gives whether the thread is better than all that were there.
+    /// Inserts the thread into this queue. Returns whether it is better than all others there.
     fn insert(&mut self, thread: ThreadId, queue: QueueId, end: End) -> bool {
         let better = self.queues[queue].insert(&mut self.threads, thread, end == End::Front);
         let now = self.now;
@@ -55,13 +55,13 @@ impl Kernel {
         better
     }
 
-    /// Into the queue of the partition. The CPU with the least to lose is told.
+    /// Puts the thread into the partition's kp queue, and preempts the CPU with the lowest priority.
     fn enqueue_kp(&mut self, thread: ThreadId, end: End) {
         let t = self.thread(thread);
         let (pri, part, hint) = (t.effective(), t.part, t.cpu);
         let queue = self.kp_queue(part);
         self.insert(thread, queue, end);
-        // Only CPUs that look into this queue.
+        // Only CPUs that use this queue.
         let cpu = self.lowest_where(hint, thread, pri, |c| self.kp_queue(self.cpus[c].part) == queue);
         let chosen = &mut self.cpus[cpu].chosen_level;
         *chosen = pri.max(*chosen);
@@ -73,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// Takes a thread out of the queue that it is in.
+    /// Removes a thread from its queue.
     pub(super) fn dequeue(&mut self, thread: ThreadId) {
         if let RunState::Queued(queue) = self.thread(thread).state {
             self.queues[queue].remove(&mut self.threads, thread);
@@ -84,7 +84,7 @@ impl Kernel {
         }
     }
 
-    /// Asks a CPU to switch to something of priority `pri`, unless what it runs is as good.
+    /// Asks a CPU to switch to priority `pri`, unless it runs an equal or better one.
     pub(super) fn resched(&mut self, number: CpuIndex, pri: i16) {
         let kernel_too = pri >= self.tunables.kpreempt_pri;
         let cpu = &mut self.cpus[number];
@@ -97,7 +97,7 @@ impl Kernel {
         self.cross_call(number);
     }
 
-    /// The queue's CPU for a thread that goes behind its equals.
+    /// The CPU for a thread that goes behind its equals.
     fn choose_back(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
         if !self.may_run(thread, t.cpu) {
@@ -110,7 +110,7 @@ impl Kernel {
         self.balanced(thread, cpu, pri)
     }
 
-    /// The neighbour, where that has clearly less to do at this priority.
+    /// The neighbour, if it has clearly fewer threads of this priority.
     fn balanced(&self, thread: ThreadId, cpu: CpuIndex, pri: i16) -> CpuIndex {
         let mut len = i64::from(self.queues[cpu].len_at(pri));
         if pri >= MATCH_FROM {
@@ -123,7 +123,7 @@ impl Kernel {
         if i64::from(self.queues[neighbour].len_at(pri)) < len { neighbour } else { cpu }
     }
 
-    /// The queue's CPU for a thread that goes before its equals.
+    /// The CPU for a thread that goes before its equals.
     fn choose_front(&self, thread: ThreadId, pri: i16) -> CpuIndex {
         let t = self.thread(thread);
         let last = &self.cpus[t.cpu];
@@ -135,17 +135,16 @@ impl Kernel {
         }
     }
 
-    /// What a CPU runs next: out of its partition's queue, its own, or another's. The thread is in no queue any
-    /// more.
+    /// The next thread of a CPU: from its partition's kp queue, its own queue, or another CPU's. The thread is removed from its queue.
     pub(super) fn next_thread(&mut self, cpu: CpuIndex) -> Option<ThreadId> {
-        // Whatever it did comes to no end here any more.
+        // The burst of the previous thread no longer ends here.
         self.heap.cancel(Source::Cpu(cpu));
         if let Some(pinned) = self.resume(cpu) {
             return Some(pinned);
         }
         let part = self.cpus[cpu].part;
         let kp = self.kp_queue(part);
-        // A CPU that is out of service keeps its set, and takes nothing from it.
+        // An off-line CPU stays in its set, but takes no thread from it.
         let serves = self.parts[part].cpus.contains(cpu);
         let kp_best = if serves { self.queues[kp].best } else { IDLE };
         let own_best = self.queues[cpu].best;

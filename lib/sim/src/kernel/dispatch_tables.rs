@@ -1,4 +1,4 @@
-//! Dispatch tables as they are shared: one value, which the tables of the machine and its kernel both hold. To write them makes another value.
+//! Shared dispatch tables: the machine's tables and its kernel hold one value. A change makes a new value.
 
 use millpond_formats::dispadmin::default_tables;
 use millpond_model::DispatchTables;
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 static STANDARD: LazyLock<Arc<DispatchTables>> = LazyLock::new(|| Arc::new(default_tables(false)));
 
-/// Those of a machine that was booted with no tunables.
+/// The tables of a machine with default tunables.
 pub fn standard() -> Arc<DispatchTables> {
     Arc::clone(&STANDARD)
 }
@@ -16,7 +16,7 @@ pub(super) fn is_standard(tables: &Arc<DispatchTables>) -> bool {
     *tables == *STANDARD
 }
 
-/// For serde, which leaves pointers alone.
+/// For serde, which does not serialize `Arc`.
 pub fn serialize<S: Serializer>(tables: &Arc<DispatchTables>, to: S) -> Result<S::Ok, S::Error> {
     tables.as_ref().serialize(to)
 }

@@ -1,30 +1,32 @@
-//! Time sharing as Linux does it: EEVDF, the earliest eligible virtual deadline first.
+//! Time sharing as in Linux: EEVDF, earliest eligible virtual deadline first.
 //!
-//! Source: Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First* (1995), and the kernel's own description,
-//! `Documentation/scheduler/sched-eevdf.rst`. Threads of the class TS follow these rules where a machine has the tunable
-//! `eevdf_slice_ns`; the other classes stay as they are, and so do priorities above them.
+//! Sources: Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First* (1995), and the kernel's
+//! `Documentation/scheduler/sched-eevdf.rst`. Threads of the class TS follow these rules on machines with the tunable
+//! `eevdf_slice_ns`. Other classes and higher priorities keep their own rules.
 //!
 //! # Rules
 //!
-//! * Each thread has a *virtual time*: what it ran, in nanoseconds, times 1,024 over its weight. A weight is 1,024 × 1.25^-nice.
-//! * The virtual time of a CPU is the mean of those of its threads, by weight. A thread is *eligible* while its own is not beyond.
-//!   The distance is its *lag*: what it should have had and has not.
-//! * A request is a slice. Its *deadline* is the virtual time at which a slice is used up, and one later each time that it was.
-//! * A CPU takes the eligible thread with the earliest deadline. One that runs keeps its CPU until its slice is used up, but yields
-//!   to a better one that wakes up once it is not eligible any more. Slices end at clock ticks.
-//! * A thread keeps its lag while it sleeps, at most two slices of it. One that had too much loses that while others go on.
-//! * A new thread begins with half a slice.
-//! * A thread that wakes up goes where it was if that CPU idles, else to an idle CPU of the same lgroup (for what shares the
-//!   last cache), else to where it was or to where its waker is, whichever has fewer threads. A new one goes to an idle CPU, else to where the
-//!   thread is that started it, unless that CPU was busy of late and more loaded on average than the least loaded one by a sixth of a thread.
-//! * A CPU without threads takes one from elsewhere ([`super::choose_cpu`]), where the tunable `nosteal_nsec` is what Linux calls the cost
-//!   of a migration. A busy one looks around every 16 ms for each CPU of the machine, less a tick, and takes one thread where another CPU has more, now and
-//!   on average of late: a daemon's moment moves no thread.
+//! * Each thread has a *virtual time*: its run time in nanoseconds, times 1,024, divided by its weight. The weight is
+//!   1,024 × 1.25^-nice.
+//! * The virtual time of a CPU is the weighted mean of its threads' virtual times. A thread is *eligible* if its own is not
+//!   larger. The difference is its *lag*: the time that it is owed.
+//! * A request is a slice. Its *deadline* is the virtual time at which the slice is used up. Each used-up slice moves it on.
+//! * A CPU runs the eligible thread with the earliest deadline. A running thread keeps its CPU until its slice is used up.
+//!   Earlier it yields only to a better thread that wakes up, and only if it is no longer eligible. Slices end at clock ticks.
+//! * A sleeping thread keeps its lag, at most two slices. Negative lag shrinks as other threads run.
+//! * A new thread starts with half a slice.
+//! * A waking thread goes to its last CPU if that is idle, else to an idle CPU of the same lgroup (which models the last-level
+//!   cache). If none is idle, it goes to its last CPU or to its waker's, whichever has fewer threads. A new thread goes to an idle CPU, else to its
+//!   creator's. It leaves its creator's CPU only if that was busy lately and its average load exceeds the least by a sixth of a thread.
+//! * A CPU without threads steals one ([`super::choose_cpu`]). There the tunable `nosteal_nsec` is Linux's migration cost.
+//!   A busy CPU balances every 16 ms times the number of CPUs, less a tick. It takes one thread from a CPU with more threads, both
+//!   now and on recent average. So a short burst of a daemon moves no thread.
 //!
-//! # How true
+//! # Fidelity
 //!
-//! Exact by these rules: order, shares, lag, deadlines. Approximate: balance between CPUs goes by numbers of threads, whose average forgets half in
-//! 32 ms as the kernel's does, and knows neither their weights nor failed attempts; groups of threads (cgroups, autogroups) have no weights of their own; slices cannot be set for a thread.
+//! Exact by these rules: order, shares, lag, deadlines. Approximate: CPUs are balanced by numbers of threads. As in the kernel,
+//! their average decays by half in 32 ms; but weights and failed attempts do not count. Groups of threads (cgroups, autogroups)
+//! have no weights of their own. Slices cannot be set per thread.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, EevdfState, TS_ENTRY};
@@ -34,23 +36,23 @@ use super::sys::SYS;
 use super::thread::RunState;
 use millpond_model::ClassParams;
 
-/// The weight of a thread that is not nice.
+/// The weight of a thread at nice 0.
 const UNIT: i64 = 1_024;
-/// The global priority of all threads that share time: one for all, since who runs is decided otherwise.
+/// The global priority of all time-sharing threads: one value, because it does not decide the order among them.
 const LEVEL: i16 = TS_ENTRY as i16;
-/// User priorities, -60 to 60, for each step of nice, 20 to -20.
+/// User priorities per step of nice: -60 to 60 correspond to nice 20 to -20.
 const UPRI_FOR_NICE: i8 = 3;
-/// A busy CPU looks around after so many milliseconds for each CPU of the machine.
+/// Balancing interval of a busy CPU, in milliseconds per CPU of the machine.
 const BALANCE_MS: u64 = 16;
-/// The time constant of a CPU's average load: half of what was is forgotten in 32 ms.
+/// Time constant of a CPU's average load, equivalent to a half-life of 32 ms.
 const AVERAGE_NS: u64 = 46_000_000;
-/// So much more loaded than this one, in hundredths, another CPU must be.
+/// Minimum load of the other CPU for balancing, in percent of this CPU's load.
 const MORE_LOADED: u64 = 117;
-/// A CPU is busy of late from so many thousandths of a thread on average on: where 117 hundredths of its use are all of it.
+/// Minimum average load of a busy CPU, in thousandths of a thread: where 117 % of it is a whole thread.
 const BUSY: u64 = 100_000u64.div_ceil(MORE_LOADED);
-/// A new thread goes from one busy CPU to another for so many thousandths of a thread: 17 hundredths of one.
+/// Minimum difference of load at which a new thread leaves its creator's CPU, in thousandths of a thread: 17 %.
 const FAR_LESS: u64 = 10 * (MORE_LOADED - 100);
-/// A slice where none is tuned, in nanoseconds.
+/// Default slice, in nanoseconds.
 const SLICE_NS: u64 = 3_000_000;
 
 pub(super) const EEVDF: Class = Class {
@@ -105,7 +107,7 @@ fn store(state: &mut ClassState, params: ClassParams) {
     (state.upri, state.uprilim) = (upri, uprilim);
 }
 
-/// The weight of a thread with this user priority: a quarter more for each step of nice that it is less nice.
+/// The weight of a thread with this user priority: a factor of 1.25 per step of nice.
 #[expect(clippy::cast_possible_truncation, reason = "15 to 88,818")]
 fn weight(upri: i8) -> i64 {
     let nice = -(upri / UPRI_FOR_NICE).clamp(-19, 20);
@@ -134,14 +136,14 @@ impl Kernel {
         i64::try_from(slice).unwrap_or(i64::MAX) * UNIT / weight(of(&self.thread(thread).class).upri)
     }
 
-    /// Moves a thread's virtual time to now. `true`: a slice was used up, and it has another deadline.
+    /// Updates a thread's virtual time. `true`: its slice is used up, and it has a new deadline.
     fn eevdf_charge(&mut self, thread: ThreadId) -> bool {
         if let RunState::Running = self.thread(thread).state {
             let cpu = self.thread(thread).cpu;
             self.account(cpu);
         }
         if !of(&self.thread(thread).class).placed {
-            // It came from another class.
+            // It was in another class before.
             let cpu = self.thread(thread).cpu;
             self.eevdf_place(thread, cpu, 0);
         }
@@ -159,7 +161,7 @@ impl Kernel {
         is_used_up
     }
 
-    /// The threads of a CPU that share its time: the one that runs and those that wait, each with its virtual time and weight.
+    /// The time-sharing threads of a CPU, running and waiting, with their states.
     fn sharers(&self, cpu: CpuIndex) -> impl Iterator<Item = (ThreadId, &EevdfState)> {
         let on = self.cpus[cpu].running.into_iter().chain(self.cpus[cpu].pinned.iter().copied());
         let waiting = self.queues[cpu].threads_at(&self.threads, LEVEL);
@@ -167,7 +169,7 @@ impl Kernel {
         known.filter(|(_, state)| state.placed)
     }
 
-    /// The virtual time of a CPU: that of its threads, or the last one while it has none.
+    /// The virtual time of a CPU; the last one while it has no threads.
     fn virtual_time(&self, cpu: CpuIndex) -> i64 {
         let (mut weights, mut sum) = (0i64, 0i128);
         for (_, state) in self.sharers(cpu) {
@@ -181,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// Gives a thread that comes to a CPU its virtual time there, so that it has this lag among the others.
+    /// Sets the virtual time of a thread that comes to a CPU, so that it has this lag there.
     fn eevdf_place(&mut self, thread: ThreadId, cpu: CpuIndex, lag: i64) {
         let now = self.virtual_time(cpu);
         self.cpus[cpu].virtual_time = now;
@@ -190,7 +192,7 @@ impl Kernel {
         let own = weight(of(&t.class).upri);
         let others: i64 =
             self.sharers(cpu).filter(|(id, _)| *id != thread).map(|(_, s)| weight(s.upri)).sum();
-        // It moves the mean itself, and less so the lighter it is.
+        // The thread itself shifts the mean, the less the lighter it is.
         let inflated = if others > 0 { lag.saturating_mul(others + own) / others } else { 0 };
         let state = self.eevdf(thread);
         state.vruntime = now.saturating_sub(inflated);
@@ -198,12 +200,12 @@ impl Kernel {
         (state.charged, state.placed) = (used, true);
     }
 
-    /// How far behind its CPU's time a thread is.
+    /// The lag of a thread on a CPU: by how much its virtual time is behind.
     fn lag(&self, thread: ThreadId, cpu: CpuIndex) -> i64 {
         self.virtual_time(cpu) - of(&self.thread(thread).class).vruntime
     }
 
-    /// A thread of these rules goes from the CPU where it is to another one: it keeps its lag. One that comes from another class has none.
+    /// Moves a thread to another CPU with its lag. A thread from another class has none.
     #[inline]
     pub(super) fn eevdf_move(&mut self, thread: ThreadId, to: CpuIndex) {
         let from = self.thread(thread).cpu;
@@ -216,7 +218,7 @@ impl Kernel {
         }
     }
 
-    /// Where a thread of these rules waits: where it is already, if it may. `None` for a thread of others.
+    /// The CPU where a thread of these rules waits: its present one, if allowed. `None` for a thread of other rules.
     #[inline]
     pub(super) fn eevdf_home(&self, thread: ThreadId) -> Option<CpuIndex> {
         self.eevdf_of(thread)?;
@@ -224,7 +226,7 @@ impl Kernel {
         Some(if self.may_run(thread, cpu) { cpu } else { self.least_shared(thread) })
     }
 
-    /// The thread that a CPU takes: the eligible one with the earliest deadline. `first` heads its queue.
+    /// The thread to run next: the eligible one with the earliest deadline. `first` is the head of the queue.
     #[inline]
     pub(super) fn eevdf_best(&self, cpu: CpuIndex, first: ThreadId) -> ThreadId {
         if self.eevdf_of(first).is_none() {
@@ -238,7 +240,7 @@ impl Kernel {
         earliest.map_or(first, |(thread, _)| thread)
     }
 
-    /// The clock found it on a CPU.
+    /// A clock tick found the thread on a CPU.
     fn eevdf_tick(&mut self, thread: ThreadId) {
         let used_up = self.eevdf_charge(thread);
         let cpu = self.thread(thread).cpu;
@@ -251,7 +253,7 @@ impl Kernel {
         }
     }
 
-    /// It is about to sleep, and keeps its lag.
+    /// The thread goes to sleep and keeps its lag.
     fn eevdf_sleep(&mut self, thread: ThreadId) {
         self.eevdf_charge(thread);
         let cpu = self.thread(thread).cpu;
@@ -262,19 +264,19 @@ impl Kernel {
         state.lag = (now - state.vruntime).clamp(-most, most);
     }
 
-    /// A thread that a cap keeps from its CPU keeps its lag as well.
+    /// A thread that is stopped by a cap keeps its lag too.
     pub(super) fn eevdf_park(&mut self, thread: ThreadId) {
         if self.eevdf_of(thread).is_some() {
             self.eevdf_sleep(thread);
         }
     }
 
-    /// It may run again, or for the first time.
+    /// The thread becomes runnable.
     fn eevdf_wakeup(&mut self, thread: ThreadId) {
         let (last, is_new) = (self.thread(thread).cpu, !of(&self.thread(thread).class).placed);
         let state = *of(&self.thread(thread).class);
         let lag = match state.lag {
-            // What it had too much is forgotten as far as others went on.
+            // Negative lag has shrunk by as much as the CPU's time has advanced.
             lag if lag < 0 => (self.virtual_time(last) - state.vruntime).clamp(lag, 0),
             lag => lag,
         };
@@ -288,7 +290,7 @@ impl Kernel {
         self.eevdf_preempt(cpu, thread);
     }
 
-    /// A thread that woke up takes the CPU from one that is not eligible any more, if none is better than it.
+    /// A waking thread preempts the running one if that is no longer eligible and no waiting thread is better.
     fn eevdf_preempt(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let Some(running) = self.cpus[cpu].running else { return };
         let Some(state) = self.eevdf_of(running) else { return };
@@ -298,17 +300,17 @@ impl Kernel {
         }
     }
 
-    /// How many threads share a CPU.
+    /// Number of threads that run and wait on a CPU.
     fn shared_by(&self, cpu: CpuIndex) -> u32 {
         self.queues[cpu].len() + u32::from(self.cpus[cpu].running.is_some())
     }
 
-    /// Nothing runs there and nothing waits.
+    /// Whether nothing runs or waits there.
     fn is_free(&self, cpu: CpuIndex) -> bool {
         self.shared_by(cpu) == 0
     }
 
-    /// The CPU on which a thread that wakes up should run.
+    /// The CPU for a waking thread.
     fn eevdf_choice(&self, thread: ThreadId) -> CpuIndex {
         let t = self.thread(thread);
         if let Some(bound) = t.bound {
@@ -318,7 +320,7 @@ impl Kernel {
         if !self.may_run(thread, last) {
             return self.least_shared(thread);
         }
-        // Whom a cap let go stays where it was.
+        // A thread that a cap stopped stays on its CPU.
         if self.is_free(last) || t.state == RunState::Capped {
             return last;
         }
@@ -329,7 +331,7 @@ impl Kernel {
         idle.or_else(|| waker.filter(less)).unwrap_or(last)
     }
 
-    /// The CPU on which a new thread should run.
+    /// The CPU for a new thread.
     fn eevdf_place_of_new(&self, thread: ThreadId) -> CpuIndex {
         let t = self.thread(thread);
         if let Some(bound) = t.bound {
@@ -346,7 +348,7 @@ impl Kernel {
         if is_less { least } else { starter }
     }
 
-    /// The CPU of a thread's partition that the fewest threads share.
+    /// The CPU of a thread's partition with the fewest threads.
     fn least_shared(&self, thread: ThreadId) -> CpuIndex {
         let t = self.thread(thread);
         let part = &self.parts[t.part].cpus;
@@ -354,19 +356,19 @@ impl Kernel {
         t.bound.or(free).unwrap_or(t.cpu)
     }
 
-    /// A tick's part of the average number of threads that share a CPU.
+    /// Adds a tick's sample to the average load of a CPU.
     fn average_load(&mut self, cpu: CpuIndex) {
         let (now, tick) = (1_000 * u64::from(self.shared_by(cpu)), self.tick().min(AVERAGE_NS));
         let average = &mut self.cpus[cpu].average_load;
         *average = (*average * (AVERAGE_NS - tick) + now * tick) / AVERAGE_NS;
     }
 
-    /// A busy CPU looks around now and then, and takes a thread from the one with the most.
+    /// Balances a busy CPU from time to time: takes a thread from the CPU with the most.
     fn eevdf_balance(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let cpus = self.cpus.len() as u64;
-        // A tick less, as in the kernel, so that looks of different spans do not fall together.
+        // One tick less, as in the kernel, so that the balancing of different domains does not coincide.
         let every = (BALANCE_MS * cpus * 1_000_000 / self.tick()).saturating_sub(1).max(1);
-        // Each at a moment of its own.
+        // Each CPU at its own time.
         let turn = u64::from(cpu.0) * every / cpus;
         if !(self.lbolt() + turn).is_multiple_of(every) {
             return;
@@ -394,7 +396,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a CPU may have to choose among threads of these rules.
+    /// Whether a CPU must choose among threads of these rules.
     #[inline]
     pub(super) fn is_eevdf(&self, best: i16) -> bool {
         best == LEVEL && self.tunables.eevdf_slice_ns.is_some()

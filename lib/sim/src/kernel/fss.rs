@@ -1,15 +1,16 @@
-//! The class FSS: fair shares (reference §3.8).
+//! The class FSS: fair shares (FSS(4)).
 //!
-//! A project's *usage* is what its threads ran in each second, weighted by how nice they are, and decays by a quarter each second. Once a second, for each
-//! processor set, it is *normalised* by the square of the project's part of the shares that are active there. A thread's `fsspri` grows by that for each tick
-//! that it runs, times the threads of its project that could run, and decays each second; the largest of a set is as low as priorities go.
-//! So projects that use more than their shares allow sink, and those that use less rise, until usage stands as the shares do:
-//! with squares, threads stand equal when each project's usage divided by its shares is the same.
+//! A project's *usage* is the run time of its threads in each second, weighted by nice; it decays by a quarter each second. Once
+//! a second, for each processor set, usage is *normalised* by the square of the project's fraction of the set's active shares. For
+//! each tick that a thread runs, its `fsspri` grows by the normalised usage times the runnable threads of its project. It decays each
+//! second. The largest `fsspri` of a set maps to the lowest priority. So projects with more than their shares sink, and those
+//! with less rise, until usage is proportional to shares: with squares, threads are at equal priority when usage divided by
+//! shares is the same for each project.
 //!
 //! Threads whose project or zone has no shares have priority 0: they run when nothing else does.
 //!
-//! What is ours, since Solaris has no shares of processes: a process with shares of its own weighs as many threads in its project as it has shares, whatever
-//! number of threads it has.
+//! Addition of this project, because Solaris has no shares of processes: a process with shares of its own counts in its
+//! project as that many threads, independent of its number of threads.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, FssSet, FssState, UPRI_MAX};
@@ -24,22 +25,22 @@ use std::collections::BTreeMap;
 
 /// The best user-mode priority.
 const TOP: u8 = 59;
-/// The user-mode priority of a thread that enters the class. (Not published: that of one which has used nothing.)
+/// The user-mode priority of a thread that enters the class. The manual does not state it; this is the priority of a thread without usage.
 const ENTRY: u8 = TOP;
-/// What decays keep of this many parts.
+/// Denominator of the decay factors.
 const DECAY_BASE: u64 = 128;
-/// So many parts of a project's usage are left after a second.
+/// A project's usage decays by 96/128 per second.
 const DECAY_USAGE: u64 = 96;
-/// So many parts of a thread's `fsspri` are left after a second at nice 0; it is 108 at nice 39, and linear between.
+/// A thread's `fsspri` decays by 83/128 per second at nice 0, and by 108/128 at nice 39; linear in between.
 const DECAY_NICE_0: u64 = 83;
 /// See [`DECAY_NICE_0`].
 const DECAY_NICE_39: u64 = 108;
-/// As nice as a thread is by itself.
+/// The default nice value.
 const NZERO: u8 = 20;
-/// The number of the project of threads that are held by nothing.
+/// The project of threads without a holder.
 const NOBODY: HolderIndex = HolderIndex(u32::MAX);
 
-/// 0 to 39 for a user priority.
+/// The nice value of a user priority, 0 to 39.
 fn nice(upri: i8) -> u8 {
     let nice = i16::from(NZERO) - i16::from(upri) * 20 / i16::from(UPRI_MAX);
     u8::try_from(nice.clamp(0, 39)).unwrap_or(NZERO)
@@ -49,7 +50,7 @@ fn decay(nice: u8) -> u64 {
     DECAY_NICE_0 + (DECAY_NICE_39 - DECAY_NICE_0) * u64::from(nice) / 39
 }
 
-/// What a tick of a thread weighs.
+/// The weight of a thread's tick.
 fn weight(nice: u8) -> u64 {
     1000 * (60 - u64::from(nice.min(39))) / 40
 }
@@ -92,7 +93,7 @@ fn fss_of(state: &ClassState) -> &FssState {
     }
 }
 
-/// The parameters of FSS: the highest user part, and the user part.
+/// The FSS parameters: user priority limit and user priority.
 fn values(params: ClassParams) -> (i8, i8) {
     let ClassParams::Fss { uprilim, upri } = params else {
         unreachable!("parameters {params} in the rules of FSS")
@@ -138,7 +139,7 @@ impl Kernel {
         self.fss(thread).timeleft = slice;
     }
 
-    /// The set of CPUs that a thread shares: those that keep aside of shared sets share the default one.
+    /// The partition that a thread shares: ASIDE counts as the default one.
     fn fss_part(&self, thread: ThreadId) -> PartitionId {
         let part = self.thread(thread).part;
         if part == ASIDE { DEFAULT } else { part }
@@ -156,7 +157,7 @@ impl Kernel {
         self.thread(thread).holder.map_or(NOBODY, |holder| self.project_of(holder))
     }
 
-    /// The shares of a project, and its zone with the shares of that.
+    /// The shares of a project, and its zone with its shares.
     fn fss_shares(&self, project: HolderIndex) -> (u128, HolderIndex, u128) {
         let shares = |holder: HolderIndex| {
             let found = self.holders.row(holder);
@@ -166,16 +167,16 @@ impl Kernel {
         (shares(project), zone, shares(zone))
     }
 
-    /// The threads of FSS that hold so many places, in the order in which partitions and holders count them.
+    /// Numbers of runnable FSS threads by holder in a partition.
     fn fss_runnable(&self, part: PartitionId) -> impl Iterator<Item = (HolderIndex, u64)> + '_ {
         let here = self.index.fss.range((part, HolderIndex(0))..=(part, HolderIndex(u32::MAX)));
         here.filter(|(_, count)| **count > 0).map(|((_, holder), count)| (*holder, *count))
     }
 
-    /// Usage decays and is normalised, once a second for each set.
+    /// Decays and normalises usage, once a second for each set.
     fn fss_decay(&mut self) {
         for part in self.fss.ids() {
-            // What each zone's active projects have, and what the active zones have.
+            // Active shares of each zone's projects, and of the zones.
             let mut zones: BTreeMap<HolderIndex, (u128, u128)> = BTreeMap::new();
             let active: std::collections::BTreeSet<HolderIndex> =
                 self.fss_runnable(part).map(|(holder, _)| self.project_of(holder)).collect();
@@ -194,7 +195,7 @@ impl Kernel {
                 let kept = entry.usage.saturating_mul(DECAY_USAGE) / DECAY_BASE;
                 entry.usage = kept.saturating_add(std::mem::take(&mut entry.ticks));
                 let (numerator, denominator) = (set.max(1) * internal, shares * of_zone);
-                // One after the other: 65,535 shares of thousands of projects squared are more than 128 bits with usage.
+                // Multiply and divide in turn: usage times the squared shares of thousands of projects exceeds 128 bits.
                 let by = |value: u128| value.saturating_mul(numerator).checked_div(denominator).unwrap_or(0);
                 entry.shusage = narrow(by(by(u128::from(entry.usage))));
                 if entry.usage == 0 {
@@ -207,7 +208,7 @@ impl Kernel {
         }
     }
 
-    /// How many threads of its project stand beside a thread, each as heavy as it is: runnable ones, in parts of 65,536.
+    /// The runnable threads of a thread's project in units of this thread's weight, in 65,536ths.
     fn fss_beside(&self, thread: ThreadId) -> u128 {
         const ONE: u128 = 1 << 16;
         let project = self.fss_project(thread);
@@ -232,12 +233,12 @@ impl Kernel {
         (together.max(ONE) * ONE).checked_div(own).unwrap_or_default()
     }
 
-    /// Whether a thread may only have what no other thread wants: its process, its project or its zone has no shares.
+    /// Whether a thread only gets idle time: its process, project or zone has zero shares.
     fn fss_has_none(&self, thread: ThreadId) -> bool {
         self.holders_of(thread).any(|holder| self.holders[holder].shares == Some(0))
     }
 
-    /// A thread's user-mode priority, from what it and its project used.
+    /// Computes a thread's user-mode priority from its own and its project's usage.
     fn fss_rank(&mut self, thread: ThreadId) {
         let (part, project) = (self.fss_part(thread), self.fss_project(thread));
         let (beat, beside, none) = (self.beats(), self.fss_beside(thread), self.fss_has_none(thread));
@@ -271,14 +272,14 @@ impl Kernel {
         &mut self.fss[part]
     }
 
-    /// A holder is given up.
+    /// Removes the usage of a deleted holder.
     pub(super) fn forget_usage(&mut self, holder: HolderIndex) {
         for set in &mut self.fss {
             set.projects.remove(&holder);
         }
     }
 
-    /// Usage is of sets and projects that exist.
+    /// Checks that usage only exists for existing sets and projects.
     pub(super) fn check_usage(&self) -> Result<(), String> {
         let is_project = |number: HolderIndex| {
             number == NOBODY || self.holders.row(number).is_some_and(|h| h.level == Level::Project)
@@ -358,29 +359,29 @@ impl Kernel {
         ClassState::Fss(FssState { timeleft, ticks: 0, back: false, ..*self.fss_seen(parent) })
     }
 
-    /// The child goes first; the parent loses nothing else.
+    /// The child runs first; the parent only gives up its CPU.
     fn fss_forkret(&mut self, thread: ThreadId) -> bool {
         self.fss(thread).back = false;
         self.enqueue(thread, End::Back);
         true
     }
 
-    /// Sets what the user may set.
+    /// Sets the user's parameters.
     fn fss_set_params(&mut self, thread: ThreadId, params: ClassParams) {
         fss_store(&mut self.t(thread).class, params);
         self.fss_rank(thread);
         self.fss_move(thread);
     }
 
-    /// The thread gets the priority that it was ranked at.
+    /// Moves the thread to its computed priority.
     fn fss_move(&mut self, thread: ThreadId) {
         let pri = i16::from(self.fss_seen(thread).umdpri);
         self.change_pri(thread, pri, End::Back);
         self.surrender_if_worse(thread);
     }
 
-    /// The update of each second: usage decays, and threads that wait for a CPU or for a cap are ranked anew. Those that run are when their
-    /// slice ends.
+    /// The once-per-second update: decays usage, and recomputes the priorities of threads that wait for a CPU or a cap. Running threads
+    /// are recomputed at the end of their slice.
     fn fss_update(&mut self) {
         if self.fss.is_empty() && self.index.fss.is_empty() {
             return;
@@ -403,7 +404,7 @@ impl Kernel {
         }
     }
 
-    /// A thread of FSS becomes runnable, or stops being so.
+    /// Counts an FSS thread that becomes runnable, or no longer is.
     pub(super) fn count_fss(&mut self, thread: ThreadId, comes: bool) {
         let place = (self.fss_part(thread), self.thread(thread).holder.unwrap_or(NOBODY));
         let here = self.index.fss.entry(place).or_default();

@@ -1,31 +1,31 @@
-//! The hardware of a machine, as far as it decides how long things take.
+//! The hardware of a machine, as far as it determines timing.
 
 use super::ids::{CacheId, CpuIndex, Id, PipelineId, StationId, Table};
 use serde::{Deserialize, Serialize};
 
-/// Femtoseconds of a nanosecond.
+/// Femtoseconds per nanosecond.
 const FS: u64 = 1_000_000;
 
 /// The longest cycle: 10 MHz. The bounds keep every product below within 64 bits.
 const CYCLE_MAX_FS: u64 = 100 * FS;
-/// The longest way to memory: a millisecond.
+/// The longest memory latency: a millisecond.
 pub(super) const LATENCY_MAX_PS: u64 = 1_000_000_000;
 
-/// Bytes of messages that wait for a reader at most: what messages of 100 bytes fill of 16 KiB, Solaris' default.
+/// Most bytes of unread messages: the payload that messages of 100 bytes fit into 16 KiB, Solaris' default.
 pub const SOCKET_BYTES: u64 = 16_000;
 
-/// What of an instruction keeps a pipeline from others.
+/// The part of an instruction that occupies a pipeline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exclusive {
-    /// One cycle, in which it is issued: strands take turns in every cycle.
+    /// One cycle, the issue: strands alternate every cycle.
     #[default]
     Issue,
-    /// Everything but waiting for memory: strands take turns when one waits for memory.
+    /// All of it except memory stalls: strands switch when one waits for memory.
     Base,
 }
 
-/// What a station serves.
+/// The kind of requests that a station serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serves {
@@ -37,72 +37,72 @@ pub enum Serves {
     Memory,
 }
 
-/// How many kinds of stations there are.
+/// Number of kinds of stations.
 const STATIONS: usize = 3;
 
-/// What CPUs share beside their pipelines, where requests are served one after the other.
+/// A resource other than pipelines that CPUs share. It serves requests one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Station {
-    /// What is asked for there.
+    /// The requests that it serves.
     pub serves: Serves,
     /// For each CPU the one that it uses; they count from 0.
     pub of: Table<CpuIndex, StationId>,
-    /// Femtoseconds until it serves the next request.
+    /// Femtoseconds of service per request.
     pub service_fs: u64,
 }
 
-/// A machine's hardware, as far as it decides how long things take.
+/// A machine's hardware, as far as it determines timing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
-    /// Femtoseconds of a cycle.
+    /// Femtoseconds per cycle.
     pub cycle_fs: u64,
-    /// What keeps a pipeline from others.
+    /// The part of an instruction that occupies a pipeline.
     pub exclusive: Exclusive,
-    /// For each CPU the pipeline that it shares; pipelines count from 0.
+    /// The pipeline of each CPU, counted from 0.
     pub pipelines: Table<CpuIndex, PipelineId>,
-    /// For each CPU its outer cache; caches count from 0.
+    /// The outer cache of each CPU, counted from 0.
     pub caches: Table<CpuIndex, CacheId>,
     /// The size of an outer cache, in KiB; 0 for none.
     pub cache_kib: u64,
-    /// Thousandths of a cycle that an instruction needs where all goes well.
+    /// Thousandths of a cycle of an instruction without misses.
     pub core_milli: u64,
-    /// Cycles until the outer cache answers.
+    /// Latency of the outer cache, in cycles.
     pub cache_cycles: u64,
-    /// Thousandths of these that are waited for.
+    /// Thousandths of that latency that the core waits for.
     pub exposed_milli: u64,
-    /// Thousandths of a mix's reach that leave the first cache here: 1,000 with lines of 64 bytes.
+    /// Thousandths of a mix's reach that miss the first cache here: 1,000 with lines of 64 bytes.
     pub reach_milli: u64,
-    /// Picoseconds until memory answers: for each lgroup of a CPU, by lgroup of the memory.
+    /// Memory latency in picoseconds, by lgroup of the CPU, then by lgroup of the memory.
     pub latency_ps: Vec<Vec<u64>>,
     /// Memory of each lgroup, in KiB.
     pub memory_kib: Vec<u64>,
-    /// What a switch from one thread to another costs in the kernel, in nanoseconds.
+    /// Kernel cost of a thread switch, in nanoseconds.
     pub switch_ns: u64,
-    /// Thousandths of a trip to the outer cache, or to memory where the outer caches differ, for which a CPU keeps a word that CPUs write
-    /// one after the other: see [`super::barriers`].
+    /// How long a CPU keeps a word that several CPUs write in turn, in thousandths of a trip to the outer cache, or to memory where
+    /// the outer caches differ: see [`super::barriers`].
     #[serde(default)]
     pub handover_milli: u64,
-    /// What CPUs share beside pipelines: of each kind at most one for a CPU.
+    /// Shared resources other than pipelines; of each kind at most one per CPU.
     #[serde(default)]
     pub stations: Vec<Station>,
-    /// What it takes a CPU that idles to begin with a thread, beyond that.
+    /// Additional time of an idle CPU to begin with a thread.
     #[serde(default)]
     pub idle_exit_ns: u64,
-    /// How much later than a call of another CPU an interrupt of the clock or a device reaches a CPU that idles.
+    /// Additional latency of an interrupt of the clock or a device on an idle CPU, compared with a call from another CPU.
     #[serde(default)]
     pub interrupt_ns: u64,
-    /// Thousandths of a workload's instructions in the kernel that this machine's kernel executes in their place.
+    /// Thousandths: this kernel's instructions per kernel instruction of a workload.
     #[serde(default = "as_told")]
     pub kernel_milli: u64,
-    /// Bytes of messages that wait for a reader at most, before a writer waits.
+    /// Most bytes of unread messages before a writer waits.
     #[serde(default = "solaris_socket")]
     pub socket_bytes: u64,
-    /// What a process takes in the kernel to end, in nanoseconds.
+    /// Kernel time of a process exit, in nanoseconds.
     #[serde(default)]
     pub process_end_ns: u64,
-    /// What a switch takes longer to a thread of another address space, in nanoseconds.
+    /// Additional cost of a switch to a thread of another address space, in nanoseconds.
     #[serde(default)]
     pub space_switch_ns: u64,
 }
@@ -116,7 +116,7 @@ fn as_told() -> u64 {
 }
 
 impl Hardware {
-    /// CPUs of 1 GHz that share nothing, in so many lgroups with memory at 100 ns.
+    /// CPUs of 1 GHz that share nothing, in this many lgroups with memory at 100 ns.
     #[must_use]
     pub fn plain(cpus: u32, lgroups: usize) -> Self {
         Hardware {
@@ -143,16 +143,16 @@ impl Hardware {
         }
     }
 
-    /// How many outer caches it has.
+    /// Number of outer caches.
     #[must_use]
     pub fn cache_count(&self) -> usize {
         self.caches.iter().max().map_or(0, |last| last.place() + 1)
     }
 
-    /// Whether it fits so many CPUs and lgroups.
+    /// Checks that it fits this many CPUs and lgroups.
     ///
     /// # Errors
-    /// A sentence that names the first thing that does not.
+    /// A sentence that names the first mismatch.
     pub fn check(&self, cpus: usize, lgroups: usize) -> Result<(), String> {
         let square = self.latency_ps.len() == lgroups && self.latency_ps.iter().all(|r| r.len() == lgroups);
         if !square || self.memory_kib.len() != lgroups {
@@ -197,17 +197,17 @@ impl Hardware {
     }
 }
 
-/// What a CPU's hardware is doing.
+/// The timing of the thread that a CPU runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstructionTime {
-    /// Femtoseconds of an instruction, alone on the pipeline; 0 while what runs is measured by time.
+    /// Femtoseconds per instruction, alone on the pipeline; 0 for work that is measured in time.
     pub alone: u64,
-    /// Femtoseconds of an instruction, as things are.
+    /// Femtoseconds per instruction under the present load.
     pub now: u64,
-    /// How much of the time it would need its pipeline, alone; [`FULL`] is always.
+    /// The part of the time in which it needs its pipeline, alone; [`FULL`] is always.
     pub usage: u64,
-    /// The same of each of its stations.
+    /// The same for each of its stations.
     #[serde(default)]
     pub demands: [u64; STATIONS],
 }

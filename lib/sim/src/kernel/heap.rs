@@ -1,39 +1,39 @@
-//! The events to come: what happens next. Every source of events has at most one pending.
+//! Pending events. Every source of events has at most one.
 //!
-//! Events of one instant come in the order clock, threads, CPUs, each by number. The order does not depend on when
-//! an event was entered, so a machine that was saved and loaded goes on as the one that was not.
+//! Events of one instant happen in the order clock, threads, CPUs, each by number. The order does not depend on when an event
+//! was entered, so a machine that was saved and loaded continues exactly as the original.
 //!
-//! Threads, and CPUs, hold tournaments: each has a leaf of its own, four leaves have a winner above them, four winners again one, up to the first of all.
-//! An event that is entered goes up as long as it wins, most often not at all, and one that is taken out is followed by the next best of each four. So no
-//! entry is ever moved, and a source needs no search and no note of where its event lies, as it would in a binary heap.
-//! Leaves are in the order of their numbers, so that the first of equal ones wins.
+//! The threads form one tournament tree, the CPUs another. Each source has its own leaf; four leaves have a winner above them, and so on up to the
+//! first of all. An entered event moves up as long as it wins, usually not at all. A removed event is replaced by the next best of each four. So no
+//! entry is ever moved, and finding a source's event needs neither a search nor a back reference, which a binary heap would need.
+//! Leaves are ordered by number, so that the first of equal events wins.
 
 use super::ids::{CpuIndex, ThreadId};
 use serde::{Deserialize, Serialize};
 use std::hint::select_unpredictable;
 
-/// Those that compete for a place above.
+/// Children per node.
 const FAN: usize = 4;
 
-/// More threads, or CPUs, than any machine has.
+/// Most threads or CPUs: more than any machine has.
 const SOURCES_MAX: u32 = 1 << 22;
 
-/// Where events come from.
+/// A source of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The clock tick.
     Clock,
-    /// The timer of a thread, by its index.
+    /// The timer of a thread.
     Thread(ThreadId),
-    /// What a CPU does comes to its end, by its index.
+    /// The end of a burst on a CPU.
     Cpu(CpuIndex),
 }
 
-/// When something is due, in nanoseconds, and what.
+/// The time of an event in nanoseconds, and its source.
 type Entry = (u64, Source);
 
-/// Stands for "nothing pending".
+/// No pending event.
 const NEVER: u64 = u64::MAX;
 
 /// The events to come.
@@ -43,7 +43,7 @@ pub struct Heap {
     clock: u64,
     threads: Tournament,
     cpus: Tournament,
-    /// How many entries were entered, moved or taken out so far.
+    /// Number of entries that were entered, moved or removed so far.
     #[cfg(test)]
     pub moved: u64,
 }
@@ -60,36 +60,36 @@ impl Default for Heap {
     }
 }
 
-/// Times by number, and those that won among them.
+/// A tournament tree: times by number, and the winners among them.
 ///
-/// The first of all is in slot 3, so that the four below each slot lie in one row. Those below slot s are row s - 2; above row r is slot r + 2.
+/// The root is slot 3, so that the four children of each slot form one row. The children of slot s are row s - 2; the parent of row r is slot r + 2.
 #[derive(Debug, Clone)]
 struct Tournament {
     rows: Vec<Row>,
-    /// The slot of the first leaf. Leaves fill all slots from there on; there are a power of four.
+    /// The slot of the first leaf. Leaves fill all slots from there on; their number is a power of four.
     leaves: usize,
 }
 
-/// Four that compete, in a cache line.
+/// Four siblings, in one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Row {
     times: [u64; FAN],
-    /// Whose times these are.
+    /// The sources of these times.
     numbers: [u32; FAN],
 }
 
-/// The slot of the first of all.
+/// The slot of the root.
 const TOP: usize = FAN - 1;
 
 impl Row {
     const EMPTY: Row = Row { times: [NEVER; FAN], numbers: [0; FAN] };
 
-    /// The earliest, and of equal ones the first.
+    /// The earliest; of equal ones the first.
     #[inline]
     fn winner(&self) -> (u64, u32) {
         let at = |place: usize| (self.times[place], self.numbers[place]);
-        // Which one wins is as good as drawn by lot: a branch would be guessed wrong.
+        // Branch-free, because the result is unpredictable.
         let first = |a: (u64, u32), b: (u64, u32)| {
             let wins = b.0 < a.0;
             (select_unpredictable(wins, b.0, a.0), select_unpredictable(wins, b.1, a.1))
@@ -99,7 +99,7 @@ impl Row {
 }
 
 impl Default for Tournament {
-    /// One leaf, which is the first of all.
+    /// One leaf, which is the root.
     fn default() -> Self {
         Tournament { rows: vec![Row::EMPTY], leaves: TOP }
     }
@@ -112,7 +112,7 @@ impl Tournament {
         (row.times[TOP], row.numbers[TOP])
     }
 
-    /// What is pending: times and numbers.
+    /// Pending times and numbers.
     fn pending(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         let all = self.rows.iter().flat_map(|row| row.times).skip(self.leaves).zip(0u32..);
         all.filter(|(at, _)| *at != NEVER)
@@ -124,7 +124,7 @@ impl Tournament {
         self.rows.get(slot / FAN).map_or(NEVER, |row| row.times[slot % FAN])
     }
 
-    /// Sets the time of a number, or takes it out with [`NEVER`].
+    /// Sets the time of a number; [`NEVER`] removes it.
     #[inline]
     fn set(&mut self, number: u32, at: u64) {
         let mut slot = self.leaves + number as usize;
@@ -143,7 +143,7 @@ impl Tournament {
             let above = &self.rows[slot / FAN];
             let old = (above.times[slot % FAN], above.numbers[slot % FAN]);
             if old.1 == number {
-                // It had won.
+                // It was the winner.
                 new = self.rows[row].winner();
             } else if new >= old {
                 return;
@@ -153,7 +153,7 @@ impl Tournament {
         }
     }
 
-    /// Makes room for a number.
+    /// Grows the tree to contain a number.
     #[cold]
     fn grow(&mut self, number: u32) {
         let before: Vec<(u64, u32)> = self.pending().collect();
@@ -161,14 +161,14 @@ impl Tournament {
         while leaves <= number as usize {
             leaves *= FAN;
         }
-        // Above each row is one slot: below n slots there are 3 n + 1 leaves.
+        // Each row has one slot above it: with n slots above the leaves there are 3 n + 1 leaves.
         let above = (leaves - 1) / (FAN - 1);
         self.rows = vec![Row::EMPTY; above + 1];
         self.leaves = above + TOP;
         for (slot, number) in (self.leaves..).zip(0u32..).take(leaves) {
             self.rows[slot / FAN].numbers[slot % FAN] = number;
         }
-        // Of equal ones the first wins.
+        // Of equal times the first wins.
         for row in (1..=above).rev() {
             let (slot, number) = (row + FAN - 2, self.rows[row].numbers[0]);
             self.rows[slot / FAN].numbers[slot % FAN] = number;
@@ -177,7 +177,7 @@ impl Tournament {
     }
 }
 
-/// Heaps are equal when they give the same events, however they lie.
+/// Heaps are equal when they produce the same events, independent of their layout.
 impl PartialEq for Heap {
     fn eq(&self, other: &Heap) -> bool {
         Vec::from(self.clone()) == Vec::from(other.clone())
@@ -192,7 +192,7 @@ impl TryFrom<Vec<Entry>> for Heap {
     fn try_from(entries: Vec<Entry>) -> Result<Self, String> {
         let mut heap = Heap::default();
         for (at, source) in entries {
-            // A place is kept for each number below, so that a saved one must not be beyond any machine.
+            // Memory is allocated for each lower number, so a saved number is limited.
             let number = match source {
                 Source::Clock => 0,
                 Source::Thread(thread) => thread.0,
@@ -208,7 +208,7 @@ impl TryFrom<Vec<Entry>> for Heap {
 }
 
 impl From<Heap> for Vec<Entry> {
-    /// Sorted, so that equal heaps are saved alike.
+    /// Sorted, so that equal heaps are saved identically.
     fn from(heap: Heap) -> Self {
         let mut entries: Vec<Entry> = heap.pending().collect();
         entries.sort_unstable();
@@ -217,7 +217,7 @@ impl From<Heap> for Vec<Entry> {
 }
 
 impl Heap {
-    /// What comes first; at [`NEVER`], if nothing does.
+    /// The first event; at [`NEVER`] if there is no event.
     #[inline]
     fn first(&self) -> Entry {
         let (thread, cpu) = (self.threads.first(), self.cpus.first());
@@ -230,7 +230,7 @@ impl Heap {
         }
     }
 
-    /// All that is pending, in no order.
+    /// All pending events, in no order.
     fn pending(&self) -> impl Iterator<Item = Entry> + '_ {
         let clock = Some((self.clock, Source::Clock)).filter(|(at, _)| *at != NEVER);
         let threads = self.threads.pending().map(|(at, number)| (at, Source::Thread(ThreadId(number))));
@@ -238,7 +238,7 @@ impl Heap {
         clock.into_iter().chain(threads).chain(cpus)
     }
 
-    /// When the next event is due.
+    /// The time of the next event.
     #[must_use]
     #[inline]
     pub fn next_at(&self) -> Option<u64> {
@@ -246,7 +246,7 @@ impl Heap {
         Some(at).filter(|at| *at != NEVER)
     }
 
-    /// When the event of a source is due.
+    /// The time of a source's event.
     #[must_use]
     #[inline]
     pub fn at(&self, source: Source) -> Option<u64> {
@@ -258,12 +258,12 @@ impl Heap {
         Some(at).filter(|at| *at != NEVER)
     }
 
-    /// Everything that has an event, in no order.
+    /// All sources with a pending event, in no order.
     pub fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         self.pending().map(|(_, source)| source)
     }
 
-    /// Takes the next event out if it is due at `now` or before.
+    /// Removes and returns the next event if it is due at `now`.
     #[inline]
     pub fn pop_due(&mut self, now: u64) -> Option<Source> {
         let (at, source) = self.first();
@@ -274,13 +274,13 @@ impl Heap {
         Some(source)
     }
 
-    /// Enters the event of a source, or moves it. What would be due at the end of time, `u64::MAX`, is due just before.
+    /// Enters or moves the event of a source. The time `u64::MAX` is entered as the time just before it.
     #[inline]
     pub fn set(&mut self, source: Source, at: u64) {
         self.enter(source, at.min(NEVER - 1));
     }
 
-    /// Takes the event of a source out, if there is one.
+    /// Removes the event of a source, if it has one.
     #[inline]
     pub fn cancel(&mut self, source: Source) {
         if self.at(source).is_some() {
@@ -317,14 +317,14 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map that is searched.
+        /// Compares the heap with a map that is searched linearly.
         #[test]
         fn events_come_in_order(
             changes in proptest::collection::vec((source(), proptest::option::of(0u64..30), 0u64..300), 0..200)
         ) {
             let (mut heap, mut model) = (Heap::default(), BTreeMap::new());
             for (source, at, now) in changes {
-                // Often nothing is due, so that there are many.
+                // Late times pop nothing, so that many events accumulate.
                 let due = model.iter().map(|(source, at)| (*at, *source)).min().filter(|(at, _)| now < 30 && *at <= now);
                 let due = due.map(|(_, source)| source);
                 prop_assert_eq!(if now < 30 { heap.pop_due(now) } else { None }, due);

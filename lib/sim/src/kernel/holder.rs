@@ -1,4 +1,4 @@
-//! Holders of shares and caps: what is kept of each.
+//! Holders of shares and caps.
 
 use super::defaults::is_default;
 use super::ids::{CpuIndex, HolderIndex, ThreadId};
@@ -6,15 +6,15 @@ use super::time::SECOND;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What sort of holder.
+/// The kind of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Of projects.
+    /// A zone holds projects.
     Zone,
-    /// Of processes; belongs to a zone.
+    /// A project holds processes and belongs to a zone.
     Project,
-    /// Of threads; belongs to a project.
+    /// A process holds threads and belongs to a project.
     Process,
 }
 
@@ -22,25 +22,25 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Holder {
-    /// What sort.
+    /// Its kind.
     pub level: Level,
-    /// The holder that it belongs to.
+    /// The holder that contains it.
     pub parent: Option<HolderIndex>,
-    /// Its shares, where they were set.
+    /// Its shares, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<u32>,
-    /// Its cap, where it has one.
+    /// Its cap, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Cap>,
-    /// Nothing belongs to it any more, and its place may be given away.
+    /// It holds nothing any more, and its number may be reused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub free: bool,
 }
 
-/// Usage ahead of a cap is allowed for so many nanoseconds, and for a tick at least.
+/// Usage may exceed a cap by this many nanoseconds' worth, and by a tick at least.
 pub const PERIOD: u64 = SECOND / 10;
 
-/// Usage is counted in hundredths of nanoseconds of a CPU, so that a percent of a nanosecond is a whole number.
+/// Unit of usage: hundredths of nanoseconds of a CPU, so that one percent of a nanosecond is an integer.
 pub(super) const PERCENT: u64 = 100;
 
 /// A cap.
@@ -50,38 +50,38 @@ pub(super) struct Cap {
     /// Percent of one CPU.
     #[serde(default, skip_serializing_if = "is_default")]
     pub percent: u32,
-    /// What was used and has not decayed, in hundredths of nanoseconds.
+    /// Usage that has not decayed, in hundredths of nanoseconds.
     pub used: u64,
-    /// Since boot in nanoseconds, until when it decayed.
+    /// Time of the last decay, in nanoseconds since boot.
     pub decayed: u64,
-    /// Threads that wait until usage has decayed, in order of arrival.
+    /// Threads that wait for usage to decay, in order of arrival.
     pub waiting: VecDeque<ThreadId>,
-    /// What it took away so far.
+    /// Statistics of its effect.
     pub taken: Taken,
-    /// The last period that is counted in each of the two counts of `taken`.
+    /// The last period that is in each of the two counts of `taken`.
     pub counted: [u64; 2],
-    /// How time is given out under the rules of Linux; nothing decays then.
+    /// Distribution of time under the rules of Linux; usage does not decay then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
 }
 
-/// What a CPU is given of a quota at a time, in hundredths of nanoseconds: the kernel's default of `sched_cfs_bandwidth_slice_us`, 5 ms.
+/// The part of a quota that a CPU gets at a time, in hundredths of nanoseconds: the kernel's default of `sched_cfs_bandwidth_slice_us`, 5 ms.
 const PART: i64 = 5_000_000 * PERCENT.cast_signed();
 
-/// The time of a cap as Linux gives it out (`cpu.max`): in each period as much as the cap allows, to CPUs in parts.
+/// A cap under the rules of Linux (`cpu.max`): each period has the time that the cap allows, and CPUs get it in parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Quota {
-    /// What no CPU has been given yet of this period, in hundredths of nanoseconds.
+    /// The rest of the period's time that no CPU has got yet, in hundredths of nanoseconds.
     pub pool: i64,
-    /// The period.
+    /// The number of the period.
     pub period: u64,
-    /// What each CPU has left of its parts, in the same; below 0 where more was used.
+    /// What each CPU has left of its parts, in the same unit; below 0 if it used more.
     pub parts: BTreeMap<CpuIndex, i64>,
 }
 
 impl Quota {
-    /// Its threads ran there.
+    /// Charges time that its threads ran on a CPU.
     fn charge(&mut self, cpu: CpuIndex, used: i64) {
         let part = self.parts.entry(cpu).or_default();
         *part -= used;
@@ -91,7 +91,7 @@ impl Quota {
         }
     }
 
-    /// Another period begins: what was not given out is lost, and CPUs that used too much are given that.
+    /// Begins a period: the rest of the old one is lost, and CPUs without a rest get just enough to be above 0.
     fn fill(&mut self, period: u64, whole: i64) {
         (self.pool, self.period) = (whole, period);
         for part in self.parts.values_mut().filter(|part| **part <= 0) {
@@ -101,11 +101,11 @@ impl Quota {
     }
 }
 
-/// What a cap took away. The waits that go on count.
+/// Effect of a cap. Unfinished waits count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Taken {
-    /// For how long threads waited for it, all together, in nanoseconds.
+    /// Total time that threads waited for it, in nanoseconds.
     pub time: u64,
     /// [`PERIOD`]s in which threads waited for it.
     pub periods: u64,
@@ -128,12 +128,12 @@ impl Cap {
         cap
     }
 
-    /// What a period has, in hundredths of nanoseconds.
+    /// The time of a period, in hundredths of nanoseconds.
     fn whole(&self) -> i64 {
         (u64::from(self.percent) * PERIOD).cast_signed()
     }
 
-    /// Its threads ran so many nanoseconds on a CPU.
+    /// Charges nanoseconds that its threads ran on a CPU.
     pub fn charge(&mut self, cpu: CpuIndex, ran: u64) {
         let used = ran.saturating_mul(PERCENT);
         match &mut self.quota {
@@ -142,7 +142,7 @@ impl Cap {
         }
     }
 
-    /// Time passed until now.
+    /// Decays usage up to now.
     pub fn decay(&mut self, now: u64) {
         let passed = now.saturating_sub(self.decayed);
         self.used = self.used.saturating_sub(passed.saturating_mul(u64::from(self.percent)));
@@ -153,12 +153,12 @@ impl Cap {
         }
     }
 
-    /// What may be used ahead.
+    /// Usage that may be ahead.
     pub fn ahead(&self, tick: u64) -> u64 {
         u64::from(self.percent) * PERIOD.max(tick)
     }
 
-    /// Whether its threads may run no longer on that CPU.
+    /// Whether its threads must stop running on that CPU.
     pub fn is_used_up(&self, tick: u64, cpu: CpuIndex) -> bool {
         match &self.quota {
             Some(quota) => quota.pool <= 0 && quota.parts.get(&cpu).is_none_or(|part| *part <= 0),
@@ -166,7 +166,7 @@ impl Cap {
         }
     }
 
-    /// Counts the period of this moment, once as one in which a thread wanted to run, and once as one in which a thread waited.
+    /// Counts the current period: as one in which a thread wanted to run, and, if `waits`, as one in which a thread waited.
     pub fn note(&mut self, now: u64, waits: bool) {
         let period = now / PERIOD;
         if std::mem::replace(&mut self.counted[0], period) != period {

@@ -1,11 +1,11 @@
-//! Holders of CPU shares and caps: a zone holds projects, a project holds processes, and a thread is held by its process or its project.
+//! Holders of CPU shares and caps. A zone holds projects, a project holds processes. A thread is held by its process or its project.
 //!
 //! ```text
 //!   zone ◀── project ◀── process (only one with a control of its own) ◀── thread
 //! ```
 //!
-//! Shares are used by the class FSS ([`super::fss`]), caps by [`super::caps`], whatever the class. Threads of the kernel, handlers of interrupts and
-//! devices are held by nothing.
+//! The class FSS uses shares ([`super::fss`]). Caps apply to threads of all classes ([`super::caps`]). Kernel threads,
+//! interrupt handlers and devices have no holder.
 
 use super::holder::{Holder, Level};
 use super::ids::{HolderIndex, ThreadId};
@@ -13,7 +13,7 @@ use super::state::Kernel;
 use super::thread::RunState;
 
 impl Kernel {
-    /// A new holder without controls, which belongs to another one; gives its number.
+    /// Creates a holder without controls, within another one.
     pub fn hold(&mut self, level: Level, parent: Option<HolderIndex>) -> HolderIndex {
         let holder = Holder { level, parent, shares: None, cap: None, free: false };
         let free = self.holders.with_ids().find(|(_, holder)| holder.free).map(|(at, _)| at);
@@ -24,24 +24,24 @@ impl Kernel {
         self.holders.add(holder)
     }
 
-    /// Gives up a holder to which nothing belongs any more.
+    /// Deletes an empty holder.
     pub fn release_holder(&mut self, number: HolderIndex) {
         self.set_cap(number, None);
         self.holders[number].free = true;
         self.forget_usage(number);
     }
 
-    /// A process goes with what it holds into another project.
+    /// Moves a process, with its threads, into another project.
     pub fn set_project(&mut self, process: HolderIndex, project: HolderIndex) {
         self.holders[process].parent = Some(project);
     }
 
-    /// Sets the shares of a holder; `None` is the default.
+    /// Sets the shares of a holder; `None` for the default.
     pub fn set_shares(&mut self, number: HolderIndex, shares: Option<u32>) {
         self.holders[number].shares = shares;
     }
 
-    /// Puts a thread, and those that it starts from now on, under a holder, or under none. Handlers of interrupts and devices are under none.
+    /// Sets the holder of a thread and of its later children; `None` for none. Interrupt handlers and devices always have none.
     pub fn set_holder(&mut self, thread: ThreadId, holder: Option<HolderIndex>) {
         let t = self.thread(thread);
         if t.holder == holder || t.device || t.level > 0 || t.state == RunState::Gone {
@@ -59,7 +59,7 @@ impl Kernel {
         }
     }
 
-    /// What sort of holder a number is; `None` for none.
+    /// The kind of a holder; `None` if it does not exist.
     #[must_use]
     pub fn level_of(&self, number: HolderIndex) -> Option<Level> {
         self.holders.row(number).filter(|holder| !holder.free).map(|holder| holder.level)
@@ -71,7 +71,7 @@ impl Kernel {
         std::iter::successors(self.thread(thread).holder, parent)
     }
 
-    /// Every holder exists, and belongs to one of the level above.
+    /// Checks that every holder exists, and belongs to one of the level above.
     pub(super) fn check_holders(&self) -> Result<(), String> {
         let above = |holder: &Holder| holder.parent.and_then(|parent| self.holders.row(parent));
         let fits = |holder: &Holder| match (holder.level, above(holder)) {

@@ -1,16 +1,16 @@
-//! Numbers of threads, CPUs, dispatch queues and the like, each of a type of its own, and tables that they index.
+//! Typed indices of threads, CPUs, dispatch queues and others, and tables indexed by them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
-/// What indexes a [`Table`].
+/// An index of a [`Table`].
 pub trait Id: Copy {
-    /// The id of a place.
+    /// From a position.
     fn at(place: usize) -> Self;
 
-    /// The place.
+    /// The position.
     fn place(self) -> usize;
 }
 
@@ -52,15 +52,15 @@ id!(
     ThreadId
 );
 id!(
-    /// Something that CPUs share, among those of its kind.
+    /// A station: a shared resource, numbered within its kind.
     StationId
 );
 id!(
-    /// A CPU, by its place in the topology.
+    /// A CPU, by its position in the topology.
     CpuIndex
 );
 id!(
-    /// A dispatch queue: those of CPUs first, then those of partitions.
+    /// A dispatch queue: those of CPUs come first, then those of partitions.
     QueueId
 );
 id!(
@@ -72,11 +72,11 @@ id!(
     HolderIndex
 );
 id!(
-    /// A channel, at which threads wait for posts.
+    /// A channel, where threads wait for posts.
     ChannelId
 );
 id!(
-    /// A barrier, at which threads wait for one another.
+    /// A barrier, where threads wait for one another.
     BarrierId
 );
 id!(
@@ -88,15 +88,15 @@ id!(
     SegmentId
 );
 id!(
-    /// A log of moments.
+    /// A log of timestamps.
     LogId
 );
 id!(
-    /// A pipeline, which CPUs share.
+    /// A pipeline, shared by CPUs.
     PipelineId
 );
 id!(
-    /// An outer cache, which CPUs share.
+    /// An outer cache, shared by CPUs.
     CacheId
 );
 
@@ -108,7 +108,7 @@ impl From<CpuIndex> for QueueId {
     }
 }
 
-/// A list that only its own kind of id indexes.
+/// A vector that only one type of index can index.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Table<I, T> {
@@ -130,24 +130,24 @@ impl<I, T: fmt::Debug> fmt::Debug for Table<I, T> {
 }
 
 impl<I: Id, T> Table<I, T> {
-    /// One row, where there is such a one.
+    /// A row, if it exists.
     #[must_use]
     pub fn row(&self, id: I) -> Option<&T> {
         self.rows.get(id.place())
     }
 
-    /// Adds a row; gives its id.
+    /// Adds a row and returns its index.
     pub fn add(&mut self, row: T) -> I {
         self.rows.push(row);
         I::at(self.rows.len() - 1)
     }
 
-    /// All ids, ascending.
+    /// All indices, ascending.
     pub fn ids(&self) -> impl Iterator<Item = I> + Clone + use<I, T> {
         (0..self.rows.len()).map(I::at)
     }
 
-    /// All rows with their ids.
+    /// All rows with their indices.
     pub fn with_ids(&self) -> impl Iterator<Item = (I, &T)> + Clone {
         self.rows.iter().enumerate().map(|(place, row)| (I::at(place), row))
     }

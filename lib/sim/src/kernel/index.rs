@@ -1,5 +1,5 @@
-//! What the kernel keeps beside its truth so that nothing is searched for: CPUs by what they would lose, queues by what could
-//! be taken from them, which CPUs are near each other, threads at home. It follows from the rest and is not saved.
+//! Indexes over the kernel's state, so that nothing is searched: CPUs by the priority that they would lose, queues by what could be
+//! stolen from them, rings of nearby CPUs, threads by home. They are derived from the state and not saved.
 
 use super::class_state::{ClassState, Runnable};
 use super::cpu_mask::{CpuLevels, CpuMask};
@@ -9,54 +9,54 @@ use super::queue::{IDLE, LEVELS_END};
 use super::state::Kernel;
 use super::thread::RunState;
 use super::tick::Tick;
-/// The index.
+/// The indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index {
-    /// CPUs by the best of what they run, what waits there and what is on its way.
+    /// CPUs by the best priority that runs, waits or is under way there.
     pub scores: CpuLevels,
-    /// CPUs by the best that could be taken from their queues.
+    /// CPUs by the best priority that could be stolen from their queues.
     pub unbound: CpuLevels,
     /// For each lgroup the CPUs in its rings.
     pub rings: Vec<Vec<CpuMask>>,
     /// Runnable threads by partition and lgroup.
     pub at_home: Table<PartitionId, Vec<u64>>,
-    /// For each pipeline the CPUs that share it.
+    /// CPUs of each pipeline.
     pub mates: Table<PipelineId, Vec<CpuIndex>>,
-    /// For each pipeline the sum of how much those that share it need it: see [`super::InstructionTime::usage`].
+    /// For each pipeline the sum of its CPUs' demands: see [`super::InstructionTime::usage`].
     pub usage: Table<PipelineId, u64>,
-    /// For each kind of station what is asked of each.
+    /// For each kind of station the demand on each.
     pub stations: Vec<Table<StationId, Asked>>,
-    /// Whether any pipeline has two of them.
+    /// Whether any pipeline has more than one CPU.
     pub shares_pipelines: bool,
-    /// CPUs that idle, by how many threads run on their pipeline; others at no level.
+    /// Idle CPUs, by the number of threads on their pipeline; busy CPUs have no level.
     pub idle_by_load: CpuLevels,
-    /// For each outer cache how many threads run beside it.
+    /// Number of running threads per outer cache.
     pub busy_by_cache: Table<CacheId, u32>,
     /// Runnable threads of FSS.
     pub fss: Runnable,
-    /// Ends of bursts that are not in the heap yet.
+    /// Burst ends that are not in the heap yet.
     pub ends: Ends,
-    /// The tick that time was in when that was looked at last.
+    /// The last computed tick.
     pub tick: Tick,
 }
 
-/// What is asked of a station.
+/// Demand on a station.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// The sum of [`super::InstructionTime::demands`].
+    /// The sum of its CPUs' [`super::InstructionTime::demands`].
     pub asked: u64,
     /// The CPUs that share it.
     pub mates: Vec<CpuIndex>,
 }
 
-/// Ends of bursts that are put off: see [`super::burst_ends`].
+/// Deferred burst ends: see [`super::burst_ends`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// An instant is being worked through. At other times the heap is always right, since callers may look at it.
+    /// An instant is being processed. Otherwise the heap is always correct, because callers may read it.
     pub put_off: bool,
-    /// CPUs whose end in the heap is not right. Neither it nor the right one is now, whatever their neighbours do.
+    /// CPUs whose end in the heap is wrong. Neither that end nor the correct one can be in this instant.
     pub late: CpuMask,
-    /// Nothing is put off, for comparison.
+    /// Disables deferral, for comparison.
     #[cfg(test)]
     pub never: bool,
 }
@@ -82,7 +82,7 @@ impl Default for Index {
 }
 
 impl Kernel {
-    /// Makes the index anew, after the kernel was made or loaded.
+    /// Rebuilds the indexes, after the kernel was created or loaded.
     pub fn reindex(&mut self) {
         let cpus = || self.cpus.with_ids();
         let count = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
@@ -114,7 +114,7 @@ impl Kernel {
             tick: Tick::default(),
         };
         for cpu in self.cpus.ids() {
-            // On an idle machine all pipelines are empty.
+            // All pipelines of an idle machine are empty.
             self.index.idle_by_load.set(cpu, 0);
         }
         for cpu in self.cpus.ids() {
@@ -137,14 +137,14 @@ impl Kernel {
         self.hardware.stations.iter().enumerate().map(of_kind).collect()
     }
 
-    /// What is in a queue changed. Those of partitions belong to no CPU.
+    /// Updates the indexes after a change of a queue. Partition queues belong to no CPU.
     pub(super) fn rescore_queue(&mut self, queue: QueueId) {
         if queue.place() < self.cpus.len() {
             self.rescore(CpuIndex(queue.0));
         }
     }
 
-    /// What a CPU has to lose, or what can be taken from it, changed.
+    /// Updates the indexes after a change of what a CPU runs or of what can be stolen from it.
     pub(super) fn rescore(&mut self, number: CpuIndex) {
         let (cpu, queue) = (&self.cpus[number], &self.queues[number]);
         let score = cpu.dispatch_pri.max(queue.best).max(cpu.chosen_level);
@@ -155,7 +155,7 @@ impl Kernel {
         }
     }
 
-    /// A CPU begins to have something to do, or has nothing to do any more.
+    /// Updates the indexes when a CPU becomes busy or idle.
     fn note_busy(&mut self, number: CpuIndex, is_busy: bool) {
         let beside = &mut self.index.busy_by_cache[self.hardware.caches[number]];
         *beside = if is_busy { *beside + 1 } else { beside.saturating_sub(1) };
@@ -171,14 +171,14 @@ impl Kernel {
         }
     }
 
-    /// How many CPUs of a pipeline have something to do.
+    /// Number of busy CPUs of a pipeline.
     pub(super) fn load(&self, pipeline: PipelineId) -> i16 {
         let mates = self.index.mates[pipeline].iter();
         let load = mates.filter(|mate| self.index.scores.level(**mate) > IDLE).count();
         i16::try_from(load).unwrap_or(i16::MAX).min(LEVELS_END - 1)
     }
 
-    /// A thread becomes runnable, or stops being so, at its home.
+    /// Counts a thread that becomes runnable, or no longer is, at its home lgroup.
     pub(super) fn count_at_home(&mut self, thread: ThreadId, comes: bool) {
         let t = &self.threads[thread];
         if !matches!(t.state, RunState::Queued(_) | RunState::Running | RunState::Pinned) || t.device {

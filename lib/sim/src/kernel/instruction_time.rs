@@ -1,61 +1,66 @@
-//! What instructions cost: pipelines that strands share, caches that are warm or cold, memory near and far.
+//! Instruction timing: shared pipelines, warm and cold caches, local and remote memory.
 //!
 //! # Cycles per instruction
 //!
-//! A burst of [`Action::Work`] is so many instructions of a [`Mix`]. Alone on its pipeline an instruction takes
+//! A burst of [`Action::Work`] is a number of instructions of a [`Mix`]. Alone on its pipeline, an instruction takes
 //!
 //! ```text
 //! base × core + reach × exposed × (outer cache) + (miss + reach × what does not fit) × memory        (cycles)
 //! ```
 //!
-//! where `base` has what a core does by itself, in cycles of a core of one instruction in a cycle, and `core` is what this one
-//! needs of such a cycle (less, where it issues several; more, where it stalls on its own loads and branches). `exposed` is
-//! the part of the outer cache's answer that the core waits for, and does not spend on instructions that follow. `reach` is
-//! how often an instruction leaves the first cache, `miss` how often even a warm program goes to memory, and memory is as far as the lgroup of what the thread uses. What does not fit is
-//! the part of the mix's footprint beyond its share of the outer cache, which it has with those that run beside it.
+//! * `base`: cycles of the mix on a core that issues one instruction per cycle.
+//! * `core`: factor of this core. Less than 1 if it issues several instructions per cycle, more if it stalls on its own
+//!   loads and branches.
+//! * `reach`: misses of the first cache per instruction.
+//! * `exposed`: the part of the outer cache's latency that the core waits for. It overlaps the rest with later instructions.
+//! * `miss`: memory accesses per instruction, even of a warm program.
+//! * `memory`: latency of the memory that the thread uses, by lgroup.
+//! * what does not fit: the part of the mix's footprint beyond the thread's share of the outer cache. Running threads share a
+//!   cache equally.
 //!
-//! Strands of one pipeline hinder one another only while they issue. With `u` the part of its time that a thread alone
-//! would need the pipeline for, a thread beside others is slower by
+//! Strands of one pipeline delay one another only while they issue. Let `u` be the part of its time that a thread alone needs the
+//! pipeline. A thread together with others is slower by
 //!
 //! ```text
 //! max(1 + u × Σ others, Σ all)
 //! ```
 //!
-//! the first-order term of a closed queue of one server (a thread that comes finds the others as often as they are there), and its
-//! bound (a pipeline issues one instruction in a cycle).
+//! The first value is the first-order term of a closed queue with one server: an arriving thread finds the others there in
+//! proportion to their use. The second is its bound: a pipeline issues one instruction per cycle.
 //!
-//! A core's floating-point unit, the banks of the outer cache and the bandwidth of memory are such servers, too: *stations*, each with a
-//! time for a request, where the machine has them. With `d` the part of its time for which a thread alone would keep a station, it is slower by
+//! A core's floating-point unit, the banks of the outer cache and the memory bandwidth are such servers too, where the machine
+//! has them. They are called *stations*; each has a service time per request. Let `d` be the part of its time that a thread alone
+//! uses a station. Then it is slower by
 //!
 //! ```text
 //! max(1 + Σ u × Σ others, Σ all of any)
 //! ```
 //!
-//! where the sum is over its pipeline and its stations. What all ask of a station counts in 256ths of what it can do, so that a
-//! thread that comes or goes does not always change the speed of all others.
+//! where the sum is over its pipeline and its stations. The total demand on a station is rounded to 1/256 of its capacity, so that
+//! a thread that comes or goes does not always change the speed of all others.
 //!
 //! # Warmth
 //!
-//! An outer cache counts what was ever loaded into it. A thread that leaves notes the count; when it comes back,
-//! what was loaded since has filled what it left free, and then pushed out as much of what it had, at most all: what was
-//! used longest ago goes first. It loads that again, at the distance of its memory, before it goes on. So a thread that moves
-//! to another cache, or comes back after others had the cache, pays once.
+//! An outer cache counts the data that was ever loaded into it. A thread that leaves records the count. When it comes back, data
+//! loaded since then has first filled the free part and then evicted the thread's own data, at most all of it: the least recently used
+//! data goes first. The thread reloads it, at the latency of its memory, before it continues. So a thread that moves to another
+//! cache, or returns after others used the cache, pays once.
 
 use super::hardware::{Exclusive, Hardware, InstructionTime, Serves};
 use super::ids::{CpuIndex, MixId, ThreadId};
 use super::program::Mix;
 use super::state::Kernel;
 use super::thread::RunState;
-/// Bytes of a line of a cache.
+/// Bytes per cache line.
 const LINE: u64 = 64;
-/// Femtoseconds of a nanosecond.
+/// Femtoseconds per nanosecond.
 const FS: u64 = 1_000_000;
-/// A pipeline that is needed all the time.
+/// Demand of a thread that needs a pipeline all the time.
 const FULL: u64 = 1 << 16;
-/// The least difference in what is asked of a station that others feel.
+/// The resolution of a station's demand.
 const FELT: u64 = FULL / 256;
 
-/// What is asked of a station, as others feel it.
+/// The demand on a station, rounded as it affects others.
 fn felt(asked: u64) -> u64 {
     (asked + FELT / 2) / FELT * FELT
 }
@@ -67,20 +72,20 @@ impl Kernel {
         &self.hardware
     }
 
-    /// A mix of instructions by its number; the same mix has the same number.
+    /// The number of an instruction mix; equal mixes have equal numbers.
     pub fn mix(&mut self, mix: Mix) -> MixId {
         let known = self.mixes.with_ids().find(|(_, other)| **other == mix).map(|(id, _)| id);
         known.unwrap_or_else(|| self.mixes.add(mix))
     }
 
-    /// What an instruction of the thread costs on a CPU alone on its pipeline.
+    /// Timing of the thread's instructions on a CPU, alone on its pipeline.
     fn alone(&self, thread: ThreadId, cpu: CpuIndex) -> InstructionTime {
         let t = self.thread(thread);
         let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return InstructionTime::default() };
         let h = &self.hardware;
         let base = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
         let busy = u64::from(self.index.busy_by_cache[h.caches[cpu]].max(1));
-        // Parts in a million of the accesses that find nothing in the outer cache.
+        // Misses of the outer cache, in parts per million.
         let beside = match mix.footprint_kib {
             0 => 0,
             footprint => 1_000_000 - (h.cache_kib / busy * 1_000_000 / footprint).min(1_000_000),
@@ -107,8 +112,8 @@ impl Kernel {
         InstructionTime { alone, now: alone, usage: part(needs), demands }
     }
 
-    /// What runs on a CPU, or how, has changed: its time of an instruction and that of those that share its pipeline or a station follow.
-    /// Where a thread runs, [`Kernel::set_end`] is to be called next.
+    /// Updates the instruction time of a CPU whose thread or burst changed, and of the CPUs that share its pipeline or a station.
+    /// If a thread runs there, call [`Kernel::set_end`] next.
     pub(super) fn update_instruction_time(&mut self, number: CpuIndex) {
         let instruction_time = match self.cpus[number].running {
             Some(thread) => self.alone(thread, number),
@@ -137,7 +142,7 @@ impl Kernel {
         }
     }
 
-    /// Others that share something with a CPU have another speed from now on.
+    /// Updates the CPUs that share a resource with this one.
     fn retime_mates(&mut self, number: CpuIndex, mates: &[CpuIndex]) {
         for mate in mates.iter().copied() {
             let cpu = &self.cpus[mate];
@@ -154,14 +159,14 @@ impl Kernel {
         }
     }
 
-    /// Sets the time of an instruction on a CPU as things are.
+    /// Updates the instruction time of a CPU.
     pub(super) fn retime_instruction(&mut self, number: CpuIndex) {
         if self.cpus[number].instruction_time.alone > 0 {
             self.cpus[number].instruction_time.now = self.beside(number);
         }
     }
 
-    /// Femtoseconds of an instruction beside those that share the pipeline or a station.
+    /// Femtoseconds per instruction together with the threads that share the pipeline or a station.
     fn beside(&self, number: CpuIndex) -> u64 {
         let own = self.cpus[number].instruction_time;
         let others = self.index.usage[self.hardware.pipelines[number]] - own.usage;
@@ -179,7 +184,7 @@ impl Kernel {
         own.alone.saturating_mul(slower) / FULL
     }
 
-    /// The thread left a CPU: what it has in the cache there may be pushed out from now on.
+    /// Records that the thread left a CPU: its data may be evicted from now on.
     pub(super) fn note_warmth(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let cache = self.hardware.caches[cpu];
         let filled = self.filled[cache];
@@ -188,7 +193,7 @@ impl Kernel {
         }
     }
 
-    /// The thread comes to a CPU. What its cache has lost matters as soon as it works.
+    /// Records that the thread came to a CPU. Its cache loss is computed when it first works.
     pub(super) fn arrive(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.t(thread);
         t.arrived = t.mix.is_none();
@@ -197,7 +202,7 @@ impl Kernel {
         }
     }
 
-    /// The thread comes to a CPU: it owes the time to load what of its footprint is not there.
+    /// Charges the thread the time to reload the missing part of its footprint on this CPU.
     pub(super) fn warm_up(&mut self, thread: ThreadId, cpu: CpuIndex) {
         let t = self.thread(thread);
         let Some(mix) = t.mix.map(|mix| &self.mixes[mix]) else { return };
@@ -223,7 +228,7 @@ impl Kernel {
         t.warm = Some(mark);
     }
 
-    /// Goes on for so many nanoseconds of work, owing nothing.
+    /// Executes this many nanoseconds of work, with no switch or reload time left.
     pub(super) fn progress(&mut self, number: CpuIndex, thread: ThreadId, passed: u64) {
         let instruction_time = self.cpus[number].instruction_time.now;
         let t = &mut self.threads[thread];
@@ -231,7 +236,7 @@ impl Kernel {
             if t.left != u64::MAX {
                 t.left = t.left.saturating_sub(passed);
             }
-            // What is measured by time counts as one instruction in a cycle.
+            // Work that is measured in time counts one instruction per cycle.
             passed.saturating_mul(FS) / self.hardware.cycle_fs
         } else {
             let total = u128::from(passed) * u128::from(FS) + u128::from(t.rest_fs);
@@ -258,7 +263,7 @@ impl Kernel {
         }
     }
 
-    /// Nanoseconds until what a running thread does comes to its end, `None` for never.
+    /// Nanoseconds until a running thread's burst ends; `None` for never.
     pub(super) fn remaining(&self, number: CpuIndex, thread: ThreadId) -> Option<u64> {
         let t = self.thread(thread);
         if t.left == u64::MAX {
@@ -280,15 +285,15 @@ impl Kernel {
         Some(work.saturating_add(t.owed_sys).saturating_add(t.owed_user))
     }
 
-    /// A less busy pipeline of the leaf than that of `cpu`, with a CPU that idles: the groups of CPUs that share
-    /// something are loaded evenly (reference §3.9, step 2).
+    /// A less busy pipeline of the leaf lgroup than that of `cpu`, with an idle CPU: groups of CPUs that share a resource are
+    /// loaded evenly (Solaris' CMT load balancing).
     pub(super) fn spread(&self, thread: ThreadId, cpu: CpuIndex) -> CpuIndex {
         if !self.index.shares_pipelines {
             return cpu;
         }
         let t = self.thread(thread);
         let pipeline = |cpu: CpuIndex| self.hardware.pipelines[cpu];
-        // The thread is no load to itself.
+        // The thread does not count as load for itself.
         let leaves = t.state == RunState::Running && pipeline(t.cpu) == pipeline(cpu);
         let here = self.load(pipeline(cpu)) - i16::from(leaves);
         if here <= 0 {

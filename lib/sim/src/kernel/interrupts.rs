@@ -1,12 +1,12 @@
-//! Interrupts: devices that act by themselves, handlers that run as threads of the highest priorities, and the clock's.
+//! Interrupts: devices, interrupt handlers as threads of the highest priorities, and the clock's interrupts.
 //!
-//! A handler is a thread of the class SYS that waits at a channel; a thread that posts there raises the interrupt. It runs where
-//! the interrupt arrives, on the back of the thread that runs there: that one is *pinned*, cannot be taken elsewhere
-//! and goes on afterwards as if nothing had been (no switch is counted). CpuLevels up to 10 are handled in threads of the priorities
-//! 160 to 169 (column `ithr`); higher ones count as interrupts alone.
+//! A handler is a thread of the class SYS that waits at a channel; a post there raises the interrupt. It runs on the CPU where the
+//! interrupt arrives, on top of the thread that runs there. That thread is *pinned*: it cannot be moved, and continues
+//! afterwards without a counted switch. Interrupts of levels up to 10 are handled in threads of the priorities 160 to 169
+//! (column `ithr`); higher levels only count as interrupts.
 //!
-//! Every CPU has an interrupt a second of its own (the one that looks whether the clock still ticks), and one
-//! CPU has the clock's. They are counted when they are read.
+//! Every CPU has one interrupt per second of its own, which checks that the clock still ticks. One CPU has the clock's
+//! interrupts. Both are counted only when they are read.
 
 use super::class_state::ClassState;
 use super::heap::Source;
@@ -24,12 +24,12 @@ const HANDLERS: i16 = 160;
 const THREAD_LEVEL: u8 = 10;
 /// The highest level.
 const LEVEL_MAX: u8 = 15;
-/// So many actions of a device that take no time are more than any device means.
+/// Limit of successive actions of a device that take no time: more than any device needs.
 const STEPS_MAX: u32 = 100_000;
 
 impl Kernel {
-    /// A device: it executes its program beside all CPUs. It can sleep, wait, post and note moments; anything else
-    /// is its end.
+    /// Creates a device, which executes its program without a CPU. It can sleep, wait, post and record timestamps. Any other action
+    /// ends it.
     pub fn device(&mut self, program: Program) -> ThreadId {
         let thread = Thread { device: true, beats: self.beats(), ..Thread::new(ClassState::Sys, 0, program) };
         let thread = self.adopt(thread);
@@ -37,8 +37,8 @@ impl Kernel {
         thread
     }
 
-    /// The handler of an interrupt of that level, 1 to 15. It waits at the channel `raised`, and does these whenever a thread
-    /// posts there.
+    /// Creates the handler of an interrupt of this level, 1 to 15. It waits at the channel `raised`, and executes its actions for each
+    /// post.
     pub fn handler(
         &mut self,
         level: u8,
@@ -65,7 +65,7 @@ impl Kernel {
         thread
     }
 
-    /// Where interrupts arrive: those of the network, and the clock's.
+    /// Sets the CPUs of the network's and the clock's interrupts.
     pub fn route(&mut self, network: CpuIndex, clock: CpuIndex) {
         if clock != self.clock_cpu {
             self.count_clock();
@@ -79,7 +79,7 @@ impl Kernel {
         }
     }
 
-    /// A device acts until it waits.
+    /// Executes a device's actions until it waits.
     pub(super) fn operate(&mut self, device: ThreadId) -> Result<(), Halt> {
         for _ in 0..STEPS_MAX {
             match self.t(device).program.step() {
@@ -111,7 +111,7 @@ impl Kernel {
         Err(Halt::EndlessProgram { thread: device })
     }
 
-    /// Takes a post that no thread waited for yet. `false`: there is none, and the thread waits at the channel from now on.
+    /// Takes a post of the channel. `false`: there is no post, and the thread waits at the channel now.
     pub(super) fn take_post(&mut self, channel: ChannelId, thread: ThreadId) -> bool {
         let channel = &mut self.channels[channel];
         let Some(left) = channel.posts.checked_sub(1) else {
@@ -122,7 +122,7 @@ impl Kernel {
         true
     }
 
-    /// One thread that waits at the channel goes on, or the next one that will.
+    /// Posts to a channel: wakes one waiting thread, or the next one that will wait.
     pub(super) fn post(&mut self, channel: ChannelId) {
         let channel = &mut self.channels[channel];
         match channel.waiting.pop_front() {
@@ -131,13 +131,13 @@ impl Kernel {
         }
     }
 
-    /// Whether a handler waits for the CPU that is better than what runs there.
+    /// Whether a handler that is better than the running thread waits for the CPU.
     pub(super) fn is_interrupted(&self, cpu: CpuIndex) -> bool {
         let best = self.queues[cpu].best;
         best >= HANDLERS && best > self.cpus[cpu].dispatch_pri
     }
 
-    /// A handler runs on the back of the thread that runs.
+    /// Runs a handler on top of the running thread.
     pub(super) fn pin(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.t(thread).state = RunState::Pinned;
         let handler = self.next_thread(cpu);
@@ -145,7 +145,7 @@ impl Kernel {
         self.switch(cpu, Some(thread), handler);
     }
 
-    /// The thread under a handler that has ended, unless another handler waits.
+    /// The pinned thread to continue after a handler has ended, unless another handler waits.
     pub(super) fn resume(&mut self, cpu: CpuIndex) -> Option<ThreadId> {
         let best = self.queues[cpu].best;
         let pinned = *self.cpus[cpu].pinned.last()?;
@@ -155,13 +155,13 @@ impl Kernel {
         self.cpus[cpu].pinned.pop()
     }
 
-    /// Takes a thread out from under its handlers; the caller puts it elsewhere.
+    /// Removes a thread from under its handlers; the caller puts it elsewhere.
     pub(super) fn unpin(&mut self, thread: ThreadId) {
         let cpu = self.thread(thread).cpu;
         self.cpus[cpu].pinned.retain(|pinned| *pinned != thread);
     }
 
-    /// A handler began, or ended.
+    /// Counts the start or the end of a handler.
     pub(super) fn count_interrupt(&mut self, cpu: CpuIndex, to: Option<ThreadId>) {
         let handler = to.filter(|to| !matches!(self.thread(*to).origin, Origin::Look(_)));
         let Some(level) = handler.map(|to| self.thread(to).level).filter(|level| *level > 0) else { return };
@@ -171,7 +171,7 @@ impl Kernel {
         }
     }
 
-    /// One CPU calls another, which is an interrupt there.
+    /// Counts a cross call, which is an interrupt on the target CPU.
     pub(super) fn cross_call(&mut self, to: CpuIndex) {
         let Some(from) = self.at.filter(|from| *from != to) else { return };
         self.count(from, Column::Xcal);
@@ -179,7 +179,7 @@ impl Kernel {
         self.note_call(from, to);
     }
 
-    /// Counts what the clock interrupted until now.
+    /// Counts the clock's interrupts up to now.
     pub(super) fn count_clock(&mut self) {
         let (before, now) = (self.counted, self.now);
         self.counted = now;

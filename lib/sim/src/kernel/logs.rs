@@ -1,28 +1,28 @@
-//! Moments that programs note, and lots that they draw.
+//! Timestamps that programs record, and random choices.
 
 use super::ids::LogId;
 use super::state::Kernel;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The moments of one measurement, over and over: how long after stage 0 the others came.
+/// Timestamps of a repeated measurement: the times of its stages after stage 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// When stage 0 was noted last, in nanoseconds since boot.
+    /// Time of the last stage 0, in nanoseconds since boot.
     pub began: u64,
-    /// For each stage from 1 on how often it came so many nanoseconds after stage 0.
+    /// For each stage from 1 on, a histogram of nanoseconds since stage 0.
     pub stages: Vec<BTreeMap<u64, u64>>,
-    /// When what was not taken yet arrived, in nanoseconds since boot, first come first.
+    /// Arrivals that are not taken yet, in nanoseconds since boot, oldest first.
     #[serde(default)]
     pub arrived: VecDeque<u64>,
 }
 
-/// More stages than any measurement has.
+/// Most stages: more than any measurement has.
 const STAGES_MAX: u32 = 64;
 
 impl Kernel {
-    /// A new log; gives its number.
+    /// Creates a log.
     pub fn log(&mut self) -> LogId {
         self.logs.add(Log::default())
     }
@@ -33,7 +33,7 @@ impl Kernel {
         &self.logs
     }
 
-    /// Notes the moment.
+    /// Records a timestamp.
     pub(super) fn stamp(&mut self, log: LogId, stage: u32) {
         let now = self.now;
         let log = &mut self.logs[log];
@@ -48,24 +48,24 @@ impl Kernel {
         *log.stages[at].entry(now - log.began).or_default() += 1;
     }
 
-    /// Something arrives.
+    /// Records an arrival.
     pub(super) fn note_arrival(&mut self, log: LogId) {
         let now = self.now;
         self.logs[log].arrived.push_back(now);
     }
 
-    /// What arrived first at the one log is begun with in the other.
+    /// Takes the first arrival of `from` as stage 0 of `to`.
     pub(super) fn take_arrived(&mut self, from: LogId, to: LogId) {
         let arrived = self.logs[from].arrived.pop_front();
         self.logs[to].began = arrived.unwrap_or(self.now);
     }
 
-    /// What lots are drawn from, from now on.
+    /// Sets the seed of random choices.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// One of these, by lot; 0 of none.
+    /// A random element; 0 of an empty list.
     pub(super) fn draw(&mut self, among: &[u64]) -> u64 {
         // A step of a Weyl sequence, mixed (SplitMix64, Steele et al. 2014).
         self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! Where memory is: segments that threads share, what threads have for themselves, and sets whose memory comes from some lgroups only.
+//! Memory placement: shared segments, private memory of threads, and sets whose memory comes from some lgroups only.
 
 use super::affinity::LgroupAffinities;
 use super::ids::{CpuIndex, Id, PartitionId, SegmentId, ThreadId};
@@ -6,15 +6,15 @@ use super::state::{Kernel, Placed};
 use super::thread::{RunState, Thread};
 
 impl Kernel {
-    /// A segment of memory, which the first thread that maps it places; gives its number.
+    /// Creates a memory segment. The first thread that maps it places it.
     pub fn segment(&mut self) -> SegmentId {
         self.segments.add(None)
     }
 
-    /// The thread uses a segment of so many KiB. The first to use it places it, by the policies of shared segments
-    /// (reference §3.10): those above the threshold at random over all lgroups with memory, or over those of the thread's
-    /// set where memory is placed with regard to sets and there is enough of it there; others at the thread's home. Where the memory of
-    /// the set comes from some lgroups only, it comes from these.
+    /// Makes a thread use a segment of this many KiB. Its first user places it, as Solaris places shared segments. Segments above the
+    /// threshold are spread at random over all lgroups with memory. With `mem_pset_aware`, they are spread over the lgroups of the thread's set, if
+    /// those have enough memory. Smaller segments go to the thread's home. Where the set's memory is restricted to some lgroups, the segment
+    /// goes to these.
     pub(super) fn map(&mut self, thread: ThreadId, segment: SegmentId, kib: u64) {
         self.t(thread).memory = Some(segment);
         if self.segments[segment].is_some() {
@@ -30,7 +30,7 @@ impl Kernel {
         self.placed.push(Placed { segment, kib, lgroups });
     }
 
-    /// Where a segment of so many KiB goes that a thread places.
+    /// The lgroups for a segment of this many KiB that a thread places.
     fn placement(&self, thread: ThreadId, kib: u64) -> Vec<u32> {
         let t = self.thread(thread);
         let memory = &self.hardware.memory_kib;
@@ -53,7 +53,7 @@ impl Kernel {
         }
     }
 
-    /// Picoseconds until memory that is spread over lgroups answers, for each lgroup of a CPU.
+    /// Latency of memory that is spread over lgroups, in picoseconds, by lgroup of the CPU.
     fn mean_latency(&self, lgroups: &[u32]) -> Vec<u64> {
         let mean = |row: &Vec<u64>| {
             lgroups.iter().map(|lgroup| row[*lgroup as usize]).sum::<u64>() / lgroups.len().max(1) as u64
@@ -61,7 +61,7 @@ impl Kernel {
         self.hardware.latency_ps.iter().map(mean).collect()
     }
 
-    /// Picoseconds until the thread's memory answers a CPU. What it has for itself is at its home, or where its set's memory is.
+    /// Latency of the thread's memory from a CPU, in picoseconds. Private memory is at its home, or in the lgroups of its set's memory.
     pub(super) fn latency(&self, t: &Thread, cpu: CpuIndex) -> u64 {
         let lgroup = self.cpus[cpu].lgroup as usize;
         let segment = t.memory.and_then(|segment| self.segments[segment].as_ref());
@@ -75,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// The memory of a partition comes from these lgroups only; of all where there are none. Segments that its threads use go there.
+    /// Restricts the memory of a partition to these lgroups; to none for all. Segments in use by its threads move there.
     pub fn confine_memory(&mut self, part: PartitionId, lgroups: &[u32]) {
         if self.parts.row(part).is_none() {
             self.make_parts(part.place() + 1);
@@ -91,7 +91,7 @@ impl Kernel {
         }
     }
 
-    /// The segment that a thread uses comes to where its partition's memory comes from, if that is said.
+    /// Moves the thread's segment into the lgroups of its partition's memory, if those are restricted.
     pub(super) fn bring_memory(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         let allowed = &self.parts[t.part].memory;
@@ -112,14 +112,14 @@ impl Kernel {
         }
     }
 
-    /// The segment that a thread uses, where it has been placed.
+    /// The segment of a thread, if it is placed.
     #[must_use]
     pub fn memory_of(&self, thread: ThreadId) -> Option<&Placed> {
         let segment = self.thread(thread).memory?;
         self.placed.iter().find(|placed| placed.segment == segment)
     }
 
-    /// Segments that a thread uses.
+    /// Segments with a thread that uses them.
     pub fn segments_in_use(&self) -> impl Iterator<Item = &Placed> {
         let used = |placed: &&Placed| {
             self.threads.iter().any(|t| t.state != RunState::Gone && t.memory == Some(placed.segment))
@@ -127,14 +127,14 @@ impl Kernel {
         self.placed.iter().filter(used)
     }
 
-    /// How many threads run or wait for a CPU, by the lgroup that is their home.
+    /// Number of threads that run or wait for a CPU, by home lgroup.
     #[must_use]
     pub fn runnable_by_home(&self) -> Vec<u64> {
         let of = |lgroup: usize| self.index.at_home.iter().map(|homes| homes[lgroup]).sum();
         (0..self.levels.len()).map(of).collect()
     }
 
-    /// What a thread prefers. It gets another home if it has a better one by that.
+    /// Sets a thread's affinities. It gets another home if they prefer one.
     pub fn prefer(&mut self, thread: ThreadId, affinities: LgroupAffinities) {
         let t = self.thread(thread);
         if t.affinities == affinities || t.state == RunState::Gone {

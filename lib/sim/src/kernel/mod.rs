@@ -2,49 +2,49 @@
 //!
 //! # Nouns
 //!
-//! A [`Thread`] has a class, which gives it a *global priority*, 0 to 169. Threads that could run wait in dispatch
-//! queues: one for each CPU, and one for each *partition* (a processor set, or what is left) for those that may
-//! preempt the kernel. A CPU runs the best of its own queue and its partition's, and takes one from
-//! elsewhere before it idles. What a class does on each event is in the files of the classes ([`ts`], [`fx`],
-//! [`rt`]); where a thread waits and what a CPU takes is in [`dispatch`] and [`choose_cpu`].
+//! A [`Thread`] has a class, which gives it a *global priority*, 0 to 169. Runnable threads wait in dispatch queues: one for each
+//! CPU, and one for each *partition* (a processor set, or the default set) for threads that may preempt the kernel. A CPU runs
+//! the best thread of its own queue and its partition's. Before it idles, it steals a thread from another CPU. The
+//! reaction of a class to each event is in the files of the classes ([`ts`], [`fx`], [`rt`]). The choice of a queue and of
+//! the next thread is in [`dispatch`] and [`choose_cpu`].
 //!
 //! ```text
-//!   Heap ──next event──▶ clock tick ─▶ class tick of what runs, once a second the update
-//!                        timer      ─▶ class wake-up ─▶ queue ─▶ ask a CPU to switch
+//!   Heap ──next event──▶ clock tick ─▶ class tick of running threads, once a second the update
+//!                        timer      ─▶ class wake-up ─▶ queue ─▶ request a switch of a CPU
 //!                        burst ends ─▶ the program's next action: compute, sleep, wait, fork …
 //!                            │
-//!                            └─ then every CPU that was asked switches, if it may
+//!                            └─ then every CPU with a requested switch switches, if it may
 //! ```
 //!
-//! # What callers must know
+//! # Rules for callers
 //!
-//! * Time is in nanoseconds and moves by [`Kernel::run_until`] alone. Everything is plain data; two kernels that
-//!   are equal have the same future. One that was loaded needs [`Kernel::reindex`] before anything else.
-//! * At one instant things happen in the order of the reference's §3.11: the clock, timers and wake-ups by number of
-//!   their thread, ends of bursts by number of their CPU, and then the switches.
-//! * The clock ticks only while a thread runs or waits for a cap. Threads that sleep learn of the updates of each second when they
-//!   wake up ([`ts`]), so that a machine that does nothing costs nothing.
+//! * Time is in nanoseconds. [`Kernel::run_until`] and [`Kernel::advance`] advance it. All state is plain data, and equal kernels
+//!   have equal futures. After loading, call [`Kernel::reindex`] before anything else.
+//! * Events of one instant happen in this order: the clock, timers and wake-ups by thread number, ends of bursts by CPU number,
+//!   and then the switches.
+//! * The clock ticks only while a thread runs or waits for a cap. A sleeping thread catches up with the once-per-second updates when
+//!   it wakes up ([`ts`]). So an idle machine costs nothing.
 //!
-//! # How true
+//! # Fidelity
 //!
-//! | What | How true |
+//! | What | Fidelity |
 //! |---|---|
-//! | TS, IA, FX and RT: events, tables, priorities | exact (reference §3.2–§3.7, the rules of 2019) |
-//! | TS by the rules of Linux, where that is tuned | order and shares exact, balance approximate: see [`eevdf`] |
-//! | dispatch queues, kp queue, asking to switch, preemption of user mode and of the kernel | exact (§3.9) |
-//! | choice of a CPU, balance of a level with the neighbour, stealing and not stealing yet | exact, except that the hardware's groups count by core only |
-//! | order of threads in the update of each second | approximate: an address is 512 times a thread's number |
-//! | a switch between threads | costs a fixed time in the kernel, the machine's `switch_ns`, charged to the thread that comes, `space_switch_ns` more where that has another address space than is loaded, and `idle_exit_ns` more on a CPU that idled; to leave a CPU idle costs nothing |
-//! | strands of one pipeline | approximate: first order in how much of its time each one issues, bounded by one instruction in a cycle ([`instruction_time`]) |
-//! | caches | approximate: the outer one, shared evenly by those that run; a thread that comes back, or moves, loads what was pushed out. Inner ones are part of a mix's rates |
-//! | floating-point units, banks of the outer cache, memory's bandwidth | approximate: as pipelines, where the machine says how fast they are |
-//! | memory | approximate: a latency for each two lgroups, under load |
-//! | where shared memory is placed | exact (§3.10), except that a segment is of one kind: random over all lgroups is the mean of their latencies |
-//! | interrupts as threads, pinning, the clock's and those of a stream | exact in order and priority (§3.11); their work is a fixed number of instructions |
-//! | cross calls | counted where one CPU asks another to switch; what they cost is absent, but for those of [`crate::workloads::latstat`], whose lengths are exponential |
+//! | TS, IA, FX and RT: events, tables, priorities | exact: ts_dptbl(5), fx_dptbl(5), rt_dptbl(5), with the kernel priorities of 2019 |
+//! | TS by the rules of Linux, where tuned | order and shares exact, balance approximate: see [`eevdf`] |
+//! | dispatch queues, kp queue, requests to switch, preemption of user mode and of the kernel | exact |
+//! | choice of a CPU, balance of a level with the neighbour, stealing and its delay | exact, except that hardware groups count by core only |
+//! | order of threads in the once-per-second update | approximate: a thread's address is taken as 512 times its number |
+//! | a switch between threads | a fixed time in the kernel, charged to the incoming thread: the machine's `switch_ns`, plus `space_switch_ns` for another address space than the loaded one, plus `idle_exit_ns` on an idle CPU. A switch to idle costs nothing |
+//! | strands of one pipeline | approximate: first order in each thread's issue rate, bounded by one instruction per cycle ([`instruction_time`]) |
+//! | caches | approximate: the outer cache, shared equally by running threads; a thread that returns or moves reloads its evicted data. Inner caches are part of a mix's rates |
+//! | floating-point units, banks of the outer cache, memory bandwidth | approximate: like pipelines, where the machine file gives their rates |
+//! | memory | approximate: one latency under load for each pair of lgroups |
+//! | placement of shared memory | exact, except that a segment is uniform: "random over all lgroups" is the mean of their latencies |
+//! | interrupts as threads, pinning, the interrupts of the clock and of a stream | exact in order and priority; their work is a fixed number of instructions |
+//! | cross calls | counted where one CPU asks another to switch. They cost nothing, except those of [`crate::workloads::latstat`], whose lengths are exponential |
 //! | locks with priority inheritance, faults | absent |
-//! | FSS | exact (§3.8), but for what it does not say: a thread enters at 59, and a child has its parent's priority. Shares of processes are ours |
-//! | CPU caps | approximate: usage decays evenly, and a tenth of a second may be used ahead (the reference has no figures); under the rules of Linux a quota for each tenth of a second |
+//! | FSS | exact (FSS(4)), with assumptions where the manual is silent: a thread enters at 59, and a child has its parent's priority. Shares of processes are an addition |
+//! | CPU caps | approximate, because no figures are published: usage decays evenly, and may be ahead by a tenth of a second. Under the rules of Linux, a quota per tenth of a second |
 //! | SDC, the swapper, stopped threads | absent |
 
 mod affinity;

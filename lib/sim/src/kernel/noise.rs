@@ -1,40 +1,40 @@
-//! What ran on each CPU, how often, how long and how long at most: recorded while the OS noise of a job is measured.
+//! OS noise: what ran on each CPU, with count, total and longest time. It is recorded while the noise of a job is measured.
 //!
-//! A *spell* is the time of a thread on a CPU from when it gets it until it gives it up. A handler on its back does not end a spell, and its time
-//! is not the thread's.
+//! A *spell* is the time of a thread on a CPU, from the switch to it until the switch away. An interrupt handler on top of it does not
+//! end the spell, and the handler's time does not count for the thread.
 
 use super::ids::{CpuIndex, ThreadId};
 use super::state::Kernel;
 use std::collections::BTreeMap;
 
-/// Whose spells.
+/// The source of a spell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpellOf {
-    /// A thread's, or a handler's.
+    /// A thread or an interrupt handler.
     Thread(ThreadId),
-    /// Another CPU called, and ran that thread. It takes no time.
+    /// A cross call from another CPU, by that thread. It takes no time.
     Call(Option<ThreadId>),
-    /// The clock of the machine ticked. It takes no time.
+    /// A tick of the machine's clock. It takes no time.
     Clock,
-    /// The interrupt that each CPU has once a second. It takes no time.
+    /// Each CPU's own interrupt once per second. It takes no time.
     Second,
 }
 
-/// The spells of one on one CPU, in nanoseconds.
+/// Spells of one source on one CPU, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spells {
-    /// How many began.
+    /// Number of spells.
     pub count: u64,
-    /// All of them.
+    /// Total time.
     pub total: u64,
-    /// The longest.
+    /// The longest one.
     pub longest: u64,
-    /// When that began, since boot.
+    /// Start of the longest one, since boot.
     pub longest_at: u64,
 }
 
 impl Spells {
-    /// Both together.
+    /// Adds another sum.
     pub fn join(&mut self, other: Spells) {
         self.count += other.count;
         self.total += other.total;
@@ -44,11 +44,11 @@ impl Spells {
     }
 }
 
-/// The account.
+/// The record of spells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpellLog {
     spells: BTreeMap<(CpuIndex, SpellOf), Spells>,
-    /// For each CPU and thread when its spell began, and what it had of it.
+    /// For each CPU and thread: the start of its present spell, and its time so far.
     current: BTreeMap<(CpuIndex, ThreadId), (u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl SpellLog {
 
     fn spend(&mut self, cpu: CpuIndex, thread: ThreadId, passed: u64, now: u64) {
         if !self.current.contains_key(&(cpu, thread)) {
-            // It was there before the account was.
+            // The spell began before the record did.
             self.begin(cpu, thread, now - passed);
         }
         let (since, had) = self.current.entry((cpu, thread)).or_default();
@@ -77,23 +77,23 @@ impl SpellLog {
 }
 
 impl Kernel {
-    /// Begins to keep the account anew, or ends it.
+    /// Starts a new record, or stops recording.
     pub fn record_spells(&mut self, on: bool) {
         self.spell_log = on.then(SpellLog::default);
     }
 
-    /// Whether the account is kept.
+    /// Whether spells are recorded.
     #[must_use]
     pub fn records_spells(&self) -> bool {
         self.spell_log.is_some()
     }
 
-    /// What was put down since this was asked last, by CPU.
+    /// The spells since the last call, by CPU.
     pub fn take_spells(&mut self) -> BTreeMap<(CpuIndex, SpellOf), Spells> {
         self.spell_log.as_mut().map(|spell_log| std::mem::take(&mut spell_log.spells)).unwrap_or_default()
     }
 
-    /// A thread gets a CPU, not from a handler on its back.
+    /// A thread gets a CPU, other than by the end of a handler on top of it.
     pub(super) fn note_begin(&mut self, cpu: CpuIndex, thread: ThreadId) {
         let now = self.now;
         if let Some(spell_log) = &mut self.spell_log {
@@ -101,7 +101,7 @@ impl Kernel {
         }
     }
 
-    /// A thread had a CPU.
+    /// Adds time that a thread had on a CPU.
     pub(super) fn note_spent(&mut self, cpu: CpuIndex, thread: ThreadId, passed: u64) {
         let now = self.now;
         if let Some(spell_log) = &mut self.spell_log {
@@ -109,7 +109,7 @@ impl Kernel {
         }
     }
 
-    /// A CPU was called by another one.
+    /// Records a cross call.
     pub(super) fn note_call(&mut self, from: CpuIndex, to: CpuIndex) {
         let caller = self.cpus[from].running;
         if let Some(spell_log) = &mut self.spell_log {
@@ -117,7 +117,7 @@ impl Kernel {
         }
     }
 
-    /// The clock ticked so often, and each CPU was interrupted so often by its own.
+    /// Records clock ticks and the CPUs' own once-per-second interrupts.
     pub(super) fn note_clock(&mut self, ticks: u64, seconds: u64) {
         let (clock, cpus) = (self.clock_cpu, self.cpus.len());
         if let Some(spell_log) = &mut self.spell_log {

@@ -1,4 +1,4 @@
-//! Where threads may run changes: CPUs come, go and change partitions, threads are bound and let go.
+//! Changes of where threads may run: CPUs come, go and change partitions; threads are bound and unbound.
 
 use super::class::End;
 use super::cpu_mask::{CpuMask, first_in};
@@ -21,7 +21,7 @@ impl Kernel {
         }
     }
 
-    /// Shares out CPUs anew. Threads that are or wait where they may not be any more go elsewhere at once.
+    /// Redistributes CPUs. Threads that run or wait where they may no longer be move at once.
     pub fn arrange(&mut self, wanted: &Arrangement) {
         if !self.place_processors(wanted) {
             return;
@@ -47,12 +47,12 @@ impl Kernel {
         }
         for cpu in cpus {
             self.leave_if_lost(cpu);
-            // A CPU that idles may now be allowed to take something.
+            // An idle CPU may now be allowed to steal a thread.
             self.asked.insert(cpu);
         }
     }
 
-    /// Notes which threads may run where; `false` when nothing is new.
+    /// Records which threads may run where; `false` if nothing changed.
     fn place_processors(&mut self, wanted: &Arrangement) -> bool {
         let last = wanted.cpus.iter().copied().max().unwrap_or(DEFAULT).place();
         let most = self.parts.len().max(wanted.parts.len()).max(last + 1);
@@ -66,7 +66,7 @@ impl Kernel {
         true
     }
 
-    /// The same, whatever was before, and in so many partitions at least as there are in `wanted`.
+    /// The same without comparing with the present state, with at least as many partitions as `wanted` has.
     pub(super) fn share_out(&mut self, wanted: &Arrangement, most: usize) {
         for (cpu, part) in self.cpus.iter_mut().zip(&wanted.cpus) {
             cpu.part = *part;
@@ -86,14 +86,14 @@ impl Kernel {
         }
     }
 
-    /// Makes partitions, without CPUs, until there are so many.
+    /// Creates partitions without CPUs, up to this number.
     pub(super) fn make_parts(&mut self, most: usize) {
         self.parts.resize_with(most, Partition::default);
         self.queues.resize_with(self.cpus.len() + most, Queue::default);
         self.index.at_home.resize(most, vec![0; self.levels.len()]);
     }
 
-    /// Binds a thread to a partition, and to one CPU of it or to none. It goes there at once.
+    /// Binds a thread to a partition, and to one of its CPUs or to none. It moves there at once.
     pub fn confine(&mut self, thread: ThreadId, part: PartitionId, bound: Option<CpuIndex>) {
         let t = self.thread(thread);
         if (t.part, t.bound) == (part, bound) || t.state == RunState::Gone {
@@ -123,7 +123,7 @@ impl Kernel {
         }
     }
 
-    /// A home stays while the thread may run there; else it gets another one.
+    /// Keeps a thread's home while the thread may run there; else chooses another.
     fn keep_home(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         if t.state == RunState::Gone {
@@ -145,7 +145,7 @@ impl Kernel {
         }
     }
 
-    /// A thread that runs where it may not goes elsewhere, also out of the kernel.
+    /// Moves a thread that runs where it may not, even out of the kernel.
     fn leave_if_lost(&mut self, cpu: CpuIndex) {
         let Some(thread) = self.cpus[cpu].running else { return };
         if !self.may_run(thread, cpu) {

@@ -1,4 +1,4 @@
-//! What threads execute: small programs that say what to do next, as plain data.
+//! Programs of threads: lists of actions, as plain data.
 
 use super::defaults::is_default;
 use super::ids::{BarrierId, ChannelId, LogId, MixId, SegmentId};
@@ -9,78 +9,78 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Compute in user mode for so many nanoseconds of CPU time; `u64::MAX` for ever.
+    /// Computes in user mode for this many nanoseconds of CPU time; `u64::MAX` for ever.
     User(u64),
-    /// Compute in the kernel. Only better threads of the kernel's own rank preempt there.
+    /// The same in the kernel, where only threads of kernel-preemption priority preempt.
     Kernel(u64),
-    /// The same for one of these times, drawn by lot.
+    /// The same for one of these times, at random.
     KernelAmong(Vec<u64>),
-    /// Execute so many instructions of the mix of that number in user mode; the hardware decides how long that takes.
+    /// Executes this many instructions of the mix in user mode; the time depends on the hardware.
     Work(MixId, u64),
     /// The same in the kernel.
     KernelWork(MixId, u64),
-    /// Use the segment of memory of that number, of so many KiB, from now on.
+    /// Uses this memory segment, of this many KiB, from now on.
     Map(SegmentId, u64),
-    /// Sleep for so many nanoseconds.
+    /// Sleeps for this many nanoseconds.
     Sleep(u64),
-    /// Sleep for one of these times, drawn by lot.
+    /// Sleeps for one of these times, at random.
     SleepAmong(Vec<u64>),
-    /// Sleep until a thread posts to the channel of that number, unless one did already.
+    /// Takes a post of the channel; sleeps until there is one.
     Wait(ChannelId),
-    /// Let one thread that waits at the channel go on, or the next one that will.
+    /// Posts to the channel: wakes one waiting thread, or the next one that will wait.
     Post(ChannelId),
-    /// Wait at the barrier of that number until all threads that belong to it are there.
+    /// Waits at the barrier until all its threads have arrived.
     Meet(BarrierId, Waiting),
-    /// Count so many more system calls: of those that are left out where one stands for many.
+    /// Counts this many system calls more, where one simulated call stands for several.
     Calls(u64),
-    /// Note so many operations as done, in whatever unit the program counts.
+    /// Counts this many operations, in the program's own unit.
     Done(u64),
-    /// Note the moment as that stage of the log of that number; stage 0 is the one that others are measured from.
+    /// Records a timestamp for a stage of the log; the other stages are measured from stage 0.
     Stamp(LogId, u32),
-    /// Something arrives at the log of that number, to be taken.
+    /// Records an arrival in the log, to be taken later.
     Arrive(LogId),
-    /// What arrived first at the log of the first number is taken: when it did is stage 0 of the log of the second. Without any, now is.
+    /// Takes the first arrival of the first log; its time becomes stage 0 of the second log. Without an arrival, stage 0 is now.
     Take(LogId, LogId),
-    /// Let others go first.
+    /// Yields the CPU.
     Yield,
-    /// Ask not to be preempted for a moment, or take that back.
+    /// Asks not to be preempted for a moment, or cancels that (schedctl).
     Hold(bool),
-    /// Start a process of one thread with this program.
+    /// Starts a process of one thread with this program.
     Fork(Program),
-    /// Start another thread of the same process with this program.
+    /// Starts a thread of the same process with this program.
     Spawn(Program),
-    /// End.
+    /// Ends the thread.
     Exit,
 }
 
-/// What instructions are like: how much they want of a core, of its caches and of memory. What they cost follows from it on a
-/// machine (see [`super::hardware`]).
+/// A mix of instructions: its demands on a core, its caches and memory. The cost on a machine follows from these
+/// (see [`super::hardware`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Thousandths of a cycle for an instruction that finds all it wants in the first cache.
+    /// Thousandths of a cycle of an instruction that hits in the first cache.
     pub base_milli: u64,
-    /// Accesses beyond the first cache, in a million instructions.
+    /// Misses of the first cache per million instructions.
     pub reach_ppm: u64,
-    /// Accesses that go to memory however warm the caches are, in a million instructions.
+    /// Memory accesses per million instructions, even with warm caches.
     pub miss_ppm: u64,
-    /// What it would keep in the outer cache, in KiB.
+    /// Its working set in the outer cache, in KiB.
     pub footprint_kib: u64,
-    /// Floating-point operations, in a million instructions.
+    /// Floating-point operations per million instructions.
     #[serde(default)]
     pub float_ppm: u64,
 }
 
 impl Mix {
-    /// A loop that looks at one place again and again: a load, a comparison and a branch in 7 cycles, of which each lets
-    /// others go first (the T1's loads and branches take three).
+    /// A loop that polls one word: a load, a comparison and a branch in 7 cycles, in each of which the strand lets others issue first
+    /// (the T1's loads and branches take three cycles).
     pub const SPIN: Mix = Mix { base_milli: 2_333, ..Mix::PLAIN };
 
-    /// An instruction in a cycle, that wants nothing beyond the first cache.
+    /// One instruction per cycle, without misses.
     pub const PLAIN: Mix =
         Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
 
-    /// Whether its numbers are possible.
+    /// Whether its numbers are valid.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         (1..=1_000_000).contains(&self.base_milli)
@@ -91,18 +91,18 @@ impl Mix {
     }
 }
 
-/// How one waits at a barrier.
+/// How a thread waits at a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// Looking again and again, in user mode.
+    /// Polling in user mode.
     Spin,
     /// Asleep.
     Block,
 }
 
 impl Action {
-    /// Whether it is done in user mode.
+    /// Whether it runs in user mode.
     #[must_use]
     pub fn is_in_user_mode(&self) -> bool {
         matches!(self, Action::User(_) | Action::Work(..) | Action::Meet(_, Waiting::Spin))
@@ -114,7 +114,7 @@ impl Action {
         matches!(self, Action::Kernel(_) | Action::KernelAmong(_) | Action::KernelWork(..))
     }
 
-    /// Whether it makes the thread sleep, leave its CPU or start another thread.
+    /// Whether the thread sleeps, leaves its CPU or starts another thread.
     #[must_use]
     pub fn pauses(&self) -> bool {
         matches!(
@@ -129,7 +129,7 @@ impl Action {
         )
     }
 
-    /// Whether it is a part of a system call.
+    /// Whether it is part of a system call.
     #[must_use]
     pub fn enters_kernel(&self) -> bool {
         !matches!(
@@ -156,41 +156,41 @@ fn parse_actions<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<[Action]>, D:
     Vec::deserialize(from).map(Arc::from)
 }
 
-/// A program with its place in it.
+/// A program and the position in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Threads that do the same share them, so that a large team finds them in the cache.
+    /// Shared by threads with the same actions, so that a large team's actions stay in the host's cache.
     #[serde(serialize_with = "print_actions", deserialize_with = "parse_actions")]
     actions: Arc<[Action]>,
-    /// The action to come.
+    /// Index of the next action.
     at: usize,
-    /// How often the end is still followed by a beginning; `u64::MAX` for ever.
+    /// Number of repetitions left; `u64::MAX` for ever.
     again: u64,
-    /// Where that is.
+    /// Index at which a repetition starts.
     back: usize,
-    /// What it takes in the kernel to end, in nanoseconds.
+    /// Kernel time of its end, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     end_ns: u64,
-    /// What it executes in is an address space of its own.
+    /// It has an address space of its own.
     #[serde(default, skip_serializing_if = "is_default")]
     is_process: bool,
 }
 
 impl Program {
-    /// Does these once, and ends.
+    /// A program that executes these actions once, and ends.
     #[must_use]
     pub fn once(actions: Vec<Action>) -> Self {
         Program { actions: actions.into(), at: 0, again: 0, back: 0, end_ns: 0, is_process: false }
     }
 
-    /// Does these for ever. Without any it ends at once.
+    /// A program that repeats these actions for ever. Without actions it ends at once.
     #[must_use]
     pub fn repeat(actions: Vec<Action>) -> Self {
         Program { again: u64::MAX, ..Self::once(actions) }
     }
 
-    /// Does these so many times, and ends.
+    /// A program that executes these actions this many times, and ends.
     #[must_use]
     pub fn times(actions: Vec<Action>, times: u64) -> Self {
         match times.checked_sub(1) {
@@ -199,14 +199,14 @@ impl Program {
         }
     }
 
-    /// Does the first ones once, and then the others for ever.
+    /// A program that executes the first actions once, and then repeats the others for ever.
     #[must_use]
     pub fn begin(first: Vec<Action>, again: Vec<Action>) -> Self {
         let back = first.len();
         Program { back, ..Self::repeat([first, again].concat()) }
     }
 
-    /// Does the first ones once, then the others so many times, and ends.
+    /// A program that executes the first actions once, then the others this many times, and ends.
     #[must_use]
     pub fn begin_times(first: Vec<Action>, actions: Vec<Action>, times: u64) -> Self {
         match times.checked_sub(1) {
@@ -215,31 +215,31 @@ impl Program {
         }
     }
 
-    /// The same, and then computes for so many nanoseconds in the kernel before it ends.
+    /// The same, with this many nanoseconds in the kernel before it ends.
     #[must_use]
     pub fn ending_in(self, end_ns: u64) -> Self {
         Program { end_ns, ..self }
     }
 
-    /// The same in an address space of its own, also where it stands for a thread among others.
+    /// The same with an address space of its own, even where it models a thread among others.
     #[must_use]
     pub fn as_process(self) -> Self {
         Program { is_process: true, ..self }
     }
 
-    /// Whether it has an address space of its own beside other threads.
+    /// Whether it has an address space of its own.
     #[must_use]
     pub fn is_process(&self) -> bool {
         self.is_process
     }
 
-    /// Computes for ever.
+    /// A program that computes for ever.
     #[must_use]
     pub fn hog() -> Self {
         Self::once(vec![Action::User(u64::MAX)])
     }
 
-    /// Everything that it and its children do.
+    /// All actions of it and its children.
     pub fn actions(&self) -> Box<dyn Iterator<Item = &Action> + '_> {
         Box::new(self.actions.iter().flat_map(|action| -> Box<dyn Iterator<Item = &Action> + '_> {
             match action {
@@ -251,7 +251,7 @@ impl Program {
         }))
     }
 
-    /// What may still come of it, begun with what is to come.
+    /// The actions that may still be executed, beginning with the next one.
     pub(super) fn to_come(&self) -> &[Action] {
         let from = if self.again > 0 { self.at.min(self.back) } else { self.at };
         self.actions.get(from..).unwrap_or_default()
@@ -268,7 +268,7 @@ impl Program {
         }))
     }
 
-    /// Whether it goes on for ever unless it is killed.
+    /// Whether it only ends if it is killed.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         let exits = self.actions.contains(&Action::Exit) || self.actions.is_empty();
@@ -284,7 +284,7 @@ impl Program {
         (self.again == u64::MAX && !exits) || self.to_come().iter().any(for_ever)
     }
 
-    /// What to do next.
+    /// Returns the next action and advances.
     #[inline]
     pub fn step(&mut self) -> Action {
         if self.at == self.actions.len() && self.again > 0 {

@@ -1,5 +1,5 @@
-//! A dispatch queue: a list of threads for each global priority, first in, first out. Every CPU has one; every
-//! partition has one more, for threads that may preempt the kernel (the kp queue, reference §3.9).
+//! Dispatch queues: a FIFO list of threads for each global priority. Every CPU has one. Every partition has one more, the kp queue,
+//! for threads that may preempt the kernel.
 
 use super::ids::{CpuIndex, QueueId, Table, ThreadId};
 use super::thread::Thread;
@@ -12,10 +12,10 @@ pub const LEVELS: usize = 170;
 /// One more than the best priority.
 pub const LEVELS_END: i16 = 170;
 
-/// The priority of nothing at all: an idle CPU, an empty queue.
+/// The priority of an idle CPU or an empty queue.
 pub const IDLE: i16 = -1;
 
-/// Stands for "no thread" in links.
+/// "No thread" in links.
 pub const NONE: ThreadId = ThreadId(u32::MAX);
 
 /// The threads of one priority.
@@ -28,7 +28,7 @@ struct Level {
 
 const EMPTY: Level = Level { head: NONE, tail: NONE, len: 0 };
 
-/// A queue as it is saved: the levels that have threads, each with its first and last thread and their number.
+/// A saved queue: the levels with threads, each with its first and last thread and their number.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -37,20 +37,20 @@ struct Saved {
     steal_after: u64,
 }
 
-/// The queue.
+/// A dispatch queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Saved", into = "Saved")]
 pub struct Queue {
     levels: Vec<Level>,
-    /// Which levels have threads.
+    /// Bit set of levels with threads.
     map: [u64; 3],
-    /// Threads in it.
+    /// Number of threads.
     len: u32,
-    /// The best priority in it, [`IDLE`] for none.
+    /// The best priority, [`IDLE`] if empty.
     pub best: i16,
-    /// No thread of it that is bound to no CPU has a better priority than this.
+    /// Upper bound of the priorities of threads that are not bound to a CPU.
     pub best_unbound: i16,
-    /// No CPU takes threads away from here before then, in nanoseconds.
+    /// No thread may be stolen before this time, in nanoseconds.
     pub steal_after: u64,
 }
 
@@ -63,7 +63,7 @@ impl From<Queue> for Saved {
 }
 
 impl From<Saved> for Queue {
-    /// CpuLevels beyond the last are left out; a check of the whole finds what that leaves open.
+    /// Drops levels beyond the last; the check of the whole kernel finds the threads without a queue.
     fn from(saved: Saved) -> Self {
         let mut queue =
             Queue { best_unbound: saved.best_unbound, steal_after: saved.steal_after, ..Queue::default() };
@@ -94,25 +94,25 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Threads in it.
+    /// Number of threads.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Threads of one priority in it.
+    /// Number of threads of one priority.
     #[must_use]
     pub fn len_at(&self, pri: i16) -> u32 {
         self.levels[index(pri)].len
     }
 
-    /// Enters a thread that is in no queue. Gives whether it is better than all that were there.
+    /// Inserts a thread that is in no queue. Returns whether it is better than all others.
     pub fn insert(&mut self, threads: &mut Table<ThreadId, Thread>, thread: ThreadId, front: bool) -> bool {
         let t = &threads[thread];
         let (pri, bound) = (t.effective(), t.bound.is_some());
@@ -140,7 +140,7 @@ impl Queue {
         better
     }
 
-    /// Takes a thread out that is in this queue.
+    /// Removes a thread of this queue.
     pub fn remove(&mut self, threads: &mut Table<ThreadId, Thread>, thread: ThreadId) {
         let t = &mut threads[thread];
         let (pri, prev, next) = (t.effective(), t.prev, t.next);
@@ -173,7 +173,7 @@ impl Queue {
         if self.best == IDLE { None } else { Some(self.levels[index(self.best)].head) }
     }
 
-    /// The best thread that is bound to no CPU and for which `wanted` holds. Corrects [`Queue::best_unbound`].
+    /// The best thread that is not bound to a CPU and for which `wanted` holds. Corrects [`Queue::best_unbound`].
     pub fn first_unbound(
         &mut self,
         threads: &Table<ThreadId, Thread>,
@@ -197,12 +197,12 @@ impl Queue {
         found
     }
 
-    /// Every thread, best first.
+    /// All threads, best first.
     pub fn threads<'a>(
         &'a self,
         threads: &'a Table<ThreadId, Thread>,
     ) -> impl Iterator<Item = ThreadId> + 'a {
-        // Of a thousand queues most are empty.
+        // Most queues of a large machine are empty.
         let used = usize::try_from(self.best).map_or(0, |best| best + 1);
         let levels = self.levels[..used].iter().rev().filter(|level| level.len > 0);
         levels.flat_map(move |level| {
@@ -210,7 +210,7 @@ impl Queue {
         })
     }
 
-    /// Every thread of one priority, in order.
+    /// All threads of one priority, in order.
     pub fn threads_at<'a>(
         &'a self,
         threads: &'a Table<ThreadId, Thread>,
@@ -220,7 +220,7 @@ impl Queue {
         std::iter::successors(link(self.levels[index(pri)].head), move |at| link(threads[*at].next))
     }
 
-    /// The levels that have threads: priority, first, last and number.
+    /// The levels with threads: priority, first, last and number.
     pub fn full_levels(&self) -> impl Iterator<Item = (i16, ThreadId, ThreadId, u32)> + '_ {
         let full = (0i16..).zip(&self.levels).filter(|(_, level)| level.len > 0);
         full.map(|(pri, level)| (pri, level.head, level.tail, level.len))
@@ -249,7 +249,7 @@ impl Queue {
     }
 }
 
-/// The place of a priority among the levels.
+/// The index of a priority's level.
 #[inline]
 #[expect(clippy::cast_sign_loss, reason = "priorities of threads are never negative")]
 fn index(pri: i16) -> usize {

@@ -1,5 +1,5 @@
-//! Settings and saved kernels. What a kernel has of the tables of its machine is saved with these alone: a kernel forgets it before it is
-//! saved, and recalls it when it was loaded. No thread moves by that.
+//! Settings and saved kernels. A kernel's copy of its machine's tables is saved only with the tables. [`Kernel::forget`] removes the copy
+//! before saving, and [`Kernel::recall`] restores it after loading. Neither moves a thread.
 
 use super::affinity::LgroupAffinities;
 use super::classes::{table, unset};
@@ -11,19 +11,19 @@ use super::state::{Kernel, Layout, Tunables, levels};
 use super::thread::{Origin, RunState};
 use std::sync::Arc;
 
-/// All that a kernel has of the machine that it belongs to.
+/// The data of a kernel that comes from its machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recalled {
-    /// How CPUs stand.
+    /// Topology and hardware.
     pub layout: Layout,
-    /// What was tuned.
+    /// Boot-time tunables.
     pub tunables: Tunables,
-    /// What is set.
+    /// Settings by commands.
     pub settings: Settings,
 }
 
 impl Kernel {
-    /// Forgets the settings: what is left need be saved. `settings` are those that it has.
+    /// Removes the copy of the settings before saving. `settings` are the present ones.
     pub fn forget(&mut self, settings: &Settings) {
         for cpu in &mut self.cpus {
             (cpu.part, cpu.lgroup, cpu.core) = (DEFAULT, 0, 0);
@@ -45,7 +45,7 @@ impl Kernel {
         }
     }
 
-    /// Recalls what it forgot. [`Kernel::check`] tells whether that was of the same machine.
+    /// Restores the removed data. [`Kernel::check`] finds data of another machine.
     pub fn recall(&mut self, what: &Recalled) {
         let Recalled { layout, tunables, settings } = what;
         for (cpu, place) in self.cpus.iter_mut().zip(&layout.cpus) {

@@ -1,4 +1,4 @@
-//! The class RT (reference §3.7): above everything but interrupts.
+//! The class RT (rt_dptbl(5)): above everything but interrupts.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, RT_BASE, RtState, slice};
@@ -53,7 +53,7 @@ fn rt_store(state: &mut ClassState, params: ClassParams) {
 }
 
 impl Kernel {
-    /// Sets what the user may set. Goes behind its equals, with a full slice.
+    /// Sets the user's parameters. The thread goes behind threads of equal priority, with a full quantum.
     fn rt_set_params(&mut self, thread: ThreadId, params: ClassParams) {
         rt_store(&mut self.t(thread).class, params);
         let state = self.rt(thread);

@@ -1,4 +1,4 @@
-//! Time moves: events happen, programs go on, CPUs switch.
+//! Advances time: events happen, programs continue, CPUs switch.
 
 use super::heap::Source;
 use super::ids::{CpuIndex, MixId, ThreadId};
@@ -9,36 +9,35 @@ use super::thread::{RunState, Thread};
 use millpond_model::Column;
 use serde::{Deserialize, Serialize};
 
-/// So many actions of one thread that take no time are more than any program means.
+/// Limit of successive actions of one thread that take no time: more than any program needs.
 const STEPS_MAX: u32 = 100_000;
 
-/// So many events of one instant are more than any workload means, for each thread and CPU.
+/// Limit of events in one instant per thread and CPU: more than any workload needs.
 const EVENTS_MAX: u64 = 1_000;
 
-/// The ways in which a simulated machine dies. Its state is kept for looking at; it cannot go on.
+/// Fatal errors of a simulated machine. Its state can still be read, but it cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Halt {
-    /// A thread's program goes round and round without taking any time.
+    /// A thread's program loops without taking time.
     #[error("thread {thread} goes round without taking any time")]
     EndlessProgram {
         /// The thread's number.
         thread: ThreadId,
     },
-    /// Threads wake one another for ever without taking any time.
+    /// Threads wake one another without end and without taking time.
     #[error("threads wake one another for ever at {at} ns without taking any time")]
     EndlessInstant {
-        /// Since boot, in nanoseconds.
+        /// Nanoseconds since boot.
         at: u64,
     },
 }
 
 impl Kernel {
-    /// Lets everything happen that is due until `until`, in nanoseconds since boot, that instant included, and forgets
-    /// which threads were born and which ended.
+    /// Executes all events up to and including `until`, in nanoseconds since boot, and discards the births and ends of threads.
     ///
     /// # Errors
-    /// [`Halt`] when the machine died.
+    /// [`Halt`] when the machine halted.
     pub fn run_until(&mut self, until: u64) -> Result<(), Halt> {
         loop {
             self.advance(until)?;
@@ -48,16 +47,16 @@ impl Kernel {
         }
     }
 
-    /// The same until `until`, or until the first instant at which a thread is born or ends.
+    /// Like [`Kernel::run_until`], but stops at the first instant with a birth or an end of a thread.
     ///
     /// # Errors
-    /// [`Halt`] when the machine died.
+    /// [`Halt`] when the machine halted.
     pub fn advance(&mut self, until: u64) -> Result<(), Halt> {
         self.put_ends_off(true);
         let worked = self.work_until(until);
         self.enter_ends();
         self.put_ends_off(false);
-        // What is asked from outside, no CPU did.
+        // Actions from outside come from no CPU.
         self.at = None;
         worked?;
         self.count_clock();
@@ -67,7 +66,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Instant after instant, each with all that is due and the switches that follow.
+    /// Processes one instant after the other: all due events, then the switches.
     fn work_until(&mut self, until: u64) -> Result<(), Halt> {
         let (mut instant, mut events) = (self.now, 0u64);
         let most = EVENTS_MAX * (self.threads.len() + self.cpus.len() + 1) as u64;
@@ -108,12 +107,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Time passes and nothing happens: for a machine that died.
+    /// Advances the clock of a halted machine.
     pub fn grow_old(&mut self, until: u64) {
         self.now = until.max(self.now);
     }
 
-    /// Every CPU that was asked switches, if it may.
+    /// Switches every CPU with a requested switch, if it may.
     fn settle(&mut self) {
         while let Some(cpu) = self.asked.pop_first() {
             self.at = Some(cpu);
@@ -134,7 +133,7 @@ impl Kernel {
         }
     }
 
-    /// The running thread leaves its CPU against its will.
+    /// Preempts the running thread.
     pub(super) fn displace(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.account(cpu);
         if self.is_interrupted(cpu) && self.may_run(thread, cpu) {
@@ -147,7 +146,7 @@ impl Kernel {
         self.switch(cpu, Some(thread), next);
     }
 
-    /// A CPU goes from one thread to another. The old one was put where it belongs by the caller.
+    /// Switches a CPU from one thread to another. The caller has queued the old one or put it to sleep.
     pub(super) fn switch(&mut self, number: CpuIndex, from: Option<ThreadId>, to: Option<ThreadId>) {
         self.account(number);
         if from != to {
@@ -156,13 +155,13 @@ impl Kernel {
                 self.note_warmth(from, number);
             }
             self.happened += 1;
-            // Handlers of interrupts come and go on the back of what runs.
+            // Interrupt handlers run on top of the running thread, without a switch.
             let handler = |thread: Option<ThreadId>| thread.is_some_and(|t| self.thread(t).level > 0);
             let [to_handler, from_handler] = [handler(to), handler(from)];
             if to_handler || from_handler {
                 self.count_interrupt(number, to);
                 let resumes = to.is_some_and(|to| self.thread(to).state == RunState::Pinned);
-                // A handler on an idle CPU made a thread runnable: the idle thread gives way to it.
+                // A handler on an idle CPU made a thread runnable: a switch from the idle thread.
                 if let Some(to) = to.filter(|_| !to_handler && !resumes) {
                     self.count_arrival(number, to);
                 }
@@ -204,7 +203,7 @@ impl Kernel {
                 if resumed {
                     self.surrender_if_worse(to);
                 } else if self.used_up(to).is_some() {
-                    // It comes from sleep, and leaves when it is back in user mode.
+                    // It slept, and is preempted at its return to user mode.
                     self.surrender(to);
                 }
             }
@@ -213,7 +212,7 @@ impl Kernel {
         self.wind_clock();
     }
 
-    /// One thread makes way for another.
+    /// Counts a switch from one thread to another.
     fn count_switch(&mut self, number: CpuIndex, from: Option<ThreadId>, to: Option<ThreadId>) {
         let lbolt = self.lbolt();
         if let Some(from) = from {
@@ -226,7 +225,7 @@ impl Kernel {
         self.load_space(number, to);
     }
 
-    /// A switch to a thread, which may have been elsewhere.
+    /// Counts the arrival of a thread, which may be a migration.
     fn count_arrival(&mut self, number: CpuIndex, to: ThreadId) {
         self.count(number, Column::Csw);
         if self.thread(to).ran_on.is_some_and(|last| last != number) {
@@ -234,7 +233,7 @@ impl Kernel {
         }
     }
 
-    /// The CPU loads a thread's address space, unless it is there still. Handlers of interrupts use whichever is there, and a CPU that idles keeps it.
+    /// Loads a thread's address space, unless it is still loaded. Interrupt handlers use any address space, and an idle CPU keeps the last one.
     fn load_space(&mut self, number: CpuIndex, thread: ThreadId) {
         let t = self.thread(thread);
         let space = Some(t.space.unwrap_or(thread));
@@ -245,18 +244,18 @@ impl Kernel {
         self.owe(thread, self.hardware.space_switch_ns);
     }
 
-    /// A thread is in the process of another one, and has its address space.
+    /// Puts a thread into the process of another one, whose address space it shares.
     pub fn share_space(&mut self, thread: ThreadId, with: ThreadId) {
         self.t(thread).space = Some(self.thread(with).space.unwrap_or(with));
     }
 
-    /// A thread spends so many nanoseconds in the kernel before it goes on.
+    /// Charges a thread kernel nanoseconds that it spends before it continues.
     fn owe(&mut self, thread: ThreadId, nanos: u64) {
         let owed = &mut self.t(thread).owed_sys;
         *owed = owed.saturating_add(nanos);
     }
 
-    /// Counts a CPU's time until now.
+    /// Accounts a CPU's time up to now.
     pub(super) fn account(&mut self, number: CpuIndex) {
         let cpu = &mut self.cpus[number];
         let passed = self.now - cpu.since;
@@ -286,7 +285,7 @@ impl Kernel {
         }
     }
 
-    /// What a CPU did has come to its end. One that idles looks again for something to take.
+    /// Handles the end of a burst. An idle CPU tries again to steal a thread.
     fn burst_ended(&mut self, cpu: CpuIndex) -> Result<(), Halt> {
         self.account(cpu);
         match self.cpus[cpu].running {
@@ -298,14 +297,14 @@ impl Kernel {
         }
     }
 
-    /// The running thread goes on with its program until that takes time.
+    /// Executes the running thread's actions until one takes time.
     fn step(&mut self, cpu: CpuIndex, thread: ThreadId) -> Result<(), Halt> {
         if self.comes_back(cpu, thread) {
             return Ok(());
         }
         for _ in 0..STEPS_MAX {
             let action = self.t(thread).program.step();
-            // The handler of an interrupt makes no system calls.
+            // Interrupt handlers make no system calls.
             if self.thread(thread).level == 0 && self.t(thread).call.next(&action) {
                 self.count(cpu, Column::Syscl);
                 self.t(thread).tally.calls += 1;
@@ -399,8 +398,8 @@ impl Kernel {
         Err(Halt::EndlessProgram { thread })
     }
 
-    /// A thread whose work in the kernel is over passes through user mode, where it does what it was asked to before it goes on.
-    /// `true`: it was asked. Handlers stay where they are.
+    /// The running thread leaves the kernel: if a switch or an action of its class is pending, it passes through user mode first.
+    /// `true`: it does. Handlers stay in the kernel.
     fn comes_back(&mut self, cpu: CpuIndex, thread: ThreadId) -> bool {
         let asked = self.cpus[cpu].runrun;
         let t = self.t(thread);
@@ -413,7 +412,7 @@ impl Kernel {
         true
     }
 
-    /// The running thread begins to compute.
+    /// Starts a burst of the running thread.
     pub(super) fn begin(
         &mut self,
         cpu: CpuIndex,
@@ -432,7 +431,7 @@ impl Kernel {
             self.update_instruction_time(cpu);
         }
         if !in_kernel {
-            // On its way back to user mode it does what it was asked to.
+            // The return to user mode handles pending requests.
             self.asked.insert(cpu);
         }
         self.set_end(cpu, thread);
@@ -444,7 +443,7 @@ impl Kernel {
         self.sleep(cpu, thread);
     }
 
-    /// The running thread goes to sleep.
+    /// Puts the running thread to sleep.
     pub(super) fn sleep(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.class_sleep(thread);
         self.count_at_home(thread, false);
@@ -454,14 +453,14 @@ impl Kernel {
         self.leave(cpu, thread);
     }
 
-    /// The running thread leaves its CPU of its own will.
+    /// The running thread leaves its CPU voluntarily.
     fn leave(&mut self, cpu: CpuIndex, thread: ThreadId) {
         self.t(thread).tally.voluntary += 1;
         let next = self.next_thread(cpu);
         self.switch(cpu, Some(thread), next);
     }
 
-    /// Ends a thread from outside, whatever it does.
+    /// Ends a thread from outside, in any state.
     pub fn end(&mut self, thread: ThreadId) {
         match self.thread(thread).state {
             RunState::Gone => {}
@@ -504,7 +503,7 @@ impl Kernel {
         self.news.push(News::Ended { thread, done, executed });
     }
 
-    /// A child starts, in the same process or in another one. `true`: the parent went into a queue behind it.
+    /// Starts a child, in the same process or in a new one. `true`: the parent was queued behind it.
     pub(super) fn fork(&mut self, parent: ThreadId, program: Program, same_process: bool) -> bool {
         let class = self.class_fork(parent);
         let p = self.thread(parent);

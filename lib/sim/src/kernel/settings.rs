@@ -1,5 +1,5 @@
-//! What the tables of a machine say, as far as the kernel is concerned. The kernel keeps it in its own form, for speed: it is made from the
-//! tables alone, nothing is read back, and it is not saved ([`super::recall`]).
+//! The kernel's copy of the machine's tables, in its own form, for speed. It is computed from the tables alone, never read back, and not
+//! saved ([`super::recall`]).
 
 use super::affinity::LgroupAffinities;
 use super::ids::{CpuIndex, HolderIndex, PartitionId, Table, ThreadId};
@@ -15,13 +15,13 @@ pub struct ThreadSettings {
     pub thread: ThreadId,
     /// The partition that it may run in.
     pub part: PartitionId,
-    /// The only CPU that it may run on, where it is bound to one.
+    /// The CPU that it is bound to.
     pub bound: Option<CpuIndex>,
     /// The lgroups that it prefers.
     pub affinities: LgroupAffinities,
     /// Its class and parameters.
     pub class: ClassParams,
-    /// What holds it, for [`Kernel::recall`].
+    /// Its holder, for [`Kernel::recall`].
     pub holder: Option<HolderIndex>,
 }
 
@@ -30,9 +30,9 @@ pub struct ThreadSettings {
 pub struct HolderSettings {
     /// The holder.
     pub holder: HolderIndex,
-    /// Its shares; none for the default.
+    /// Its shares; `None` for the default.
     pub shares: Option<u32>,
-    /// Its cap in percent of one CPU, if it has one.
+    /// Its cap in percent of one CPU.
     pub cap: Option<u32>,
 }
 
@@ -41,22 +41,22 @@ pub struct HolderSettings {
 pub struct Settings {
     /// The dispatch tables.
     pub dispatch: Arc<DispatchTables>,
-    /// How CPUs are shared out.
+    /// The distribution of CPUs over partitions.
     pub arrangement: Arrangement,
-    /// For each partition the lgroups that its memory comes from; all where there are none.
+    /// The lgroups of each partition's memory; empty for all.
     pub memory: Table<PartitionId, Vec<u32>>,
-    /// Where interrupts of the network arrive.
+    /// The CPU of network interrupts.
     pub network: CpuIndex,
-    /// Where the clock's interrupts arrive.
+    /// The CPU of clock interrupts.
     pub clock: CpuIndex,
     /// The threads that execute, ascending.
     pub threads: Vec<ThreadSettings>,
-    /// The holders that have a place in the tables.
+    /// The holders that are in the tables.
     pub holders: Vec<HolderSettings>,
 }
 
 impl Kernel {
-    /// Makes the kernel's form of the settings anew, but for those of holders. Threads that are where they may not be go elsewhere at once.
+    /// Applies the settings, except those of holders. Threads that may no longer be where they are move at once.
     pub fn apply(&mut self, settings: &Settings) {
         if self.tables == settings.dispatch {
             self.tables = Arc::clone(&settings.dispatch);
@@ -75,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// The same for those of holders.
+    /// Applies the settings of holders.
     pub fn apply_controls(&mut self, settings: &Settings) {
         for holder in &settings.holders {
             self.set_shares(holder.holder, holder.shares);

@@ -1,4 +1,4 @@
-//! The kernel as data: what there is, and questions about it. What happens is in the other files.
+//! The kernel's data, and queries on it. The events are in the other files.
 
 use super::class_state::{ClassState, FssSet};
 use super::cpu_mask::CpuMask;
@@ -25,28 +25,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// More clock ticks in a second than any machine has had.
+/// Most clock ticks per second: more than any machine has had.
 pub const HZ_MAX: u32 = 10_000;
 
-/// What is tuned when a machine boots.
+/// Boot-time tunables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tunables {
     /// Clock ticks per second.
     pub hz: u32,
-    /// A thread is at home in a CPU's cache for so many ticks after it left.
+    /// Ticks for which a thread's data counts as cached after it left a CPU.
     pub rechoose_interval: u64,
-    /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds. 0: it is at once.
+    /// Nanoseconds for which a thread that waits on its last CPU is not stolen. 0: it may be stolen at once.
     pub nosteal_nsec: u64,
-    /// Priorities from here on preempt the kernel, and wait in the queue of the partition.
+    /// Lowest priority that preempts the kernel and waits in the partition's kp queue.
     pub kpreempt_pri: i16,
-    /// How many ticks a thread may hold off preemption beyond its slice.
+    /// Ticks beyond its slice for which a thread may hold off preemption.
     pub hold_ticks: i64,
-    /// Shared segments above so many KiB are placed at random.
+    /// Shared segments larger than this many KiB are placed at random.
     pub shm_random_kib: u64,
-    /// Those are placed with regard to processor sets.
+    /// Whether those are placed within the lgroups of the processor set.
     pub mem_pset_aware: bool,
-    /// Threads of TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where there is none.
+    /// Slice in nanoseconds for TS under the rules of Linux; `None` for the rules of Solaris.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eevdf_slice_ns: Option<u64>,
 }
@@ -66,19 +66,19 @@ impl Default for Tunables {
     }
 }
 
-/// A CPU as the dispatcher sees it. Its queue has its index.
+/// A CPU as the dispatcher sees it. Its queue has the same index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// The thread that it runs.
     pub running: Option<ThreadId>,
-    /// The priority of that thread, [`IDLE`] for none.
+    /// The priority of that thread, [`IDLE`] if none.
     pub dispatch_pri: i16,
-    /// It was asked to switch, once it is in user mode.
+    /// Preemption is requested, at the return to user mode.
     pub runrun: bool,
-    /// It was asked to switch, also in the kernel.
+    /// Preemption is requested, in the kernel too.
     pub kprunrun: bool,
-    /// The priority of a thread that is on its way here by the queue of the partition.
+    /// The priority of a thread in the kp queue that this CPU was chosen for.
     pub chosen_level: i16,
     /// Its partition.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -89,66 +89,66 @@ pub struct Cpu {
     /// Its core.
     #[serde(default, skip_serializing_if = "is_default")]
     pub core: u32,
-    /// When its time was last accounted, in nanoseconds.
+    /// Time up to which its time is accounted, in nanoseconds.
     pub since: u64,
     /// Nanoseconds in user mode.
     pub user: u64,
     /// Nanoseconds in the kernel.
     pub sys: u64,
-    /// Nanoseconds without a thread.
+    /// Idle nanoseconds.
     pub idle: u64,
-    /// What happened here since boot, by [`Column::index`].
+    /// Event counts since boot, by [`Column::index`].
     pub events: [u64; COLUMNS.len()],
     /// Instructions since boot.
     pub instructions: u64,
-    /// Those of them that were executed in user mode.
+    /// Instructions in user mode.
     pub user_instructions: u64,
-    /// How fast what it runs goes on.
+    /// Timing of the running thread.
     #[serde(rename = "pace")]
     pub instruction_time: InstructionTime,
-    /// Threads under the handlers of interrupts, the innermost last.
+    /// Threads pinned under interrupt handlers, the innermost last.
     pub pinned: Vec<ThreadId>,
-    /// The virtual time of its threads of late ([`super::eevdf`]).
+    /// Last virtual time of its threads ([`super::eevdf`]).
     #[serde(default, skip_serializing_if = "is_default")]
     pub virtual_time: i64,
-    /// Thousandths of how many threads shared it on average of late ([`super::eevdf`]).
+    /// Average number of threads on it, in thousandths ([`super::eevdf`]).
     #[serde(default, skip_serializing_if = "is_default")]
     pub average_load: u64,
-    /// The address space that is loaded, named by a thread; kept where switching it takes time.
+    /// The loaded address space, identified by a thread; only kept where a switch of address spaces takes time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<ThreadId>,
 }
 
-/// What threads wait at.
+/// A channel: threads wait there for posts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Channel {
-    /// Posts that no thread waited for yet.
+    /// Posts that no thread has taken.
     pub posts: u64,
-    /// It was made with posts: they are free places, and no messages.
+    /// It was created with posts: they are free slots, not messages.
     #[serde(default)]
     pub places: bool,
-    /// Threads that wait, in order of arrival.
+    /// Waiting threads, in order of arrival.
     pub waiting: VecDeque<ThreadId>,
 }
 
-/// Where threads wait for one another.
+/// A barrier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Barrier {
-    /// How many belong to it.
+    /// Number of threads that it waits for.
     pub parties: u32,
-    /// The threads that are there already.
+    /// Threads that have arrived.
     pub there: Vec<ThreadId>,
-    /// When the word is free again in which threads are counted.
+    /// When the counter's cache line is free again.
     #[serde(default)]
     pub free_at: u64,
-    /// The CPU that had it last.
+    /// The CPU that had the line last.
     #[serde(default)]
     pub last: Option<CpuIndex>,
 }
 
-/// A segment that was placed.
+/// A placed memory segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placed {
@@ -160,11 +160,11 @@ pub struct Placed {
     pub lgroups: Vec<u32>,
 }
 
-/// The kernel. What follows from the tables of its machine is not saved: see [`Kernel::forget`].
+/// The kernel. Data that follows from the machine's tables is not saved: see [`Kernel::forget`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// What was tuned.
+    /// The tunables.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tunables: Tunables,
     #[serde(
@@ -179,115 +179,115 @@ pub struct Kernel {
     pub(super) queues: Table<QueueId, Queue>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) parts: Table<PartitionId, Partition>,
-    /// For each lgroup the lgroups at growing distances: itself, then wider and wider groups without what was before.
+    /// For each lgroup the others by distance: first itself, then rings of increasing distance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) levels: Vec<Vec<Vec<u32>>>,
     pub(super) threads: Table<ThreadId, Thread>,
     pub(super) free: Vec<ThreadId>,
     pub(super) channels: Table<ChannelId, Channel>,
     pub(super) barriers: Table<BarrierId, Barrier>,
-    /// What has shares and caps.
+    /// Holders of shares and caps.
     #[serde(default)]
     pub(super) holders: Table<HolderIndex, Holder>,
-    /// Whether any of them has a cap.
+    /// Whether any holder has a cap.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) capped: bool,
-    /// For each partition what FSS knows of it.
+    /// State of FSS for each partition.
     #[serde(default)]
     pub(super) fss: Table<PartitionId, FssSet>,
     /// The hardware.
     pub(super) hardware: Hardware,
-    /// What instructions are like; the first is what spins.
+    /// Instruction mixes; the first is that of spinning threads.
     pub(super) mixes: Table<MixId, Mix>,
-    /// For each segment of memory that was placed, picoseconds until it answers, by lgroup of the CPU.
+    /// Memory latency of each placed segment in picoseconds, by lgroup of the CPU.
     pub(super) segments: Table<SegmentId, Option<Vec<u64>>>,
-    /// Where these are.
+    /// Placed segments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) placed: Vec<Placed>,
-    /// For each outer cache how much was loaded into it since boot, in KiB.
+    /// KiB loaded into each outer cache since boot.
     pub(super) filled: Table<CacheId, u64>,
-    /// What was noted of moments.
+    /// Logs of timestamps.
     pub(super) logs: Table<LogId, Log>,
-    /// What lots are drawn from.
+    /// State of the random number generator.
     pub(super) seed: u64,
-    /// The CPU where the clock's interrupts arrive.
+    /// The CPU of the clock interrupt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) clock_cpu: CpuIndex,
-    /// Until when those were counted, in nanoseconds.
+    /// Time up to which clock interrupts are counted, in nanoseconds.
     pub(super) counted: u64,
-    /// The CPU whose doing has effects now.
+    /// The CPU whose actions are being processed.
     pub(super) at: Option<CpuIndex>,
-    /// CPUs that have something to decide.
+    /// CPUs that need a scheduling decision.
     pub(super) asked: CpuMask,
     /// CPUs that run a thread.
     pub(super) busy: CpuMask,
     /// The CPU at which the next tick begins.
     pub(super) tick_start: CpuIndex,
-    /// The list at which the next update begins.
+    /// The hash list at which the next update begins.
     pub(super) update_start: u32,
-    /// Where threads ran, in nanoseconds, by thread and CPU, while they are watched.
+    /// Run time by thread and CPU in nanoseconds, while watched.
     pub(super) seen: Option<BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>>>,
-    /// What ran on each CPU, how often and how long, while OS noise is measured.
+    /// Uninterrupted runs on each CPU with count and length, while OS noise is measured.
     #[serde(skip)]
     pub(super) spell_log: Option<SpellLog>,
-    /// What became of threads by itself, in order, for [`Kernel::take_news`].
+    /// Births and ends of threads, in order, for [`Kernel::take_news`].
     pub(super) news: Vec<News>,
-    /// For each partition, how long its threads waited for a CPU, all together, before they got one: nanoseconds since boot.
+    /// Total time that threads of each partition have waited for a CPU, finished waits only, in nanoseconds since boot.
     #[serde(default)]
     pub(super) waited: Table<PartitionId, u64>,
-    /// For each CPU how long threads waited before they got it.
+    /// Histogram of the waits for each CPU.
     #[serde(default, with = "waits", skip_serializing_if = "Vec::is_empty")]
     pub(super) waits: Table<CpuIndex, Waits>,
-    /// How much happened since boot: see [`Kernel::happened`].
+    /// Number of events since boot: see [`Kernel::happened`].
     pub(super) happened: u64,
     #[serde(skip)]
     pub(super) index: Index,
 }
 
-/// What became of threads by itself.
+/// A birth, first operation or end of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum News {
-    /// A thread started a child.
+    /// A thread created a child.
     Born {
-        /// The one.
+        /// The creator.
         parent: ThreadId,
-        /// The other.
+        /// The new thread.
         child: ThreadId,
-        /// Whether both are of one process.
+        /// Whether both are in one process.
         #[serde(default, skip_serializing_if = "is_default")]
         same_process: bool,
     },
-    /// A thread noted its first operation.
+    /// A thread counted its first operation.
     Counts {
         /// The thread.
         thread: ThreadId,
     },
-    /// A thread ended. Its place may be another one's already.
+    /// A thread ended. Its number may be in use again.
     Ended {
         /// Its number.
         thread: ThreadId,
-        /// The operations that its program noted as done.
+        /// The operations that its program counted.
         done: u64,
-        /// What it had executed.
+        /// Its CPU time and instructions.
         #[serde(default)]
         executed: Executed,
     },
 }
 
-/// How a machine's CPUs stand.
+/// Topology and hardware of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// For each CPU its lgroup and its core.
+    /// Lgroup and core of each CPU.
     pub cpus: Vec<(u32, u32)>,
-    /// For each lgroup the distances to all.
+    /// Distances of each lgroup to all.
     pub distances: Vec<Vec<u32>>,
-    /// How long things take.
+    /// Timing.
     pub hardware: Hardware,
 }
 
 impl Layout {
-    /// So many CPUs, each a core of its own, in one lgroup.
+    /// This many CPUs, each a core of its own, in one lgroup.
     #[must_use]
     pub fn flat(cpus: u32) -> Self {
         Layout {
@@ -298,25 +298,25 @@ impl Layout {
     }
 }
 
-/// How a thread starts.
+/// Initial state of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Its class with what that remembers; see [`Kernel::entry`].
+    /// Its class and class state; see [`Kernel::entry`].
     pub class: ClassState,
-    /// The global priority of a thread of the class SYS; others have theirs from their class.
+    /// The global priority of a SYS thread; other classes compute it.
     pub sys_pri: i16,
     /// The only CPU that it may run on.
     pub bound: Option<CpuIndex>,
     /// Its partition.
     pub part: PartitionId,
-    /// The CPU on whose queue it is put first.
+    /// The CPU in whose queue it starts.
     pub cpu: CpuIndex,
-    /// What it executes.
+    /// Its program.
     pub program: Program,
 }
 
 impl Start {
-    /// In the default partition, bound to nothing, beginning at CPU 0.
+    /// A thread of the default partition, not bound, starting at CPU 0.
     #[must_use]
     pub fn new(class: ClassState, program: Program) -> Self {
         Start { class, sys_pri: 60, bound: None, part: DEFAULT, cpu: CpuIndex(0), program }
@@ -324,7 +324,7 @@ impl Start {
 }
 
 impl Kernel {
-    /// A kernel that was just booted: all CPUs idle and in the default partition.
+    /// A freshly booted kernel: all CPUs idle and in the default partition.
     #[must_use]
     pub fn new(layout: &Layout, tables: impl Into<Arc<DispatchTables>>, tunables: Tunables) -> Self {
         let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
@@ -357,7 +357,7 @@ impl Kernel {
             now: 0,
             heap: Heap::default(),
             queues: vec![Queue::default(); cpus.len() + 2].into(),
-            // No CPU belongs to the one aside.
+            // The partition ASIDE has no CPUs of its own.
             parts: vec![Partition::of(all.clone()), Partition { cpus: all, ..Partition::default() }].into(),
             levels: layout.distances.iter().map(|row| levels(row)).collect(),
             cpus,
@@ -394,14 +394,13 @@ impl Kernel {
         kernel
     }
 
-    /// Since boot, in nanoseconds.
+    /// Nanoseconds since boot.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// How many events there were since boot: ends of bursts, timers, clock ticks (one for each thread that is charged),
-    /// switches.
+    /// Number of events since boot: ends of bursts, timers, clock ticks (one for each charged thread), switches.
     #[must_use]
     pub fn happened(&self) -> u64 {
         self.happened
@@ -415,12 +414,12 @@ impl Kernel {
         if known.is_at(self.now, self.tunables.hz) { known.number } else { self.present_tick().number }
     }
 
-    /// Updates of each second since boot.
+    /// Once-per-second updates since boot.
     pub(super) fn beats(&self) -> u64 {
         self.present_tick().beat
     }
 
-    /// Nanoseconds of a clock tick.
+    /// Length of a clock tick in nanoseconds.
     pub(super) fn tick(&self) -> u64 {
         self.present_tick().length
     }
@@ -430,7 +429,7 @@ impl Kernel {
         if known.is_at(self.now, hz) { known } else { Tick::at(self.now, hz) }
     }
 
-    /// Time has moved.
+    /// Updates the cached tick after time has advanced.
     #[inline]
     pub(super) fn note_tick(&mut self) {
         self.index.tick = self.present_tick();
@@ -442,9 +441,9 @@ impl Kernel {
         &self.tables
     }
 
-    /// Loads other tables. What threads have of their slices stays as it is.
+    /// Replaces the dispatch tables. Running slices keep their lengths.
     pub fn set_tables(&mut self, tables: Arc<DispatchTables>) {
-        // Sleepers see the seconds until now by the table that was.
+        // Sleepers are updated to now under the old table.
         for thread in self.threads.ids() {
             self.catch_up(thread);
         }
@@ -463,25 +462,25 @@ impl Kernel {
         &self.queues[cpu]
     }
 
-    /// All threads; those that are [`RunState::Gone`] have no meaning.
+    /// All threads; skip entries that are [`RunState::Gone`].
     #[must_use]
     pub fn threads(&self) -> &Table<ThreadId, Thread> {
         &self.threads
     }
 
-    /// One thread.
+    /// A thread.
     #[must_use]
     #[inline]
     pub fn thread(&self, thread: ThreadId) -> &Thread {
         &self.threads[thread]
     }
 
-    /// For each CPU how long threads waited before they got it.
+    /// Histograms of the waits for each CPU.
     pub fn waits(&self) -> impl Iterator<Item = (CpuIndex, Histogram)> {
         waits::known(&self.waits)
     }
 
-    /// How long the threads of each partition have waited for a CPU, all together: nanoseconds since boot. Those that wait now count.
+    /// Total time that threads of each partition have waited for a CPU, in nanoseconds since boot. Unfinished waits count.
     #[must_use]
     pub fn waited(&self) -> Table<PartitionId, u64> {
         let mut waited = self.waited.clone();
@@ -492,7 +491,7 @@ impl Kernel {
         waited
     }
 
-    /// How many threads run or wait for a CPU.
+    /// Number of threads that run or wait for a CPU.
     #[must_use]
     pub fn runnable(&self) -> u64 {
         self.index.at_home.iter().flatten().sum()
@@ -514,25 +513,24 @@ impl Kernel {
         &mut self.threads[thread]
     }
 
-    /// The number of a partition's queue for kernel preemption. Those that keep aside of shared sets use the default
-    /// partition's.
+    /// The kp queue of a partition. The partition ASIDE uses that of the default one.
     #[inline]
     pub(super) fn kp_queue(&self, part: PartitionId) -> QueueId {
         let part = if part == ASIDE { DEFAULT } else { part };
         QueueId::at(self.cpus.len().saturating_add(part.place()))
     }
 
-    /// What became of threads since this was asked last.
+    /// Births and ends of threads since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
 
-    /// Begins or ends noting where threads run.
+    /// Starts or stops recording where threads run.
     pub fn watch(&mut self, on: bool) {
         self.seen = if on { Some(self.seen.take().unwrap_or_default()) } else { None };
     }
 
-    /// For how many nanoseconds each thread ran on each CPU since the watching began or this was asked last.
+    /// Nanoseconds that each thread ran on each CPU since recording began or since the last call.
     pub fn take_seen(&mut self) -> BTreeMap<ThreadId, BTreeMap<CpuIndex, u64>> {
         self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -541,41 +539,41 @@ impl Kernel {
         self.cpus[cpu].events[column.index()] += 1;
     }
 
-    /// A new barrier for so many threads; gives its number.
+    /// Creates a barrier for this many threads.
     pub fn barrier(&mut self, parties: u32) -> BarrierId {
         self.barriers.add(Barrier { parties, there: Vec::new(), free_at: 0, last: None })
     }
 
-    /// A new channel; gives its number.
+    /// Creates a channel.
     pub fn channel(&mut self) -> ChannelId {
         self.filled_channel(0)
     }
 
-    /// The same with so many posts that no thread waited for yet.
+    /// Creates a channel with this many posts.
     pub fn filled_channel(&mut self, posts: u64) -> ChannelId {
         self.channels.add(Channel { posts, places: posts > 0, ..Channel::default() })
     }
 
-    /// Posts that nobody took yet, in channels that were made empty: messages that wait.
+    /// Posts that no thread has taken, in channels that were created empty: unread messages.
     #[must_use]
     pub fn messages_waiting(&self) -> u64 {
         self.channels.iter().filter(|channel| !channel.places).map(|channel| channel.posts).sum()
     }
 
-    /// Bytes of messages that wait for a reader at most.
+    /// Most bytes of unread messages.
     #[must_use]
     pub fn socket_bytes(&self) -> u64 {
         self.hardware.socket_bytes
     }
 
-    /// What a process takes in the kernel to end, in nanoseconds.
+    /// Kernel time of a process exit, in nanoseconds.
     #[must_use]
     pub fn process_end_ns(&self) -> u64 {
         self.hardware.process_end_ns
     }
 }
 
-/// Adds to the sum at a place, which may not be there yet.
+/// Adds to a sum, and creates the entry if needed.
 pub(super) fn add(sums: &mut Table<PartitionId, u64>, at: PartitionId, more: u64) {
     if sums.len() <= at.place() {
         sums.resize(at.place() + 1, 0);
@@ -583,7 +581,7 @@ pub(super) fn add(sums: &mut Table<PartitionId, u64>, at: PartitionId, more: u64
     sums[at] += more;
 }
 
-/// The rings around an lgroup: which lgroups are at each distance, nearest first.
+/// The rings of an lgroup: the lgroups at each distance, nearest first.
 pub(super) fn levels(distances: &[u32]) -> Vec<Vec<u32>> {
     let rings: BTreeSet<u32> = distances.iter().copied().collect();
     let at = |ring: u32| {

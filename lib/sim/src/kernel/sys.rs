@@ -1,4 +1,4 @@
-//! The class SYS, of the kernel's own threads: priorities never move. The other classes take from it the events to which they do not react.
+//! The class SYS, of kernel threads: priorities never change. Other classes use its operations for events that they ignore.
 
 use super::class::{Class, End};
 use super::class_state::ClassState;

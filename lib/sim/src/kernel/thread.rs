@@ -1,4 +1,4 @@
-//! A thread as the dispatcher sees it, and what its class remembers about it.
+//! A thread as the dispatcher sees it, with its class state.
 
 use super::affinity::LgroupAffinities;
 use super::class_state::ClassState;
@@ -15,110 +15,110 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thread {
-    /// What its class remembers.
+    /// Its class and class state.
     pub class: ClassState,
-    /// The global priority that its class gives it.
+    /// Its class's global priority.
     pub pri: i16,
-    /// The priority that it inherits from those that wait for it, [`IDLE`] for none.
+    /// The priority inherited from threads that wait for it, [`IDLE`] if none.
     pub inherited: i16,
-    /// What it is doing.
+    /// Its run state.
     pub state: RunState,
-    /// The CPU that it runs on, or whose queue it waits in, or where it was when it fell asleep.
+    /// The CPU that it runs on, whose queue it waits in, or that it used before it slept.
     pub cpu: CpuIndex,
-    /// The CPU it last left; `None` before it ever ran.
+    /// The CPU that it left last; `None` before its first run.
     pub ran_on: Option<CpuIndex>,
-    /// The tick during which it last left a CPU; `None` before it ever ran.
+    /// The tick at which it last left a CPU; `None` before its first run.
     pub left_tick: Option<u64>,
-    /// The only CPU that it may run on, if it is bound to one.
+    /// The CPU that it is bound to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bound: Option<CpuIndex>,
     /// The partition (processor set) that it may run in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub part: PartitionId,
-    /// What holds it, with shares and caps: its process, or its project.
+    /// Its holder of shares and caps: its process or its project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderIndex>,
-    /// For how much of its CPU time its caps were charged, in nanoseconds.
+    /// CPU time that its caps have been charged, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub charged: u64,
-    /// Its home: the lgroup from which CPUs are looked for.
+    /// Its home lgroup, where the search for a CPU starts.
     pub home: u32,
-    /// Which lgroups it prefers.
+    /// Its lgroup affinities.
     #[serde(rename = "wish", default, skip_serializing_if = "LgroupAffinities::is_none")]
     pub affinities: LgroupAffinities,
-    /// Since when it is in a queue, in nanoseconds.
+    /// When it entered its queue, in nanoseconds.
     pub queued_at: u64,
-    /// Since when it waits for a CPU, in one queue after another; 0 in a machine that was saved before this was kept.
+    /// When it began to wait for a CPU, across queues; 0 in a machine saved before this field existed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub waits_since: u64,
-    /// Its neighbours in its queue.
+    /// The previous thread in its queue.
     pub prev: ThreadId,
-    /// Its neighbours in its queue.
+    /// The next thread in its queue.
     pub next: ThreadId,
-    /// Something awaits it on its way back to user mode.
+    /// Its class must act at its return to user mode.
     pub trapret: bool,
-    /// It asked not to be preempted for a moment.
+    /// It asked not to be preempted (schedctl).
     pub hold: bool,
-    /// It was asked to yield soon, since it was not preempted.
+    /// It was asked to yield soon because it held off preemption.
     pub asked_to_yield: bool,
-    /// The updates of each second that it has seen.
+    /// Once-per-second updates that it has been through.
     pub beats: u64,
-    /// It executes in the kernel.
+    /// It runs in kernel mode.
     pub in_kernel: bool,
-    /// What its present system call has done.
+    /// State of its present system call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub call: Call,
-    /// What is left of its present burst: nanoseconds, or instructions of its mix; `u64::MAX` never ends.
+    /// Rest of its present burst: nanoseconds, or instructions of its mix; `u64::MAX` never ends.
     pub left: u64,
-    /// The mix of its present burst; `None` while that is measured in time.
+    /// The instruction mix of its present burst; `None` if the burst is measured in time.
     pub mix: Option<MixId>,
-    /// Femtoseconds that it spent on the instruction that it is at.
+    /// Femtoseconds spent on the current instruction.
     pub rest_fs: u64,
-    /// What it owes before it goes on, in nanoseconds in the kernel: switching to it.
+    /// Kernel nanoseconds to spend before it continues: the cost of switching to it.
     pub owed_sys: u64,
-    /// What it owes after that, in nanoseconds in user mode: loading what its cache has lost.
+    /// User nanoseconds to spend after that: reloading its cache.
     pub owed_user: u64,
-    /// An interrupt of the clock or a device made it runnable, and it has not run since.
+    /// An interrupt of the clock or a device made it runnable, and it has not run since then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_interrupt: bool,
-    /// The outer cache that it used last, and how much had been loaded there when it was warm.
+    /// The outer cache that it used last, and that cache's fill count at the time.
     pub warm: Option<(CacheId, u64)>,
-    /// It came to its CPU and has not looked yet what its cache has lost.
+    /// It came to its CPU, and its cache loss is not computed yet.
     pub arrived: bool,
-    /// The segment of memory that it uses; `None` for memory at its home.
+    /// Its memory segment; `None` for memory at its home.
     pub memory: Option<SegmentId>,
-    /// The thread whose address space it has; `None` for its own.
+    /// The thread whose address space it shares; `None` for its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<ThreadId>,
-    /// Instructions so far.
+    /// Instructions executed.
     pub instructions: u64,
-    /// Those of them that were executed in user mode.
+    /// Instructions executed in user mode.
     #[serde(default)]
     pub user_instructions: u64,
-    /// The level of the interrupt whose handler it is, 1 to 15; 0 for none.
+    /// The interrupt level that it handles, 1 to 15; 0 for none.
     pub level: u8,
-    /// Where its interrupt arrives.
+    /// The source of its interrupt.
     pub origin: Origin,
-    /// It is a device: what it does takes no CPU.
+    /// It is a device: its actions take no CPU.
     pub device: bool,
-    /// CPU time so far in user mode, in nanoseconds.
+    /// CPU time in user mode, in nanoseconds.
     pub user: u64,
-    /// CPU time so far in the kernel, in nanoseconds.
+    /// CPU time in the kernel, in nanoseconds.
     pub sys: u64,
-    /// Where the rest of its time went.
+    /// The rest of its time.
     #[serde(default, skip_serializing_if = "Tally::is_empty")]
     pub tally: Tally,
-    /// Operations that its program noted as done.
+    /// Operations that its program counted.
     pub done: u64,
-    /// What it executes.
+    /// Its program.
     pub program: Program,
 }
 
-/// What the present system call of a thread has done. A call pauses (sleeps, waits, yields, starts a thread) and computes at most once each.
+/// State of a thread's present system call. A call pauses (sleeps, waits, yields, creates a thread) and computes at most once each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Call {
-    /// There is one.
+    /// There is a call.
     pub entered: bool,
     /// It has paused.
     pub paused: bool,
@@ -127,7 +127,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The next action of the thread. `true`: a system call begins with it.
+    /// Advances to the next action of the thread. `true`: a system call begins with it.
     pub(super) fn next(&mut self, action: &Action) -> bool {
         if !action.enters_kernel() {
             if action.is_in_user_mode() {
@@ -148,29 +148,28 @@ impl Call {
     }
 }
 
-/// Where the time of a thread went that it was on no CPU, in nanoseconds, and how often it left one. What is left of its age it could
-/// have run.
+/// Time of a thread on no CPU, in nanoseconds, and its switches. The rest of its lifetime it ran or was runnable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tally {
-    /// When it began.
+    /// When it was created.
     pub born: u64,
-    /// When it last fell asleep.
+    /// When it last began to sleep.
     pub asleep_since: u64,
-    /// It sleeps until others are at a barrier.
+    /// Its present sleep is at a barrier.
     pub for_lock: bool,
-    /// How long it slept until others were at a barrier; not the sleep that goes on.
+    /// Time asleep at barriers, without the present sleep.
     pub locked: u64,
-    /// How long it slept for any other reason; not the sleep that goes on.
+    /// Time asleep for other reasons, without the present sleep.
     pub slept: u64,
-    /// How long it waited until one of its caps let it go on; not the wait that goes on.
+    /// Time stopped by caps, without the present wait.
     #[serde(skip_serializing_if = "is_default")]
     pub capped: u64,
-    /// Left a CPU of its own will.
+    /// Voluntary switches.
     pub voluntary: u64,
-    /// Was made to leave one.
+    /// Involuntary switches.
     pub involuntary: u64,
-    /// Entered the kernel.
+    /// System calls.
     pub calls: u64,
 }
 
@@ -180,18 +179,18 @@ impl Tally {
         *self == Tally::default()
     }
 
-    /// Begins at that moment, asleep.
+    /// Initializes the tally of a thread that is created asleep.
     pub(super) fn born(&mut self, now: u64) {
         (self.born, self.asleep_since) = (now, now);
     }
 
-    /// Its sleep is over.
+    /// Ends a sleep.
     pub(super) fn wake(&mut self, now: u64) {
         let (locked, slept) = self.asleep_at(now);
         (self.locked, self.slept, self.for_lock) = (locked, slept, false);
     }
 
-    /// How long a thread that sleeps has done so for a barrier, and for other reasons, the present sleep included.
+    /// Time that a sleeping thread has slept at barriers, and for other reasons, including the present sleep.
     #[must_use]
     pub fn asleep_at(&self, now: u64) -> (u64, u64) {
         let passed = now.saturating_sub(self.asleep_since);
@@ -199,40 +198,40 @@ impl Tally {
     }
 }
 
-/// What a thread is doing.
+/// The run state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// It waits for something.
+    /// It sleeps or waits for an event.
     Asleep,
-    /// It waits in the queue of that number: of a CPU, or beyond those of a partition.
+    /// It waits in this queue: of a CPU, or, with higher numbers, the kp queue of a partition.
     Queued(QueueId),
-    /// It is on its CPU.
+    /// It runs on its CPU.
     Running,
-    /// It is on its CPU, under the handler of an interrupt.
+    /// It is on its CPU, pinned under an interrupt handler.
     Pinned,
-    /// It waits until one of its caps lets it go on.
+    /// It is stopped by a cap.
     Capped,
-    /// It has ended. Its place may be given to a new thread.
+    /// It has ended. Its number may be reused.
     Gone,
 }
 
-/// Where an interrupt comes from, which decides where it arrives.
+/// The source of an interrupt, which decides the CPU that it goes to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Nowhere.
+    /// Not an interrupt.
     #[default]
     None,
-    /// The machine's network: it arrives where that device's interrupts go.
+    /// The machine's network: the CPU of that device's interrupts.
     Network,
-    /// A timer: it arrives where the thread was last that waits at the channel of that number.
+    /// A timer: the last CPU of the thread that waits at this channel.
     Timer(ChannelId),
-    /// The same of a CPU's own look, once a second, whether the clock still ticks: that is counted with the clock's.
+    /// A CPU's own check, once per second, that the clock still ticks; counted with the clock's interrupts.
     Look(ChannelId),
 }
 
-/// What was executed, by a CPU or by a thread.
+/// CPU time and instructions of a CPU or a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Executed {
@@ -242,12 +241,12 @@ pub struct Executed {
     pub sys: u64,
     /// Instructions.
     pub instructions: u64,
-    /// Those of them in user mode.
+    /// Instructions in user mode.
     pub user_instructions: u64,
 }
 
 impl Thread {
-    /// What it has executed so far.
+    /// Its CPU time and instructions so far.
     #[must_use]
     pub fn executed(&self) -> Executed {
         Executed {
@@ -258,13 +257,13 @@ impl Thread {
         }
     }
 
-    /// The priority that the dispatcher compares: its class's, or the inherited one where that is better.
+    /// The priority that the dispatcher compares: the better of its class's and the inherited one.
     #[must_use]
     pub fn effective(&self) -> i16 {
         self.pri.max(self.inherited)
     }
 
-    /// A thread that sleeps and belongs nowhere yet.
+    /// A sleeping thread without a CPU or a partition.
     #[must_use]
     pub fn new(class: ClassState, pri: i16, program: Program) -> Self {
         Thread {

@@ -1,38 +1,38 @@
-//! The clock tick that time is in. It is asked for at each switch, several times, and to find it takes divisions; so the one that was found last is kept.
+//! The current clock tick. It is needed several times per switch and costs divisions, so the last result is cached.
 
 use super::time::SECOND;
 
 /// A clock tick.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tick {
-    /// Ticks in a second.
+    /// Ticks per second.
     hz: u32,
-    /// When it began, in nanoseconds since boot.
+    /// Its start, in nanoseconds since boot.
     begin: u64,
-    /// Nanoseconds that it takes.
+    /// Its length in nanoseconds.
     pub length: u64,
-    /// How many there were since boot.
+    /// Ticks since boot.
     pub number: u64,
-    /// The updates of each second since boot.
+    /// Once-per-second updates since boot.
     pub beat: u64,
 }
 
 impl Tick {
-    /// The one at a moment.
+    /// The tick at a time.
     pub fn at(now: u64, hz: u32) -> Tick {
         let length = SECOND / u64::from(hz.max(1));
         let number = now / length;
         Tick { hz, begin: number * length, length, number, beat: number / u64::from(hz.max(1)) }
     }
 
-    /// Whether it is the one at that moment.
+    /// Whether it is the tick at that time.
     #[inline]
     pub fn is_at(&self, now: u64, hz: u32) -> bool {
         now.wrapping_sub(self.begin) < self.length && self.hz == hz
     }
 }
 
-/// Which one is kept makes no difference.
+/// The cached tick does not affect the kernel's state.
 impl PartialEq for Tick {
     fn eq(&self, _: &Tick) -> bool {
         true

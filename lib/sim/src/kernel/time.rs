@@ -1,4 +1,4 @@
 //! Units of time.
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub(super) const SECOND: u64 = 1_000_000_000;

@@ -1,6 +1,7 @@
-//! How long threads waited for each CPU.
+//! Histograms of the waits for each CPU.
 //!
-//! A wait is counted at each switch, and a [`Histogram`] would search its buckets for where: here each bucket has its place. In a file it is a map of histograms.
+//! A wait is recorded at each switch. A [`Histogram`] would search for the bucket; here each bucket has a fixed index. In a file the
+//! data is a map of histograms.
 
 use super::cpu_mask::INDEX_MAX;
 use super::ids::{CpuIndex, Id, Table};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 /// Waits for one CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// How many, by bucket; nothing where there was none yet.
+    /// Waits per bucket; empty before the first wait.
     counts: Vec<u64>,
     sum: Nanos,
 }
@@ -32,7 +33,7 @@ impl Waits {
     }
 }
 
-/// Counts a wait for a CPU, which may have no place yet.
+/// Records a wait for a CPU, and creates its entry if needed.
 #[inline]
 pub(super) fn record(waits: &mut Table<CpuIndex, Waits>, cpu: CpuIndex, time: Nanos) {
     if waits.len() <= cpu.place() {
@@ -41,7 +42,7 @@ pub(super) fn record(waits: &mut Table<CpuIndex, Waits>, cpu: CpuIndex, time: Na
     waits[cpu].record(time);
 }
 
-/// Those of CPUs that threads waited for.
+/// Histograms of the CPUs that have waits.
 pub(super) fn known(waits: &Table<CpuIndex, Waits>) -> impl Iterator<Item = (CpuIndex, Histogram)> {
     let known = waits.with_ids().filter(|(_, waits)| !waits.counts.is_empty());
     known.map(|(cpu, waits)| (cpu, waits.histogram()))
@@ -55,7 +56,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Table<Cp
     let map: BTreeMap<CpuIndex, Histogram> = BTreeMap::deserialize(from)?;
     let mut waits = Table::default();
     for (cpu, histogram) in map {
-        // A place is kept for each number below.
+        // An entry exists for each lower index, so the index is limited.
         if cpu.0 >= INDEX_MAX {
             return Err(de::Error::custom("waits for CPUs that do not exist"));
         }

@@ -1,9 +1,9 @@
-//! Threads that do operations of a fixed length, and count them.
+//! Threads that execute operations of a fixed length and count them.
 
 use super::options::{MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Program};
 
-/// 0 milliseconds: none.
+/// 0 milliseconds: no sleep.
 const NO_SLEEP: u64 = 0;
 
 pub(super) const WORKLOAD: Workload = Workload {

@@ -3,11 +3,11 @@
 use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
-/// What a compiler does with a file: 50 milliseconds where it has a CPU to itself.
+/// A compiler's phases for one file: 50 milliseconds on a CPU of its own.
 const FILE_MS: [u64; 4] = [30, 8, 10, 2];
 const FILE: [Action; 4] = [
     Action::User(FILE_MS[0] * MILLI),
-    // The disk.
+    // Waits for the disk.
     Action::Sleep(FILE_MS[1] * MILLI),
     Action::User(FILE_MS[2] * MILLI),
     Action::Kernel(FILE_MS[3] * MILLI),

@@ -1,23 +1,23 @@
-//! Conjugate gradient: threads that compute a share each, and meet several times in each step.
+//! Conjugate gradient: threads that each compute a share, and meet several times per step.
 //!
-//! # What is imitated
+//! # What is modelled
 //!
-//! The benchmark CG of NPB (reference §6.3), run again and again. An outer iteration is 25 steps of the conjugate gradient, the
-//! residual and the new estimate. Every thread owns a share of the rows and does in each part what these cost; nothing
-//! is really computed. A step has four parts, each closed by a barrier, because the next one needs something from all rows:
+//! The NPB benchmark CG, repeated without end. An outer iteration is 25 steps of the conjugate gradient, the residual and the new
+//! estimate. Every thread owns a share of the rows and, in each part, executes as many instructions as its rows cost. Nothing is
+//! computed. A step has four parts. Each ends with a barrier, because the next part needs results of all rows:
 //!
 //! ```text
 //!   q = A p | p.q | z += a p, r -= a q, r.r | p = r + b p |
 //! ```
 //!
-//! and an outer iteration four more: `A z | |x - A z| | x.z, z.z | x = z / |z| |`. Operations are counted as the benchmark counts them:
-//! `2 na (3 + nonzer (nonzer + 1) + 25 (5 + nonzer (nonzer + 1)) + 3)` for an outer iteration, 66.654 million for the fifteen of a
-//! run of class S. A thread notes its own after each step.
+//! An outer iteration has four more parts: `A z | |x - A z| | x.z, z.z | x = z / |z| |`. Operations are counted as the
+//! benchmark counts them: `2 na (3 + nonzer (nonzer + 1) + 25 (5 + nonzer (nonzer + 1)) + 3)` for an outer iteration,
+//! 66.654 million for the fifteen of a run of class S. A thread counts its own after each step.
 //!
 //! # What is left out
 //!
-//! Rows have a mean number of elements, so that shares differ by whole rows only. The step before the first, in which the
-//! program makes its matrix, is over.
+//! All rows have the mean number of elements, so that shares differ only by whole rows. The construction of the matrix,
+//! before the first iteration, is not modelled.
 
 use super::options::{Opt, THREAD_PER_CPU, Unit, Values, Workload};
 use crate::kernel::{Action, Mix, Program, Waiting};
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// Steps of the conjugate gradient in an outer iteration.
 const STEPS: usize = 25;
 
-/// The classes, with rows (`na`) and elements drawn for each (`nonzer`).
+/// The classes: rows (`na`), and random elements per row (`nonzer`).
 const CLASSES: [&str; 7] = ["S", "W", "A", "B", "C", "D", "E"];
 const SIZES: [(u64, u64); 7] =
     [(1_400, 7), (7_000, 8), (14_000, 11), (75_000, 13), (150_000, 15), (1_500_000, 21), (9_000_000, 26)];
@@ -35,7 +35,7 @@ const SIZES: [(u64, u64); 7] =
 /// In the order of the option's words.
 const WAITINGS: [Waiting; 2] = [Waiting::Spin, Waiting::Block];
 
-/// Bytes of an element of the matrix with its column, and of a row of each of the six vectors.
+/// Bytes of a matrix element with its column, and of a row of each of the six vectors.
 const ELEMENT_BYTES: u64 = 12;
 const VECTORS_BYTES: u64 = 6 * 8;
 
@@ -72,8 +72,8 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Given,
             default: 0,
         },
-        // An element of the sparse product is two operations and six instructions: load it, its column and the
-        // vector's element, multiply, add, and go on.
+        // An element of the sparse product is two operations and six instructions: load the element, its column and the vector's
+        // element, multiply, add, and loop.
         Opt {
             flag: "--op-instructions",
             value: "X",
@@ -88,8 +88,8 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(1, 1_000_000),
             default: 1_000,
         },
-        // Of the six, three are loads; the matrix is read in order, so that a line of 64 bytes has five elements: 3 in a hundred, and
-        // a few for the vectors. Fitted: smartos-2, a job with a CPU to itself, 1,000 Mop/s.
+        // Three of the six are loads. The matrix is read in order, and a line of 64 bytes holds five elements: 3 misses per 100
+        // instructions, and a few more for the vectors. Fitted: smartos-2, a job with a CPU to itself, 1,000 Mop/s.
         Opt {
             flag: "--op-reach",
             value: "X",
@@ -97,7 +97,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(0, 100_000),
             default: 3_985,
         },
-        // An atomic count down, and the look at the word that opens.
+        // An atomic decrement, and a read of the word that opens the barrier.
         Opt {
             flag: "--barrier-instructions",
             value: "N",
@@ -132,17 +132,17 @@ pub(super) const WORKLOAD: Workload = Workload {
     },
 };
 
-/// How long the first thread gets ready before it starts the others.
+/// Initialization time of the first thread, before it starts the others.
 const READY_NS: u64 = 100_000_000;
-/// What it takes to tell of an iteration: a line of text is written to a pipe. Assumed.
+/// Cost of the report after an iteration: a line of text written to a pipe. Assumed.
 const TELL_NS: u64 = 3_000;
-/// What it takes to start a thread: a stack is mapped, and the thread copied. Assumed.
+/// Cost to create a thread: mapping its stack, and clone. Assumed.
 const CREATE_NS: u64 = 30_000;
 
-/// What all threads of a job have in common.
+/// Common data of a job's threads.
 struct Job {
     rows: u64,
-    /// Operations of the sparse product for a row.
+    /// Operations of the sparse product per row.
     product: u64,
     op_instructions: u64,
     barrier_instructions: u64,
@@ -156,7 +156,7 @@ impl Job {
         SIZES.get(values.count("--class")).copied().unwrap_or(SIZES[0])
     }
 
-    /// What its instructions are like. A thread's footprint is its share of the matrix and of the vectors.
+    /// The job's instruction mix. A thread's footprint is its share of the matrix and of the vectors.
     fn mix(values: &Values, threads: u64) -> Mix {
         let (rows, drawn) = Job::size(values);
         let bytes = rows * (drawn * (drawn + 1) * ELEMENT_BYTES + VECTORS_BYTES);
@@ -165,7 +165,7 @@ impl Job {
             reach_ppm: values.get("--op-reach") * 10,
             miss_ppm: 0,
             footprint_kib: (bytes / threads).div_ceil(1_024),
-            // What is counted is done in floating point.
+            // The counted operations are floating-point instructions.
             float_ppm: (1_000_000_000 / values.get("--op-instructions").max(1)).min(1_000_000),
         }
     }
@@ -183,7 +183,7 @@ impl Job {
         }
     }
 
-    /// The program of a thread that owns so many rows: outer iterations for ever.
+    /// The program of a thread that owns this many rows: outer iterations without end.
     fn program(&self, rows: u64) -> Program {
         let step = self.parts(rows, &[self.product, 2, 6, 2]);
         let estimate = self.parts(rows, &[self.product, 6, 4, 2]);
@@ -191,7 +191,7 @@ impl Job {
         Program::repeat(steps.chain(estimate).collect())
     }
 
-    /// Parts with so many operations for each row, each closed by the barrier; what was done is noted at the end.
+    /// Parts with these operations per row, each closed by the barrier. The operations are counted at the end.
     fn parts(&self, rows: u64, operations: &[u64]) -> Vec<Action> {
         let part = |each: &u64| {
             let instructions = rows * each * self.op_instructions / 1_000 + self.barrier_instructions;
@@ -211,7 +211,7 @@ mod tests {
     use millpond_machine::Clock;
     use millpond_model::Nanos;
 
-    /// Operations after so many nanoseconds of a job whose operations take a nanosecond each, and its barriers nothing.
+    /// Operations after this many nanoseconds, where an operation takes 1 ns and barriers take no time.
     fn operations(options: &str, nanos: u64) -> u64 {
         let text = format!("cg -t 1 --op-instructions 1 --op-reach 0 --barrier-instructions 0 {options}");
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -227,19 +227,19 @@ mod tests {
         let machine = plain();
         let pid = machine.start_load(&Load::parse(&words).unwrap());
         let threads = || machine.view(|s| s.tables.processes.get(&pid).map(|p| p.lwps.len()));
-        // The first thread gets ready; it starts the other one, and the one that tells.
+        // The first thread initializes; then it starts the second one and the one that reports.
         assert_eq!(threads(), Some(1));
         machine.sleep_until(Nanos(2 * READY_NS));
         assert_eq!(threads(), Some(3));
     }
 
-    /// Of fifteen outer iterations of class S: 15 x 2 x 1400 x (3 + 56 + 25 x (5 + 56) + 3).
+    /// Operations of fifteen outer iterations of class S: 15 x 2 x 1400 x (3 + 56 + 25 x (5 + 56) + 3).
     const RUN: u64 = 66_654_000;
 
     #[test]
     fn a_run_of_class_s_counts_66_654_million_operations() {
         assert_eq!(operations("", RUN), RUN);
-        // The last part has 2 operations a row, and nothing is noted before its end.
+        // The last part has 2 operations per row, which are counted only at its end.
         assert_eq!(operations("", RUN - 1), RUN - 1_400 * (2 * 56 + 12));
         // Class W: 7,000 rows of 8 elements, 15 x 2 x 7000 x (3 + 72 + 25 x (5 + 72) + 3).
         assert_eq!(operations("--class W", 210_000 * 2_003), 210_000 * 2_003);
@@ -249,7 +249,7 @@ mod tests {
     fn threads_share_the_rows_out() {
         assert_eq!(operations("-t 2", RUN / 2), RUN);
         assert_eq!(operations("-t 2 --wait block", RUN / 2), RUN);
-        // 466, 467 and 467 rows: those that have most are waited for.
+        // 466, 467 and 467 rows: the largest share determines the time.
         assert_eq!(operations("-t 3", RUN / 1_400 * 467), RUN);
         assert!(operations("-t 3", RUN / 1_400 * 466) < RUN);
     }
@@ -265,7 +265,7 @@ mod tests {
         // 2.5 instructions of 0.4 cycles.
         assert_eq!(operations("--op-instructions 2.5 --op-cpi 0.4", RUN), RUN);
         assert_eq!(operations("--op-cpi 2", 2 * RUN), RUN);
-        // A step has four barriers, and so has the end of an outer iteration: 15 x 26 x 4, each of 100 ns.
+        // A step has four barriers, and so has the end of an outer iteration: 15 x 26 x 4, of 100 ns each.
         assert_eq!(operations("--barrier-instructions 100", RUN + 15 * 26 * 4 * 100), RUN);
     }
 

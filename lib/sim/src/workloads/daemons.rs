@@ -1,23 +1,23 @@
-//! What a system does by itself: daemons that wake up at times drawn by lot, and compute for a moment.
+//! System activity: daemons that wake up at random times and compute for a moment.
 //!
-//! Others had the caches since then, so all that a daemon touches comes from memory: it executes few instructions, at many cycles each. Where
-//! nearly nothing else runs, that is what counters of a CPU show.
+//! Other threads have used the caches in the meantime, so all of a daemon's accesses go to memory: it executes few instructions,
+//! at many cycles each. On a nearly idle CPU, that is what its counters show.
 //!
-//! Jobs that spin for each other feel them more than any other: a thread that is held up for a moment holds up all.
+//! Jobs that spin for each other suffer most: a delay of one thread delays all.
 
 use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Program};
 
-/// Threads, each of which takes its part.
+/// Number of threads; each has an equal part of the work.
 const THREADS: u64 = 4;
-/// Twentieths of the mean between two wake-ups of a thread, one as likely as the other.
+/// Pauses of a thread between two wake-ups, in twentieths of the mean, equally likely.
 const PAUSES: [u64; 8] = [11, 13, 17, 19, 23, 23, 25, 29];
 const MEAN: u64 = 20;
 
-/// Of a million instructions how many go to memory: in a quarter of a millisecond some 1,000 lines of a cache, or 64 KiB.
+/// Memory accesses per million instructions: in a quarter of a millisecond about 1,000 cache lines, or 64 KiB.
 const MISS_PPM: u64 = 30_000;
 
-/// So many instructions of a daemon as take that long, in nanoseconds, with memory nearby.
+/// Number of a daemon's instructions that take this long, in nanoseconds, with local memory.
 fn instructions(kernel: &Kernel, mix: Mix, nanos: u64) -> u64 {
     let h = kernel.hardware();
     let core_fs = h.cycle_fs * mix.base_milli / 1_000 * h.core_milli / 1_000;
@@ -29,7 +29,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "daemons",
     summary: "Four threads that wake up now and then and compute for a moment, as the daemons of a system do.",
     options: &[
-        // Of a system that does nothing else but is watched.
+        // A system that only runs a monitor.
         Opt {
             flag: "--busy",
             value: "X",
@@ -77,7 +77,7 @@ mod tests {
         let switches: u64 = machine.view(|s| {
             s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Csw.index()]).sum()
         });
-        // Four threads, ten times a second, for 100 s: each comes and goes.
+        // Four threads, ten times a second, for 100 s: two switches each time.
         assert!((7_600..=8_400).contains(&switches), "{switches}");
     }
 
@@ -89,9 +89,9 @@ mod tests {
         machine.start_load(&Load::parse(&words).unwrap());
         machine.sleep_until(Nanos::from_secs(10));
         let user: u64 = machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user).sum());
-        // A tenth of ten seconds, less what the moments themselves take of the time.
+        // A tenth of ten seconds, less the share of the active moments themselves.
         assert!((900_000_000..=1_010_000_000).contains(&user), "{user}");
-        // A cycle of a nanosecond, and for 30 of a thousand instructions 100 ns of memory: 4 cycles each.
+        // 1 ns per cycle, and 100 ns of memory for 30 of 1,000 instructions: 4 cycles each.
         let instructions: u64 =
             machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user_instructions).sum());
         assert!(

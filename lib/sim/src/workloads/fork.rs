@@ -1,4 +1,4 @@
-//! A thread that starts children.
+//! A thread that forks children.
 
 use super::options::{MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};

@@ -1,23 +1,23 @@
-//! Hackbench: groups of senders and receivers that pass messages (reference §6.2).
+//! Hackbench: groups of senders and receivers that pass messages.
 //!
-//! Every sender of a group writes its messages to each receiver of the group, one after the other; a receiver reads as many as come. A write
-//! and a read are so many instructions in the kernel; what else a message costs are the switches between threads. So many messages
-//! wait for a reader; a sender that writes more waits itself. Each of these is a process: it has an address space of its
-//! own, and takes to end what the machine says.
+//! Every sender of a group writes its messages to each receiver of the group in turn; a receiver reads the messages as they
+//! come. A write and a read cost a fixed number of kernel instructions; the rest of a message's cost is switches between threads.
+//! A limited number of messages waits for a reader; then a sender waits. Each sender and receiver is a process: it has its own
+//! address space, and its exit takes the machine's `process_end_ns`.
 //!
-//! A first thread starts all others one after the other, which takes its time. They wait until all are there; then it notes
-//! one operation as done, and they begin. That is when a real one begins to count.
+//! A first thread starts all others one after the other, which takes time. They wait until all exist. Then the first thread
+//! counts one operation, and they begin. The real program starts its clock at the same point.
 
 use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::ChannelId;
 use crate::kernel::{Action, Mix, Program};
 
-/// What a message touches is new to the CPU that reads it: some ten lines.
+/// The data of a message is not in the cache of the CPU that reads it: about ten lines.
 const REACH_PPM: u64 = 20_000;
 const MISS_PPM: u64 = 1_000;
 const FOOTPRINT_KIB: u64 = 16;
 
-/// Not given.
+/// Default of the option: as many messages as fit.
 const AS_MANY_AS_FIT: u64 = 0;
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -59,7 +59,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 1_000_000),
             default: AS_MANY_AS_FIT,
         },
-        // Fitted: x4200, 240 groups on the idle machine, 32.9 s.
+        // Fitted: x4200, 240 groups on an otherwise idle machine, 32.9 s.
         Opt {
             flag: "--instructions",
             value: "N",
@@ -67,7 +67,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 10_000_000),
             default: 15_020,
         },
-        // A process is copied: address space, descriptors, pages that are written.
+        // A fork: address space, descriptors, copied pages.
         Opt {
             flag: "--start-instructions",
             value: "N",
@@ -156,10 +156,10 @@ mod tests {
         let calls: u64 = machine.view(|s| {
             s.kernel.cpus().iter().map(|cpu| cpu.events[millpond_model::Column::Syscl.index()]).sum()
         });
-        // Forty processes are started, a millisecond each, before the first one writes.
+        // Forty processes are started, at 1 ms each, before the first one writes.
         assert!(machine.now() >= Nanos(40 * 1_000_000));
-        // A write and a read are one call each, however long it waits for room or for a message. Forty processes are started by a call each, and
-        // each waits for the beginning in one.
+        // A write and a read are one call each, even if they wait. Forty processes are started by one call each, and each waits for
+        // the start in one call.
         assert_eq!(calls, 2 * 1_200 + 40 + 40);
     }
 }

@@ -1,39 +1,39 @@
 //! A two-way network stream over one link, to and from another machine.
 //!
-//! # What is imitated
+//! # What is modelled
 //!
-//! iperf in its dual mode: one thread sends, one receives, and one reports, which it does by looking at the time without end. Data
-//! moves in pairs of frames, since every second frame is acknowledged. In each direction a window of pairs is under way:
+//! iperf in its dual mode. One thread sends, one receives, and one reports; the reporter polls the clock all the time. Data
+//! moves in pairs of frames, because every second frame is acknowledged. Each direction has a window of pairs in flight:
 //!
 //! ```text
 //!   sender ─▶ buffer ─▶ link, one pair after the other ─▶ the other machine ─▶ interrupt: acknowledged ─▶ buffer
 //!   receiver ─▶ acknowledged ─▶ the other machine ─▶ link ─▶ interrupt: a pair is there ─▶ receiver
 //! ```
 //!
-//! Threads do not wait for each pair. The other machine writes 8 KiB at a time, as iperf does by default, and what ends such a write is pushed
-//! to the reader (RFC 1122, 4.2.2.2): the receiver goes on with as many pairs at once. The sender fills a buffer as large as the window, and once
-//! that is full it goes on when half of it is free (assumed).
+//! Threads do not wait for each pair. The other machine writes 8 KiB at a time, the default of iperf. The end of such a write is
+//! pushed to the reader (RFC 1122, 4.2.2.2), so the receiver continues with that many pairs at once. The sender fills a buffer as
+//! large as the window. Once it is full, the sender continues when half of it is free (assumed).
 //!
-//! A write, a read and an interrupt are so many instructions; where the threads run, and beside which others, makes the stream fast or
-//! slow. Operations that are noted are frames' pairs in both directions; logs have them apart.
+//! A write, a read and an interrupt cost a fixed number of instructions. The stream's speed depends on the CPUs where the
+//! threads run and on their neighbours there. Counted operations are frame pairs in both directions; logs have them separately.
 
 use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::{Action, Kernel, Mix, Origin, Program};
 use crate::kernel::{ChannelId, CpuIndex};
 
-/// Bytes of the data of two frames.
+/// Data bytes of two frames.
 pub const PAIR_BYTES: u64 = 2 * 1_460;
-/// Bytes that iperf writes at once if it is not told otherwise.
+/// Default size of iperf's writes, in bytes.
 const WRITE_BYTES: u64 = 8 * 1_024;
-/// Nanoseconds of a bit on a link of one gigabit a second; a frame has 78 bytes around its data.
+/// Nanoseconds per bit on a link of one gigabit per second. A frame has 78 bytes besides its data.
 const BIT_NS: u64 = 1;
 const WIRE_NS: u64 = 2 * (1_460 + 78) * 8 * BIT_NS;
 /// The level of the network's interrupts.
 const LEVEL: u8 = 6;
-/// Looks at the clock that are simulated as one.
+/// Reads of the clock that are simulated as one.
 const LOOKS: u64 = 10;
 
-/// What a pair of frames touches, and a look at the time.
+/// Memory accesses for a pair of frames and for a read of the clock.
 const REACH_PPM: u64 = 10_000;
 const MISS_PPM: u64 = 4_000;
 const FOOTPRINTS_KIB: [u64; 2] = [64, 8];
@@ -65,7 +65,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             ),
             default: 0,
         },
-        // With the interrupts some 1.1 to 1.3 GHz of CPUs for 1.1 Gbit/s both ways: the rule of one cycle for each bit (Foong et al., TCP Performance
+        // With the interrupts about 1.1 to 1.3 GHz of CPUs for 1.1 Gbit/s both ways: one cycle per bit (Foong et al., TCP Performance
         // Re-Visited, 2003).
         Opt {
             flag: "--call-instructions",
@@ -88,7 +88,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(3, 1_024),
             default: 48,
         },
-        // Fitted: t2000, all CPUs taking interrupts, 518 Mbit/s in. Out depends on the buffer as well, which is assumed.
+        // Fitted: t2000, interrupts on all CPUs, 518 Mbit/s in. The outgoing rate also depends on the buffer, which is assumed.
         Opt {
             flag: "--peer-us",
             value: "N",
@@ -107,7 +107,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         Constant { name: "looks at the time of each of which one is simulated", values: &[LOOKS] },
     ],
     programs: |values, kernel| {
-        // A kernel that moves data: code and data beyond the first cache, and buffers that are new to the CPU.
+        // Kernel code that moves data: its code and data exceed the first cache, and the buffers are not in the CPU's cache.
         let mix = kernel.mix(Mix {
             reach_ppm: REACH_PPM,
             miss_ppm: MISS_PPM,
@@ -118,10 +118,10 @@ pub(super) const WORKLOAD: Workload = Workload {
         let call = Action::KernelWork(mix, values.get("--call-instructions"));
         let interrupt = Action::KernelWork(mix, values.get("--interrupt-instructions"));
         let window = values.get("--window") * 1_024 / PAIR_BYTES;
-        // From half of that to half more, one as likely as the other.
+        // From 0.5 to 1.5 times the mean, equally likely.
         let mean = values.get("--peer-us") * 1_000;
         let peer = Action::SleepAmong((0..=16).map(|part| mean / 2 + mean * part / 16).collect());
-        // An interrupt for each pair; each time so many have come, a thread may go on.
+        // An interrupt for each pair; after every group of pairs a thread may continue.
         let network =
             |kernel: &mut Kernel, raised: ChannelId, pairs: u64, each: Option<ChannelId>, all: ChannelId| {
                 let one = |pair: u64| {
@@ -132,7 +132,7 @@ pub(super) const WORKLOAD: Workload = Workload {
                 let actions = (0..pairs).flat_map(one).chain([Action::Post(all)]).collect();
                 kernel.handler(LEVEL, Origin::Network, CpuIndex(0), raised, actions);
             };
-        // Out: what is written, room in the window, what is on the wire, what has arrived there, what is acknowledged, half of a free buffer.
+        // Out: data written, room in the window, data on the wire, data arrived there, data acknowledged, half of a free buffer.
         let half = (window / 2).max(1);
         let [written, room, wire, there, acknowledged, free] = [(); 6].map(|()| kernel.channel());
         kernel.device(Program::repeat(vec![Action::Wait(written), Action::Wait(room), Action::Post(wire)]));
@@ -144,7 +144,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         // The buffer and the window are free at first.
         kernel.device(Program::once(vec![Action::Post(free); 4]));
         network(kernel, acknowledged, half, Some(room), free);
-        // In: what the other machine may send, what it puts on the wire, what has arrived here, what can be read.
+        // In: data that the other machine may send, data that it puts on the wire, data arrived here, data that can be read.
         let [may, sent, here, readable] = [(); 4].map(|()| kernel.channel());
         for _ in 0..window {
             let answer = vec![Action::Wait(may), peer.clone(), Action::Post(sent)];
@@ -160,7 +160,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         let sender = std::iter::once(Action::Wait(free)).chain(several(half, write)).collect();
         let read = [call, Action::Post(may), Action::Done(1)];
         let receiver = std::iter::once(Action::Wait(readable)).chain(several(pushed, read)).collect();
-        // Three parts of a look at the clock are in the program and one in the kernel.
+        // Three quarters of a clock read are in the program, one quarter in the kernel.
         let reporter = vec![
             Action::Work(look, LOOKS * 1_000),
             Action::KernelWork(look, LOOKS * 333),

@@ -1,44 +1,44 @@
-//! A Java server: threads that each serve one warehouse, in a heap that they share.
+//! A Java server: each thread serves one warehouse, in a shared heap.
 //!
-//! # What is imitated
+//! # What is modelled
 //!
-//! SPECjbb2005 at its peak: a warehouse for each CPU of the machine's share, transactions without end and without
-//! waiting. An operation is so many instructions of one mix. The heap is one shared segment, which the first thread places
-//! (reference §3.10).
+//! SPECjbb2005 at its peak: one warehouse for each CPU of the machine's share, and transactions without end or
+//! pause. An operation is a fixed number of instructions of one mix. The heap is one shared segment, which the first thread
+//! places. Segments above a size threshold are placed at random over the lgroups.
 //!
 //! # The other threads
 //!
-//! A server of HotSpot has more threads than it serves with, by its documentation:
+//! By its documentation, a HotSpot server has other threads than those that serve:
 //!
-//! * *Collectors* of garbage, one for each CPU that the server sees; of more than eight CPUs five eighths of those beyond eight. A collection
-//!   begins when all serving threads have stopped, each between two of its batches of operations. Its work is cut into pieces, which
-//!   collectors take until none is left; then the serving threads go on. It takes 3 in a hundred instructions, between the 1
-//!   that HotSpot aims at and the 5 of its documentation's example. One begins about every three seconds, in which half of a heap of
-//!   3,200 MiB is used up by some 21,000 operations a second of 24 KiB each.
-//! * The *virtual machine's thread* stops the others and starts a collection.
+//! * *Garbage collectors*: one for each CPU that the server sees, up to eight, and 5/8 of one for each further CPU. A collection
+//!   begins when all serving threads have stopped, each between two batches of operations. Its work is divided into pieces.
+//!   Collectors take pieces until none is left; then the serving threads continue. A collection takes 3 % of all instructions,
+//!   between the 1 % that HotSpot aims at and the 5 % of its documentation's example. One begins about every three seconds:
+//!   21,000 operations a second of 24 KiB each use up half of a heap of 3,200 MiB in that time.
+//! * The *VM thread* stops the serving threads and starts a collection.
 //! * A thread for *periodic tasks* wakes up every 50 ms.
-//! * Two *compilers* have little to do at the peak: now and then a method.
+//! * Two *compilers* have little work at the peak: a method now and then.
 //!
-//! A collector that wakes up is better than a thread that computed for long. Where servers share CPUs it displaces threads of others, and its memory
-//! pushes out what these had in their caches.
+//! A collector that wakes up has a better priority than a thread that computed for long. Where servers share CPUs, it preempts
+//! threads of other servers, and its memory evicts their data from the caches.
 //!
 //! # What is left out
 //!
-//! Threads that nearly always sleep: for signals, finalizers, references. The time in which compilers are busy is over. A look whether to
-//! stop counts as two system calls here, one batch after the other; it is none in HotSpot.
+//! Threads that nearly always sleep (signals, finalizers, references), and the warm-up, in which compilers are busy. Checking
+//! for a stop costs two system calls here, in successive batches; in HotSpot it costs none.
 
 use super::options::{Constant, MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, ChannelId, Kernel, Mix, MixId, Program};
 
-/// Operations between two notes; a thread stops for a collection between them only.
+/// Operations between two counts. A thread stops for a collection only between batches.
 const BATCH: u64 = 20;
-/// Milliseconds between two collections, one as likely as the other: 3,000 on average.
+/// Milliseconds between two collections, equally likely; 3,000 on average.
 const COLLECT_MS: [u64; 5] = [2_600, 2_800, 3_000, 3_200, 3_400];
-/// Pieces of a collection for each collector.
+/// Pieces of a collection per collector.
 const PIECES: u64 = 4;
-/// The periodic tasks.
+/// Period and run time of the periodic tasks.
 const PERIODIC: [u64; 2] = [50 * MILLI, MILLI / 50];
-/// Compilers, how long they pause and how long they compile (assumed).
+/// Compilers; their pause and run time are assumed.
 const COMPILERS: u64 = 2;
 const COMPILER_PAUSES_MS: [u64; 4] = [400, 800, 1_200, 1_600];
 const COMPILE: u64 = 2 * MILLI;
@@ -55,7 +55,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(1, 1 << 24),
             default: 3_200,
         },
-        // Fitted, as --op-misses is, to one figure: ff2, 8 servers, the standard table, 171,250. Both together have its level.
+        // Fitted together with --op-misses to one figure: ff2, 8 servers, standard table, 171,250. Only their combination is determined.
         Opt {
             flag: "--op-instructions",
             value: "N",
@@ -70,7 +70,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(1, 1_000_000),
             default: 1_000,
         },
-        // Commercial Java of the time: some 25 misses of the first cache in a thousand instructions.
+        // Commercial Java of the time: about 25 misses of the first cache per 1,000 instructions.
         Opt {
             flag: "--op-reach",
             value: "X",
@@ -78,7 +78,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Milli(0, 1_000_000),
             default: 25_000,
         },
-        // Fitted: ff2, 8 servers, the standard table, 171,250 operations a second. Between 2 and 3 was expected.
+        // Fitted: ff2, 8 servers, standard table, 171,250 operations a second. Expected: between 2 and 3.
         Opt {
             flag: "--op-misses",
             value: "X",
@@ -100,7 +100,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(0, 4_096),
             default: 0,
         },
-        // Of what a thread does in three seconds 3 in a hundred: 5,350 operations a second of 115,000 instructions.
+        // 3 % of a thread's work in three seconds: 5,350 operations a second of 115,000 instructions.
         Opt {
             flag: "--collect-instructions",
             value: "N",
@@ -143,25 +143,25 @@ pub(super) const WORKLOAD: Workload = Workload {
     },
 };
 
-/// How many collectors of garbage a server has that sees so many CPUs, as documented.
+/// Number of garbage collectors of a server that sees this many CPUs, as documented.
 fn collectors(cpus: u64) -> u64 {
     cpus.min(8) + cpus.saturating_sub(8) * 5 / 8
 }
 
-/// What the threads of a server have in common.
+/// Common data of a server's threads.
 struct Server {
     mix: MixId,
-    /// They use its heap.
+    /// Maps its heap.
     map: Action,
-    /// How many serve.
+    /// Number of serving threads.
     threads: u64,
     collectors: u64,
 }
 
 impl Server {
-    /// The threads that serve. Each holds a post of its own channel while it serves, and what takes that stops it.
+    /// The serving threads. Each holds a post of its own channel while it serves; taking that post stops it.
     fn serving(&self, held: &[ChannelId], instructions: u64) -> Vec<Program> {
-        // Threads do not all note at the same moment.
+        // Stagger the counts of the threads.
         let program = |(thread, held): (u64, &ChannelId)| {
             let serve = |operations: u64| {
                 let work = Action::Work(self.mix, instructions * operations);
@@ -172,10 +172,10 @@ impl Server {
         (0..).zip(held).map(program).collect()
     }
 
-    /// The virtual machine's thread, and the collectors; both sleep nearly always.
+    /// The VM thread and the collectors; both sleep nearly always.
     fn collecting(&self, kernel: &mut Kernel, held: &[ChannelId], instructions: u64) -> Vec<Program> {
         let [stop, stopped, go, collect, collected] = [(); 5].map(|()| kernel.channel());
-        // All are stopped at once, each when it has done its batch.
+        // All are stopped at once, each after its current batch.
         for held in held {
             let stops = [Action::Wait(stop), Action::Wait(*held), Action::Post(stopped)];
             let goes = [Action::Wait(go), Action::Post(*held)];
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn operations_cost_their_instructions_and_their_misses() {
-        // 1,000 instructions, of which 10 go to memory at 100 ns: 2,000 ns on a machine of a nanosecond each.
+        // 1,000 instructions, 10 of which go to memory at 100 ns: 2,000 ns on a machine with 1 ns per instruction.
         let words = "jbb -t 2 --op-instructions 1000 --op-misses 10 --op-reach 0 --footprint 0";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let machine = plain();
         let pid = machine.start_load(&Load::parse(&words).unwrap());
-        // The first notes come after 20 and 19 operations.
+        // The first counts come after 20 and 19 operations.
         machine.sleep_until(Nanos(19 * 2_000));
         assert_eq!(machine.view(|s| s.operations(pid)), 19);
         machine.sleep_until(Nanos(20 * 2_000));
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn a_collection_stops_all_threads_that_serve() {
-        // Two threads with a CPU each, batches of 20 operations of 1 us, and a collection of 4 ms for each thread on two collectors:
-        // it begins 2,600 to 3,400 ms after the start, within a batch, and ends 4 ms later; 20 us are lost at most while threads come to stop.
+        // Two threads with a CPU each, batches of 20 operations of 1 us, and a collection of 4 ms per thread on two collectors.
+        // It begins 2,600 to 3,400 ms after the start, within a batch, and ends 4 ms later. Stopping the threads loses at most 20 us.
         let words = "jbb -t 2 --op-instructions 1000 --op-misses 0 --op-reach 0 --footprint 0 --collect-instructions 4000000";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let machine = plain();
@@ -243,7 +243,7 @@ mod tests {
             machine.view(|s| s.operations(pid))
         };
         let (before, after) = (done(2_500), done(3_500));
-        // Compilers and periodic tasks find CPUs that idle.
+        // Compilers and periodic tasks use idle CPUs.
         let lost = 2 * 1_000_000 - (after - before);
         assert!((8_000..8_100).contains(&lost), "{lost}");
     }

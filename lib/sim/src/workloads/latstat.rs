@@ -1,25 +1,26 @@
-//! Timer wake-up latency, by stage (reference §6.1).
+//! Timer wake-up latency, by stage, as latstat measures it.
 //!
 //! ```text
 //!   timer due ─▶ interrupt of level 14 ─▶ soft interrupt of level 6 ─▶ the program leaves its ioctl ─▶ user mode
 //!   stage 0         stage 1                  stage 2                      stage 3                      stage 4
 //! ```
 //!
-//! The timer interrupts the CPU where the program waits, at one of 24 prime intervals near a millisecond, drawn by lot. The
-//! program takes what class and processors it is given: `priocntl` and `psrset` make it a real-time one.
+//! The timer interrupts the CPU where the program waits. Its interval is one of 24 primes near a millisecond, drawn at random.
+//! The program runs in the class and on the CPUs that it is given; `priocntl` and `psrset` make it a real-time one.
 //!
-//! # What comes between
+//! # Sources of delay
 //!
-//! A thread that gives kernel memory back calls all CPUs, also those of sets without interrupts, to forget an address. Such a call
-//! comes at an even higher level, at random, and holds its CPU until every other one has answered. What the others do before they answer
-//! has no memory of when it began, so lengths are exponential: most take a microsecond or two, and of N that delay a sample by more than x the
-//! worst delays it by about `x + mean (ln N + 0.577)`. They are rare: to be seen at all in a run of reasonable length they are made so
-//! many times as often, and a sample that one delayed weighs as much less (`--boost`).
+//! A thread that frees kernel memory sends a cross call to all CPUs, including those of sets without interrupts, to invalidate
+//! an address. Such a call arrives at random and at an even higher level. It occupies its CPU until every other CPU has
+//! answered. The time until the others answer is memoryless, so lengths are exponential. Most calls take a microsecond or two;
+//! of N calls that delay a sample by more than x, the worst delays it by about `x + mean (ln N + 0.577)`. Such calls are rare.
+//! To see them in a run of reasonable length, the model makes them `--boost` times as frequent, and gives a sample that
+//! one delayed a correspondingly smaller weight.
 //!
-//! Each CPU has an interrupt a second of its own, too, also in a set without interrupts: the one by which it looks whether the clock still
-//! ticks. A sample that it meets is later by as much as it takes.
+//! Each CPU also has one interrupt per second of its own, even in a set without interrupts: it checks that the clock still
+//! ticks. A sample that coincides with it is delayed by at most its length.
 //!
-//! An exponential time is drawn digit by digit: its binary digits are independent, and the one of weight w is 1 with the probability
+//! An exponential time is drawn digit by digit. Its binary digits are independent; the digit of weight w is 1 with probability
 //! `1 / (1 + e^(w / mean))`.
 
 use super::options::{Constant, Opt, Unit, Workload};
@@ -32,13 +33,13 @@ pub const INTERVALS_US: [u64; 24] = [
     1_039, 1_049, 1_051, 1_061, 1_063, 1_069,
 ];
 
-/// Eighths of a microsecond that the digits of a call's length weigh: up to 32 us.
+/// Weights of the digits of a call's length, in eighths of a microsecond: up to 32 us.
 const WEIGHTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// Lots of a digit; the greatest of usual lengths is 1 in one of them.
+/// Lots per digit. The largest usual digit is 1 in one of them.
 const LOTS: u32 = 400;
 
-/// The work of a call of that mean length, in thousandths of a microsecond: a lot for each digit.
+/// The work of a call with this mean length, in thousandths of a microsecond: a list of lots for each digit.
 fn call_of(mean: u64) -> Vec<Action> {
     let mean_us = u32::try_from(mean).map_or(f64::MAX, f64::from) / 1e3;
     let digit = |eighths: u32| {
@@ -51,11 +52,11 @@ fn call_of(mean: u64) -> Vec<Action> {
     WEIGHTS.into_iter().rev().map(digit).collect()
 }
 
-/// What a stage touches.
+/// Memory accesses of a stage.
 const REACH_PPM: u64 = 20_000;
 const FOOTPRINT_KIB: u64 = 32;
 
-/// Nanoseconds of a microsecond.
+/// Nanoseconds per microsecond.
 const MICRO: u64 = 1_000;
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -126,7 +127,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         let low = vec![stage.clone(), Action::Stamp(log, 2), Action::Post(ring)];
         kernel.handler(6, Origin::Timer(ring), CpuIndex(0), soft, low);
         if values.get("--calls") > 0 {
-            // At lot between half and one and a half times the mean.
+            // Random, between 0.5 and 1.5 times the mean.
             let mean = 1_000 * 1_000_000_000 / (values.get("--calls") * values.get("--boost")).max(1);
             let pauses = (0..64).map(|n| mean / 2 + mean * n / 64).collect();
             kernel.device(Program::repeat(vec![Action::SleepAmong(pauses), Action::Post(call)]));
@@ -148,7 +149,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             Action::Stamp(log, 4),
             Action::Done(1),
         ];
-        // Once through the code untimed.
+        // One untimed pass through the code.
         let unseen = program.iter().filter(|action| !matches!(action, Action::Stamp(..) | Action::Done(_)));
         vec![Program::begin(unseen.cloned().collect(), program.clone())]
     },
@@ -172,7 +173,7 @@ mod tests {
         machine.view(|s| s.kernel.logs()[0].stages[3].clone())
     }
 
-    /// A sample is one system call, and two switches: from the idle thread to the program, and back. What the handlers of both interrupts do is neither.
+    /// A sample is one system call and two switches: from the idle thread to the program, and back. The work of the interrupt handlers is neither.
     #[test]
     fn a_sample_is_a_call_and_two_switches() {
         let words: Vec<String> = ["latstat", "--calls", "0", "--look-us", "0"].map(str::to_owned).to_vec();
@@ -185,7 +186,7 @@ mod tests {
                 s.kernel.cpus().iter().map(|cpu| cpu.events[column.index()]).sum::<u64>()
             };
             assert!(samples > 1_800);
-            // The first round is untimed, and the last one may be under way.
+            // The first round is untimed; the last one may be unfinished.
             let calls = count(millpond_model::Column::Syscl);
             assert!((samples + 1..=samples + 2).contains(&calls), "{calls} {samples}");
             let switches = count(millpond_model::Column::Csw);
@@ -202,13 +203,13 @@ mod tests {
 
     #[test]
     fn a_program_that_nothing_disturbs_is_always_as_fast() {
-        // Four stages of 1,000 instructions of a nanosecond; a fiftieth looks into an outer cache that is none, 20 cycles each, and
-        // goes to memory, 100: 1 + 0.4 + 2.
+        // Four stages of 1,000 instructions of 1 ns. One instruction in 50 misses: 20 cycles for the outer cache, which does not exist,
+        // and 100 for memory: 1 + 0.4 + 2.
         let stages = last_stage("--calls 0 --look-us 0");
         assert_eq!(stages.len(), 1, "{stages:?}");
         let (time, samples) = stages.first_key_value().unwrap();
         assert_eq!(*time, 13_600);
-        // About a thousand a second.
+        // About a thousand per second.
         assert!((1_900..=2_200).contains(samples), "{stages:?}");
     }
 
@@ -217,23 +218,23 @@ mod tests {
         let undisturbed = *last_stage("--calls 0 --look-us 0").first_key_value().unwrap().0;
         let stages = last_stage("--look-us 0 --calls 1000000 --boost 10 --call-us 5");
         let late = |by: u64| stages.range(undisturbed + by..).map(|(_, samples)| samples).sum::<u64>();
-        // 10,000 calls a second: one that begins within 13.6 us of the timer meets the sample, and so does one that still lasts then, 5 us
-        // on average. 18.6 us of 100: of all samples 1 - e^-0.186 or 17 in a hundred.
+        // 10,000 calls per second. A call meets the sample if it begins within 13.6 us of the timer, or still lasts then, 5 us on
+        // average: 18.6 us of 100. Of all samples 1 - e^-0.186, or 17 %.
         let all: u64 = stages.values().sum();
         assert!((13..22).contains(&(late(1) * 100 / all)), "{} of {all}", late(1));
-        // What is left of an exponential time is as long as all of it: e^-2 or 14 in a hundred of these are late by twice the
-        // mean, and a few more that two calls met.
+        // The rest of an exponential time is as long as the whole: e^-2, or 14 %, of these samples are late by twice the mean, and a
+        // few more meet two calls.
         assert!((9..22).contains(&(late(10_000) * 100 / late(1))), "{} of {}", late(10_000), late(1));
     }
 
     #[test]
     fn the_look_at_the_clock_delays_what_it_meets() {
         let stages = last_stage("--calls 0 --look-us 5 --boost 10000");
-        // Every 100 us for 5 us: one that begins within 13.6 us of the timer meets the sample, and so does one that still lasts: 18.6 of 100.
+        // Every 100 us for 5 us. A check meets the sample if it begins within 13.6 us of the timer or still lasts then: 18.6 of 100.
         let all: u64 = stages.values().sum();
         let late: u64 = stages.range(13_601..).map(|(_, samples)| samples).sum();
         assert!((15..22).contains(&(late * 100 / all)), "{late} of {all}");
-        // None is later than by all of it.
+        // No sample is late by more than the whole check.
         assert_eq!(*stages.last_key_value().unwrap().0, 18_600, "{stages:?}");
     }
 
@@ -249,7 +250,7 @@ mod tests {
         let ones = |digit: &[u64]| digit.iter().filter(|lot| **lot > 0).count();
         // 16, 8, 4, 2 and 1 us: of 400 lots 400 / (1 + e^(w / 2.7)) = 1.06, 19.6, 74.1, 129.2 and 163.3.
         assert_eq!(digits.iter().map(|digit| ones(digit)).take(5).collect::<Vec<_>>(), [1, 20, 74, 129, 163]);
-        // The mean of an exponential time in eighths, without what is less than one: 2.7 us less half an eighth.
+        // The mean of an exponential time in eighths, truncated: 2.7 us less half an eighth.
         let mean: f64 = digits
             .iter()
             .map(|lots| lots.iter().sum::<u64>())

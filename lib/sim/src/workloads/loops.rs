@@ -1,4 +1,4 @@
-//! Loops for counting cycles: one that stays in the core, one that is all over memory, and an application between.
+//! Loops for counting cycles: one that stays in the core, one with random memory accesses, and an application in between.
 
 use super::options::{Opt, THREADS, Unit, Values, Workload};
 use crate::kernel::{Action, Kernel, Mix, Program, Waiting};
@@ -37,7 +37,7 @@ pub(super) const BUSYLOOP: Workload = Workload {
     },
 };
 
-/// Of the instructions between two accesses: a step of a random number, a mask, an address, the access, a count and a branch.
+/// Instructions between two accesses: a step of a random number, a mask, an address, the access, a count and a branch.
 const BETWEEN: u64 = 14;
 
 pub(super) const RANDMEM: Workload = Workload {
@@ -77,7 +77,7 @@ pub(super) const APP: Workload = Workload {
     options: &[
         THREADS,
         MISSES,
-        // Fitted: e6900, the largest of three samples over the least.
+        // Fitted: e6900, the largest of three samples divided by the least.
         Opt {
             flag: "--swing",
             value: "X",
@@ -107,7 +107,7 @@ pub(super) const APP: Workload = Workload {
         let swing = values.get("--misses") * values.get("--swing") / 100_000;
         let mut quarter = |miss_ppm| {
             let mix = kernel.mix(Mix { miss_ppm, ..Mix::PLAIN });
-            // A quarter is over when all threads are through.
+            // A quarter of the period ends when all threads have finished it.
             [Action::Work(mix, values.get("--phase") * 1_000_000 / 4), Action::Meet(all, Waiting::Block)]
         };
         let misses = values.get("--misses");
@@ -125,7 +125,7 @@ mod tests {
     use millpond_machine::Clock;
     use millpond_model::Nanos;
 
-    /// Thousandths of a cycle for an instruction of the first CPU, over a second.
+    /// Thousandths of a cycle per instruction of the first CPU, over a second.
     fn cpi(machine: &str, words: &str) -> u64 {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let machine = SimMachine::named(machine).unwrap();
@@ -140,19 +140,19 @@ mod tests {
     #[test]
     fn cycles_for_an_instruction_are_as_the_mix_and_the_machine_say() {
         assert_eq!(cpi("u2i", "busyloop --cpi 1.5") / 10, 150);
-        // One read in 10 instructions; of 1,024 KiB 256 fit: 1 + 0.1 x 9 + 0.1 x 0.75 x 68.4 (190 ns of 360 MHz) = 7.03.
+        // One read in 10 instructions; 256 of 1,024 KiB fit: 1 + 0.1 x 9 + 0.1 x 0.75 x 68.4 (190 ns at 360 MHz) = 7.03.
         assert_eq!(cpi("u2i", "randmem --array 1024 --between 10") / 10, 703);
     }
 
     #[test]
     fn phases_of_an_application_miss_more_and_less_in_turn() {
-        // 190 ns of 360 MHz are 68.4 cycles, and 10 of a thousand instructions wait for them: 1 + 0.01 x 68.4. In the second quarter half
+        // 190 ns at 360 MHz are 68.4 cycles, and 10 of 1,000 instructions wait for them: 1 + 0.01 x 68.4. In the second quarter half
         // as many more do: 1 + 0.015 x 68.4. A second is 360 million cycles.
         let words = |phase| format!("app --misses 10 --swing 50 --phase {phase}");
         assert_eq!(cpi("u2i", &words(4_000)) / 10, 168);
-        // 100 million take 168.4 million cycles; those left take 2.026 each: 360 of 194.6.
+        // 100 million take 168.4 million cycles; the rest take 2.026 each: 360 of 194.6.
         assert_eq!(cpi("u2i", &words(400)) / 10, 185);
-        // A second has as much of all quarters.
+        // A second contains equal parts of all quarters.
         assert_eq!(cpi("u2i", &words(1)) / 10, 168);
     }
 }

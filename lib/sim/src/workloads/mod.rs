@@ -1,18 +1,18 @@
-//! Named workloads: what a shell, a script or `psrset -e` starts on a simulated machine.
+//! Named workloads, which a shell, a script or `psrset -e` starts on a simulated machine.
 //!
 //! # Nouns
 //!
 //! A [`Workload`] has a name, options with units, and a function that makes its programs, one for each thread. A
-//! [`Load`] is one with its options understood, ready to be started.
+//! [`Load`] is a workload with parsed options, ready to start.
 //!
-//! # Adding one
+//! # Adding a workload
 //!
-//! A file with a `WORKLOAD`, and a line in [`WORKLOADS`]. Its usage and help are made from its options.
+//! Add a file with a `WORKLOAD`, and a line in [`WORKLOADS`]. Usage and help are generated from its options.
 //!
 //! # Real programs
 //!
-//! A workload that stands for a program has its options in all the forms of [`millpond_workloads::options`], as a real load has: what is
-//! typed means the same on both. Options that the workload does not model have no effect, which [`Load::notes`] tells.
+//! A workload that models a program accepts the program's options in all spellings of [`millpond_workloads::options`]. The same
+//! command line works on both. Options that the workload does not model have no effect; [`Load::notes`] lists them.
 
 mod batch;
 mod build;
@@ -62,23 +62,23 @@ pub const WORKLOADS: &[Workload] = &[
     tpce::WORKLOAD,
 ];
 
-/// A workload that is about to be started.
+/// A workload that is ready to start.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// Which.
+    /// The workload.
     pub workload: &'static Workload,
-    /// What its process is called: the last part of what was typed (`cg.S.x`).
+    /// Its process's name: the last component of the typed word (`cg.S.x`).
     pub name: String,
-    /// When it ends, if not by itself.
+    /// Run time, if limited.
     pub duration: Option<Nanos>,
-    /// Which options have no effect, in words.
+    /// Options without effect, in words.
     pub notes: Vec<String>,
     values: Values,
 }
 
 impl Workload {
-    /// The workload of that name, or that stands for the program of that name. What stands before the last slash does not
-    /// count (`./spin`, `bin/cg.S.x`).
+    /// The workload with this name, or the one that models the program with this name. Only the part after the last slash counts
+    /// (`./spin`, `bin/cg.S.x`).
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Workload> {
         let last = name.rsplit('/').next().unwrap_or(name);
@@ -87,7 +87,7 @@ impl Workload {
         WORKLOADS.iter().find(|w| w.name == last).or_else(|| WORKLOADS.iter().find(stands_for))
     }
 
-    /// The other flags of one of its options.
+    /// The other spellings of an option.
     fn other_flags(&self, option: &Opt) -> Vec<String> {
         let program = spelled::Program::named(self.name).map(|(program, _)| program);
         let same = program
@@ -98,14 +98,14 @@ impl Workload {
         all.filter(|flag| flag != option.flag).collect()
     }
 
-    /// Its form: `spin [-t N] [--for MS]`.
+    /// Its synopsis: `spin [-t N] [--for MS]`.
     #[must_use]
     pub fn usage(&self) -> String {
         let forms = self.options.iter().map(|option| format!(" [{}]", option.form()));
         std::iter::once(self.name.to_owned()).chain(forms).collect()
     }
 
-    /// Its form, what it does, and a line for each option.
+    /// Its synopsis, description, and a line for each option.
     #[must_use]
     pub fn help(&self) -> String {
         let mut text = format!("{}\n{}\n", self.usage(), self.summary);
@@ -120,7 +120,7 @@ impl Workload {
 }
 
 impl Load {
-    /// Understands a workload's name and options.
+    /// Parses a workload's name and options.
     ///
     /// # Errors
     /// [`WorkloadError`] with the word, for a name that does not exist and for invalid options.
@@ -145,13 +145,13 @@ impl Load {
         Ok(Load { workload, name: last, duration, notes, values })
     }
 
-    /// The programs of its threads, for that kernel. `cpus` is how many CPUs it may use.
+    /// The programs of its threads, for this kernel. `cpus` is the number of CPUs that it may use.
     pub fn programs(&self, kernel: &mut Kernel, cpus: u64) -> Vec<Program> {
         (self.workload.programs)(&self.values.clone().or(THREADS.flag, cpus), kernel)
     }
 }
 
-/// Takes `--seconds T` out of the words, where the program has it: it means the same for all of them.
+/// Takes `--seconds T` out of the words, where the program has it. It means the same for all programs.
 fn duration(
     program: Option<&spelled::Program>,
     words: Vec<Placed>,

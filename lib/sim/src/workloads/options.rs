@@ -1,29 +1,29 @@
-//! What a workload is, and its options: numbers with units, and words.
+//! The definition of a workload, and its options: numbers with units, and words.
 
 use crate::kernel::{Kernel, Program};
 use millpond_cli::{ValueKind, units};
 use millpond_model::WorkloadError;
 use millpond_workloads::options::{self as spelled, Placed};
 
-/// Something that can be started.
+/// A workload that can be started.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
-    /// What it is called, and its process is.
+    /// Its name, which is also its process's name.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description, in one line.
     pub summary: &'static str,
     /// Its options. One without a flag is an operand.
     pub options: &'static [Opt],
-    /// Its numbers that are no options: none of them was published or measured.
+    /// Numbers of the model that are not options. None of them was published or measured.
     pub constants: &'static [Constant],
     /// Makes the programs of its threads.
     pub programs: fn(&Values, &mut Kernel) -> Vec<Program>,
 }
 
-/// A number of the model, or a few that belong together, that is neither an option nor a field of a machine file.
+/// A number of the model, or a group of numbers, that is neither an option nor a field of a machine file.
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
-    /// What it is, with its unit.
+    /// Description, with its unit.
     pub name: &'static str,
     /// Its values.
     pub values: &'static [u64],
@@ -32,19 +32,19 @@ pub struct Constant {
 /// An option that takes a number, or one of some words.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt {
-    /// How it is written (`-t`, `--run`); empty for an operand. Other forms that the program of that name has (`--threads`) mean it too.
+    /// Its flag (`-t`, `--run`); empty for an operand. Other spellings that the real program has (`--threads`) are accepted too.
     pub flag: &'static str,
-    /// What stands for its value in help.
+    /// Placeholder of its value in help.
     pub value: &'static str,
-    /// What it is, with its unit and what holds without it.
+    /// Description, with unit and default.
     pub summary: &'static str,
-    /// How its value is read.
+    /// How its value is parsed.
     pub unit: Unit,
-    /// Its value where it is not given, as it is read: nanoseconds for times, the index for words.
+    /// Default in parsed form: nanoseconds for times, the index for words.
     pub default: u64,
 }
 
-/// How many threads a workload has, where that is free.
+/// Number of threads, where it is free.
 pub(super) const THREADS: Opt = Opt {
     flag: "-t",
     value: "N",
@@ -53,42 +53,42 @@ pub(super) const THREADS: Opt = Opt {
     default: 1,
 };
 
-/// The same where a program has a thread for each CPU by itself.
+/// The same for programs that have one thread per CPU by default.
 pub(super) const THREAD_PER_CPU: Opt =
     Opt { summary: "threads; one for each CPU that it may use if not given", default: 0, ..THREADS };
 
-/// What a value counts, with the least and the most that it may be.
+/// The unit of a value, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of things.
     Count(u64, u64),
-    /// A time, in milliseconds where it has no unit; the bounds too. Read as nanoseconds.
+    /// A time, in milliseconds by default; so are the bounds. Parsed to nanoseconds.
     Millis(u64, u64),
-    /// A number with up to three digits after the point. Read as thousandths, in which the bounds are, too.
+    /// A number with up to three decimals. Parsed to thousandths; so are the bounds.
     Milli(u64, u64),
-    /// One of these words. Read as its index.
+    /// One of these words. Parsed to its index.
     Word(&'static [&'static str]),
-    /// A time, in seconds where it has no unit; up to a day. Read as nanoseconds.
+    /// A time, in seconds by default; at most a day. Parsed to nanoseconds.
     Seconds,
-    /// It takes no value. Read as 1 where it is given.
+    /// A flag without a value. Parsed to 1 if given.
     Given,
-    /// Any text. Read as 1 where it is given.
+    /// Any text. Parsed to 1 if given.
     Any,
-    /// It cannot be simulated, for this reason.
+    /// An option that cannot be simulated, with the reason.
     Never(&'static str),
 }
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 pub(super) const MILLI: u64 = 1_000_000;
 
 impl Opt {
-    /// How it is written, with its value: `-t N`.
+    /// Its synopsis: `-t N`.
     #[must_use]
     pub fn form(&self) -> String {
         format!("{} {}", self.flag, self.value).trim_start().to_owned()
     }
 
-    /// What it may be: `a number from 1 to 4096`.
+    /// Its range as text: `a number from 1 to 4096`.
     fn range(&self) -> String {
         match self.unit {
             Unit::Count(least, most) => format!("{} is a number from {least} to {most}", self.form()),
@@ -109,7 +109,7 @@ impl Opt {
         }
     }
 
-    /// Whether a value belongs to it.
+    /// Whether it has a value.
     pub(super) fn takes_value(&self) -> bool {
         !matches!(self.unit, Unit::Given | Unit::Never(_))
     }
@@ -131,23 +131,23 @@ impl Opt {
     }
 }
 
-/// The longest time that a load is given, in seconds: a day.
+/// The longest run time of a load, in seconds: a day.
 const SECONDS_MAX: u64 = 86_400;
 
-/// A time, in seconds where it has no unit, as nanoseconds: more than none, up to a day.
+/// Parses a time, in seconds by default, to nanoseconds: more than 0, at most a day.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     units::seconds(text).map(|time| time.0).filter(|nanos| *nanos <= SECONDS_MAX * 1_000 * MILLI)
 }
 
-/// A number with up to three digits after the point, in thousandths.
+/// Parses a number with up to three decimals to thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let fraction = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let is_bare = text.ends_with(|last: char| last.is_ascii_digit());
-    // A number of thousandths is one of microseconds in nanoseconds.
+    // Parsed as microseconds, a number is its thousandths in nanoseconds.
     units::time(text, 1_000).map(|number| number.0).filter(|_| is_bare && fraction <= 3)
 }
 
-/// Thousandths as a number: `2500` is `2.5`.
+/// Thousandths as a decimal number: `2500` is `2.5`.
 fn from_thousandths(number: u64) -> String {
     let (whole, fraction) = (number / 1_000, number % 1_000);
     let text = format!("{whole}.{fraction:03}");
@@ -162,8 +162,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// Understands the words behind a workload's name, with their places. What the program has and the workload does not model has no
-    /// effect, and is noted.
+    /// Parses the words after a workload's name, with their places. Options of the real program that the workload does not model
+    /// have no effect, and are noted.
     ///
     /// # Errors
     /// [`WorkloadError`] for the first invalid word.
@@ -242,21 +242,21 @@ impl Values {
         Ok(Values { flags, values })
     }
 
-    /// The value of an option; 0 for one that the workload does not have.
+    /// The value of an option; 0 for an unknown option.
     #[must_use]
     pub fn get(&self, flag: &str) -> u64 {
         let at = self.flags.iter().position(|f| *f == flag);
         at.and_then(|at| self.values.get(at)).copied().unwrap_or(0)
     }
 
-    /// The same with another value in the place of 0.
+    /// The same, with `value` in place of 0.
     pub(super) fn or(mut self, flag: &str, value: u64) -> Values {
         let own = self.flags.iter().position(|f| *f == flag).and_then(|at| self.values.get_mut(at));
         own.into_iter().filter(|own| **own == 0).for_each(|own| *own = value);
         self
     }
 
-    /// A value that is a number of things.
+    /// A value as a count.
     #[must_use]
     pub fn count(&self, flag: &str) -> usize {
         usize::try_from(self.get(flag)).unwrap_or(usize::MAX)
@@ -264,7 +264,7 @@ impl Values {
 }
 
 impl Opt {
-    /// Where its default comes from.
+    /// The source of its default.
     #[must_use]
     pub fn source(&self) -> Source {
         if self.summary.contains("(fitted") {
@@ -277,14 +277,14 @@ impl Opt {
     }
 }
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// It was fitted to a published figure.
     Fitted,
-    /// It is plausible: neither published nor fitted.
+    /// Plausible: neither published nor fitted.
     Assumed,
-    /// It is a condition of the experiment, or follows from something published.
+    /// A condition of the experiment, or derived from published figures.
     Free,
 }
 

@@ -3,7 +3,7 @@
 use super::options::{Constant, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
-/// What each does before it wakes the other, in nanoseconds.
+/// Work of each thread before it wakes the other, in nanoseconds.
 const WORK: u64 = 5_000;
 
 pub(super) const WORKLOAD: Workload = Workload {

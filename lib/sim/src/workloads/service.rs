@@ -1,15 +1,15 @@
 //! A service: requests arrive at random, and threads answer them.
 //!
-//! # What is imitated
+//! # What is modelled
 //!
-//! Requests come from outside, however many wait already (an open system). The time between two is drawn by lot, nearly exponential, from
-//! 32 values as likely as each other. Each wants the same time of a CPU. Threads take them in the order in which they came. From
-//! arrival to answer is the response time: a log for each thread has it, as its stage 1.
+//! Requests arrive from outside, independent of the number already waiting (an open system). Interarrival times are random and
+//! nearly exponential: 32 equally likely values. All requests need the same CPU time. Threads take them in order of arrival. The
+//! response time is the time from arrival to answer; each thread's log has it as stage 1.
 
 use super::options::{Constant, MILLI, Opt, Unit, Workload};
 use crate::kernel::{Action, Program};
 
-/// Thousandths of the mean: of an exponential distribution the medians of its 32 equal parts, made so that their mean is one.
+/// Thousandths of the mean: the medians of 32 equal parts of an exponential distribution, scaled to a mean of one.
 const GAPS: [u64; 32] = [
     16, 49, 82, 117, 153, 191, 230, 270, 312, 356, 402, 450, 501, 554, 610, 670, 733, 800, 872, 950, 1_035,
     1_127, 1_228, 1_340, 1_467, 1_611, 1_780, 1_983, 2_237, 2_577, 3_094, 4_203,
@@ -77,7 +77,7 @@ mod tests {
     use millpond_model::Nanos;
     use std::collections::BTreeMap;
 
-    /// Response times over ten seconds, and how many requests were answered in all.
+    /// Response times over ten seconds; their total is the number of answered requests.
     fn times(options: &str) -> BTreeMap<u64, u64> {
         let words: Vec<String> = format!("service {options}").split_whitespace().map(str::to_owned).collect();
         let machine = plain();
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn with_one_thread_requests_wait_for_each_other() {
-        // Half of its time is busy: of a queue with fixed work the mean time is 1 + 0.5 / (2 x 0.5) = 1.5 times the work.
+        // Utilization is one half: for a queue with fixed work the mean time is 1 + 0.5 / (2 x 0.5) = 1.5 times the work.
         let times = times("-t 1 --rate 250 --work 2");
         let answered: u64 = times.values().sum();
         let mean = times.iter().map(|(time, count)| time * count).sum::<u64>() / answered;

@@ -1,4 +1,4 @@
-//! Workloads are understood, and do what they say.
+//! Tests of workloads: parsing and behaviour.
 
 use super::*;
 use crate::kernel::Action;
@@ -79,12 +79,12 @@ fn help_has_a_line_for_each_option() {
     assert!(help.contains("\n    --run MS     milliseconds of CPU time"), "{help}");
 }
 
-/// CPUs of 1 GHz, an instruction in each cycle, that share nothing, and switches that take no time.
+/// CPUs of 1 GHz, one instruction per cycle, nothing shared, switches without cost.
 pub fn plain() -> SimMachine {
     plain_with(0)
 }
 
-/// The same where a process takes so many nanoseconds to end.
+/// The same machine, with this many nanoseconds for a process to end.
 pub fn plain_with(process_end_ns: u64) -> SimMachine {
     let text = serde_json::json!({
         "name": "plain", "about": "", "chips": 32, "cores_per_chip": 1, "strands_per_core": 1,
@@ -93,7 +93,7 @@ pub fn plain_with(process_end_ns: u64) -> SimMachine {
     SimMachine::described(&text.to_string(), "plain.json").unwrap()
 }
 
-/// The machine after some milliseconds of a workload, and its process.
+/// The machine after some milliseconds of a workload, and the workload's process.
 fn after(text: &str, ms: u64) -> (SimMachine, Pid) {
     let machine = plain();
     let pid = machine.start_load(&Load::parse(&words(text)).unwrap());
@@ -115,7 +115,7 @@ fn a_spinner_ends_after_its_time() {
 
 #[test]
 fn a_build_takes_50_milliseconds_for_each_file_of_a_job() {
-    // Four files by two jobs: twice 50 ms.
+    // Four files in two jobs: two rounds of 50 ms.
     let (machine, pid) = after("build -j 2 --files 4", 99);
     assert!(lives(&machine, pid));
     machine.sleep_until(Nanos::from_millis(105));
@@ -124,7 +124,7 @@ fn a_build_takes_50_milliseconds_for_each_file_of_a_job() {
 
 #[test]
 fn children_come_and_go() {
-    // At 25 ms the children of 0 and 10 ms have had their 5 ms; that of 20 ms is at its end.
+    // At 25 ms the children of 0 and 10 ms have ended after their 5 ms; the child of 20 ms is about to end.
     let (machine, pid) = after("fork --every 10 --life 4", 23);
     let children = machine.view(|s| s.tables.processes.values().filter(|p| p.parent == Some(pid)).count());
     assert_eq!(children, 1);
@@ -132,7 +132,7 @@ fn children_come_and_go() {
 
 #[test]
 fn a_pair_takes_turns() {
-    // 10 ms are a thousand turns of 5 µs and 5 µs: a thousand wake-ups of each.
+    // In 10 ms: a thousand rounds of 5 µs and 5 µs, so a thousand wake-ups of each thread.
     let (machine, _) = after("pingpong", 10);
     let user: u64 = machine.view(|s| s.kernel.cpus().iter().map(|cpu| cpu.user).sum());
     assert!((9_000_000..=10_000_000).contains(&user), "{user}");

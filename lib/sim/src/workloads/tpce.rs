@@ -1,16 +1,16 @@
-//! A database under many short transactions: server processes that read, compute and wait for their disks.
+//! A database under many short transactions: server processes that read, compute and wait for disks.
 //!
-//! # What is imitated
+//! # What is modelled
 //!
-//! A TPC-E-like load with dedicated servers: several for each CPU, all in one shared segment. A transaction is a part of
-//! computing, a read that waits for the disk, the rest of the computing, and a write of the log. How long disks take is drawn
-//! by lot. No figure of it was published that it could be fitted to: throughput is a prediction, and what counts is one
-//! dispatch table beside the other.
+//! A load like TPC-E with dedicated servers: several per CPU, all in one shared segment. A transaction is a part of the
+//! computation, a read that waits for the disk, the rest of the computation, and a write of the log. Disk times are random.
+//! No published figure is available to fit it to: throughput is a prediction, and only the comparison of dispatch tables
+//! is meaningful.
 
 use super::options::{Constant, MILLI, Opt, THREADS, Unit, Workload};
 use crate::kernel::{Action, Mix, Program};
 
-/// Milliseconds that a disk with a cache takes, one as likely as the other.
+/// Milliseconds of an access to a disk with a cache, equally likely.
 const DISK_MS: [u64; 6] = [1, 2, 3, 5, 7, 11];
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -39,7 +39,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             unit: Unit::Count(2, 1_000_000_000),
             default: 400_000,
         },
-        // On-line transactions of the time: more of everything than Java has.
+        // On-line transactions of the time: more of everything than Java.
         Opt {
             flag: "--op-reach",
             value: "X",

@@ -1,4 +1,4 @@
-//! Counters of hardware's events on simulated machines: what they say, and what becomes of CPUs and threads while they count.
+//! Hardware counters on simulated machines: their values, and events of CPUs and threads while they count.
 
 use millpond_machine::facets::{CpuCounting, Follow, Happening, Tracked, Tracking, Wanted};
 use millpond_machine::{Clock, HardwareCounters};
@@ -75,7 +75,7 @@ fn a_processor_that_goes_off_line_is_told_and_does_not_count_again() {
     assert_eq!(refusal.to_string(), "CPU 1: it is off-line");
 }
 
-/// What happens until nobody is left, or until `until`, without times.
+/// Events until all threads have ended, or until `until`, without times.
 fn happenings(tracking: &mut dyn Tracking, until: Nanos) -> Vec<String> {
     let lwp = |lwp: Lwp| format!("{}/{}", lwp.pid, lwp.lwp);
     let mut told = Vec::new();
@@ -115,7 +115,7 @@ fn a_process_that_is_followed_tells_of_its_children() {
         format!("exited {b}"),
     ];
     assert_eq!(happenings(tracking.as_mut(), Nanos::from_millis(19)), expected);
-    // Somebody ends it.
+    // End the last process.
     assert!(machine.exit(pid));
     let rest = happenings(tracking.as_mut(), Nanos::from_secs(1));
     assert_eq!(rest, [format!("ended {pid}/1: 0"), format!("exited {pid}"), "over".into()]);

@@ -9,20 +9,20 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Mutex;
 
-/// So many random operations at least, over all machines.
+/// Minimum number of random operations, over all machines.
 const OPERATIONS: u64 = 100_000;
 
-/// How many scripts a job runs. The jobs are shared out among the CPUs.
+/// Scripts per job. The jobs are distributed over the host's CPUs.
 const SCRIPTS: u32 = 100;
 
-/// How many jobs each machine gets: many for small ones, on which more things collide.
+/// Jobs per machine: more for small machines, where operations conflict more often.
 const JOBS: [(&str, u64); 3] = [("smartos-2", 26), ("x4200", 37), ("t2000", 5)];
 
 fn named(machine: &str) -> SimSubject<SimMachine> {
     SimSubject(SimMachine::named(machine).expect("it comes with the program"))
 }
 
-/// Runs every job, several at once; what came of each, with its machine.
+/// Runs all jobs in parallel; returns the reports with their machines.
 fn run_all() -> Vec<(&'static str, Report)> {
     let jobs = JOBS.iter().flat_map(|(machine, seeds)| (1..=*seeds).map(move |seed| (*machine, seed)));
     let jobs = Mutex::new(jobs);
@@ -71,7 +71,7 @@ fn a_hundred_thousand_random_operations_break_no_law() {
         "passages of time",
         "programs started",
     ] {
-        // None is there for the name only.
+        // Every kind of operation occurs.
         let done = report.tally.done.get(sort).copied().unwrap_or(0);
         assert!(done >= OPERATIONS / 100, "{sort}: {done}\n{report}");
     }
@@ -86,7 +86,7 @@ fn one_machine_obeys_every_law_through_many_scripts() {
     laws::run_in_place(&mut subject, laws::cases(200), 2).expect_all_but(&[]);
 }
 
-/// A machine that can do less than it could, and is seen wrongly when `wrong_in` looks have been counted down.
+/// A machine with fewer capabilities. The snapshot number `wrong_in` is wrong.
 struct Modest {
     inner: SimSubject<SimMachine>,
     wrong_in: Rc<Cell<i32>>,
@@ -166,7 +166,7 @@ fn what_a_machine_cannot_do_is_not_asked_and_the_report_says_so() {
 
 #[test]
 fn what_happens_only_once_is_shown_as_it_happened() {
-    // Not every look is compared with another one: it is the first of these that is.
+    // Only some readings are compared; one of these must be.
     let reports = (200..240).map(|looks| {
         let soon = Rc::new(Cell::new(looks));
         laws::run(|| Modest::new(&soon), 50, 1)

@@ -1,4 +1,4 @@
-//! Simulated machines: their laws, machines with a defect that break one, and the rules one by one.
+//! Tests of simulated machines: their laws, machines with a defect that breaks one, and the rules one by one.
 
 #![allow(clippy::unwrap_used)]
 

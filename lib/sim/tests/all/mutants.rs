@@ -1,10 +1,10 @@
-//! The laws can fail: machines with one defect each, and the law that finds it.
+//! Machines with one defect each, and the law that finds it: proof that every law can fail.
 
 use crate::common::SimSubject;
 use crate::mutant::{Defect, Mutant};
 use millpond_machine::laws::{self, Law};
 
-/// The law is the one that is named first, for it is to lead to the cause.
+/// The law must be the first one that the report names, because it leads to the cause.
 fn finds(law: Law, defect: Defect) {
     let report = laws::run(|| SimSubject(Mutant::new(defect)), 2_000, 3);
     assert_eq!(report.broken().first(), Some(&law), "{defect:?}\n{report}");
@@ -242,7 +242,7 @@ fn a_mutant_without_a_defect_obeys_every_law() {
 
 #[test]
 fn every_law_finds_a_defect() {
-    // The list above names each law at least once; a law that is added must come with a defect.
+    // The tests above name each law at least once; a new law needs a defect.
     let named = include_str!("mutants.rs");
     for law in Law::ALL {
         assert!(named.contains(&format!("finds(Law::{law:?},")), "no defect for {law:?}");

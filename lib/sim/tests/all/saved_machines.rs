@@ -1,4 +1,4 @@
-//! Saved machines: what is in them once, and those of the format before.
+//! Saved machines: the contents of a new file, and files of the previous format.
 
 use millpond_machine::Clock;
 use millpond_model::{
@@ -16,7 +16,7 @@ fn load(machine: &SimMachine, text: &str) -> Pid {
     machine.start_load(&Load::parse(&words).unwrap())
 }
 
-/// A machine on which everything was set that can be set.
+/// A machine with all possible settings.
 fn machine() -> SimMachine {
     let machine = SimMachine::named("x4200").unwrap();
     let (spin, build, net) =
@@ -50,16 +50,16 @@ fn machine() -> SimMachine {
             ControlValues { cap: CpuCap::new(50).ok(), shares: None };
     });
     machine.sleep_until(Nanos::from_millis(35));
-    // Its children are held by what it was.
+    // Its children keep its former holder.
     assert!(machine.exit(build));
     machine.sleep_until(Nanos::from_millis(37));
     machine
 }
 
-/// The same machine at the same moment, as the program of the format before saved it.
+/// The same machine at the same time, saved by the program of the previous format.
 const BEFORE: &str = include_str!("saved/format-4.json");
 
-/// What the kernel has of a thread.
+/// The kernel's placement of a thread.
 fn thread(state: &SimState, number: u32) -> Thread {
     let lwp = Lwp { pid: Pid(300), lwp: LwpId(number) };
     let (thread, _) = state.threads.iter().find(|(_, found)| **found == lwp).unwrap();
@@ -71,7 +71,7 @@ fn has_what_the_tables_say(state: &SimState) {
         let thread = thread(state, number);
         (thread.part.0, thread.bound.map(|cpu| cpu.0))
     });
-    // Its set's partition, one of its own for its two CPUs, a CPU of the default one, the default one, and the one aside.
+    // The partition of its set, one for its two CPUs, a CPU of the default partition, the default partition, and ASIDE.
     assert_eq!(places, [(2, None), (3, None), (0, Some(2)), (0, None), (1, None)]);
     assert_eq!(thread(state, 4).affinities, LgroupAffinities { strong: 2, weak: 1 });
     let ClassState::Fx(fx) = thread(state, 4).class else { panic!("it is in FX") };
@@ -144,7 +144,7 @@ fn the_cap_of_a_process_that_ended_is_saved_while_its_children_have_it() {
         caps.map(|cap| cap.get("percent").and_then(serde_json::Value::as_u64)).collect::<Vec<_>>()
     };
     machine.sleep_until(Nanos::from_millis(10));
-    // The table has it.
+    // The tables have it.
     assert_eq!(percents(), [None]);
     assert!(machine.exit(build));
     assert_eq!(percents(), [Some(50)]);

@@ -1,5 +1,5 @@
-//! What it costs to find mistakes: a program with many small objects under `UMEM_DEBUG=default`, under valgrind's memcheck, and built with the address
-//! sanitizer.
+//! Cost of checking for errors: a program with many small objects under `UMEM_DEBUG=default`, under valgrind's memcheck, and built with
+//! AddressSanitizer.
 
 use super::allocators::{MALLOC, build, library, numbers};
 use crate::line::{Goal, Line, Pairs};
@@ -56,7 +56,7 @@ fn beside(
     Ok(found)
 }
 
-/// Milliseconds until it has done all its rounds.
+/// Milliseconds for all rounds.
 fn time(command: &mut Command) -> Result<f64, Trouble> {
     let begin = Instant::now();
     numbers(command.arg(ROUNDS))?;

@@ -1,5 +1,5 @@
-//! The longest that a thread of real-time priority waits for memory while others allocate as fast as they can: percentiles of a histogram with sixteen steps to each doubling, as
-//! HDR histograms have them.
+//! Maximum allocation latency of a real-time thread while other threads allocate as fast as they can: percentiles of a histogram with sixteen
+//! steps per power of two, as in HDR histograms.
 
 use super::allocators::{MALLOC, build, library, numbers};
 use crate::line::{Goal, Line, Pairs};
@@ -9,9 +9,9 @@ use std::process::Command;
 
 const FIGURES: [&str; 6] = ["p50", "p99", "p99.9", "p99.99", "p99.999", "max"];
 const PEER: &str = "the C library's malloc";
-/// Sizes are 16 bytes to this.
+/// Maximum size; the minimum is 16 bytes.
 const SIZE: &str = "8000";
-/// Threads that disturb.
+/// Number of competing threads.
 const OTHERS: &str = "4";
 const ROUNDS: &str = "300000";
 

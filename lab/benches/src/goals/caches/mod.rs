@@ -1,7 +1,7 @@
-//! Object caches of `rt/rt`, and the malloc over them, beside other allocators: programs in C that do the same with each.
+//! Object caches of `rt/rt`, and the malloc on top of them, compared with other allocators: C programs that do the same work with each.
 //!
-//! Allocators come by `LD_PRELOAD`; caches are called by the names that the shared library exports. In a pair all of them run once, interleaved; the peer
-//! is the quickest of the others in that pair.
+//! Allocators are loaded by `LD_PRELOAD`; caches are called through the exports of the shared library. In a pair, all of them
+//! run once, interleaved. The peer is the fastest of the others in that pair.
 
 mod allocators;
 mod checked;
@@ -12,7 +12,7 @@ mod speed;
 use crate::line::Line;
 use crate::trial::Bench;
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = speed::measure(bench);
     lines.extend(programs::measure(bench));

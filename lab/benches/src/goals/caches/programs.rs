@@ -1,4 +1,4 @@
-//! Programs that know of nothing, with our malloc and with the C library's: time, and the most memory that they had.
+//! Unmodified programs with this tree's malloc and with the C library's: time and peak memory.
 
 use super::allocators::{MALLOC, library};
 use crate::line::{Goal, Line, Pairs};
@@ -11,7 +11,7 @@ use std::time::Instant;
 const GOAL: Goal = Goal::RatioAtMost(1.05);
 const PEER: &str = "the C library's malloc";
 
-/// A program and what it is given.
+/// A program and its input.
 struct Work {
     name: &'static str,
     program: &'static str,
@@ -19,7 +19,7 @@ struct Work {
     variables: &'static [(&'static str, &'static str)],
 }
 
-/// Strings, lists and dictionaries, by malloc and not by Python's own allocator.
+/// Strings, lists and dictionaries, with malloc instead of Python's own allocator.
 const PYTHON: &str = "\
 d = {}
 for i in range(300000):
@@ -30,7 +30,7 @@ s = sorted(d.values(), key=lambda v: v[1])
 print(len(s), sum(len(v[1]) for v in s))
 ";
 
-/// A table with two indices, a join, and what is left of it.
+/// A table with two indices, a join, and deletions.
 const SQL: &str = "\
 create table t (a integer primary key, b text, c integer);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000)
@@ -91,7 +91,7 @@ fn lines(pairs: usize, work: &Work, library: &Path) -> Vec<Line> {
     for trial in 0..=pairs {
         let both = run(work, Some(library)).and_then(|ours| Ok((ours, run(work, None)?)));
         match both {
-            // The first time files are read.
+            // Discard the first trial, which reads files from disk.
             Ok(_) if trial == 0 => {}
             Ok((ours, peer)) => {
                 found[0].push(ours.0, peer.0);
@@ -105,7 +105,7 @@ fn lines(pairs: usize, work: &Work, library: &Path) -> Vec<Line> {
     all.map(|((name, unit), pairs)| Line::of(name, PEER, unit, pairs, GOAL)).collect()
 }
 
-/// Milliseconds of CPU time, and megabytes that were resident at the most, of a program with those it started.
+/// CPU time in milliseconds, and peak resident memory in megabytes, of a program and its children.
 fn run(work: &Work, preload: Option<&Path>) -> Result<(f64, f64), Trouble> {
     let mut command = Command::new(find_program(work.program)?);
     command.args(&work.words).envs(work.variables.iter().copied());
@@ -117,7 +117,7 @@ fn run(work: &Work, preload: Option<&Path>) -> Result<(f64, f64), Trouble> {
     let child = told("start a program", command.spawn())?;
     let pid = told("tell a process", i32::try_from(child.id()))?;
     let mut status = 0;
-    // SAFETY: a record of zeros is one, and the call writes to it; the child is ours and waited for once.
+    // SAFETY: all zeros is a valid value, and the call writes to it; the child is ours and is waited for once.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         if libc::wait4(pid, &raw mut status, 0, &raw mut usage) != pid {

@@ -1,5 +1,5 @@
-//! Nanoseconds for an allocation and its free: by one thread and several, at once, in thousands, and freed by another thread; and objects that are costly
-//! to make.
+//! Nanoseconds per allocation and free: by one and by several threads, immediately, in thousands, and with frees by another
+//! thread; and objects with expensive constructors.
 
 use super::allocators::{CALLS, MALLOC, build, library, numbers, other};
 use crate::line::{Goal, Line, Pairs};
@@ -7,15 +7,15 @@ use crate::trial::{Bench, Trouble};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// No slower than the best of the others.
+/// At least as fast as the best of the others.
 const GOAL: Goal = Goal::RatioAtMost(1.0);
 const PATTERNS: [&str; 3] = ["pair", "batch", "cross"];
-/// In bytes.
+/// Object sizes in bytes.
 const SIZES: [usize; 2] = [64, 1024];
-/// Allocations of each thread in a trial.
+/// Allocations per thread and trial.
 const ROUNDS: usize = 2_000_000;
 
-/// Loads of malloc: a pattern, bytes, allocations of each thread, and the goal for the time.
+/// Loads of malloc: pattern, bytes, allocations per thread, and the goal for the time.
 const LOADS: [(&str, &str, &str, Goal); 9] = [
     ("pages", "40000", "200000", Goal::RatioAtMost(1.1)),
     ("pages", "100000", "100000", Goal::RatioAtMost(1.1)),
@@ -28,7 +28,7 @@ const LOADS: [(&str, &str, &str, Goal); 9] = [
     ("xmalloc", "500", "2000000", Goal::None),
 ];
 
-/// The figures of a trial: time that passed, time of CPUs, resident memory.
+/// The figures of a trial: elapsed time, CPU time, resident memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Time,
@@ -36,12 +36,12 @@ enum Figure {
     Memory,
 }
 
-/// The allocators that are compared.
+/// The compared allocators.
 struct Peers {
     program: PathBuf,
     calls: PathBuf,
     malloc: PathBuf,
-    /// Name, and library to preload; none for the C library's own.
+    /// Name, and library to preload; `None` for the C library's own.
     others: Vec<(&'static str, Option<PathBuf>)>,
 }
 
@@ -67,7 +67,7 @@ impl Peers {
         numbers(&mut command)
     }
 
-    /// Pairs of ours and the best of the others, and how often each was the best.
+    /// Pairs with the best of the others, and how often each was the best.
     fn beside(
         &self,
         pairs: usize,
@@ -164,7 +164,7 @@ pub(super) fn measure(bench: &Bench) -> Vec<Line> {
     lines
 }
 
-/// One thread, and as many as there are CPUs.
+/// Thread counts: one, and the number of CPUs.
 fn counts() -> impl Iterator<Item = usize> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).min(64);
     [1, processors.max(2)].into_iter()

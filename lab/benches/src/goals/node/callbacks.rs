@@ -1,7 +1,7 @@
-//! How long an agent takes to answer its container runtime: a socket between them that passes everything on, and looks at the clock.
+//! Response time of an agent to its container runtime, measured by a socket proxy between them.
 //!
-//! The runtime's interface for plugins carries two connections of ttrpc in one: each frame has the number of its connection (1: questions to the plugin)
-//! and a length, then that of ttrpc has a length, the number of the question, and 1 for a question or 2 for its answer.
+//! The runtime's plugin interface multiplexes two ttrpc connections: each frame has the number of its connection (1: requests to the plugin) and a
+//! length. Inside, a ttrpc message has a length, the stream number, and 1 for a request or 2 for a response.
 
 use crate::trial::Trouble;
 use std::collections::HashMap;
@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The connection of questions to the plugin.
+/// The connection of requests to the plugin.
 const TO_PLUGIN: u32 = 1;
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
-/// What was asked and is not answered, and how long answers took.
+/// Unanswered requests, and response times.
 #[derive(Default)]
 struct Seen {
     asked: HashMap<u32, Instant>,
     took: Vec<Duration>,
 }
 
-/// A socket that an agent takes for that of the runtime.
+/// A socket proxy in place of the runtime's socket.
 pub(super) struct Between {
     socket: PathBuf,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Between {
-    /// Listens at `socket` for an agent of the runtime that listens at `runtime`.
+    /// Listens at `socket` for an agent, and forwards to the runtime at `runtime`.
     pub(super) fn begin(socket: &Path, runtime: &Path) -> Result<Between, Trouble> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).map_err(|error| error.to_string())?;
@@ -47,12 +47,12 @@ impl Between {
         Ok(Between { socket: socket.to_owned(), seen })
     }
 
-    /// Where the agent connects.
+    /// The proxy's socket.
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// How long answers took since this was asked last.
+    /// The response times since the last call.
     pub(super) fn take(&self) -> Vec<Duration> {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner).took)
     }
@@ -62,10 +62,10 @@ fn pass_on(from: &UnixStream, to: &UnixStream, kind: u8, seen: &Arc<Mutex<Seen>>
     let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
     let seen = Arc::clone(seen);
     thread::spawn(move || {
-        // What is passed on waits for no CPU here, which would count as the agent's.
+        // High priority, so that the proxy's own waits do not count as the agent's.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
         while let Some((connection, frame)) = frame_of(&mut from) {
-            // A question is older than it is when it was passed on, and an answer was there before.
+            // Take a request's time before forwarding it, and a response's on arrival.
             if connection == TO_PLUGIN {
                 note(&frame[8..], kind, &seen);
             }
@@ -87,7 +87,7 @@ fn frame_of(from: &mut UnixStream) -> Option<(u32, Vec<u8>)> {
     Some((connection, frame))
 }
 
-/// The head of a message of ttrpc has ten bytes.
+/// Records a message. A ttrpc header has ten bytes.
 fn note(message: &[u8], kind: u8, seen: &Mutex<Seen>) {
     let (Some(number), Some(is)) = (message.get(4..8), message.get(8)) else { return };
     let Ok(number) = number.try_into().map(u32::from_be_bytes) else { return };

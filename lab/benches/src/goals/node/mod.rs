@@ -1,5 +1,5 @@
-//! What the agent of a node costs: containers that are made and resized with it and without it, what it uses while nothing happens, and how long a
-//! container waits for the first CPU of its pool. The container runtime is Debian's, with all that it keeps in a directory of its own.
+//! Cost of a node's agent: creating and resizing containers with and without it, its own use at rest, and how long a container waits for the
+//! first CPU of its pool. The container runtime is Debian's, with all its files in a separate directory.
 
 mod callbacks;
 
@@ -25,18 +25,18 @@ const MEMORY: &str = "node: memory of the agent with ten containers, at most";
 const ALONE: &str = "containerd alone";
 const BESIDE: &str = "containerd in the same second";
 
-/// Of a CPU: 0.2 percent.
+/// 0.2 percent of a CPU.
 const SECOND_GOAL: Goal = Goal::OursAtMost(2_000.0);
-/// A runtime drops a plugin that is silent for two seconds; users feel less.
+/// A runtime drops a plugin that does not answer for two seconds; users notice shorter delays.
 const CALLBACK_GOAL: Goal = Goal::OursAtMost(5.0);
 const MEMORY_GOAL: Goal = Goal::OursAtMost(30.0);
-/// What a quarter of a second of demand may take.
+/// Maximum time until the first CPU, in milliseconds: a quarter of a second of demand.
 const FIRST_CPU_GOAL: Goal = Goal::OursAtMost(250.0);
 
-/// Containers that are there while a second is looked at.
+/// Number of containers during the measurement at rest.
 const CONTAINERS: usize = 10;
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let node = Node::begin(bench);
     let line = |name, peer, unit, goal, pairs: fn(&Node<'_>, &Bench) -> Result<Pairs, Trouble>| match &node {
@@ -59,7 +59,7 @@ struct Node<'b> {
 }
 
 impl<'b> Node<'b> {
-    /// A runtime, and a pool of one CPU beside others that stay where they are.
+    /// Starts a runtime, and creates a pool of one CPU; other pools stay unchanged.
     fn begin(bench: &'b Bench) -> Result<Node<'b>, Trouble> {
         if Path::new("/var/lib/kubelet").exists() || Path::new("/run/millpond/records/pools").exists() {
             return Err("pools or a kubelet are in use here".to_owned());
@@ -115,7 +115,7 @@ fn remove(cri: &Cri, pod: &RunningPod) -> Result<(), Trouble> {
     cri.remove(pod).map_err(|why| why.message().to_owned())
 }
 
-/// In turns, so that both meet the same machine.
+/// Interleaves runs with and without the agent, so that both see the same conditions.
 fn with_and_without(
     node: &Node<'_>,
     bench: &Bench,
@@ -128,7 +128,7 @@ fn with_and_without(
         let agent = node.agent()?;
         let ours = act(&cri)?;
         drop(agent);
-        // The runtime has seen that it went.
+        // Wait until the runtime has noticed the disconnect.
         sleep(Duration::from_millis(200));
         pairs.push(ours, act(&cri)?);
     }
@@ -175,8 +175,8 @@ fn second(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
     pairs
 }
 
-/// Ten containers that are resized ten times each by four callers, while CPUs of the pool are swapped. Gives the answer that
-/// 99 of 100 are as fast as, and the slowest resize.
+/// Resizes ten containers ten times each from four callers, while CPUs of the pool are swapped. Returns the p99 of the agent's response times, and
+/// the longest resize.
 fn resized_at_once(node: &Node<'_>, between: &Between, mains: &[String]) -> Result<(f64, f64), Trouble> {
     drop(between.take());
     let slowest = std::thread::scope(|scope| {
@@ -237,7 +237,7 @@ fn callback(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
     Ok(pairs)
 }
 
-/// The most memory that a process had, in megabytes.
+/// Peak memory of a process, in megabytes.
 fn most_memory(pid: u32) -> Result<f64, Trouble> {
     let status = told("read a status", std::fs::read_to_string(format!("/proc/{pid}/status")))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
@@ -261,7 +261,7 @@ fn memory(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
     Ok(pairs)
 }
 
-/// Until the container may use one CPU alone, as its pool has.
+/// Waits until the container's allowed CPUs are exactly one, as its pool has.
 fn until_it_has_one(cri: &Cri, container: &str) -> Result<(), Trouble> {
     eventually(|| {
         let said = cri.exec(container, &["grep", "Cpus_allowed_list", "/proc/self/status"]);
@@ -284,7 +284,7 @@ fn first_cpu(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
             until_it_has_one(&cri, &main)?;
             Ok::<_, Trouble>((ms(begun), pod))
         };
-        // Whichever it has; it may have none already.
+        // Try both; the pool may have neither.
         for cpu in ["0", "1"] {
             let _has_not =
                 node.ok(&["poolcfg", "-d", "-c", &format!("transfer to pset pset_default ( cpu {cpu} )")]);
@@ -292,7 +292,7 @@ fn first_cpu(node: &Node<'_>, bench: &Bench) -> Result<Pairs, Trouble> {
         let poold = Daemon::start(&mut bench.command(&["poold"]))?;
         sleep(Duration::from_secs(1));
         let (ours, first) = timed("first")?;
-        // The pool has its CPU now: what asking takes.
+        // The pool already has its CPU: this measures the overhead of polling.
         let (peer, next) = timed("next")?;
         pairs.push(ours, peer);
         drop(poold);

@@ -1,5 +1,5 @@
-//! What changing pools costs beside the bare writes of the same files, with the start of as many programs: binding a process and taking it back, and a
-//! configuration with a pool and the one without.
+//! Cost of pool changes compared with the bare writes of the same files, including the start of as many programs: binding a
+//! process and unbinding it, and a configuration with a pool and without it.
 
 use super::place::{POOL, Pools};
 use crate::line::{Goal, Line, Pairs};
@@ -11,7 +11,7 @@ const BIND: &str = "poolbind: a process into a pool and back (keeping others)";
 const COMMIT: &str = "pooladm -c of a pool, pooladm -x (keeping others)";
 const BARE: &str = "the bare writes, as a static program";
 const V1: &str = "/sys/fs/cgroup/cpuset";
-/// One that no other thread has.
+/// A cpuset without other threads.
 const CPUSET: &str = "millpond-bench";
 
 pub fn measure(bench: &Bench) -> Vec<Line> {
@@ -26,7 +26,7 @@ fn nodes() -> Result<String, Trouble> {
         .map_err(|_| "there is no version 1 cpuset hierarchy here".to_owned())
 }
 
-/// A cpuset of the bare writes, gone when this is dropped.
+/// A cpuset for the bare writes, removed when this is dropped.
 struct Bare<'b>(&'b std::path::Path);
 
 impl Drop for Bare<'_> {

@@ -1,7 +1,8 @@
-//! What poold costs on this machine at steady load: the daemon as it is, in pools that push no thread out, with one thread in a pool that computes half of the
-//! time. Its own CPU time is read from the kernel at both ends of windows of 20 s; beside it runs sysstat's watcher at the interval of poold, a second.
+//! Cost of poold on the real machine at steady load: the real daemon, in pools with shared CPUs, with one thread in a pool that computes half of the
+//! time. Its CPU time is read from the kernel at both ends of windows of 20 s. The peer is sysstat's monitor at poold's interval of one second.
 //!
-//! Where others use the machine, their waiting wakes poold up to ten times a second: a busy machine is the worse case, and is told.
+//! On a shared machine, waiting threads of other programs wake poold up to ten times a second. A busy machine is the worse case, and the note
+//! reports it.
 
 use super::place::Pools;
 use crate::line::{Goal, Line, Pairs};
@@ -20,7 +21,7 @@ const PEER: &str = "mpstat -P ALL 1 of sysstat";
 const GOAL: Goal = Goal::OursAtMost(0.1);
 const MOVES: &str = "poold: CPUs moved at steady load (on this machine)";
 const WINDOW: Duration = Duration::from_secs(20);
-/// What it does at its start does not count.
+/// The start-up, which does not count.
 const START: Duration = Duration::from_secs(3);
 
 pub fn measure(bench: &Bench) -> Vec<Line> {
@@ -50,7 +51,7 @@ struct Seen {
 }
 
 fn run(bench: &Bench) -> Result<Seen, Trouble> {
-    // Pools must not stay behind after an interrupt from the terminal.
+    // Remove the pools even after an interrupt from the terminal.
     let stop = stop_on_signal();
     let windows = bench.pairs.min(6);
     let pools = Pools::make(bench)?;
@@ -86,7 +87,7 @@ fn run(bench: &Bench) -> Result<Seen, Trouble> {
     Ok(Seen { pairs, wakes, moves })
 }
 
-/// How often it has gone to sleep of its own accord.
+/// Number of voluntary switches.
 fn switches(program: &Beside) -> Result<f64, Trouble> {
     let text = told("read its status", fs::read_to_string(format!("/proc/{}/status", program.pid())))?;
     let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -1,4 +1,4 @@
-//! Pools: what a decision costs, what poold costs, how soon a set has what its programs want, and what changing pools costs.
+//! Pools: cost of a decision, cost of poold, reaction time to demand, and cost of pool changes.
 
 mod changes;
 mod daemon;
@@ -10,7 +10,7 @@ mod turn;
 use crate::line::Line;
 use crate::trial::Bench;
 
-/// The lines of these goals.
+/// Measures these goals.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = planner::measure(bench);
     lines.extend(turn::measure(bench));

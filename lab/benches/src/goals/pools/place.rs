@@ -1,19 +1,19 @@
-//! Pools on this machine, which push no thread out and are taken away at the end.
+//! Pools with shared CPUs on the real machine, removed at the end.
 
 use crate::trial::{Bench, Trouble, run_ms};
 use std::process::Command;
 
-/// The pool of ours.
+/// The name of the pool.
 pub const POOL: &str = "bench";
 
-/// Enabled pools, with one of our own. Dropping it disables them.
+/// Enabled pools with one additional pool. Dropping the value disables them.
 pub struct Pools<'b>(&'b Bench);
 
 impl Pools<'_> {
-    /// Enables pools and makes one of the last CPU that this process may use.
+    /// Enables pools and creates one with the last CPU that this process may use.
     ///
     /// # Errors
-    /// There are pools or sets already, or there can be none.
+    /// Pools or sets exist already, or pools are impossible.
     pub fn make(bench: &Bench) -> Result<Pools<'_>, Trouble> {
         let cpu = crate::goals::tools::processor()?;
         crate::goals::tools::must_be_free(bench)?;
@@ -27,7 +27,7 @@ impl Pools<'_> {
         Ok(pools)
     }
 
-    /// A program in the pool.
+    /// A command in the pool.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = self.0.command(&["poolbind", "-p", POOL, "-e"]);

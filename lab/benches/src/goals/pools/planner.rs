@@ -1,7 +1,8 @@
-//! What a decision costs when demand changed, by how large the machine is and how many pools it has.
+//! Cost of a decision after a change of demand, by size of the machine and number of pools.
 //!
-//! *When nothing changed* is what happens nearly always: nothing is lacking. *When demand changed* is the worst: every other set wants all that it can
-//! get, and the others have nothing to do any more. Each decision is made by a policy that has seen a few intervals of ease before.
+//! *When nothing changed* is the usual case: no set lacks CPUs. *When demand changed* is the worst case: every other set wants as many CPUs as
+//!   possible,
+//! and the others have become idle. Each policy has seen a few quiet intervals before the decision.
 
 use crate::goals::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};
@@ -14,13 +15,13 @@ use millpond_report::{Line as Drawn, Lines};
 use std::sync::Arc;
 
 const PEER: &str = "when nothing changed";
-/// Of 1,024 CPUs in 16 pools, in milliseconds.
+/// The goal: 1,024 CPUs, 16 pools, milliseconds.
 const GOAL: (u32, u32, f64) = (1_024, 16, 5.0);
 const POOLS: [u32; 2] = [16, 256];
-/// Of which there are lines; the picture has those between as well.
+/// Sizes with a line of output; the picture has those in between too.
 const TOLD: [u32; 3] = [64, 1_024, 4_096];
 const DRAWN: [u32; 7] = [64, 128, 256, 512, 1_024, 2_048, 4_096];
-/// Intervals of ease before the one that counts.
+/// Quiet intervals before the measured one.
 const EASE: u32 = 5;
 
 pub fn measure(bench: &Bench) -> Vec<Line> {
@@ -28,7 +29,7 @@ pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut drawn = Vec::new();
     for name in POLICIES {
         for pools in POOLS {
-            // The other policy with many pools would make the picture one of itself alone.
+            // The other policy with many pools would dominate the scale of the picture.
             let is_drawn = name == POLICIES[0] || pools == POOLS[0];
             let mut points = Vec::new();
             for cpus in DRAWN.into_iter().filter(|cpus| is_drawn || TOLD.contains(cpus)) {
@@ -66,10 +67,10 @@ fn rounded(ms: f64) -> f64 {
     (ms * 1e4).round() / 1e4
 }
 
-/// Milliseconds of a CPU: a decision when demand changed, beside one of the same policy when nothing did.
+/// Milliseconds of CPU time: a decision after a change of demand, paired with one of the same policy without a change.
 fn pairs(name: &str, size: (u32, u32), count: usize) -> Option<Pairs> {
     let mut pairs = Pairs::default();
-    // The first one is thrown away: it finds nothing in caches.
+    // Discard the first trial, which has cold caches.
     for trial in 0..=count {
         let (ours, peer) = (decision(name, size, true)?, decision(name, size, false)?);
         if trial > 0 {
@@ -96,7 +97,7 @@ fn decision(name: &str, (cpus, pools): (u32, u32), is_upheaval: bool) -> Option<
     Some((processor_time() - begin).as_secs_f64() * 1e3)
 }
 
-/// A machine of cores with two strands, in groups of 64 CPUs. Where there are more sets than CPUs, most are empty, and may be.
+/// A machine of cores with two strands, in groups of 64 CPUs. With more sets than CPUs most sets are empty, and may be.
 fn machine(cpus: u32, sets: u32) -> Frame {
     let set = |id: u32| SetFrame {
         id: PsetId(id),
@@ -134,7 +135,7 @@ fn machine(cpus: u32, sets: u32) -> Frame {
     }
 }
 
-/// One interval later: a set is busy in such a part, and so many threads wait for each of its CPUs.
+/// Advances by one interval: `load` gives each set's busy part and the number of waiting threads per CPU.
 fn live(frame: &mut Frame, load: impl Fn(usize) -> (u64, u64)) {
     frame.at = frame.at + frame.elapsed;
     for (at, set) in frame.sets.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
-//! How soon a set has what its programs want: simulated time, which does not depend on the machine that simulates.
+//! Reaction time of a set to demand, in simulated time, which is independent of the host.
 //!
-//! Two pools of 8 on 64 CPUs, the rest in the default one. Then 48 threads want to run in one of them. What is told is the time until its set has
-//! 48 CPUs. Each trial begins at another moment of the interval between two looks of the policy.
+//! Two pools of 8 on 64 CPUs; the rest is in the default pool. Then 48 threads become runnable in one of the two. The result
+//! is the time until its set has 48 CPUs. Each trial starts at another time within the policy's interval.
 
 use crate::line::{Goal, Line, Pairs};
 use crate::stats::{median_of, ratios};
@@ -21,9 +21,9 @@ const LAYERED: &str = "scx_layered publishes the interval at which it looks, 100
 const MACHINE: &str = "t2-64";
 const BEFORE: u64 = 8;
 const WANTED: u64 = 48;
-/// After this the policy has not done it.
+/// Timeout of the policy.
 const PATIENCE: Nanos = Nanos::from_millis(4 * 3_600_000);
-/// As many intervals pass in quiet before.
+/// Quiet intervals before the demand.
 const QUIET: u64 = 7;
 
 pub fn measure(bench: &Bench) -> Vec<Line> {
@@ -68,7 +68,7 @@ fn pools(machine: &SimMachine) -> Result<(), Trouble> {
     told("make pools", dynamic::commit(&writer, machine, Some(state))).map(drop)
 }
 
-/// Simulated milliseconds. `trial` of so many says at what moment of the interval demand comes.
+/// Simulated milliseconds. `trial` of `trials` gives the time within the interval at which demand begins.
 fn reaction_ms(name: &str, (trial, trials): (usize, usize)) -> Result<f64, Trouble> {
     let machine = told("make a simulated machine", SimMachine::named(MACHINE))?;
     pools(&machine)?;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_policy_that_reacts_at_once_does_so_within_its_interval() {
-        // Two looks of 50 ms behind the moment at which waiting is seen, and never as long as a second.
+        // Two intervals of 50 ms after waiting is detected, and always less than a second.
         let ms = reaction_ms(POLICIES[0], (1, 4)).unwrap();
         assert!((50.0..1_000.0).contains(&ms), "{ms}");
     }

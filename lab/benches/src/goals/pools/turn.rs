@@ -1,5 +1,5 @@
-//! What poold does in a second on a machine of 64 CPUs with 16 pools: a turn, and bringing the machine to what its sets want. The machine is made by
-//! hand in a directory, with 400 processes and 128 of them in pools, and has what our own commands have made on it.
+//! Work of poold in a second on a machine of 64 CPUs with 16 pools: one decision, and settling the machine. The machine is a synthetic
+//! tree with 400 processes, 128 of them in pools, and with the changes of Millpond's own commands.
 
 use crate::goals::sim::processor_time;
 use crate::line::{Goal, Line, Pairs};
@@ -19,7 +19,7 @@ const TURN: &str = "poold: a turn, without bringing the machine to what its sets
 const CPUS: u32 = 64;
 const POOLS: u32 = 16;
 const PROCESSES: u32 = 400;
-/// In each pool.
+/// Processes per pool.
 const MEMBERS: u32 = 8;
 const FIRST_PID: u32 = 1_000;
 
@@ -50,7 +50,7 @@ fn run(bench: &Bench) -> Result<[Pairs; 2], Trouble> {
     let watch = machine.accounting().and_then(|facet| facet.watch());
     let mut watch = watch.map_err(|absent| absent.why)?;
     let (mut all, mut turns) = (Pairs::default(), Pairs::default());
-    // The first one finds nothing in caches.
+    // Discard the first trial, which has cold caches.
     for trial in 0..=bench.pairs {
         let begin = processor_time();
         let reads = machine.shared_reads();
@@ -70,12 +70,12 @@ fn run(bench: &Bench) -> Result<[Pairs; 2], Trouble> {
     Ok([all, turns])
 }
 
-/// Of a CPU, if it is done once a second.
+/// Percent of a CPU, if done once a second.
 fn percent(begin: std::time::Duration) -> f64 {
     (processor_time() - begin).as_secs_f64() * 100.0
 }
 
-/// What poold does beside its turns once a second.
+/// The other work of poold, once a second.
 fn settle(machine: &dyn Machine) -> Result<(), Trouble> {
     if told("look at the machine", is_at_rest(machine))? {
         return Ok(());
@@ -114,7 +114,7 @@ fn make_pools(bench: &Bench, root: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The tables of CPUs, and each file of the sets' cgroups.
+/// Reads the tables of CPUs, and each file of the sets' cgroups.
 fn read_plainly(root: &Path) -> Result<(), Trouble> {
     for table in ["proc/stat", "proc/schedstat", "sys/devices/system/cpu/online", "state/records/pools"] {
         let _ = told("read a table", fs::read(root.join(table)))?;
@@ -147,7 +147,7 @@ fn put(root: &Path, path: &str, text: &str) -> std::io::Result<()> {
     fs::write(path, text)
 }
 
-/// The files of the machine: cgroup version 2 with two slices, and processes of one thread.
+/// Creates the machine's files: cgroup version 2 with two slices, and single-threaded processes.
 fn make_up(root: &Path) -> std::io::Result<()> {
     let put = |path: &str, text: &str| put(root, path, text);
     let last = CPUS - 1;

@@ -1,8 +1,8 @@
-//! CPU caps: time is limited to the tick, no other thread notices, and whatever else happens to threads happens to capped ones.
+//! Tests of CPU caps: exact to the tick, without effect on other threads, under all other events.
 
 use super::*;
 
-/// A project with a cap, in a zone of its own.
+/// A project with a cap, in its own zone.
 fn capped(k: &mut Kernel, percent: u32) -> HolderIndex {
     let zone = k.hold(Level::Zone, None);
     let project = k.hold(Level::Project, Some(zone));
@@ -10,7 +10,7 @@ fn capped(k: &mut Kernel, percent: u32) -> HolderIndex {
     project
 }
 
-/// A hog under a cap of its own.
+/// A hog with its own cap.
 fn capped_hog(k: &mut Kernel, percent: u32) -> ThreadId {
     let cap = capped(k, percent);
     let hog = k.ts_start(Program::hog());
@@ -34,7 +34,7 @@ fn ticks_of(k: &Kernel, threads: &[ThreadId]) -> u64 {
 fn half_a_processor_is_every_other_tick_after_a_tenth_of_a_second_ahead() {
     let mut k = kernel(1, standard());
     let hog = capped_hog(&mut k, 50);
-    // Each tick charges 100 and takes 50 away: 50 n + 50 after n ticks, which is beyond the 500 ahead at the tenth.
+    // Each tick charges 100 and decays 50: 50 n + 50 after n ticks, which exceeds the 500 ahead at the tenth.
     k.run_until(10 * TICK - 1).unwrap();
     assert_eq!(k.thread(hog).state, RunState::Running);
     k.run_until(10 * TICK).unwrap();
@@ -53,7 +53,7 @@ fn two_hogs_under_one_cap_of_a_processor_get_one_of_two_together() {
     let mut k = kernel(2, standard());
     let hogs = hogs_under(&mut k, 2, 100);
     k.run_until(10 * 100 * TICK).unwrap();
-    // Ten seconds, a tenth ahead, and a tick of each beyond.
+    // Ten seconds, a tenth ahead, and at most one tick per thread more.
     let together = ticks_of(&k, &hogs);
     assert!((1_000..=1_012).contains(&together), "{together}");
     let one = ticks_of(&k, &hogs[..1]);
@@ -65,7 +65,7 @@ fn as_many_threads_go_on_as_can_run_until_the_cap_is_used_up_again() {
     let mut k = kernel(4, standard());
     let hogs = hogs_under(&mut k, 4, 50);
     k.run_until(50 * TICK).unwrap();
-    // Half a CPU falls by 50 at each tick, and one thread charges 100 in a tick: never two at once.
+    // Half a CPU decays by 50 per tick, and a thread charges 100 per tick: never two at once.
     for tick in 50..250 {
         k.run_until(tick * TICK + TICK / 2).unwrap();
         let running = hogs.iter().filter(|hog| k.thread(**hog).state == RunState::Running).count();
@@ -124,7 +124,7 @@ fn a_thread_in_the_kernel_waits_for_its_cap_when_it_comes_back() {
     k.set_holder(thread, Some(cap));
     k.run_until(29 * TICK).unwrap();
     assert_eq!(k.thread(thread).state, RunState::Running);
-    // 50 * 29 + 50 were used at the tick and 50 since, and fall to 500 at the 21st tick from there.
+    // 50 * 29 + 50 were used at the tick and 50 since then; that decays to 500 at the 21st tick from there.
     k.run_until(49 * TICK).unwrap();
     assert_eq!((k.thread(thread).state, k.thread(thread).sys), (RunState::Capped, 29 * TICK + TICK / 2));
     k.run_until(50 * TICK).unwrap();
@@ -156,7 +156,7 @@ fn who_waits_for_a_cap_sees_the_update_of_each_second() {
     let cap = capped(&mut k, 1);
     let hog = k.ts_start_at(0, Program::hog());
     k.set_holder(hog, Some(cap));
-    // It runs for the first tick and for the 92nd: 100 are used, one decays a tick, and 10 are ahead.
+    // It runs in the first and the 92nd tick: 100 are used, one decays per tick, and 10 may be ahead.
     k.run_until(99 * TICK).unwrap();
     assert_eq!((k.thread(hog).state, k.thread(hog).user), (RunState::Capped, 2 * TICK));
     assert_eq!((k.seen(hog).cpupri, k.seen(hog).dispwait), (0, 0));
@@ -235,13 +235,13 @@ fn the_smallest_cap_above_a_thread_holds_and_each_tells_what_it_took() {
         k.set_holder(*hog, Some(project));
     }
     k.run_until(1_000 * TICK).unwrap();
-    // Ten seconds and a tenth ahead, and two threads for a tick beyond.
+    // Ten seconds and a tenth ahead, and two threads for a tick more.
     let (small, rest) = (ticks_of(&k, &hogs[..2]), ticks_of(&k, &hogs[2..]));
     assert!((240..=255).contains(&small), "{small}");
     assert!((1_000..=1_014).contains(&(small + rest)), "{small} + {rest}");
     assert_eq!(k.check(), Ok(()));
     let taken = k.taken(one).unwrap();
-    // Two threads lived for ten seconds each; what they did not run they waited for the one cap or for the other.
+    // Two threads existed for ten seconds each; the time that they did not run, they waited for one of the caps.
     let waited = taken.time + k.taken(zone).unwrap().time;
     assert_eq!(waited / TICK, 4 * 1_000 - small - rest);
     assert_eq!((taken.of, k.taken(two)), (101, None));
@@ -252,13 +252,13 @@ fn the_smallest_cap_above_a_thread_holds_and_each_tells_what_it_took() {
 fn who_runs_between_the_ticks_is_charged_all_the_same() {
     let mut k = kernel(1, standard());
     let cap = capped(&mut k, 20);
-    // It is never on a CPU when the clock ticks: 6 ms of each 10, beginning 2 ms behind a tick.
+    // It is never on a CPU at a clock tick: 6 ms of each 10, beginning 2 ms after a tick.
     let rounds = Program::repeat(vec![Action::User(6_000_000), Action::Sleep(4_000_000)]);
     k.run_until(2_000_000).unwrap();
     let thread = k.ts_start(rounds);
     k.set_holder(thread, Some(cap));
     k.run_until(1_000 * TICK).unwrap();
-    // A fifth of ten seconds, a tenth ahead, and a round beyond.
+    // A fifth of ten seconds, a tenth ahead, and one round more.
     let ran = k.thread(thread).user / 1_000_000;
     assert!((1_960..=2_030).contains(&ran), "{ran} ms");
 }

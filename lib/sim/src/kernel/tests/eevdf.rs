@@ -1,10 +1,10 @@
-//! Time sharing by the rules of Linux: which thread runs when, worked out by hand.
+//! Tests of time sharing by the rules of Linux, computed by hand.
 
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// CPUs with a tick and slices of 3 ms.
+/// CPUs with a slice of 3 ms.
 fn linux(cpus: u32) -> Kernel {
     let tunables =
         Tunables { hz: 1_000, eevdf_slice_ns: Some(3 * MS), nosteal_nsec: 500_000, ..Tunables::default() };
@@ -15,7 +15,7 @@ fn hog() -> Program {
     Program::repeat(vec![Action::User(1_000_000_000)])
 }
 
-/// Milliseconds that threads had at this moment.
+/// Milliseconds of CPU time of threads at a time.
 fn had(kernel: &mut Kernel, at: u64, threads: &[ThreadId]) -> Vec<u64> {
     kernel.run_until(at * MS).unwrap();
     let cpus: Vec<CpuIndex> = kernel.cpus().ids().collect();
@@ -39,26 +39,26 @@ fn two_threads_take_turns_of_a_slice() {
 fn time_is_shared_by_weight() {
     let mut kernel = linux(1);
     let usual = kernel.ts_start(hog());
-    // Ten steps nicer: 1,024 / 1.25^10 = 110 of 1,134, which is 97 ms of a second.
+    // Nice 10: 1,024 / 1.25^10 = 110 of 1,134, or 97 ms of a second.
     let nice = kernel.start(Start::new(kernel.ts_entry_at(-30), hog()));
     let times = had(&mut kernel, 10_000, &[usual, nice]);
     assert!(times[1].abs_diff(970) <= 35, "{times:?}");
     assert_eq!(times[0] + times[1], 10_000);
 }
 
-/// The lag that a thread keeps while it sleeps says whether it takes the CPU at once.
+/// The lag that a thread keeps while it sleeps decides whether it preempts at once.
 #[test]
 fn a_thread_that_wakes_up_takes_the_cpu_if_it_is_owed_time() {
     let mut kernel = linux(1);
     let _hog = kernel.ts_start(hog());
     let nap = Program::repeat(vec![Action::Sleep(10 * MS), Action::User(MS)]);
     let sleeper = [kernel.ts_start(nap)];
-    // It comes to run, and to sleep, at 2 ms, when the other one has 2 and it has nothing: the mean is 1, and its lag 1.
-    // At 12 ms it is entered at 12 - 2 among 12: the mean is 11, the other one is beyond it, and it runs.
+    // It runs, and goes to sleep, at 2 ms, when the other thread has 2 and it has 0: the mean is 1, and its lag is 1.
+    // At 12 ms it enters at 12 - 2 with the other at 12: the mean is 11, the other one exceeds it, and this thread runs.
     assert_eq!(had(&mut kernel, 13, &sleeper), [1]);
-    // It left at 11 beside 12, with a lag of a half; at 23 ms it is entered at 21 beside 22.
+    // It left at 11 with the other at 12, with a lag of a half; at 23 ms it enters at 21 with the other at 22.
     assert_eq!(had(&mut kernel, 24, &sleeper), [2]);
-    // It left at 22 beside 22. At 34 ms it is entered at 32 beside 32, and the other one has a slice from then on.
+    // It left at 22 with the other at 22. At 34 ms it enters at 32 with the other at 32, which has a slice from then on.
     assert_eq!(had(&mut kernel, 37, &sleeper), [2]);
     assert_eq!(had(&mut kernel, 38, &sleeper), [3]);
 }
@@ -78,7 +78,7 @@ fn a_new_thread_goes_to_an_idle_cpu_and_else_stays_with_the_one_that_started_it(
     had(&mut kernel, 2, &[first]);
     let cpus = |kernel: &Kernel| kernel.threads().iter().map(|thread| thread.cpu.0).collect::<Vec<_>>();
     assert_eq!(cpus(&kernel), [0, 1]);
-    // Both CPUs are new to work: however many wait there, the second one's thread stays with it. At 16 ms a CPU would look around.
+    // Neither CPU was busy lately, so the second new thread stays with its creator, although another one waits there. Balancing would come at 16 ms.
     kernel.ts_start(starts);
     had(&mut kernel, 15, &[first]);
     assert_eq!(cpus(&kernel), [0, 1, 0, 0]);
@@ -87,7 +87,7 @@ fn a_new_thread_goes_to_an_idle_cpu_and_else_stays_with_the_one_that_started_it(
 #[test]
 fn a_new_thread_goes_to_the_cpu_that_was_less_loaded_of_late() {
     let mut kernel = linux(2);
-    // No thread is taken from where it waits.
+    // Disable stealing.
     kernel.tunables.nosteal_nsec = 10_000 * MS;
     let bound = |kernel: &mut Kernel, cpu| {
         let start = Start::new(kernel.ts_entry_at(0), hog());
@@ -95,7 +95,7 @@ fn a_new_thread_goes_to_the_cpu_that_was_less_loaded_of_late() {
     };
     let hogs = [bound(&mut kernel, 0), bound(&mut kernel, 1)];
     kernel.ts_start(Program::once(vec![Action::User(100 * MS), Action::Spawn(hog()), Action::User(MS)]));
-    // After some 200 ms its CPU had two threads on average, and the other one had one.
+    // After about 200 ms its CPU had two threads on average, and the other CPU one.
     had(&mut kernel, 250, &hogs);
     assert_eq!(kernel.threads().iter().map(|thread| thread.cpu.0).collect::<Vec<_>>(), [0, 1, 0, 1]);
 }
@@ -105,8 +105,8 @@ fn three_threads_on_two_cpus_change_places_until_each_had_as_much() {
     let mut kernel = linux(2);
     let threads = [(); 3].map(|()| kernel.ts_start(hog()));
     let times = had(&mut kernel, 6_000, &threads);
-    // After a move the averages of two CPUs are a sixth apart in 44 ms, and the next look is 31 ms after each: every 62 ms the CPU with one
-    // thread takes the one that waits at that moment. Two thirds of a CPU each, to within a tenth.
+    // After a move, the averages of the two CPUs differ by a sixth after 44 ms, and balancing happens every 31 ms. So every 62 ms the
+    // CPU with one thread takes the waiting thread of the other. Two thirds of a CPU each, within 10 %.
     assert!(times.iter().all(|time| (3_600..=4_400).contains(time)), "{times:?}");
     assert_eq!(times.iter().sum::<u64>(), 12_000);
 }
@@ -120,7 +120,7 @@ fn a_daemon_s_moments_move_no_thread() {
     had(&mut kernel, 100, &hogs);
     let at = |kernel: &Kernel| hogs.map(|hog| kernel.thread(hog).cpu);
     let begun = at(&kernel);
-    // It is the fifth thread for a fifteenth of the time: on average 2.07 threads share its CPU and 2 the other one, which is no sixth more.
+    // It is the fifth thread for 1/15 of the time: averages of 2.07 and 2 threads, which differ by less than a sixth.
     for step in 1..=1_000 {
         had(&mut kernel, 100 + 10 * step, &hogs);
         assert_eq!(at(&kernel), begun, "after {step} steps");
@@ -139,7 +139,7 @@ fn a_cap_is_a_quota_of_each_tenth_of_a_second() {
     let mut kernel = linux(1);
     let hog = [kernel.ts_start(hog())];
     under_a_cap(&mut kernel, 50, &hog);
-    // It has the first 50 of each 100 ms.
+    // It has the first 50 ms of each 100 ms.
     assert_eq!(had(&mut kernel, 49, &hog), [49]);
     assert_eq!(had(&mut kernel, 99, &hog), [50]);
     assert_eq!(had(&mut kernel, 149, &hog), [99]);
@@ -152,13 +152,13 @@ fn a_quota_is_given_out_to_cpus_in_parts() {
     let mut kernel = linux(2);
     let hogs = [kernel.ts_start(hog()), kernel.ts_start(hog())];
     under_a_cap(&mut kernel, 21, &hogs);
-    // Each is given 6 ms, of which it has used one, then 5 more: at 6 ms 22 would be out, and there are 21. The first one that asks, the one of CPU 0, has 11,
-    // and the other one 10.
+    // Each CPU gets 6 ms at first, of which it has used one, then 5 ms more. At 6 ms 22 ms would be needed, and there are 21. The first one that
+    // asks, CPU 0, has 11, and the other one 10.
     assert_eq!(had(&mut kernel, 10, &hogs), [10, 10]);
     let times = had(&mut kernel, 90, &hogs);
     assert_eq!(times.iter().sum::<u64>(), 21, "{times:?}");
     assert!(times.iter().all(|time| (10..=11).contains(time)), "{times:?}");
-    // What a job leaves, others take.
+    // Other threads take the CPUs that the job leaves.
     let other = kernel.ts_start(hog());
     assert_eq!(had(&mut kernel, 99, &[other]), [9]);
 }

@@ -1,14 +1,14 @@
-//! What instructions cost. Expected times are worked out by hand from the formulas of [`super::super::hardware`].
+//! Tests of instruction timing. Expected times are computed by hand from the formulas of [`super::super::hardware`].
 
 use super::*;
 use millpond_model::Lgroup;
 
-/// 2 cycles, a hundredth of the instructions to the outer cache, a thousandth to memory.
+/// 2 cycles; 1 % of the instructions access the outer cache, 0.1 % memory.
 pub const MIX: Mix =
     Mix { base_milli: 2_000, reach_ppm: 10_000, miss_ppm: 1_000, footprint_kib: 0, float_ppm: 0 };
 
-/// 1 GHz; caches of 1 MiB at 20 cycles, one for each core; memory at 100 ns, at 300 in the other lgroup. So many strands to a
-/// core and pipeline; the first half of the CPUs in lgroup 0.
+/// 1 GHz. Caches of 1 MiB at 20 cycles, one per core. Memory at 100 ns, 300 ns in the other lgroup. `strands` strands per core
+/// and pipeline. The first half of the CPUs is in lgroup 0.
 pub fn layout(cpus: u32, strands: u32) -> Layout {
     let lgroups = if cpus < 2 { 1 } else { 2 };
     let lgroup = |cpu: CpuIndex| u32::from(cpus > 1 && cpu >= CpuIndex(cpus.div_ceil(2)));
@@ -33,7 +33,7 @@ fn machine(cpus: u32, strands: u32) -> Kernel {
     Kernel::new(&layout(cpus, strands), standard(), Tunables::default())
 }
 
-/// When each of these is over, in nanoseconds, each bound to its CPU.
+/// End times of these programs in nanoseconds, each bound to its CPU.
 fn ends(k: &mut Kernel, programs: &[(CpuIndex, Vec<Action>)]) -> Vec<u64> {
     let start = |(cpu, actions): &(CpuIndex, Vec<Action>)| {
         let start = Start::new(k.ts_entry_at(0), Program::once(actions.clone()));
@@ -53,7 +53,7 @@ fn ends(k: &mut Kernel, programs: &[(CpuIndex, Vec<Action>)]) -> Vec<u64> {
 
 #[test]
 fn an_instruction_costs_its_base_its_caches_and_its_memory() {
-    // 2 + 0.01 × 20 + 0.001 × 100 = 2.3 cycles of a nanosecond.
+    // 2 + 0.01 × 20 + 0.001 × 100 = 2.3 cycles of 1 ns.
     let mut k = machine(1, 1);
     let mix = k.mix(MIX);
     assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::Work(mix, 1_000_000)])]), [2_300_000]);
@@ -75,7 +75,7 @@ fn strands_of_a_pipeline_hinder_one_another_while_they_issue() {
     let work = || vec![Action::Work(mix, 1_000_000)];
     let found = ends(&mut k, &[(CpuIndex(0), work()), (CpuIndex(1), work())]);
     assert!(found.iter().all(|end| (2_734_000..2_736_000).contains(end)), "{found:?}");
-    // On two pipelines they do not.
+    // No delay on two pipelines.
     let mut k = machine(2, 1);
     let mix = k.mix(MIX);
     let work = || vec![Action::Work(mix, 1_000_000)];
@@ -84,7 +84,7 @@ fn strands_of_a_pipeline_hinder_one_another_while_they_issue() {
 
 #[test]
 fn a_pipeline_issues_one_instruction_in_a_cycle() {
-    // Four that could issue in every cycle take turns: 4 ms for a million each.
+    // Four that could issue in every cycle alternate: 4 ms for a million instructions each.
     let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
     let mut k = machine(4, 4);
     let mix = k.mix(busy);
@@ -95,7 +95,7 @@ fn a_pipeline_issues_one_instruction_in_a_cycle() {
 
 #[test]
 fn who_is_alone_again_is_fast_again() {
-    // Two take turns until the shorter one has its half million, at 1 ms; the rest goes at full speed.
+    // The two alternate until the shorter one has its half million, at 1 ms; the rest runs at full speed.
     let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
     let mut k = machine(2, 2);
     let mix = k.mix(busy);
@@ -108,7 +108,7 @@ fn who_is_alone_again_is_fast_again() {
 
 #[test]
 fn strands_that_wait_for_memory_leave_the_core_to_others_where_only_that_is_shared() {
-    // Of 2.3 cycles a core of this kind is needed for 2.2: slower by max(1 + 0.9565², 1.913) = 1.91493.
+    // A core of this kind is needed for 2.2 of 2.3 cycles: slower by max(1 + 0.9565², 1.913) = 1.91493.
     let mut layout = layout(2, 2);
     layout.hardware.exclusive = Exclusive::Base;
     let mut k = Kernel::new(&layout, standard(), Tunables::default());
@@ -120,8 +120,8 @@ fn strands_that_wait_for_memory_leave_the_core_to_others_where_only_that_is_shar
 
 #[test]
 fn what_does_not_fit_the_outer_cache_comes_from_memory() {
-    // Half of 2 MiB fits: of a hundredth of the instructions a half goes to memory, 0.005 × 100 cycles more. Before that a full
-    // cache is loaded: 16,384 lines of 100 ns.
+    // Half of 2 MiB fits. 1 % of the instructions access the outer cache, and half of those go to memory: 0.005 × 100 cycles more. At first a
+    // full cache is loaded: 16,384 lines at 100 ns.
     let mut k = machine(1, 1);
     let mix = k.mix(Mix { footprint_kib: 2_048, ..MIX });
     let load = 16_384 * 100;
@@ -141,7 +141,7 @@ fn a_cold_cache_is_paid_once_and_again_when_others_had_it() {
     };
     // Both fit: loaded once, 2 × 2,300 ns of work, 5 ms asleep.
     assert_eq!(once([512, 512]), load + 4_600 + 5_000_000);
-    // The other loads 768 KiB; 512 of it were free, so that 256 of the first are lost: 4,096 lines.
+    // The other one loads 768 KiB; 512 KiB were free, so 256 KiB of the first are lost: 4,096 lines.
     assert_eq!(once([512, 768]), load + 4_600 + 5_000_000 + 409_600);
 }
 
@@ -170,12 +170,12 @@ fn memory_is_near_or_far_by_where_the_first_thread_placed_it() {
         k.advance(SECOND).unwrap();
         k.now()
     };
-    // A hundredth of the instructions at 100 ns: 2 + 1 cycles; at the mean of 100 and 300: 2 + 2.
+    // 1 % of the instructions at 100 ns: 2 + 1 cycles; at the mean of 100 and 300 ns: 2 + 2.
     assert_eq!(time(8_192, false, &[]), 3_000_000);
     assert_eq!(time(8_193, false, &[]), 4_000_000);
     assert_eq!(time(8_193, false, &[1]), 4_000_000);
     assert_eq!(time(8_193, true, &[1]), 3_000_000);
-    // More than the set's lgroups have.
+    // More than the memory of the set's lgroups.
     assert_eq!(time(1 << 20, true, &[1]), 4_000_000);
 }
 
@@ -208,7 +208,7 @@ fn threads_spread_over_pipelines_before_they_share_one() {
     assert_eq!(busy, [0, 1, 2]);
 }
 
-/// Threads on CPUs of two lgroups, each with a pipeline of its own, that share one station of a nanosecond a request.
+/// Threads on CPUs of two lgroups, each with its own pipeline, that share one station with 1 ns per request.
 fn sharing(serves: Serves, mix: Mix, cpus: u32) -> Vec<u64> {
     let mut layout = layout(cpus, 1);
     let of = (0..cpus).map(|_| StationId(0)).collect();
@@ -224,22 +224,22 @@ fn threads_that_share_a_floating_point_unit_wait_for_it() {
     // Every second instruction of 2.3 ns needs it for 1 ns: 0.5 / 2.3 = 0.21739 of the time, slower by 1 + 0.21739² = 1.04726: 2.4087 ms.
     let found = sharing(Serves::Float, Mix { float_ppm: 500_000, ..MIX }, 2);
     assert!(found.iter().all(|end| (2_406_000..2_411_000).contains(end)), "{found:?}");
-    // Others do not ask for it.
+    // Other mixes do not use it.
     assert_eq!(sharing(Serves::Float, MIX, 2), [2_300_000; 2]);
-    // Four that ask in every cycle get a quarter of it each.
+    // Four threads that use it in every cycle get a quarter of it each.
     let busy = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 0, footprint_kib: 0, float_ppm: 1_000_000 };
     assert_eq!(sharing(Serves::Float, busy, 4), [4_000_000; 4]);
 }
 
 #[test]
 fn banks_and_memory_have_a_rate() {
-    // A tenth of the instructions to the outer cache, at 20 cycles: 1 + 2 = 3 ns, of which 0.1 at the bank. 64 threads ask for 64 × 0.1 / 3 = 2.1333
-    // of what it has: 3 × 2.1333 = 6.4 ns, the 64 × 0.1 ns that all of them take.
+    // 10 % of the instructions access the outer cache, at 20 cycles: 1 + 2 = 3 ns, 0.1 ns of it at the bank. 64 threads demand
+    // 64 × 0.1 / 3 = 2.1333 of its capacity: 3 × 2.1333 = 6.4 ns, which is the service time of all, 64 × 0.1 ns.
     let near = Mix { base_milli: 1_000, reach_ppm: 100_000, miss_ppm: 0, footprint_kib: 0, float_ppm: 0 };
     let found = sharing(Serves::Cache, near, 64);
     assert!(found.iter().all(|end| (6_370_000..6_430_000).contains(end)), "{found:?}");
-    // A hundredth to memory, at 100 ns: 1 + 1 = 2 ns, of which 0.01 at memory: 0.005 of its time. Beside one other it is slower by
-    // 0.005², which is 50 ns in 2 ms; what is felt counts in 256ths, 0.0039 for 0.005: 39 ns.
+    // 1 % go to memory, at 100 ns: 1 + 1 = 2 ns, 0.01 ns of it at memory: 0.005 of its time. Together with one other thread it is
+    // slower by 0.005², or 50 ns in 2 ms. Demand is rounded to 256ths, 0.0039 for 0.005: 39 ns.
     let far = Mix { base_milli: 1_000, reach_ppm: 0, miss_ppm: 10_000, footprint_kib: 0, float_ppm: 0 };
     let found = sharing(Serves::Memory, far, 2);
     assert!(found.iter().all(|end| (2_000_000..2_000_070).contains(end)), "{found:?}");
@@ -247,9 +247,9 @@ fn banks_and_memory_have_a_rate() {
 
 #[test]
 fn a_barrier_counts_threads_one_after_the_other() {
-    // Four threads are there after 1,000 instructions of 2.3 ns on CPUs with a cache each of two lgroups: with two trips to the outer cache
-    // or to memory each keeps the word for 2 × 20 ns (the first), 2 × 100 ns (the next of its lgroup), 2 × 300 ns (the first of the
-    // other lgroup) and 2 × 100 ns: 1,040 ns in all. One that comes 10 µs before them is counted meanwhile.
+    // Four threads arrive after 1,000 instructions of 2.3 ns on CPUs with a cache each, in two lgroups. With two trips to the outer cache or
+    // to memory, each keeps the counter's line for 2 × 20 ns (the first), 2 × 100 ns (the next of its lgroup), 2 × 300 ns (the first of the
+    // other lgroup) and 2 × 100 ns: 1,040 ns in all. A thread that arrives 10 µs before them is counted in the meantime.
     let open = |early: bool, milli: u64| {
         let mut layout = layout(4, 1);
         layout.hardware.handover_milli = milli;
@@ -269,7 +269,7 @@ fn a_barrier_counts_threads_one_after_the_other() {
 
 #[test]
 fn threads_that_meet_enter_two_moments_each_however_many_share_a_pipeline() {
-    // Eight threads of equal shares on one pipeline begin together and end together: the speed of each changes with each of the others.
+    // Eight threads of equal shares on one pipeline begin and end together: the speed of each changes with each of the others.
     let (strands, rounds) = (8u32, 1_000u64);
     let mut k = machine(strands, strands);
     let (mix, barrier) = (k.mix(MIX), k.barrier(strands));
@@ -280,8 +280,8 @@ fn threads_that_meet_enter_two_moments_each_however_many_share_a_pipeline() {
     }
     k.run_until(SECOND).unwrap();
     assert!(k.threads().iter().all(|t| t.state == RunState::Gone));
-    // In each round the end of each is entered and taken out, and so is the moment at which it learns that the others are there. The beginning, the end
-    // and the ticks of the clock: less than a tenth more.
+    // In each round, two events per thread are entered and removed: the end of its work, and the time at which it sees that the others
+    // have arrived. Start, end and clock ticks add less than 10 %.
     let (most, moved) = (rounds * u64::from(strands) * 4, k.heap.moved);
     assert!(moved <= most + most / 10, "{moved} of {most}");
 }
@@ -293,7 +293,7 @@ fn a_cpu_that_idled_begins_later_and_a_kernel_may_execute_more() {
         (1_000, 4_000, 2_500);
     let mut k = Kernel::new(&layout, standard(), Tunables::default());
     let mix = k.mix(Mix { base_milli: 1_000, ..Mix::SPIN });
-    // 5,000 to begin, and 2,500 instructions of a nanosecond in place of 1,000.
+    // 5,000 to begin, and 2,500 instructions of 1 ns in place of 1,000.
     assert_eq!(ends(&mut k, &[(CpuIndex(0), vec![Action::KernelWork(mix, 1_000)])]), [7_500]);
 }
 
@@ -311,7 +311,7 @@ fn an_interrupt_reaches_a_cpu_that_idles_later_than_another_cpu_does() {
     let start = Start::new(k.ts_entry_at(0), sleeper);
     k.start(Start { bound: Some(CpuIndex(0)), ..start });
     k.run_until(1_000_000).unwrap();
-    // Both are begun from outside, 11,000 each. A clock wakes the one, 11,500, and that one the other, 5,500.
+    // Both are started from outside, 11,000 each. A timer wakes one, 11,500, and that one wakes the other, 5,500.
     assert_eq!(k.cpus().iter().map(|cpu| cpu.sys).collect::<Vec<_>>(), [22_500, 16_500]);
 }
 
@@ -332,7 +332,7 @@ fn a_switch_to_another_address_space_takes_longer() {
         k.run_until(1_000_000).unwrap();
         k.cpus()[CpuIndex(0)].sys
     };
-    // One asks ten times and ends; the other answers ten times. Of one process, the first finds nothing loaded.
+    // One requests ten times and ends; the other replies ten times. In one process, no switch has to load an address space.
     assert_eq!((spent(false), spent(true)), (21_000, 1_000));
 }
 
@@ -343,7 +343,7 @@ fn messages_wait_where_a_channel_was_made_empty() {
     let send = vec![Action::Wait(room), Action::User(1_000), Action::Post(inbox)];
     k.ts_start(Program::times(send, 5));
     k.run_until(1_000_000).unwrap();
-    // The fourth would wait for a place.
+    // The fourth message would have to wait.
     assert_eq!(k.messages_waiting(), 3);
     k.ts_start(Program::once(vec![Action::Wait(inbox), Action::User(1_000), Action::Post(room)]));
     k.run_until(2_000_000).unwrap();
@@ -360,6 +360,6 @@ fn a_cpu_that_idled_begins_later_with_an_interrupt_too() {
     let beat = vec![Action::Sleep(100_000), Action::Post(raised)];
     k.device(Program::times(beat, 2));
     k.run_until(1_000_000).unwrap();
-    // Twice 4,000 and 500; an interrupt is no switch.
+    // Twice 4,000 and 500; an interrupt is not a switch.
     assert_eq!(k.cpus()[CpuIndex(0)].sys, 9_000);
 }

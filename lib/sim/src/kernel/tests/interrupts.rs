@@ -1,4 +1,4 @@
-//! Interrupts: which thread is interrupted, what is counted, and that no thread is moved for it.
+//! Tests of interrupts: the interrupted thread, the counters, and that no thread moves because of one.
 
 use super::*;
 use millpond_model::Column;
@@ -7,7 +7,7 @@ fn counted(k: &Kernel, cpu: CpuIndex) -> [u64; 4] {
     [Column::Intr, Column::Ithr, Column::Csw, Column::Xcal].map(|c| k.cpus()[cpu].events[c.index()])
 }
 
-/// A device that interrupts CPU 0 once a millisecond for 0.1 ms, from 0.5 ms on.
+/// A device that interrupts CPU 0 once per millisecond for 0.1 ms, first at 0.5 ms.
 fn noisy(k: &mut Kernel, level: u8) -> ThreadId {
     let raised = k.channel();
     k.device(Program::once(vec![Action::Sleep(500_000), Action::Post(raised)]));
@@ -26,7 +26,7 @@ fn a_handler_runs_on_the_back_of_a_thread_that_goes_on_afterwards_where_it_was()
     assert_eq!(k.thread(hog).state, RunState::Pinned);
     assert_eq!(k.check(), Ok(()));
     k.run_until(4_000_000).unwrap();
-    // Three interrupts of 0.1 ms; the hog had the rest of its CPU, and no CPU took it to the other one.
+    // Three interrupts of 0.1 ms. The hog had the rest of its CPU, and the other CPU did not steal it.
     assert_eq!((k.thread(hog).state, k.thread(hog).cpu), (RunState::Running, CpuIndex(0)));
     assert_eq!((k.cpus()[CpuIndex(0)].sys, k.thread(hog).user), (300_000, 3_700_000));
     assert_eq!(k.cpus()[CpuIndex(1)].idle, 4_000_000);
@@ -101,7 +101,7 @@ fn who_wakes_a_thread_elsewhere_calls_across() {
         k.start(Start { bound: Some(CpuIndex(cpu)), ..Start::new(class, Program::once(actions)) });
     }
     k.run_until(5_000_000).unwrap();
-    // Each woke the other once: a call sent, and an interrupt there.
+    // Each woke the other once: one call sent, and one interrupt received.
     let calls: Vec<(u64, u64)> =
         (0..2).map(|cpu| (counted(&k, CpuIndex(cpu))[3], counted(&k, CpuIndex(cpu))[0])).collect();
     assert_eq!(calls, [(1, 1), (1, 1)]);
@@ -129,7 +129,7 @@ fn logs_say_how_long_after_the_first_stage_the_others_came() {
 fn what_arrived_is_taken_in_order_and_measured_from_then() {
     let mut k = kernel(1, standard());
     let (shared, own) = (k.log(), k.log());
-    // Two arrive at 0 and 2 us, and are answered at 7 and 12; a third one is taken when it is there, and answered after 5.
+    // Two arrive at 0 and 2 us, and are answered at 7 and 12; a third one is taken on arrival, and answered after 5.
     let answer = || [Action::Take(shared, own), Action::User(5_000), Action::Stamp(own, 1)];
     let mut actions = vec![Action::Arrive(shared), Action::User(2_000), Action::Arrive(shared)];
     actions.extend(answer().into_iter().chain(answer()).chain(answer()));
@@ -161,7 +161,7 @@ fn the_account_has_every_spell_once() {
     k.record_spells(true);
     k.run_until(4_000_000).unwrap();
     let spell_log = k.take_spells();
-    // Three interrupts of 0.1 ms on the back of a thread that had the CPU in one spell, which they do not end.
+    // Three interrupts of 0.1 ms during one uninterrupted spell of a thread, which they do not end.
     let of =
         |source| spell_log.get(&(CpuIndex(0), source)).map(|s| (s.count, s.total, s.longest, s.longest_at));
     assert_eq!(
@@ -171,7 +171,7 @@ fn the_account_has_every_spell_once() {
     assert_eq!(of(SpellOf::Thread(hog)), Some((1, 3_700_000, 3_700_000, 0)));
     let total: u64 = spell_log.values().map(|spells| spells.total).sum();
     assert_eq!(total, 4_000_000);
-    // What was taken is not there again, and the spell goes on.
+    // Taken spells are not returned again, and the present spell continues.
     k.run_until(5_000_000).unwrap();
     let spells = k.take_spells()[&(CpuIndex(0), SpellOf::Thread(hog))];
     assert_eq!((spells.count, spells.total, spells.longest), (0, 1_000_000, 4_700_000));

@@ -1,5 +1,5 @@
-//! The laws of the classes after each event: the best of those that wait at a CPU runs there, no thread waits beyond what the table says, and a
-//! higher user priority gets no less. The same laws are held against real kernels by the cases of live classes in tests/vm.
+//! Laws of the classes, checked after each event: each CPU runs the best of its waiting threads, no thread waits longer than the table
+//! allows, and a higher user priority gets at least as much time. The tests of live classes in tests/vm check the same laws on real kernels.
 
 use super::*;
 use crate::kernel::RunState;
@@ -7,10 +7,10 @@ use crate::kernel::partition::DEFAULT;
 use crate::kernel::queue::IDLE;
 use proptest::prelude::*;
 
-/// What a measured time may be off: a slice of the extended table's low levels, in ticks (reference §3.11, V2).
+/// Tolerance of a measured time: a quantum of the extended table's low levels, in ticks.
 const SLICE: u64 = 38;
 
-/// A better thread that waits where a CPU runs a worse one, as a sentence.
+/// A waiting thread that is better than the one that its CPU runs, as a sentence.
 fn passed_over(k: &Kernel) -> Option<String> {
     k.cpus().with_ids().find_map(|(number, cpu)| {
         let best = k.best_here(number);
@@ -18,14 +18,14 @@ fn passed_over(k: &Kernel) -> Option<String> {
             return (best != IDLE).then(|| format!("{number:?} idles while a thread of level {best} waits"));
         };
         let (thread, pri) = (k.thread(running), k.thread(running).effective());
-        // In the kernel it is preempted by the best alone. It was asked, and leaves when it is back in user mode.
+        // Only the best levels preempt the kernel. This thread was asked to switch, and leaves at its return to user mode.
         let leaves_later = thread.in_kernel && cpu.runrun && best < k.tunables.kpreempt_pri;
         (best > pri && !leaves_later)
             .then(|| format!("{number:?} runs {running:?} of level {pri} while one of level {best} waits"))
     })
 }
 
-/// A thread of TS or IA that waits and has not been told of a second, or has counted more seconds than its level allows, as a sentence.
+/// A waiting TS or IA thread that missed an update or has waited more seconds than its level allows, as a sentence.
 fn overdue(k: &Kernel) -> Option<String> {
     k.threads().with_ids().find_map(|(number, thread)| {
         let (RunState::Queued(_), ClassState::Ts(state)) = (thread.state, &thread.class) else { return None };
@@ -33,7 +33,7 @@ fn overdue(k: &Kernel) -> Option<String> {
         if thread.beats < k.beats() {
             return Some(format!("{number:?} knows of {} seconds at {} ns", thread.beats, k.now()));
         }
-        // One that ran as the second ended is lifted when it is back in user mode.
+        // A thread that ran at the update gets its boost at its return to user mode.
         (state.dispwait > most && !thread.trapret).then(|| {
             format!(
                 "{number:?} has waited for {} s, and level {} allows {most}",
@@ -43,7 +43,7 @@ fn overdue(k: &Kernel) -> Option<String> {
     })
 }
 
-/// A program that computes, in the kernel too, sleeps, yields and makes children.
+/// A program that computes, also in the kernel, sleeps, yields and forks.
 fn program() -> impl Strategy<Value = Program> {
     let action = prop_oneof![
         4 => (1u64..300_000_000).prop_map(Action::User),
@@ -74,7 +74,7 @@ fn params() -> impl Strategy<Value = ClassParams> {
     ]
 }
 
-/// What a user does to a thread.
+/// A change that a user makes to a thread.
 #[derive(Debug, Clone)]
 enum Change {
     Class(ClassParams),
@@ -85,7 +85,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![params().prop_map(Change::Class), proptest::option::of(0u32..4).prop_map(Change::Bind)]
 }
 
-/// Runs to a moment, and looks after each event.
+/// Runs up to a time, and checks the laws after each event.
 fn observe(k: &mut Kernel, until: u64) -> Result<(), TestCaseError> {
     while let Some(at) = k.heap.next_at().filter(|at| *at <= until) {
         k.run_until(at).unwrap();
@@ -125,8 +125,8 @@ proptest! {
         observe(&mut k, until + 4 * SECOND)?;
     }
 
-    /// Two threads that only compute, of which one has the higher user priority, share one CPU for a minute. A step of nice is three points.
-    /// For a single point it does not hold: with the standard table -49 gets 48 % beside -50. Of all pairs that one alone is out of order.
+    /// Two compute-bound threads with different user priorities share one CPU for a minute. A step of nice is three points.
+    /// The law does not hold for a single point: with the standard table -49 gets 48 % against -50. That is the only such pair.
     #[test]
     fn a_higher_user_priority_gets_no_less(lower in -60i8..=58, more in 2i8..=60, is_large in any::<bool>()) {
         let higher = (lower + more).min(60);
@@ -151,7 +151,7 @@ fn a_better_thread_that_is_passed_over_is_found() {
     let better = k.ts_start_at(59, Program::once(vec![Action::Sleep(SECOND)]));
     k.pass(10);
     assert_eq!((passed_over(&k), k.on(CpuIndex(0))), (None, Some(hog)));
-    // Its sleep ends, and no event asks the CPU to switch.
+    // End its sleep without the event that asks the CPU to switch.
     k.end_wait(better);
     let Kernel { queues, threads, .. } = &mut k;
     queues[CpuIndex(0)].insert(threads, better, false);

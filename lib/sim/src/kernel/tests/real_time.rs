@@ -1,4 +1,4 @@
-//! RT and FX: vectors V12 to V15, slices that go round.
+//! Tests of RT and FX: vectors V12 to V15, round-robin quanta.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn v15_two_real_time_threads_that_wake_together_take_two_processors() {
 #[test]
 fn a_processor_that_is_out_of_service_takes_no_real_time_threads_from_its_partition() {
     let mut k = kernel(2, standard());
-    // CPU 1 stays in the default set, and runs nothing.
+    // CPU 1 stays in the default set and is not used.
     k.arrange(&Arrangement {
         cpus: vec![DEFAULT; 2],
         parts: vec![vec![CpuIndex(0)], vec![CpuIndex(0)]].into(),

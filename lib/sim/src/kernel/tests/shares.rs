@@ -1,4 +1,4 @@
-//! The class FSS: usage, ranks and shares, by arithmetic from the reference (§3.8).
+//! Tests of the class FSS: usage, priorities and shares, computed by hand.
 
 use super::*;
 use millpond_model::ClassParams;
@@ -30,7 +30,7 @@ fn state(k: &Kernel, thread: ThreadId) -> FssState {
     }
 }
 
-/// What threads got of ten seconds after a while, each group in parts of all.
+/// CPU time of each group in ten seconds after a warm-up, as a fraction of the total.
 fn parts(k: &mut Kernel, groups: &[Vec<ThreadId>]) -> Vec<f64> {
     let used = |k: &Kernel| -> Vec<u64> {
         groups
@@ -63,7 +63,7 @@ fn a_slice_is_eleven_ticks_and_then_it_is_the_other_s_turn() {
     assert_eq!((k.on(CpuIndex(0)), state(&k, hogs[0]).timeleft), (Some(hogs[0]), 1));
     k.run_until(11 * TICK).unwrap();
     assert_eq!((k.on(CpuIndex(0)), state(&k, hogs[0]).timeleft), (Some(hogs[1]), 11));
-    // Nothing was normalised yet, so that the first slice leaves it at the top.
+    // Nothing is normalised yet, so the first slice leaves it at the top.
     assert_eq!((state(&k, hogs[0]).fsspri, state(&k, hogs[0]).umdpri), (0, 59));
 }
 
@@ -73,8 +73,8 @@ fn usage_is_normalised_by_the_square_of_the_part_of_shares() {
     let [one, three] = projects(&mut k, &[1, 3])[..] else { unreachable!() };
     let hogs = [fss_start(&mut k, one, Program::hog()), fss_start(&mut k, three, Program::hog())];
     k.run_until(100 * TICK).unwrap();
-    // In the first second they take turns of 11 ticks: 55 and 45. Each tick weighs 1000. Of four shares the one project has a quarter, the other three
-    // quarters; the set has one zone, with one share of one: usage times 16, and times 16/9.
+    // In the first second they alternate with slices of 11 ticks: 55 and 45. Each tick weighs 1000. The projects have 1/4 and 3/4 of four
+    // shares; the set has one zone, with one share of one. Usage is multiplied by 16, and by 16/9.
     let shusage = |project: HolderIndex| {
         serde_json::to_value(&k.fss[PartitionId(0)]).unwrap()["projects"][project.to_string()]["shusage"]
             .clone()
@@ -88,7 +88,7 @@ fn usage_is_normalised_by_the_square_of_the_part_of_shares() {
 
 #[test]
 fn projects_get_time_as_their_shares_stand() {
-    // With few threads for each of several CPUs it matters which threads meet on one: shares are kept less exactly then.
+    // With few threads per CPU, the result depends on which threads meet on one CPU: shares are less exact then.
     for (cpus, threads, shares, most) in [
         (1, 1, vec![1, 1], 0.02),
         (1, 2, vec![1, 3], 0.02),
@@ -123,7 +123,7 @@ fn the_number_of_threads_buys_little() {
     close(&parts(&mut k, &[many, alone]), &[0.5, 0.5], 0.03);
 }
 
-/// Contests of the page: CPUs, threads of each project, shares of each.
+/// Contests of the documentation page: CPUs, threads of each project, shares of each.
 const CONTESTS: [(u32, &[u32], &[u32]); 10] = [
     (1, &[1, 1], &[1, 1]),
     (1, &[1, 1], &[1, 3]),
@@ -137,7 +137,7 @@ const CONTESTS: [(u32, &[u32], &[u32]); 10] = [
     (8, &[32, 32, 32], &[1, 2, 3]),
 ];
 
-/// By how much a project missed its part of what was contended for, in twenty intervals of ten seconds one after the other: the worst of them, and all together.
+/// A project's deviation from its part of the contended time, in twenty successive intervals of ten seconds: the worst one, and over all.
 fn misses(cpus: u32, slice: u32, threads: &[u32], shares: &[u32]) -> (f64, f64) {
     let mut k = kernel(cpus, standard());
     std::sync::Arc::make_mut(&mut k.tables).fss = millpond_model::FssQuantum::new(slice).unwrap();
@@ -185,7 +185,7 @@ fn in_slices_of_a_tick_one_processor_is_shared_within_2_percent_of_any_ten_secon
 
 #[test]
 fn a_slice_of_eleven_ticks_is_what_makes_single_intervals_miss_by_more() {
-    // The same rules, the same threads: nothing but the slice is another. In ten seconds there are 91 slices, and ranks change once a second.
+    // Same rules and threads; only the slice differs. In ten seconds there are 91 slices, and priorities change once a second.
     for (threads, shares) in
         [(&[9, 1][..], &[1, 1][..]), (&[1, 1, 1, 1], &[1, 2, 3, 4]), (&[2, 1, 3], &[1, 2, 3])]
     {
@@ -195,10 +195,11 @@ fn a_slice_of_eleven_ticks_is_what_makes_single_intervals_miss_by_more() {
     }
 }
 
-/// What thirty threads beside one with as many shares get, by hand. A thread that gets `part / 30` of the time runs for a slice of 11 ticks every
-/// `330 / (100 part)` seconds. Until then its `fsspri` decays by 95 of 128 each second, so that it comes back with `r / (1 - r)` of what a slice adds, where `r` is what is
-/// left; a slice adds `11 * 30` times the project's normalised usage. The other thread runs each second, and is ranked after `100 (1 - part)` ticks of each. Both stand
-/// equal where usage times that is equal.
+/// CPU time of thirty threads that compete with one thread of equal shares, computed by hand. A thread that gets `part / 30`
+/// of the time runs a slice of 11 ticks every `330 / (100 part)` seconds. In between, its `fsspri` decays by 95/128 each
+/// second. So at its next slice it has `r / (1 - r)` of what a slice adds, where `r` is the remaining fraction. A slice adds
+/// `11 * 30` times the project's normalised usage. The other thread runs each second; its priority is computed after
+/// `100 (1 - part)` ticks of each. They balance where usage times that is equal.
 #[test]
 fn many_threads_in_long_slices_are_forgotten_between_them_and_so_get_more() {
     let due = |part: f64| {
@@ -208,7 +209,7 @@ fn many_threads_in_long_slices_are_forgotten_between_them_and_so_get_more() {
         let one = (1.0 - part) * 100.0 * (1.0 - part) * decay / (1.0 - decay);
         many - one
     };
-    // The part at which both stand equal, by halving.
+    // Find the part at which they balance, by bisection.
     let (mut low, mut high) = (0.5f64, 0.99f64);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
@@ -291,6 +292,6 @@ fn who_is_nice_gets_less_of_its_project() {
     let threads = [0, 0].map(|_| fss_start(&mut k, project, Program::hog()));
     k.set_params(threads[1], ClassParams::Fss { uprilim: 0, upri: -60 });
     let got = parts(&mut k, &[vec![threads[0]], vec![threads[1]]]);
-    // At nice 39 a thread keeps 108 of 128 of its fsspri each second, at nice 20 95: left alone 33 to 20 of 53, 0.62. Decay comes in steps.
+    // At nice 39 a thread keeps 108/128 of its fsspri each second, at nice 20 95/128. The ratio is 33 to 20 of 53, or 0.62. Decay comes in steps.
     assert!((0.55..0.65).contains(&got[0]), "{got:?}");
 }

@@ -1,10 +1,10 @@
-//! Several CPUs: vectors V16, stealing, partitions, barriers, and books that are kept whatever runs.
+//! Tests with several CPUs: vectors V16, stealing, partitions, barriers, and consistency under random programs.
 
 use super::{hardware, *};
 use millpond_model::Column;
 use proptest::prelude::*;
 
-/// One thread leaves its CPU for a better one while another CPU idles.
+/// A thread is preempted by a better one while another CPU is idle.
 fn displaced(layout: &Layout) -> (Kernel, ThreadId) {
     let mut k = Kernel::new(layout, standard(), Tunables::default());
     let hog = k.ts_start_at(0, Program::hog());
@@ -89,7 +89,7 @@ fn threads_that_wake_one_another_for_ever_stop_the_machine() {
     assert!(matches!(halt, Halt::EndlessInstant { at: 0 } | Halt::EndlessProgram { .. }), "{halt}");
 }
 
-/// A program that does a bit of everything.
+/// A program with random actions of all kinds.
 fn program() -> impl Strategy<Value = Program> {
     let action = prop_oneof![
         (1u64..50_000_000).prop_map(Action::User),
@@ -120,7 +120,7 @@ fn program() -> impl Strategy<Value = Program> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever runs: time adds up, everybody is in one place, and a saved machine has the same future, also if no end of a burst is put off.
+    /// For all programs: times add up, each thread is in one place, and a saved machine continues identically, with and without deferred burst ends.
     #[test]
     fn a_kernel_keeps_its_books(
         programs in proptest::collection::vec((program(), 0u8..5, 0i8..60, proptest::option::of(1u32..4)), 1..12),
@@ -255,7 +255,7 @@ fn threads_leave_a_processor_that_is_given_to_others() {
     assert_eq!((spent[0], spent[1], spent[2] + spent[3]), (600, 600, 600));
     assert_eq!((k.thread(hogs[0]).user - used[0]) / TICK, 600);
     assert!(hogs[1..].iter().all(|hog| k.may_run(*hog, CpuIndex(0)) && !k.may_run(*hog, CpuIndex(2))));
-    // One of the set goes off-line, then all comes back together.
+    // One CPU of the set goes off-line, then all returns.
     k.arrange(&Arrangement {
         parts: vec![vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(0), CpuIndex(1)], vec![CpuIndex(2)]].into(),
         ..apart
@@ -288,7 +288,7 @@ fn a_shared_set_is_open_to_those_outside_and_closed_to_its_own() {
     assert!(k.cpus().iter().all(|cpu| cpu.idle < TICK));
 }
 
-/// Two jobs of two threads each that compute for a while and meet, on two CPUs; operations done by each job in a minute.
+/// Operations per job in a minute: two jobs of two threads each that compute for a while and meet, on two CPUs.
 fn two_jobs(waiting: Waiting, apart: bool) -> [u64; 2] {
     let mut k = kernel(2, standard());
     let mut jobs = Vec::new();

@@ -1,9 +1,9 @@
-//! TS and IA: vectors V1 to V11.
+//! Tests of TS and IA: vectors V1 to V11.
 
 use super::*;
 use crate::kernel::RunState;
 
-/// The levels of the system's part that a thread goes through, each with the ticks it stayed.
+/// The levels (cpupri) that a thread goes through, with its ticks at each.
 fn walk(kernel: &mut Kernel, thread: ThreadId, ticks: u64) -> Vec<(u8, u64)> {
     let mut walked: Vec<(u8, u64)> = Vec::new();
     kernel.pass(0);
@@ -94,7 +94,7 @@ fn v7_the_slice_goes_by_the_systems_part_and_the_wait_by_the_sum() {
     k.pass(0);
     assert_eq!(k.thread(sleeper).state, RunState::Queued(QueueId(0)), "{:?}", k.thread(sleeper));
     k.pass(200);
-    // Above the hog, which sinks; it slept through two beats without being lifted.
+    // Above the hog, whose level sinks. It slept through two updates without a boost.
     assert_eq!((k.seen(sleeper).cpupri, k.seen(sleeper).dispwait <= 2), (50, true));
 }
 
@@ -121,7 +121,7 @@ fn v8_the_foreground_adds_ten_and_the_background_takes_ten() {
 #[test]
 fn v9_who_is_preempted_goes_first_with_what_is_left_of_the_slice() {
     let mut k = kernel(1, standard());
-    // Both at level 0: the first has used 17 of its 20 ticks when the better one comes.
+    // Both at level 0: the first has used 17 of its 20 ticks when the better thread comes.
     let first = k.ts_start_at(0, Program::hog());
     let equal = k.ts_start_at(0, Program::hog());
     let better =
@@ -196,7 +196,7 @@ fn who_holds_off_preemption_does_so_for_two_ticks_at_most() {
     let better = k.ts_start_at(58, better);
     k.run_until(5 * TICK + 2).unwrap();
     assert_eq!((k.on(CpuIndex(0)), k.thread(holder).asked_to_yield), (Some(holder), true), "it holds");
-    // Its slice of 20 ticks began at 0; beyond it there are fewer than two.
+    // Its slice of 20 ticks began at 0; it has exceeded it by less than two.
     k.run_until(20 * TICK + 2).unwrap();
     assert_eq!(k.on(CpuIndex(0)), Some(holder));
     k.run_until(22 * TICK + 2).unwrap();

@@ -1,4 +1,4 @@
-//! A simulated machine as a subject of the laws, by itself or with a defect in front of it.
+//! A simulated machine as a subject of the laws, alone or behind a defect.
 
 use millpond_machine::Machine;
 use millpond_machine::laws::{Abilities, Load, Subject, Times};
@@ -7,15 +7,15 @@ use millpond_sim::kernel::{Action, Kernel, Program, Waiting};
 use millpond_sim::tables::ProcessRecord;
 use millpond_sim::{SimMachine, workloads};
 
-/// A machine that is, or stands in front of, a simulated one.
+/// A simulated machine, or a wrapper around one.
 pub trait OnSim: Machine {
-    /// The simulated one.
+    /// The simulated machine.
     fn sim(&self) -> &SimMachine;
-    /// What a process that divides leaves to its child. A defect may forget.
+    /// Forks; returns the child. A defect may forget the inheritance.
     fn fork(&self, parent: Lwp) -> Option<Pid> {
         self.sim().fork(parent)
     }
-    /// Whether its parts fit together. Those of a defect need not.
+    /// Checks its consistency. A defective machine may be inconsistent.
     fn sound(&self) -> Result<(), String>;
 }
 
@@ -32,7 +32,7 @@ impl OnSim for SimMachine {
 pub struct SimSubject<M: OnSim>(pub M);
 
 impl<M: OnSim> SimSubject<M> {
-    /// The first thread that is still there.
+    /// The first existing thread.
     fn first(&self, pid: Pid) -> Lwp {
         let first = |p: &ProcessRecord| p.lwps.keys().next().copied();
         let lwp = self.0.sim().view(|s| s.tables.processes.get(&pid).and_then(first));
@@ -40,7 +40,7 @@ impl<M: OnSim> SimSubject<M> {
     }
 }
 
-/// The workload that does something, where one with a name does.
+/// Parameters of the named workload of a load, if it has one.
 fn words(load: Load) -> Option<&'static str> {
     Some(match load {
         Load::Spin => "spin -t 2",
@@ -52,7 +52,7 @@ fn words(load: Load) -> Option<&'static str> {
     })
 }
 
-/// Pairs that take turns of 5 µs for a hundred times, and end.
+/// Pairs that alternate a hundred times for 5 µs, and end.
 fn pingpong(kernel: &mut Kernel) -> Vec<Program> {
     let (ping, pong) = (kernel.channel(), kernel.channel());
     let rounds = |turn: [Action; 3]| Program::once(turn.iter().cycle().take(300).cloned().collect());
@@ -61,7 +61,7 @@ fn pingpong(kernel: &mut Kernel) -> Vec<Program> {
     vec![rounds(first), rounds(second)]
 }
 
-/// Three that compute for 3 ms and meet, in the end of each turn asleep and before that spinning.
+/// Three threads that compute for 3 ms and meet, spinning, and asleep at the end of each round.
 fn meet(kernel: &mut Kernel) -> Vec<Program> {
     let barrier = kernel.barrier(3);
     let turn =

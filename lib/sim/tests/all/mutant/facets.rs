@@ -97,7 +97,7 @@ impl Psets for Mutant {
         forced: bool,
     ) -> Result<Change<(PsetId, Vec<Move>)>, Refusal> {
         if self.is(Defect::CountsOn) {
-            // As if every lower number were taken.
+            // As if every lower id were in use.
             let highest = Psets::list(&self.sim)?.iter().map(|s| s.id.0).max().unwrap_or(0);
             let record = millpond_sim::tables::SetRecord { shared: false, serial: 0 };
             let fill = |s: &mut SimState| {

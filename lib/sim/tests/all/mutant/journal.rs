@@ -1,4 +1,4 @@
-//! A journal that may forget.
+//! A journal that may lose records.
 
 use super::Defect;
 use millpond_machine::{Journal, JournalError, Knob, MemoryJournal, Operation, Step, Value};

@@ -1,4 +1,4 @@
-//! The facets of a mutant that have to do with what runs: those of the simulated machine, each with its defects.
+//! The facets of a mutant for running threads: those of the simulated machine, each with its defects.
 
 use super::{Defect, Mutant};
 use millpond_machine::facets::{Method, OccupancyWatch, Reclassed, Residence, Scheduled};
@@ -10,7 +10,7 @@ use millpond_model::{
 };
 
 impl Mutant {
-    /// A change of binding also puts the threads of a process into the class in which everything starts.
+    /// A change of binding also moves the threads of a process into the default class.
     pub(super) fn reset_class<T>(&self, change: &mut Change<T>, pid: Pid) {
         if !self.is(Defect::BindingResetsClass) {
             return;
@@ -24,7 +24,7 @@ impl Mutant {
         }
     }
 
-    /// Whether a write puts back what a knob with such a name had.
+    /// Whether a write restores the earlier value of a knob with such a name.
     pub(super) fn is_undone(&self, names: &[&str], knob: &Knob, value: Option<&String>) -> bool {
         let unfinished = self.sim_journal().unfinished().ok().flatten();
         let steps = unfinished.map(|operation| operation.steps).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Mutant {
             && steps.iter().any(|s| s.knob == *knob && s.before.as_ref() == value)
     }
 
-    /// Caps of processes do not hold while time passes; what they were.
+    /// Disables the caps of processes while time advances; returns the earlier values.
     fn forget_controls(&self) -> Vec<(Pid, millpond_model::ControlValues)> {
         if !self.is(Defect::CapsLeak) {
             return Vec::new();
@@ -41,7 +41,7 @@ impl Mutant {
             let capped = s.tables.processes.iter_mut().filter(|(_, process)| process.controls.cap.is_some());
             let take = |(pid, process): (&Pid, &mut millpond_sim::tables::ProcessRecord)| {
                 let held = process.controls;
-                // A cap that allows everything, so that the process holds what it starts as before.
+                // An unlimited cap, so that the process still holds its children.
                 process.controls.cap = millpond_model::CpuCap::new(1_000_000).ok();
                 (*pid, held)
             };
@@ -112,7 +112,7 @@ impl OccupancyWatch for Watch<'_> {
     fn collect(&mut self) -> Result<Residence, Refusal> {
         let mut residence = self.inner.collect()?;
         if self.mutant.is(Defect::SharesBuyNothing) {
-            // Everything on a CPU has run for as long.
+            // All threads of a CPU get the same run time.
             let all = residence.sightings.clone();
             for sighting in &mut residence.sightings {
                 let beside: Vec<u64> =
@@ -177,7 +177,7 @@ impl Dispatcher for Mutant {
     }
 }
 
-/// Where an interrupt of a mutant goes that stays at home, whatever the state of its CPU.
+/// The CPU of a mutant's interrupt that never moves, even if its CPU takes no interrupts.
 pub(super) fn stays_at_home(mutant: &Mutant, name: &str) -> Option<CpuSet> {
     let home = |s: &millpond_sim::SimState| {
         s.devices.iter().find(|device| device.name == name).map(|device| device.processor)

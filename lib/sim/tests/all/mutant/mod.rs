@@ -1,4 +1,4 @@
-//! A simulated machine behind a front that spoils one thing.
+//! A wrapper around a simulated machine that adds one defect.
 
 mod facets;
 mod journal;
@@ -16,7 +16,7 @@ use millpond_sim::{SimMachine, SimState};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// What is wrong with a mutant.
+/// The defect of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
     None,
@@ -67,11 +67,11 @@ pub enum Defect {
     KeepsBaselines,
 }
 
-/// The machine.
+/// A simulated machine with a defect.
 pub struct Mutant {
     sim: SimMachine,
     defect: Defect,
-    /// Threads that were unbound at some time.
+    /// Threads that have been unbound.
     freed: RefCell<BTreeSet<Lwp>>,
 }
 
@@ -87,7 +87,7 @@ impl Mutant {
         self.defect == defect
     }
 
-    /// The same change as prepared on a machine whose state was changed a little before.
+    /// The same change, prepared on a slightly changed machine.
     fn prepared_on<T>(
         &self,
         edit: impl FnOnce(&mut SimState),
@@ -111,7 +111,7 @@ impl Mutant {
     ) -> Result<Change<Vec<Move>>, Refusal> {
         let mut change = match prepare(&self.sim) {
             Err(Refusal { reason: Reason::LastOfDefault, .. }) if self.is(Defect::AcceptsLastOfDefault) => {
-                // A fifth CPU makes the last one the last but one.
+                // With a fifth CPU, the last CPU is no longer the last one.
                 self.prepared_on(add_processor, prepare)?
             }
             other => other?,
@@ -169,7 +169,7 @@ impl Mutant {
     }
 }
 
-/// One more CPU, on-line in the default set.
+/// Adds a CPU, on-line in the default set.
 fn add_processor(state: &mut SimState) {
     let record = state.tables.processors.values().next().expect("there is one").clone();
     let record = millpond_sim::tables::ProcessorRecord {
@@ -181,7 +181,7 @@ fn add_processor(state: &mut SimState) {
     state.tables.processors.insert(CpuId(99), record);
 }
 
-/// The same for the set that a CPU is in.
+/// Adds a CPU to the set of another one.
 fn add_member(state: &mut SimState, beside: CpuId) {
     add_processor(state);
     let set = state.tables.processors[&beside].set;

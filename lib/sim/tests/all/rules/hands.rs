@@ -1,4 +1,4 @@
-//! Hands on a simulated machine: each change as a command would make it.
+//! Helpers that change a simulated machine as commands do.
 
 use millpond_machine::facets::{CreateOptions, Rebinding, StateChange};
 use millpond_machine::{Change, Machine, Processors, Psets, Refusal, Threads, Writer};
@@ -8,11 +8,11 @@ use millpond_sim::SimMachine;
 /// The machine.
 pub struct Hands(pub SimMachine);
 
-/// What a change says about itself, or why it was refused.
+/// The outcome of a change, or its refusal.
 pub type Answer<T> = Result<T, Refusal>;
 
 impl Hands {
-    /// On one of the named machines.
+    /// Opens a named machine.
     pub fn on(name: &str) -> Self {
         Hands(SimMachine::named(name).expect("it comes with the program"))
     }
@@ -81,13 +81,13 @@ impl Hands {
         self.make(|_| facet.prepare_bind(zone, set.map(PsetId))).map(|zone| zone.set)
     }
 
-    /// The members of a set in their order, as text.
+    /// The members of a set in order, as text.
     pub fn members(&self, set: u32) -> String {
         let members = self.0.view(|s| s.tables.members(PsetId(set)));
         members.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a thread is bound to, and where it may run, as text: `set 1, CPU none, 1-3`.
+    /// A thread's bindings and allowed CPUs as text: `set 1, CPU none, 1-3`.
     pub fn thread(&self, pid: u32, lwp: u32) -> String {
         let lwps = self.0.lwps(Pid(pid)).expect("the process exists");
         let t = lwps.iter().find(|t| t.lwp == self::lwp(pid, lwp)).expect("the thread exists");
@@ -107,7 +107,7 @@ pub fn lwp(pid: u32, lwp: u32) -> Lwp {
     Lwp { pid: Pid(pid), lwp: LwpId(lwp) }
 }
 
-/// What a refusal says.
+/// The text of a refusal.
 pub fn refusal<T: std::fmt::Debug>(answer: Answer<T>) -> String {
     answer.expect_err("it is refused").to_string()
 }

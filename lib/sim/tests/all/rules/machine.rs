@@ -1,4 +1,4 @@
-//! The machine as a value: what comes with the program, saving and loading, knobs, the lock, the clock.
+//! The machine as a value: the machine files of the program, saving and loading, knobs, the lock, the clock.
 
 use super::hands::{Hands, lwp};
 use millpond_machine::facets::{CreateOptions, Method};
@@ -95,7 +95,7 @@ fn what_runs_is_counted_and_seen_where_its_set_is() {
         .zip(&after.cpus)
         .map(|(b, a)| (a.ticks.idle - b.ticks.idle).0 / 1_000_000)
         .collect();
-    // A turn is 20 ms and a switch of 1.5 us: of 500 turns the last 0.75 ms are missing, all of it sleep.
+    // A round is 20 ms and a switch of 1.5 us: of 500 rounds the last 0.75 ms are missing, all of them sleep.
     assert_eq!(idle, [4_999, 0]);
     let switches = |s: &Sample, cpu: usize| s.cpus[cpu].events[Column::Csw.index()].unwrap();
     assert_eq!(switches(&after, 0), 1_000, "it came and went 500 times");
@@ -276,10 +276,10 @@ fn what_is_loaded_must_make_sense() {
     }
 }
 
-/// A change that a command could make, refused or not.
+/// A change by a command, which may be refused.
 fn change(m: &Hands, what: (u8, u32, u32)) {
     let (kind, a, b) = what;
-    // Refusals are welcome: the machine is then saved as it was.
+    // A refusal is fine: the machine is then saved unchanged.
     let _ = match kind {
         0 => m.create(&[a, b]).map(|_| ()),
         1 => m.assign(a, &[b]).map(|_| ()),

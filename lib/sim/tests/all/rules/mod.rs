@@ -1,4 +1,4 @@
-//! Simulated machines, rule by rule.
+//! Tests of simulated machines, rule by rule.
 
 mod hands;
 mod machine;

@@ -1,5 +1,5 @@
-//! The rules about sets and bindings by name: those that bite (reference §1.4), numbers and order (§1.1),
-//! inheritance (§1.5), which error when (§4.3), and the worked session (§4.5).
+//! Rules of sets and bindings, by name: refusals, ids and order, inheritance, errors, and a complete session, as psrset(8) and
+//! pbind(8) describe them.
 
 use super::hands::{Hands, lwp, refusal};
 use millpond_machine::Psets;
@@ -281,7 +281,7 @@ fn children_and_new_threads_inherit_from_their_creator() {
     assert_eq!(m.thread(child.0, 1), "set 1, processor 3, 3");
     let thread = m.0.add_thread(lwp(204, 1)).unwrap();
     assert_eq!(m.thread(204, thread.lwp.0), "set 0, processor none, 0-1");
-    // The softness is inherited too: nobody holds the CPUs.
+    // Softness is inherited too: no thread prevents the move of the CPUs.
     m.assign(0, &[3]).unwrap();
     assert_eq!(m.thread(child.0, 1), "set 1, processor none, 2");
 }

@@ -1,4 +1,4 @@
-//! The rules about CPU states by name (reference §2.1, §2.2), and interrupts.
+//! Rules of CPU states, by name, as psradm(8) describes them, and interrupts.
 
 use super::hands::{Hands, refusal};
 use millpond_machine::facets::ProcessorStatus;

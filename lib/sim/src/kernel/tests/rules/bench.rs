@@ -1,10 +1,10 @@
-//! One CPU of the simulator with one thread that both sides follow, and helpers of the class SYS around it.
+//! One simulated CPU with one thread that both sides follow, and helper threads of the class SYS.
 //!
 //! ```text
 //!   subject      runs, is queued, or sleeps; its state is compared with `expected` after each event
 //!   occupant     runs while the subject does not
-//!   rival        waits at a random level, for what a running thread does when something better waits
-//!   peers        wait at the level to which the subject goes, so that the queue shows at which end it was put
+//!   rival        waits at a random level, to test a running thread with a better one waiting
+//!   peers        wait at the subject's new level, so that the queue shows at which end it was inserted
 //! ```
 
 use super::super::super::class::End;
@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 /// The only CPU.
 pub const CPU: CpuIndex = CpuIndex(0);
 
-/// Above every level of the subject, and below what preempts the kernel.
+/// Above all levels of the subject, and below kernel preemption.
 const OCCUPANT: i16 = 98;
 
-/// How often each event happened, by class.
+/// Number of each event, by class.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<(i32, &'static str), u64>);
 
@@ -54,14 +54,14 @@ impl Tally {
     }
 }
 
-/// The rules with the tables that they are given, and a defect.
+/// The rules with their tables and a defect.
 pub struct Rules {
     pub tables: rules::Tables,
     pub defect: Option<&'static Defect>,
 }
 
 impl Rules {
-    /// Takes a thread through a rule.
+    /// Applies a rule to a thread.
     pub fn apply<T>(
         &self,
         rule: Rule,
@@ -77,7 +77,7 @@ impl Rules {
     }
 }
 
-/// Where the simulator and the rules differ.
+/// A difference between the simulator and the rules.
 pub type Difference = String;
 
 /// The CPU with its threads.
@@ -85,14 +85,14 @@ pub struct Bench {
     pub kernel: Kernel,
     pub rules: Rules,
     pub random: Random,
-    /// The thread that both sides follow, and the state that the rules made of it.
+    /// The thread that both sides follow. `expected` is its state by the rules.
     pub subject: ThreadId,
     pub expected: rules::Thread,
-    /// A boost is due when it is next in user mode.
+    /// A boost is due at its next return to user mode.
     pub is_due: bool,
-    /// The tick during which it last left the CPU.
+    /// The tick at which it last left the CPU.
     pub left: Option<u64>,
-    /// The seconds that it has seen.
+    /// The updates that it has been through.
     pub beats: u64,
     pub occupant: ThreadId,
     pub rival: ThreadId,
@@ -145,7 +145,7 @@ impl Bench {
         &self.tally
     }
 
-    /// So many random events, each with a comparison.
+    /// Executes this many random events, with a comparison after each.
     pub fn run(&mut self, events: u64) -> Result<(), Difference> {
         self.compare()?;
         for number in 0..events {
@@ -160,7 +160,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Whether the simulator has the state that the rules expect.
+    /// Checks that the simulator has the expected state.
     fn compare(&mut self) -> Result<(), Difference> {
         self.clear();
         let thread = self.kernel.thread(self.subject);
@@ -186,14 +186,14 @@ impl Bench {
         self.kernel.thread(self.subject).state
     }
 
-    /// Puts a helper into the queue, or at another level of it.
+    /// Puts a helper into the queue at a level, or moves it there.
     pub fn place(&mut self, helper: ThreadId, pri: i32) {
         self.kernel.end_wait(helper);
         self.kernel.t(helper).pri = i16::try_from(pri).unwrap();
         self.kernel.enqueue(helper, End::Back);
     }
 
-    /// Takes the helpers out of the queue, and forgets that the CPU was asked to switch for them.
+    /// Removes the helpers from the queue, and cancels the switch that they requested.
     fn clear(&mut self) {
         for helper in [self.rival, self.peers[0], self.peers[1]] {
             self.kernel.end_wait(helper);
@@ -206,7 +206,7 @@ impl Bench {
         (cpu.runrun, cpu.kprunrun) = (false, false);
     }
 
-    /// Puts the rival at a random level, for a subject that runs. Gives the level, which is below all others where there is none.
+    /// Puts the rival at a random level, for a running subject. Returns the level; below all others if there is no rival.
     pub fn place_rival(&mut self) -> i32 {
         if self.random.once_in(3) {
             return -1;
@@ -221,21 +221,21 @@ impl Bench {
         pri
     }
 
-    /// The end at which a thread was put that is in the queue with this peer.
+    /// The end at which a queued thread was inserted, relative to this peer.
     pub fn end_at(&self, thread: ThreadId, peer: usize) -> rules::End {
         let mut order = self.kernel.queue(CPU).threads(self.kernel.threads());
         let first = order.find(|at| *at == thread || *at == self.peers[peer]);
         if first == Some(thread) { rules::End::Front } else { rules::End::Back }
     }
 
-    /// The subject, which the class has put into the queue or to sleep, makes way for the occupant.
+    /// Lets the occupant run, after the class has queued the subject or put it to sleep.
     pub fn leave(&mut self) {
         self.left = Some(self.kernel.lbolt());
         self.kernel.set_runnable(self.occupant);
         self.kernel.switch_to_best(Some(self.subject));
     }
 
-    /// Time passes to a tick from now, or to the next second, and the clock of the simulator ticks there. Gives whether it was a second.
+    /// Advances time to a tick, or to the next second, and runs the simulator's clock. Returns whether it was a second.
     pub fn clock(&mut self, is_second: bool) -> bool {
         let tick = self.kernel.tick();
         let step = if is_second { SECOND } else { tick };
@@ -246,7 +246,7 @@ impl Bench {
         is_second
     }
 
-    /// Seconds that passed since the subject saw the last one.
+    /// Seconds since the subject's last update.
     pub fn missed(&mut self) -> u64 {
         let beats = self.kernel.now / SECOND;
         beats - std::mem::replace(&mut self.beats, beats)
@@ -254,7 +254,7 @@ impl Bench {
 }
 
 impl Kernel {
-    /// Takes a thread out of its queue, as if it had never been there.
+    /// Removes a thread from its queue without a trace.
     pub fn end_wait(&mut self, thread: ThreadId) {
         if self.thread(thread).state == RunState::Queued(QueueId::from(CPU)) {
             self.dequeue(thread);
@@ -262,7 +262,7 @@ impl Kernel {
         }
     }
 
-    /// The CPU takes what is first in its queue.
+    /// Switches the CPU to the first thread of its queue.
     pub fn switch_to_best(&mut self, from: Option<ThreadId>) {
         let next = self.next_thread(CPU);
         self.switch(CPU, from, next);

@@ -1,4 +1,4 @@
-//! What is made wrong on purpose, to show that the comparison finds it.
+//! Deliberate defects, which show that the comparison finds errors.
 
 use millpond_rules::{Class, Tables, Thread, TsRow, host};
 
@@ -20,18 +20,18 @@ pub enum Rule {
     Foreground,
 }
 
-/// A rule that does something else than it should.
+/// A rule with a defect.
 pub struct Defect {
     pub name: &'static str,
     pub rule: Rule,
-    /// From the state before and the right one after to a wrong one.
+    /// Changes the correct new state into a wrong one, given the state before.
     pub spoil: fn(&Thread, &mut Thread, &Tables),
 }
 
-/// A change to each row of a table.
+/// A change of each row of a table.
 type Alter = fn(&mut TsRow);
 
-/// A wrong value in one column of the table of TS and IA.
+/// An error in one column of the TS and IA table.
 pub const COLUMNS: [(&str, Alter); 5] = [
     ("quantum", |row| row.quantum += 1),
     ("tqexp", |row| row.tqexp = (row.tqexp + 1) % 60),
@@ -44,7 +44,7 @@ fn refill(after: &mut Thread, tables: &Tables) {
     after.timeleft = host::slice(after, tables);
 }
 
-/// The defects; none of them changes a state in every case.
+/// The defects. Each one changes the state only in some cases.
 pub const DEFECTS: [Defect; 15] = [
     Defect {
         name: "a slice that was used up is filled by the tick",

@@ -1,4 +1,4 @@
-//! The events: each one through the simulator and through the rules.
+//! Events: each one is executed by the simulator and by the rules.
 
 use super::super::super::class::End as Side;
 use super::super::super::class_state::ClassState;
@@ -12,11 +12,11 @@ use super::subject::{Params, seen};
 use millpond_model::{Class, ClassParams};
 use millpond_rules::{End, FOREVER, Place, host};
 
-/// An event that happened, by name.
+/// The name of an executed event.
 type Event = Result<&'static str, Difference>;
 
 impl Bench {
-    /// A random event that can happen where the subject is.
+    /// Executes a random event that is possible in the subject's present state.
     pub fn event(&mut self) -> Event {
         match (self.state(), self.random.below(16)) {
             (RunState::Running, 0..=6) => self.tick(),
@@ -37,10 +37,10 @@ impl Bench {
         }
     }
 
-    /// A clock tick, which may be the update of a second as well.
+    /// A clock tick, which may include the once-per-second update.
     fn tick(&mut self) -> Event {
         let is_better = self.place_rival() > self.expected.pri;
-        // The next tick, or the one at the next second.
+        // The next tick, or the next update.
         let skips = self.random.once_in(4);
         let is_second = self.clock(skips);
         let is_used_up =
@@ -56,7 +56,7 @@ impl Bench {
         Ok("tick")
     }
 
-    /// Something else gets its CPU.
+    /// The subject is preempted.
     fn preempted(&mut self) -> Event {
         self.place(self.peers[0], self.expected.pri);
         self.kernel.class_preempt(self.subject);
@@ -74,7 +74,7 @@ impl Bench {
         Ok("sleep")
     }
 
-    /// It returns to user mode, also where no boost is due.
+    /// The subject returns to user mode, with or without a due boost.
     fn enters_user_mode(&mut self) -> Event {
         let rival = self.place_rival();
         self.kernel.class_trapret(self.subject);
@@ -128,7 +128,7 @@ impl Bench {
         Ok("run")
     }
 
-    /// Puts a subject that runs at a random level with a random rest of its slice, on both sides: a walk visits few of them.
+    /// Puts a running subject at a random level with a random rest of its slice, on both sides. A random walk alone visits few levels.
     fn put_anywhere(&mut self) {
         let left = i64::from(self.random.below(4));
         let cpupri = self.random.within(0, 59).unsigned_abs();
@@ -149,11 +149,11 @@ impl Bench {
         }
     }
 
-    /// The update of a second finds it in the queue.
+    /// The subject is queued during an update.
     fn waits_a_second(&mut self) -> Event {
         let mut after = self.expected;
         let moves = self.rules.apply(Rule::UpdateQueued, &mut after, |s, t| host::update_queued(s, t));
-        // One peer was there before, and one is behind it now.
+        // One peer was in the queue before; another one goes behind the subject now.
         self.place(self.peers[0], after.pri);
         self.clock(true);
         // The same by the rule for many seconds.
@@ -169,7 +169,7 @@ impl Bench {
         Ok("wait")
     }
 
-    /// Many updates find it in the queue: the rules see them at once.
+    /// The subject is queued during many updates, which the rules apply at once.
     fn waits_long(&mut self) -> Event {
         let seconds = self.random.below(40);
         for _ in 0..seconds {
@@ -181,7 +181,7 @@ impl Bench {
         Ok("wait long")
     }
 
-    /// The updates that happened while it slept.
+    /// Applies the updates of the subject's sleep.
     fn catch_up(&mut self) {
         let missed = self.missed();
         self.rules.apply(Rule::Wait, &mut self.expected, |s, tables| host::update_asleep(s, tables, missed));
@@ -193,14 +193,14 @@ impl Bench {
             0..=1 => 0,
             2..=3 => u64::from(self.random.below(3)) * tick,
             4..=6 => u64::from(self.random.below(5)) * SECOND,
-            // Over many beats, and seldom over those that the top of the standard table allows.
+            // Many updates; rarely more than the top level of the standard table allows.
             _ if self.random.once_in(50) => u64::from(self.random.below(70_000)) * SECOND,
             _ => u64::from(self.random.below(400)) * SECOND,
         };
         self.kernel.now += passed;
     }
 
-    /// A sleeper is told of the seconds that passed, and sleeps on.
+    /// A sleeping subject is updated for the seconds that passed, and sleeps on.
     fn sleeps_on(&mut self) -> Event {
         self.pass_asleep();
         self.kernel.catch_up(self.subject);
@@ -221,7 +221,7 @@ impl Bench {
         Ok("wake up")
     }
 
-    /// A user sets parameters of the class that it is in, or another class. The subject is where `place_of` says, by its level to be.
+    /// A user sets parameters or the class of the subject. `place_of` gives the subject's place from its new level.
     fn changed(&mut self, place_of: impl Fn(i32) -> Place) -> Result<End, Difference> {
         let current = self.kernel.thread(self.subject).class.class();
         let class = match self.random.below(8) {
@@ -234,7 +234,7 @@ impl Bench {
         let before = (table(&state).params)(&state);
         let is_same = class == current && self.random.once_in(4);
         let params = match before {
-            // The terminal's foreground alone changes.
+            // Only the foreground flag changes.
             ClassParams::Ia { uprilim, upri, foreground } if is_same && self.random.once_in(2) => {
                 ClassParams::Ia { uprilim, upri, foreground: !foreground }
             }
@@ -258,7 +258,7 @@ impl Bench {
             self.is_due = false;
         }
         if params == before {
-            // The machine skips what is set already; its class is asked all the same.
+            // The machine skips unchanged parameters, but the class still updates the thread.
             self.kernel.catch_up(self.subject);
             (table(&state).set_params)(&mut self.kernel, self.subject, params);
         } else {
@@ -275,7 +275,7 @@ impl Bench {
 
     fn changed_queued(&mut self) -> Event {
         let end = self.changed(|_| Place::Queued)?;
-        // One that keeps its place was there before its peer.
+        // If the subject keeps its position, it was there before its peer.
         let end = if end == End::Stays { End::Front } else { end };
         self.same("end", self.end_at(self.subject, 0), end)?;
         Ok("set, queued")

@@ -1,4 +1,4 @@
-//! The rules for BPF (`lib/rules`) against the classes of the simulator: random events go through both, and the whole state is compared after each.
+//! Compares the rules for BPF (`lib/rules`) with the simulator's classes: both execute random events, and the whole state is compared after each.
 
 mod bench;
 mod defects;
@@ -13,11 +13,11 @@ use millpond_model::{DispatchTables, Quantum};
 use millpond_rules::{FOREVER, host};
 use random::Random;
 
-/// Events of one search, and searches: a million in all.
+/// Events per search. With all searches: a million.
 const EVENTS: u64 = 50_000;
 const SEARCHES: u64 = 20;
 
-/// The tables of a search: those that machines have, and random ones.
+/// The tables of a search: those of machines, and random ones.
 fn tables(seed: u64) -> DispatchTables {
     match seed % 5 {
         0 => standard(),
@@ -61,7 +61,7 @@ fn a_rule_with_a_defect_is_found() {
             bench.rules().defect = Some(defect);
             bench.run(EVENTS).is_err()
         };
-        // Where long waits lead nowhere, some defects have no effect.
+        // With tables where long waits change nothing, some defects have no effect.
         let found = (0..5).filter(is_found).count();
         assert!(found >= 4, "{}: found by {found} of 5", defect.name);
     }

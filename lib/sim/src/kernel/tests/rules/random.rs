@@ -1,9 +1,9 @@
-//! Random numbers, tables and parameters, the same ones for each seed.
+//! Random numbers, tables and parameters, reproducible from a seed.
 
 use millpond_model::{Class, ClassParams, DispatchTables, FX_LEVELS, Quantum, QuantumTable, TS_LEVELS};
 use millpond_model::{TsRow, TsTable};
 
-/// A sequence (splitmix64).
+/// A generator (splitmix64).
 pub struct Random(u64);
 
 impl Random {
@@ -19,18 +19,18 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below a limit.
+    /// A number below a limit.
     pub fn below(&mut self, limit: u32) -> u32 {
         u32::try_from(((self.next() >> 32) * u64::from(limit)) >> 32).unwrap()
     }
 
-    /// Within limits.
+    /// A number within limits.
     pub fn within(&mut self, lowest: i8, highest: i8) -> i8 {
         let span = u32::try_from(i32::from(highest) - i32::from(lowest) + 1).unwrap();
         i8::try_from(i32::from(lowest) + i32::try_from(self.below(span)).unwrap()).unwrap()
     }
 
-    /// One time in so many.
+    /// `true` once in this many times, on average.
     pub fn once_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
@@ -43,7 +43,7 @@ impl Random {
         if self.once_in(4) { Quantum::Infinite } else { Quantum::Ticks(1 + self.below(12)) }
     }
 
-    /// Tables that the kernel takes. Long waits lead anywhere: round in circles, down, or nowhere.
+    /// Tables that the kernel accepts. Long waits may lead in circles, down, or nowhere.
     pub fn tables(&mut self) -> DispatchTables {
         let still = self.once_in(3);
         let ts = (0..TS_LEVELS).map(|level| {
@@ -61,11 +61,11 @@ impl Random {
         DispatchTables { ts, fx, ..super::standard() }
     }
 
-    /// Parameters of a class; the user's part is within its limit.
+    /// Parameters of a class; the user priority is within its limit.
     pub fn params(&mut self, class: Class) -> ClassParams {
         let lowest = if class == Class::Fx { 0 } else { -60 };
         let uprilim = self.within(lowest, 60);
-        // Most threads are where the table moves them.
+        // Most threads have the default parameters, where the table moves them.
         let (uprilim, upri) = if self.once_in(2) { (0, 0) } else { (uprilim, self.within(lowest, uprilim)) };
         match class {
             Class::Ts => ClassParams::Ts { uprilim, upri },

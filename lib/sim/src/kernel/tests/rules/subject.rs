@@ -1,4 +1,4 @@
-//! The two sides in one form: tables, parameters and the state of a thread.
+//! Both sides in one form: tables, parameters and a thread's state.
 
 use super::super::super::ThreadId;
 use super::super::super::class_state::{ClassState, slice};
@@ -6,7 +6,7 @@ use super::super::super::state::Kernel;
 use millpond_model::{ClassParams, DispatchTables};
 use millpond_rules as rules;
 
-/// The tables of the simulator for the rules, in ticks.
+/// The simulator's tables in the form of the rules, in ticks.
 pub fn rule_tables(tables: &DispatchTables) -> rules::Tables {
     let row = |level: usize| {
         let row = &tables.ts.rows()[level];
@@ -25,7 +25,7 @@ pub fn rule_tables(tables: &DispatchTables) -> rules::Tables {
     }
 }
 
-/// What a user may set, in numbers.
+/// User parameters, as numbers.
 #[derive(Clone, Copy)]
 pub struct Params {
     pub class: rules::Class,
@@ -49,7 +49,7 @@ impl From<ClassParams> for Params {
     }
 }
 
-/// What the simulator remembers about a thread, in the form of the rules.
+/// The simulator's state of a thread, in the form of the rules.
 pub fn seen(kernel: &Kernel, thread: ThreadId) -> rules::Thread {
     match kernel.thread(thread).class {
         ClassState::Ts(s) => rules::Thread {
